@@ -144,7 +144,7 @@ class ServicesOfRepository(_Bridge):
         folders: dict[str, set[str]] = {}
         for service in found:
             id = service.repository_id or ""
-            refs.setdefault(id, set()).add(service.target_ref)
+            refs.setdefault(id, set()).update(service.refs)
             # Services that agents render need the refs, to detect changes, but not the files.
             if service.rendered_by is None:
                 folders.setdefault(id, set()).update(service.paths)

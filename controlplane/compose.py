@@ -38,6 +38,7 @@ from controlplane.configuration.operations.contexts import ServiceContexts
 from controlplane.configuration.operations.flows import ConfigurationFlow
 from controlplane.delivery.loop import RenderLoop
 from controlplane.delivery.operations.diffs import Diffs
+from controlplane.delivery.operations.pinned_services import PinnedServices
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
 from controlplane.foundation import Foundation
 from controlplane.generators.loop import GeneratorLoop
@@ -60,7 +61,7 @@ from controlplane.pipelines.operations.promotions import Promotions
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.pipelines.operations.what_if import PipelineReplays
 from controlplane.platform.context import OperationContext
-from controlplane.platform.git_ports import GitTags, GitWriter, ManifestSource
+from controlplane.platform.git_ports import GitHistory, GitTags, GitWriter, ManifestSource
 from controlplane.platform.graphql.context import ApiBackend
 from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.reports.loop.traces import TraceExportLoop
@@ -199,6 +200,7 @@ class OutsidePorts:
     lender: CredentialIssuer | None = None
     pull_requests: PullRequests | None = None
     git_tags: GitTags | None = None
+    git_history: GitHistory | None = None
     live: LiveObjects | None = None
     sessions: ProxySessions | None = None
 
@@ -236,6 +238,7 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
         agentlink=AgentLink(AgentOperations(context), identity, bus, logs, clock),
         delivery=RenderLoop(
             RenderReconciler(context),
+            PinnedServices(context, ports.git_history),
             repositories,
             ports.manifests,
             store,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from controlplane.delivery.operations.pinned_services import PinnedServices
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
 from controlplane.platform.context import RENDER_SERVICES
 from controlplane.platform.git_ports import ManifestSource
@@ -29,6 +30,7 @@ class RenderLoop:
     def __init__(
         self,
         delivery: RenderReconciler,
+        pinned: PinnedServices,
         repositories: RepositoryOperations,
         manifests: ManifestSource,
         store: Store,
@@ -47,6 +49,8 @@ class RenderLoop:
         self._requested: dict[str, set[str]] = {}
         self.tasks = Tasks("delivery")
         self._work = WorkQueue("deliver", self._deliver, self.tasks, clock)
+        # Apart from deliveries, which must not wait for a count.
+        self._counts = WorkQueue("count", pinned.update, self.tasks, clock)
 
     async def start(self) -> None:
         """Follows all repositories, and renders changes made meanwhile."""
@@ -73,6 +77,8 @@ class RenderLoop:
             await self._delivery.deliver(repository_id, None if "" in requested else requested)
             if state is not None:
                 await self._repositories.store_state(state)
+            for service_id in {""} if "" in requested else requested:
+                self._counts.add(f"{repository_id}/{service_id}")
         except TowlineError:
             self._requested.setdefault(repository_id, set()).update(requested)
             raise

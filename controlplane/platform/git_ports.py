@@ -16,6 +16,17 @@ class GitTags(Protocol):
         ...
 
 
+class GitHistory(Protocol):
+    """Commits of git servers, which the git cache does not keep."""
+
+    async def count_commits(self, repository_id: RepositoryId, base: str, tip: str) -> int | None:
+        """Returns the number of commits since `base` in the history of `tip`, at most 1,000.
+
+        Returns None if `base` is not part of it. Raises Unavailable, Invalid.
+        """
+        ...
+
+
 class GitWriter(Protocol):
     """Writes to followed repositories: commits and pull requests.
 

@@ -159,6 +159,9 @@ class ServiceStore(DeletableRows[Service], ProjectRows[Service], Protocol):
     async def unpin(self, id: str) -> None:
         await self.change(id, promoted=False, pinned_sha=None)
 
+    async def set_commits_behind(self, id: str, behind: int | None) -> None:
+        await self.change(id, commits_behind=behind)
+
     async def mark_deleted(self, id: str, removal: Removal, generation: int, at: datetime) -> None:
         await self.change(id, deleted_at=at, removal=removal, generation=generation, updated_at=at)
 

@@ -81,3 +81,5 @@ class SyncStatus:
     """Present activity, for people."""
     planned: tuple[PlannedChange, ...] | None = None
     """Result of a dry run; None if it is not one or has not finished."""
+    drifted: int = 0
+    """Number of applied objects that others changed or deleted, and that are not reverted yet."""

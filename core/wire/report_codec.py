@@ -199,6 +199,7 @@ def sync_status_to_message(status: SyncStatus) -> pb.ServiceStatus:
         message=cut_text(status.message, 1024),
         planned=_planned_to_message(status.planned or ()),
         rehearsed=status.planned is not None,
+        drifted=status.drifted,
     )
 
 
@@ -221,6 +222,7 @@ def sync_status_from_message(message: pb.ServiceStatus) -> SyncStatus:
         awaiting=tuple(map(object_ref_from_message, message.awaiting)),
         message=plain_text(message.message),
         planned=_planned_from_message(message),
+        drifted=message.drifted,
     )
 
 

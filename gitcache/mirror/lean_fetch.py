@@ -69,11 +69,22 @@ class LeanFetch:
                 return True
         return False
 
-    async def fetch(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> None:
-        """Fetches and pins the folders of commits. Raises NoPack if the server cannot filter."""
+    async def fetch(
+        self,
+        spec: RepositorySpec,
+        clone: Clone,
+        wants: Mapping[str, str],
+        *,
+        depth: int = 1,
+        filter: str = "blob:none",
+    ) -> None:
+        """Fetches and pins commits, by default with their folders.
+
+        Raises PackUnavailable if the server cannot filter.
+        """
         haves = list(dict.fromkeys(clone.pins().values()))
         shas = sorted(set(wants.values()))
-        order = PackRequest(shas, haves, clone.shallow(), depth=1, filter="blob:none")
+        order = PackRequest(shas, haves, clone.shallow(), depth=depth, filter=filter)
         await self._into(spec, clone, order)
         await clone.pin(wants)
 

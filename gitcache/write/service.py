@@ -17,6 +17,7 @@ from gitcache.write.writer import CommitWriter
 _TAGS = "refs/tags/"
 _ALL_TAGS = (_TAGS, f"{_TAGS}*")
 """A ref prefix for protocol version 2, and a pattern for `git ls-remote`."""
+_COUNT_SECONDS = 60.0
 
 
 class GitWriteService(MergeRequestService):
@@ -63,6 +64,11 @@ class GitWriteService(MergeRequestService):
         """Lists the names of all tags. Raises Unavailable, Invalid."""
         found = await self._mirror.lister.list_refs(spec, _ALL_TAGS)
         return sorted(ref.removeprefix(_TAGS) for ref in found if ref.startswith(_TAGS))
+
+    async def count_commits(self, spec: RepositorySpec, base: str, tip: str) -> int | None:
+        """See `CommitCounter.count`."""
+        await self._open()
+        return await self._mirror.history.count(spec, base, tip, seconds=_COUNT_SECONDS)
 
     async def keep_only(self, specs: Collection[RepositorySpec]) -> None:
         """Deletes the copies of all other repositories."""

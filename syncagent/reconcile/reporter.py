@@ -11,6 +11,7 @@ from core.runtime.clock import Clock
 from core.spec.objects import ObjectKey
 from core.spec.reports.inventory import ObservedComponent
 from core.spec.status import Phase, Problem, SyncStatus
+from core.spec.sync import DriftPolicy
 from syncagent.domain.observed.inventory import components_of, inventory_change, split_inventory
 from syncagent.domain.observed.summary import describe_waiting, summarize
 from syncagent.ports import ServiceReports, StateStore
@@ -171,6 +172,7 @@ class Reporter:
             service.awaiting,
             self._message(service, components),
             service.planned if service.tried == service.desired.sequence else None,
+            _drifted(service),
         )
 
     def _phase(
@@ -219,3 +221,11 @@ class Reporter:
             taken = ", ".join(f"{count} from {tool}" for tool, count in service.adopted.items())
             return f"adopted {taken}"
         return ""
+
+
+def _drifted(service: ServiceState) -> int:
+    """Counts the applied objects that others changed or deleted, unless the service ignores it."""
+    spec = service.desired.spec
+    if spec is None or spec.options.drift is DriftPolicy.IGNORE:
+        return 0
+    return sum(owned.has_drifted for owned in service.owned.values())

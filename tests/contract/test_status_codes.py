@@ -30,7 +30,22 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "phase": (None, *Phase),
     "dry_run": (False, True),
 }
-CASES = [dict(zip(VALUES, case, strict=True)) for case in product(*VALUES.values())]
+# These fields matter for applied services only, so each of them gets the phases alone.
+APPLIED: dict[str, tuple[Any, ...]] = {
+    "phase": (None, *Phase),
+    "drifted": (0, 2),
+    "pinned_sha": (None, "abc"),
+    "promoted": (False, True),
+}
+
+
+def combinations(values: Mapping[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
+    return [dict(zip(values, case, strict=True)) for case in product(*values.values())]
+
+
+IN_SYNC = {"digest": "sha256:1", "observed_generation": 1, "generation": 1}
+CASES = combinations(VALUES)
+CASES += [IN_SYNC | case for case in combinations(APPLIED)]
 Write = Callable[[ServiceStore, Mapping[str, dict[str, Any]]], Awaitable[None]]
 
 
@@ -71,15 +86,17 @@ async def change(rows: ServiceStore, cases: Mapping[str, dict[str, Any]]) -> Non
 async def change_each(rows: ServiceStore, cases: Mapping[str, dict[str, Any]]) -> None:
     """Writes one column of all rows at a time, and some columns without effect on the status."""
     await rows.add_each([service(id, waiting=True) for id in cases])
-    for name in VALUES:
-        await rows.change_each({id: {name: case[name]} for id, case in cases.items()})
+    for name in VALUES | APPLIED:
+        await rows.change_each(
+            {id: {name: case[name]} for id, case in cases.items() if name in case}
+        )
     first = next(iter(cases))
     await rows.change_each(dict.fromkeys(cases, {"author": "a"}) | {first: cases[first]})
 
 
 def test_every_field_of_the_status_has_values_here() -> None:
     """A new field of the status needs its values in VALUES, so that all writers are tried."""
-    assert set(VALUES) == {field.name for field in fields(StatusFields)}
+    assert VALUES.keys() | APPLIED.keys() == {field.name for field in fields(StatusFields)}
     assert tuple(StatusCode) == tuple(dict.fromkeys(status_codes_of(ServiceStatus)))
 
 
@@ -108,27 +125,39 @@ async def test_the_stored_code_is_the_status_of_the_model(store: Store, name: st
         if (code := services[id].status_code) != stored[id]
         or stored[id] not in status_codes_of([services[id].status])
     }
-    assert {id: {key: column_values(services[id])[key] for key in VALUES} for id in cases} == cases
+    rows = {id: column_values(services[id]) for id in cases}
+    assert {id: {key: rows[id][key] for key in case} for id, case in cases.items()} == cases
     assert list(wrong.values()) == []
 
 
-async def test_a_service_that_waits_is_progressing_on_map_lists_and_counts(store: Store) -> None:
+@pytest.mark.parametrize(
+    ("columns", "code", "status"),
+    [
+        ({"waiting": True}, "O", ServiceStatus.OUT_OF_SYNC),
+        ({"generation": 2}, "O", ServiceStatus.OUT_OF_SYNC),
+        ({"drifted": 1}, "R", ServiceStatus.DRIFTED),
+        ({"pinned_sha": "abc"}, "N", ServiceStatus.PINNED),
+    ],
+)
+async def test_a_state_besides_health_is_that_of_map_lists_and_counts(
+    store: Store, columns: dict[str, Any], code: str, status: ServiceStatus
+) -> None:
     """As its field `status` says: a healthy last report does not count while it waits."""
     await cluster(store, "c1")
     healthy: dict[str, Any] = {"digest": "d", "observed_generation": 1, "phase": Phase.HEALTHY}
     async with store.write() as tx:
         await tx[ServiceStore].add(service("s1", **healthy))
         await tx[ServiceStore].add(service("s2", **healthy))
-        await tx[ServiceStore].change("s2", waiting=True)
+        await tx[ServiceStore].change("s2", **columns)
     async with store.read() as tx:
-        waiting = await tx[ServiceStore].get("s2")
-        assert waiting is not None and waiting.status is ServiceStatus.STALE
+        found = await tx[ServiceStore].get("s2")
+        assert found is not None and found.status is status
         (row,) = await tx[ServiceStore].fleet_map(PageQuery())
-        assert row.status_codes == "HP"
-        stale = PageQuery(equals={"status_code": status_codes_of([waiting.status])})
-        assert [one.id for one in (await tx[ServiceStore].page(stale)).items] == ["s2"]
+        assert row.status_codes == f"H{code}"
+        filtered = PageQuery(equals={"status_code": status_codes_of([status])})
+        assert [one.id for one in (await tx[ServiceStore].page(filtered)).items] == ["s2"]
         counts = (await tx[MetricsSnapshotStore].take(NOW)).services
-        assert counts == {"H": 1, "P": 1}
+        assert counts == {"H": 1, code: 1}
 
 
 async def test_lists_are_filtered_and_counted(store: Store) -> None:

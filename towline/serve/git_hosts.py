@@ -30,6 +30,10 @@ class GitHostAdapter:
         """See `controlplane.platform.git_ports.GitTags`."""
         return await self._side.tags(self._spec(repository_id))
 
+    async def count_commits(self, repository_id: RepositoryId, base: str, tip: str) -> int | None:
+        """See `controlplane.platform.git_ports.GitHistory`."""
+        return await self._side.count_commits(self._spec(repository_id), base, tip)
+
     async def issue_read_token(self, repository_id: RepositoryId) -> GitCredentials | None:
         """See `controlplane.repositories.ports.CredentialIssuer`."""
         return await self._side.issue_read_token(self._spec(repository_id))

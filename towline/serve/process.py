@@ -227,6 +227,7 @@ class ControlPlaneProcess:
             lender=hosts,
             pull_requests=hosts,
             git_tags=hosts,
+            git_history=hosts,
             live=ProxyLiveObjects(self.kube_proxy),
             sessions=self.kube_proxy,
         )

@@ -1226,12 +1226,24 @@ export type ServiceSourceAttributes = {
 
 /** State of a service. */
 export type ServiceState =
-  /** The desired state is not applied yet. */
+  /** The service is being rendered, or the agent fetches or applies the desired state. */
   | 'STALE'
+  /**
+   * The desired state is not that of the cluster: the agent does not have it yet, or a dependency
+   * is not healthy.
+   */
+  | 'OUT_OF_SYNC'
   /** All objects are applied but not healthy yet. */
   | 'SYNCED'
   /** All objects are applied and healthy. */
   | 'HEALTHY'
+  /** All objects are applied, but others have changed or deleted some of them since. */
+  | 'DRIFTED'
+  /**
+   * All objects are applied and healthy, at the commit of a rollback. The service ignores newer
+   * commits.
+   */
+  | 'PINNED'
   /** Rendering, applying or a health check failed. */
   | 'FAILED'
   /** A user paused the service. */
@@ -1247,8 +1259,14 @@ export type ServiceStatusCode =
   | 'HEALTHY'
   /** All objects are applied but not healthy yet. */
   | 'SYNCED'
-  /** The desired state is not applied yet. */
+  /** The service is being rendered, or the agent fetches or applies the desired state. */
   | 'PROGRESSING'
+  /** The desired state is not that of the cluster. */
+  | 'OUT_OF_SYNC'
+  /** Others have changed or deleted applied objects. */
+  | 'DRIFTED'
+  /** All objects are applied and healthy, at the commit of a rollback. */
+  | 'PINNED'
   /** Rendering, applying or a health check failed. */
   | 'FAILED'
   /** A user paused the service. */
@@ -2191,7 +2209,7 @@ export type RefreshSecretMutationVariables = Exact<{
 
 export type RefreshSecretMutation = { refreshSecret: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, startedBy: string, startedAt: string, healthySince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } };
 
-export type ServiceRowFragment = { id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, updatedAt: string, observedAt: string | null, status: ServiceState, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> };
+export type ServiceRowFragment = { id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, commitsBehind: number | null, drifted: number, updatedAt: string, observedAt: string | null, status: ServiceState, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> };
 
 export type ServicesQueryVariables = Exact<{
   after?: string | null | undefined;
@@ -2202,16 +2220,16 @@ export type ServicesQueryVariables = Exact<{
 }>;
 
 
-export type ServicesQuery = { serviceDeployments: { totalCount: number | null, totalCountKind: CountKind | null, pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, updatedAt: string, observedAt: string | null, status: ServiceState, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } }> } };
+export type ServicesQuery = { serviceDeployments: { totalCount: number | null, totalCountKind: CountKind | null, pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, commitsBehind: number | null, drifted: number, updatedAt: string, observedAt: string | null, status: ServiceState, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } }> } };
 
-export type ServiceFullFragment = { version: string, digest: string | null, pinnedSha: string | null, promoted: boolean, protect: boolean, templated: boolean, mirrored: boolean, origin: string | null, dryRun: boolean, id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, updatedAt: string, observedAt: string | null, status: ServiceState, awaiting: Array<{ group: string | null, version: string | null, kind: string, namespace: string | null, name: string }>, git: { ref: string, folder: string } | null, repository: { id: string, url: string, health: GitHealth | null, error: string | null, pulledAt: string | null, commits: Array<{ ref: string, sha: string, subject: string }> } | null, revision: { id: string, sha: string, author: string, subject: string, committedAt: string } | null, components: Array<{ id: string, uid: string | null, ownerUid: string | null, group: string | null, version: string | null, kind: string, namespace: string | null, name: string, state: ComponentState | null, synced: boolean, message: string | null, images: Array<string>, updatedAt: string }>, syncConfig: { driftPolicy: DriftPolicy, keepOnPrune: boolean, failOnConflict: boolean, deletionBudget: number | null }, dependencies: Array<{ name: string }>, metadata: { images: Array<string>, fqdns: Array<string> }, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> };
+export type ServiceFullFragment = { version: string, digest: string | null, pinnedSha: string | null, promoted: boolean, protect: boolean, templated: boolean, mirrored: boolean, origin: string | null, dryRun: boolean, id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, commitsBehind: number | null, drifted: number, updatedAt: string, observedAt: string | null, status: ServiceState, awaiting: Array<{ group: string | null, version: string | null, kind: string, namespace: string | null, name: string }>, git: { ref: string, folder: string } | null, repository: { id: string, url: string, health: GitHealth | null, error: string | null, pulledAt: string | null, commits: Array<{ ref: string, sha: string, subject: string }> } | null, revision: { id: string, sha: string, author: string, subject: string, committedAt: string } | null, components: Array<{ id: string, uid: string | null, ownerUid: string | null, group: string | null, version: string | null, kind: string, namespace: string | null, name: string, state: ComponentState | null, synced: boolean, message: string | null, images: Array<string>, updatedAt: string }>, syncConfig: { driftPolicy: DriftPolicy, keepOnPrune: boolean, failOnConflict: boolean, deletionBudget: number | null }, dependencies: Array<{ name: string }>, metadata: { images: Array<string>, fqdns: Array<string> }, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> };
 
 export type ServiceQueryVariables = Exact<{
   id: string;
 }>;
 
 
-export type ServiceQuery = { serviceDeployment: { version: string, digest: string | null, pinnedSha: string | null, promoted: boolean, protect: boolean, templated: boolean, mirrored: boolean, origin: string | null, dryRun: boolean, id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, updatedAt: string, observedAt: string | null, status: ServiceState, awaiting: Array<{ group: string | null, version: string | null, kind: string, namespace: string | null, name: string }>, git: { ref: string, folder: string } | null, repository: { id: string, url: string, health: GitHealth | null, error: string | null, pulledAt: string | null, commits: Array<{ ref: string, sha: string, subject: string }> } | null, revision: { id: string, sha: string, author: string, subject: string, committedAt: string } | null, components: Array<{ id: string, uid: string | null, ownerUid: string | null, group: string | null, version: string | null, kind: string, namespace: string | null, name: string, state: ComponentState | null, synced: boolean, message: string | null, images: Array<string>, updatedAt: string }>, syncConfig: { driftPolicy: DriftPolicy, keepOnPrune: boolean, failOnConflict: boolean, deletionBudget: number | null }, dependencies: Array<{ name: string }>, metadata: { images: Array<string>, fqdns: Array<string> }, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } | null };
+export type ServiceQuery = { serviceDeployment: { version: string, digest: string | null, pinnedSha: string | null, promoted: boolean, protect: boolean, templated: boolean, mirrored: boolean, origin: string | null, dryRun: boolean, id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, commitsBehind: number | null, drifted: number, updatedAt: string, observedAt: string | null, status: ServiceState, awaiting: Array<{ group: string | null, version: string | null, kind: string, namespace: string | null, name: string }>, git: { ref: string, folder: string } | null, repository: { id: string, url: string, health: GitHealth | null, error: string | null, pulledAt: string | null, commits: Array<{ ref: string, sha: string, subject: string }> } | null, revision: { id: string, sha: string, author: string, subject: string, committedAt: string } | null, components: Array<{ id: string, uid: string | null, ownerUid: string | null, group: string | null, version: string | null, kind: string, namespace: string | null, name: string, state: ComponentState | null, synced: boolean, message: string | null, images: Array<string>, updatedAt: string }>, syncConfig: { driftPolicy: DriftPolicy, keepOnPrune: boolean, failOnConflict: boolean, deletionBudget: number | null }, dependencies: Array<{ name: string }>, metadata: { images: Array<string>, fqdns: Array<string> }, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } | null };
 
 export type ServiceLiveSubscriptionVariables = Exact<{
   id: string;
@@ -2219,7 +2237,7 @@ export type ServiceLiveSubscriptionVariables = Exact<{
 }>;
 
 
-export type ServiceLiveSubscription = { serviceDeploymentDelta: { id: string, at: string, payload: { version: string, digest: string | null, pinnedSha: string | null, promoted: boolean, protect: boolean, templated: boolean, mirrored: boolean, origin: string | null, dryRun: boolean, id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, updatedAt: string, observedAt: string | null, status: ServiceState, awaiting: Array<{ group: string | null, version: string | null, kind: string, namespace: string | null, name: string }>, git: { ref: string, folder: string } | null, repository: { id: string, url: string, health: GitHealth | null, error: string | null, pulledAt: string | null, commits: Array<{ ref: string, sha: string, subject: string }> } | null, revision: { id: string, sha: string, author: string, subject: string, committedAt: string } | null, components: Array<{ id: string, uid: string | null, ownerUid: string | null, group: string | null, version: string | null, kind: string, namespace: string | null, name: string, state: ComponentState | null, synced: boolean, message: string | null, images: Array<string>, updatedAt: string }>, syncConfig: { driftPolicy: DriftPolicy, keepOnPrune: boolean, failOnConflict: boolean, deletionBudget: number | null }, dependencies: Array<{ name: string }>, metadata: { images: Array<string>, fqdns: Array<string> }, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } | null } };
+export type ServiceLiveSubscription = { serviceDeploymentDelta: { id: string, at: string, payload: { version: string, digest: string | null, pinnedSha: string | null, promoted: boolean, protect: boolean, templated: boolean, mirrored: boolean, origin: string | null, dryRun: boolean, id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, commitsBehind: number | null, drifted: number, updatedAt: string, observedAt: string | null, status: ServiceState, awaiting: Array<{ group: string | null, version: string | null, kind: string, namespace: string | null, name: string }>, git: { ref: string, folder: string } | null, repository: { id: string, url: string, health: GitHealth | null, error: string | null, pulledAt: string | null, commits: Array<{ ref: string, sha: string, subject: string }> } | null, revision: { id: string, sha: string, author: string, subject: string, committedAt: string } | null, components: Array<{ id: string, uid: string | null, ownerUid: string | null, group: string | null, version: string | null, kind: string, namespace: string | null, name: string, state: ComponentState | null, synced: boolean, message: string | null, images: Array<string>, updatedAt: string }>, syncConfig: { driftPolicy: DriftPolicy, keepOnPrune: boolean, failOnConflict: boolean, deletionBudget: number | null }, dependencies: Array<{ name: string }>, metadata: { images: Array<string>, fqdns: Array<string> }, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } | null } };
 
 export type ComponentRowFragment = { id: string, uid: string | null, ownerUid: string | null, group: string | null, version: string | null, kind: string, namespace: string | null, name: string, state: ComponentState | null, synced: boolean, message: string | null, images: Array<string>, updatedAt: string };
 
@@ -2269,7 +2287,7 @@ export type ServiceDeltaSubscriptionVariables = Exact<{
 }>;
 
 
-export type ServiceDeltaSubscription = { serviceDeploymentDelta: { id: string, payload: { id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, updatedAt: string, observedAt: string | null, status: ServiceState, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } | null } };
+export type ServiceDeltaSubscription = { serviceDeploymentDelta: { id: string, payload: { id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, commitsBehind: number | null, drifted: number, updatedAt: string, observedAt: string | null, status: ServiceState, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } | null } };
 
 export type SyncServiceMutationVariables = Exact<{
   id: string;
@@ -2315,7 +2333,7 @@ export type UpdateServiceMutationVariables = Exact<{
 }>;
 
 
-export type UpdateServiceMutation = { updateServiceDeployment: { id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, updatedAt: string, observedAt: string | null, status: ServiceState, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } | null };
+export type UpdateServiceMutation = { updateServiceDeployment: { id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, commitsBehind: number | null, drifted: number, updatedAt: string, observedAt: string | null, status: ServiceState, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } | null };
 
 export type DeleteServiceMutationVariables = Exact<{
   id: string;
@@ -2352,7 +2370,7 @@ const PipelineGatesText = "fragment PipelineGates on Pipeline{...PipelineBoard s
 const CountsText = "fragment Counts on DeliveryCounts{begun healthy failed failureRate}";
 const RepositoryRowText = "fragment RepositoryRow on GitRepository{id url health error authMethod signIn pulledAt polledAt size commits{ref sha subject}}";
 const SecretRowText = "fragment SecretRow on Secret{id name description currentVersion newestVersion refreshSeconds refreshedAt problem insertedAt updatedAt source{kind store path key}rotation{phase oldVersion newVersion batch soakSeconds timeoutSeconds automatic reason startedBy startedAt healthySince endedAt}project{id name}}";
-const ServiceRowText = "fragment ServiceRow on ServiceDeployment{id name namespace status:state sha message paused waiting updatedAt observedAt cluster{id handle pingedAt}errors{source message}}";
+const ServiceRowText = "fragment ServiceRow on ServiceDeployment{id name namespace status:state sha message paused waiting commitsBehind drifted updatedAt observedAt cluster{id handle pingedAt}errors{source message}}";
 const ServiceFullText = "fragment ServiceFull on ServiceDeployment{...ServiceRow version digest pinnedSha promoted protect templated mirrored origin dryRun awaiting{group version kind namespace name}git{ref folder}repository{id url health error pulledAt commits{ref sha subject}}revision{id sha author subject committedAt}components{...ComponentRow}syncConfig{driftPolicy keepOnPrune failOnConflict deletionBudget}dependencies{name}metadata{images fqdns}}";
 const ComponentRowText = "fragment ComponentRow on ServiceComponent{id uid ownerUid group version kind namespace name state synced message images updatedAt}";
 const ChangeText = "fragment Change on ObjectChange{change apiVersion kind namespace name more fields{pointer old new}}";

@@ -13,9 +13,12 @@ export type StatusCode = {
 export const STATUS_CODES: readonly StatusCode[] = [
   { letter: "F", state: CELL_STATES.FAILED, status: "FAILED" },
   { letter: "A", state: CELL_STATES.AWAITING, status: "AWAITING_APPROVAL" },
+  { letter: "R", state: CELL_STATES.DRIFTED, status: "DRIFTED" },
+  { letter: "O", state: CELL_STATES.OUT_OF_SYNC, status: "OUT_OF_SYNC" },
   { letter: "P", state: CELL_STATES.PROGRESSING, status: "STALE" },
   { letter: "S", state: CELL_STATES.SYNCED, status: "SYNCED" },
   { letter: "H", state: CELL_STATES.HEALTHY, status: "HEALTHY" },
+  { letter: "N", state: CELL_STATES.PINNED, status: "PINNED" },
   { letter: "D", state: CELL_STATES.DRY_RUN, status: "DRY_RUN" },
   { letter: "Z", state: CELL_STATES.PAUSED, status: "PAUSED" },
 ];
@@ -24,7 +27,7 @@ export const STATUS_CODES: readonly StatusCode[] = [
 export const STATUSES: readonly ServiceState[] = STATUS_CODES.map(({ status }) => status);
 
 const BY_LETTER = new Map(STATUS_CODES.map(({ letter, state }) => [letter, state]));
-const LETTERS: Record<ServiceStatusCode, string> = { HEALTHY: "H", SYNCED: "S", PROGRESSING: "P", FAILED: "F", PAUSED: "Z", AWAITING: "A", DRY_RUN: "D" };
+const LETTERS: Record<ServiceStatusCode, string> = { HEALTHY: "H", SYNCED: "S", PROGRESSING: "P", OUT_OF_SYNC: "O", DRIFTED: "R", PINNED: "N", FAILED: "F", PAUSED: "Z", AWAITING: "A", DRY_RUN: "D" };
 
 /** State of a letter. */
 export const stateOfLetter = (letter: string): State => BY_LETTER.get(letter) ?? STATES.unknown;

@@ -35,7 +35,7 @@ function Head({ service }: { readonly service: Service }) {
         </p>
         <h1>
           {service.name}{" "}
-          <Status state={serviceState(service.status)} pill />
+          <Status state={serviceState(service.status, service.commitsBehind)} pill />
         </h1>
       </div>
       <span className="fill" />

@@ -18,7 +18,7 @@ export function ServiceRow({ service }: { readonly service: ServiceRowFragment }
       <td>{service.cluster === null ? "" : <Link href={`/clusters/${service.cluster.handle}`}>{service.cluster.handle}</Link>}</td>
       <td>{service.namespace}</td>
       <td>
-        <Status state={serviceState(service.status)} pill />
+        <Status state={serviceState(service.status, service.commitsBehind)} pill />
       </td>
       <td title={reason}>{reason}</td>
       <td>

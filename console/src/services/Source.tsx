@@ -1,6 +1,7 @@
 import { safeUrl } from "../text/links";
 import { Age } from "../ui/Age";
 import { Person } from "../ui/Person";
+import { commitsBehind } from "../ui/states";
 import type { Service } from "./service";
 
 /** Untrusted text; a link only if it is a safe URL. */
@@ -37,7 +38,7 @@ export function Source({ service }: { readonly service: Service }) {
         <>
           <dt>Pinned</dt>
           <dd>
-            at <code>{pinnedSha.slice(0, 12)}</code>: {service.promoted ? "only its pipeline changes it" : "new commits are ignored"}
+            at <code>{pinnedSha.slice(0, 12)}</code>: {service.promoted ? "only its pipeline changes it" : `new commits are ignored${service.commitsBehind === null ? "" : `; ${commitsBehind(service.commitsBehind)}`}`}
           </dd>
         </>
       )}

@@ -39,6 +39,7 @@ export const STATES = {
   blocked: state("warn", "Blocked"),
   dryRun: state("idle", "Dry run"),
   outOfSync: state("warn", "Out of sync"),
+  drifted: state("warn", "Drifted"),
   offline: state("warn", "Offline"),
   recorded: state("warn", "Recorded"),
   warning: state("warn", "Warning"),
@@ -49,6 +50,7 @@ export const STATES = {
   removed: state("bad", "removed"),
 
   suspended: state("idle", "Suspended"),
+  pinned: state("idle", "Pinned"),
   pending: state("idle", "Pending"),
   superseded: state("idle", "Superseded"),
   cancelled: state("idle", "Cancelled"),
@@ -68,6 +70,9 @@ const SERVICE: Readonly<Record<ServiceState, State>> = {
   HEALTHY: STATES.healthy,
   SYNCED: STATES.applied,
   STALE: STATES.progressing,
+  OUT_OF_SYNC: STATES.outOfSync,
+  DRIFTED: STATES.drifted,
+  PINNED: STATES.pinned,
   AWAITING_APPROVAL: STATES.awaitingApproval,
   DRY_RUN: STATES.dryRun,
   FAILED: STATES.failed,
@@ -75,10 +80,17 @@ const SERVICE: Readonly<Record<ServiceState, State>> = {
 };
 
 /** State of a service's status. */
-export const serviceState = (status: string): State => {
+export const serviceState = (status: string, behind: number | null = null): State => {
   const known: Readonly<Record<string, State | undefined>> = SERVICE;
-  return known[status] ?? STATES.unknown;
+  const found = known[status] ?? STATES.unknown;
+  return found === STATES.pinned && behind !== null ? { ...found, label: `Pinned (${commitsBehind(behind)})` } : found;
 };
+
+/** Upper limit of the API's count of commits. */
+const MAX_BEHIND = 1000;
+
+/** Commits on the ref of a service that a rollback keeps from it. */
+export const commitsBehind = (commits: number): string => `${commits.toLocaleString("en")}${commits < MAX_BEHIND ? "" : " or more"} behind`;
 
 /** State of a cell of the fleet map, in more detail than a service's status. */
 export const CELL_STATES: Readonly<Record<ServiceStatusCode, State>> = {
@@ -86,6 +98,9 @@ export const CELL_STATES: Readonly<Record<ServiceStatusCode, State>> = {
   AWAITING: STATES.awaitingApproval,
   DRY_RUN: STATES.dryRun,
   PROGRESSING: STATES.progressing,
+  OUT_OF_SYNC: STATES.outOfSync,
+  DRIFTED: STATES.drifted,
+  PINNED: STATES.pinned,
   SYNCED: STATES.applied,
   HEALTHY: STATES.healthy,
   PAUSED: STATES.suspended,

@@ -92,6 +92,7 @@ class ReportHandler:
             observed_at=at,
             message=body.message,
             awaiting=body.awaiting,
+            drifted=body.drifted,
         )
         if service.spec.dry_run and body.planned is not None:
             await _keep_plan(tx, DryRunResult(service.id, body.sequence, body.planned))

@@ -223,11 +223,11 @@ def _first_stage(id: pipeline.StageId, services: Sequence[Service]) -> ev.StageO
 
 def _health(services: Sequence[Service]) -> tuple[Health, str]:
     for service in services:
-        if service.status is ServiceStatus.FAILED:
+        if service.applied_status is ServiceStatus.FAILED:
             problem = str(service.errors[0]) if service.errors else "is failing"
             return Health.FAILED, f"{service.name}: {problem}"
-    slow = next((s for s in services if s.status is not ServiceStatus.HEALTHY), None)
+    slow = next((s for s in services if s.applied_status is not ServiceStatus.HEALTHY), None)
     if slow is None:
         return Health.HEALTHY, ""
     message = f": {slow.observed.message}" if slow.observed.message else ""
-    return Health.PROGRESSING, f"{slow.name} is {slow.status.value}{message}"
+    return Health.PROGRESSING, f"{slow.name} is {slow.applied_status.value}{message}"

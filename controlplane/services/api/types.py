@@ -57,8 +57,9 @@ class ServiceDeploymentStatus(StrEnum):
     """A user paused the service."""
 
     @classmethod
-    def of(cls, state: ServiceStatus) -> "ServiceDeploymentStatus":
+    def of(cls, service: Service) -> "ServiceDeploymentStatus":
         """Returns the nearest value: whatever waits is stale."""
+        state = service.applied_status
         return cls(state.value) if state.value in cls.__members__ else cls.STALE
 
 
@@ -318,11 +319,14 @@ class ServiceDeployment(Output[Service]):
 
     rendered_by: strawberry.ID | None
     rendering: ServiceRendering
+    commits_behind: int | None = computed(
+        lambda service: service.desired.commits_behind if service.is_rolled_back else None
+    )
+    """Number of commits on the ref that a rollback keeps from the service. Limit: 1,000. Null
+    without a rollback, or if the Git server does not tell."""
     state: ServiceStatus = computed(lambda service: service.status)
     """State of the service."""
-    status: ServiceDeploymentStatus = computed(
-        lambda service: ServiceDeploymentStatus.of(service.status)
-    )
+    status: ServiceDeploymentStatus = computed(lambda service: ServiceDeploymentStatus.of(service))
     """State of the service, in the closed list of values that Terraform knows; see `state`."""
     git: GitRef | None = computed(
         lambda service: GitRef.of(service.spec) if service.repository_id or service.origin else None

@@ -26,6 +26,19 @@ class RenderState:
     render_error: str | None
     waiting: bool
     rendered_by: ClusterId | None
+    commits_behind: int | None = None
+
+    @property
+    def is_rolled_back(self) -> bool:
+        """Returns whether a rollback, and not a pipeline, pinned the service."""
+        return self.pinned_sha is not None and not self.promoted
+
+    @property
+    def refs(self) -> frozenset[str]:
+        """Returns the refs that the git cache follows for the service. After a rollback, its own
+        ref shows how far the service is behind.
+        """
+        return frozenset({self.target_ref, self.ref} if self.is_rolled_back else {self.target_ref})
 
     @property
     def target_ref(self) -> str:

@@ -74,16 +74,39 @@ class StatusFields:
     generation: int
     phase: Phase | None
     dry_run: bool
+    drifted: int
+    pinned_sha: str | None
+    promoted: bool
+
+    @property
+    def is_rolled_back(self) -> bool:
+        """Returns whether a rollback, and not a pipeline, pinned the service."""
+        return self.pinned_sha is not None and not self.promoted
 
     @property
     def code(self) -> StatusCode:
-        """Computes the status code. Nothing else does: the store keeps the result."""
+        """Computes the status code. Nothing else does: the store keeps the result.
+
+        A pipeline pins its services too, but they only wait for its next release.
+        """
+        code = self.code_of_applied
+        if self.drifted and code in (StatusCode.SYNCED, StatusCode.HEALTHY):
+            return StatusCode.DRIFTED
+        if self.is_rolled_back and code is StatusCode.HEALTHY:
+            return StatusCode.PINNED
+        return code
+
+    @property
+    def code_of_applied(self) -> StatusCode:
+        """Computes the code of the progress and health alone, without drift and pins."""
         if self.paused:
             return StatusCode.PAUSED
         if self.render_error:
             return StatusCode.FAILED
-        if self.waiting or self.digest is None or self.observed_generation < self.generation:
+        if self.digest is None:
             return StatusCode.PROGRESSING
+        if self.waiting or self.observed_generation < self.generation:
+            return StatusCode.OUT_OF_SYNC
         if self.dry_run and self.phase is Phase.APPLIED:
             return StatusCode.DRY_RUN
         return _CODE_OF_PHASE.get(self.phase, StatusCode.PROGRESSING)
@@ -153,6 +176,9 @@ class DesiredState:
 
     pinned_sha: str | None = None
     """Commit at which a rollback or a pipeline pinned the service. None if it follows its ref."""
+    commits_behind: int | None = None
+    """Number of commits on the ref that a rollback keeps from the service. Limit: 1,000. None
+    without a rollback, or if the Git server does not tell."""
     commit_sha: str | None = None
     """Full SHA of the desired commit. None before the first render."""
     author: str = ""
@@ -207,6 +233,9 @@ class ObservedState:
     """Current activity of the agent. Empty without one."""
     awaiting: tuple[ObjectRef, ...] = ()
     """Objects whose deletion awaits a confirmation."""
+    drifted: int = 0
+    """Number of applied objects that others changed or deleted, and that the agent has not
+    reverted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +285,15 @@ class Service:
     @property
     def status_code(self) -> StatusCode:
         """Returns the status code, as the store keeps it in the column `status_code`."""
+        return self._status_fields.code
+
+    @property
+    def is_rolled_back(self) -> bool:
+        """Returns whether a rollback, and not a pipeline, pinned the service."""
+        return self._status_fields.is_rolled_back
+
+    @property
+    def _status_fields(self) -> StatusFields:
         spec, desired, observed = self.spec, self.desired, self.observed
         return StatusFields(
             paused=spec.paused,
@@ -266,12 +304,20 @@ class Service:
             generation=desired.generation,
             phase=observed.phase,
             dry_run=spec.dry_run,
-        ).code
+            drifted=observed.drifted,
+            pinned_sha=desired.pinned_sha,
+            promoted=spec.promoted,
+        )
 
     @property
     def status(self) -> ServiceStatus:
         """Returns the status in one word."""
         return status_of(self.status_code)
+
+    @property
+    def applied_status(self) -> ServiceStatus:
+        """Returns the status without drift and pins, which hold no gate and no dependency."""
+        return status_of(self._status_fields.code_of_applied)
 
     @property
     def errors(self) -> tuple[Problem, ...]:

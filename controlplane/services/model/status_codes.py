@@ -10,11 +10,19 @@ class ServiceStatus(StrEnum):
     """Status of a service in one word, as the API names it."""
 
     STALE = "STALE"
-    """The desired state is not applied yet."""
+    """The service is being rendered, or the agent fetches or applies the desired state."""
+    OUT_OF_SYNC = "OUT_OF_SYNC"
+    """The desired state is not that of the cluster: the agent does not have it yet, or a dependency
+    is not healthy."""
     SYNCED = "SYNCED"
     """All objects are applied but not healthy yet."""
     HEALTHY = "HEALTHY"
     """All objects are applied and healthy."""
+    DRIFTED = "DRIFTED"
+    """All objects are applied, but others have changed or deleted some of them since."""
+    PINNED = "PINNED"
+    """All objects are applied and healthy, at the commit of a rollback. The service ignores newer
+    commits."""
     FAILED = "FAILED"
     """Rendering, applying or a health check failed."""
     PAUSED = "PAUSED"
@@ -33,7 +41,13 @@ class StatusCode(StrEnum):
     SYNCED = "S"
     """All objects are applied but not healthy yet."""
     PROGRESSING = "P"
-    """The desired state is not applied yet."""
+    """The service is being rendered, or the agent fetches or applies the desired state."""
+    OUT_OF_SYNC = "O"
+    """The desired state is not that of the cluster."""
+    DRIFTED = "R"
+    """Others have changed or deleted applied objects."""
+    PINNED = "N"
+    """All objects are applied and healthy, at the commit of a rollback."""
     FAILED = "F"
     """Rendering, applying or a health check failed."""
     PAUSED = "Z"
@@ -48,6 +62,9 @@ _STATUS_OF_CODE = {
     StatusCode.HEALTHY: ServiceStatus.HEALTHY,
     StatusCode.SYNCED: ServiceStatus.SYNCED,
     StatusCode.PROGRESSING: ServiceStatus.STALE,
+    StatusCode.OUT_OF_SYNC: ServiceStatus.OUT_OF_SYNC,
+    StatusCode.DRIFTED: ServiceStatus.DRIFTED,
+    StatusCode.PINNED: ServiceStatus.PINNED,
     StatusCode.FAILED: ServiceStatus.FAILED,
     StatusCode.PAUSED: ServiceStatus.PAUSED,
     StatusCode.AWAITING: ServiceStatus.AWAITING_APPROVAL,
@@ -80,7 +97,7 @@ class ClusterMapRow:
     pinged_at: datetime | None
     """Time of the last report of the agent. None if it has never connected."""
     status_codes: str
-    """One letter per service, sorted by name: H healthy, S synced, P progressing, F failed, Z
-    paused, A awaiting approval, D dry run."""
+    """One letter per service, sorted by name: H healthy, S synced, P progressing, O out of sync, R
+    drifted, N pinned, F failed, Z paused, A awaiting approval, D dry run."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags of the cluster."""

@@ -63,7 +63,7 @@ async def waiting_services(tx: Transaction, services: Iterable[Service]) -> set[
         {service.cluster_id for service in asking},
         {name for service in asking for name in service.spec.dependencies},
     )
-    healthy = {(r.cluster_id, r.name) for r in rows if r.status is ServiceStatus.HEALTHY}
+    healthy = {(r.cluster_id, r.name) for r in rows if r.applied_status is ServiceStatus.HEALTHY}
     return {
         service.id
         for service in asking

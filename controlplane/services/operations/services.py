@@ -445,6 +445,7 @@ class Services:
             now = self._context.clock.now()
             after = service.changed(
                 pinned_sha=revision.sha,
+                commits_behind=None,
                 commit_sha=revision.sha,
                 revision_id=revision.id,
                 input_digest=revision.source,

@@ -559,7 +559,7 @@ class Verified(_message.Message):
     def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., digest: _Optional[str] = ..., ok: _Optional[bool] = ..., reason: _Optional[str] = ..., instead: _Optional[str] = ...) -> None: ...
 
 class ServiceStatus(_message.Message):
-    __slots__ = ("service_id", "sequence", "digest", "phase", "problems", "received_ms", "fetched_ms", "applied_ms", "healthy_ms", "written", "pruned", "awaiting", "message", "planned", "rehearsed")
+    __slots__ = ("service_id", "sequence", "digest", "phase", "problems", "received_ms", "fetched_ms", "applied_ms", "healthy_ms", "written", "pruned", "awaiting", "message", "planned", "rehearsed", "drifted")
     SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -575,6 +575,7 @@ class ServiceStatus(_message.Message):
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
     REHEARSED_FIELD_NUMBER: _ClassVar[int]
+    DRIFTED_FIELD_NUMBER: _ClassVar[int]
     service_id: str
     sequence: int
     digest: str
@@ -590,7 +591,8 @@ class ServiceStatus(_message.Message):
     message: str
     planned: _containers.RepeatedCompositeFieldContainer[PlannedChange]
     rehearsed: bool
-    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., digest: _Optional[str] = ..., phase: _Optional[_Union[Phase, str]] = ..., problems: _Optional[_Iterable[_Union[Problem, _Mapping]]] = ..., received_ms: _Optional[int] = ..., fetched_ms: _Optional[int] = ..., applied_ms: _Optional[int] = ..., healthy_ms: _Optional[int] = ..., written: _Optional[int] = ..., pruned: _Optional[int] = ..., awaiting: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., message: _Optional[str] = ..., planned: _Optional[_Iterable[_Union[PlannedChange, _Mapping]]] = ..., rehearsed: _Optional[bool] = ...) -> None: ...
+    drifted: int
+    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., digest: _Optional[str] = ..., phase: _Optional[_Union[Phase, str]] = ..., problems: _Optional[_Iterable[_Union[Problem, _Mapping]]] = ..., received_ms: _Optional[int] = ..., fetched_ms: _Optional[int] = ..., applied_ms: _Optional[int] = ..., healthy_ms: _Optional[int] = ..., written: _Optional[int] = ..., pruned: _Optional[int] = ..., awaiting: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., message: _Optional[str] = ..., planned: _Optional[_Iterable[_Union[PlannedChange, _Mapping]]] = ..., rehearsed: _Optional[bool] = ..., drifted: _Optional[int] = ...) -> None: ...
 
 class PlannedChange(_message.Message):
     __slots__ = ("object", "change", "fields")

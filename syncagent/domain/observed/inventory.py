@@ -56,6 +56,11 @@ class OwnedObject:
     def key(self) -> ObjectKey:
         return self.ref.key
 
+    @property
+    def has_drifted(self) -> bool:
+        """Reports whether the object was applied, and differs from that by a foreign change."""
+        return bool(self.applied) and self.seen and not self.synced and not self.leaving
+
     @classmethod
     def intended(cls, service_id: str, ref: ObjectRef) -> "OwnedObject":
         """Creates the entry of an object before its first apply."""

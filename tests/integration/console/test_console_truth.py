@@ -9,8 +9,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from core.json_object import JsonObject
-from tests.integration.console.conftest import EMAIL, Desk
+from tests.integration.console.conftest import EMAIL, Desk, commit
 from towline.demo.environment import wait_until
+from towline.demo.sample import shop
 from towline.demo.steps import NAMESPACE, DemoSteps
 
 pytestmark = pytest.mark.timeout(240)
@@ -125,6 +126,47 @@ def test_drift_shows_the_difference_and_who_made_it(
     expect(difference).to_contain_text("replicas: 3")
     foreign = page.get_by_role("region", name="Changed outside Git").get_by_role("row")
     expect(foreign.filter(has_text="/spec/replicas")).to_contain_text(EMAIL)
+    _shows_state(ada, story.services["dev"], "DRIFTED", "Drifted", re.compile("^1 Drifted$"))
+
+
+def test_a_rolled_back_service_shows_how_far_it_is_behind(ada: Desk, story: DemoSteps) -> None:
+    service = story.services["dev"]
+    for version in ("7.1", "7.2", "7.3"):
+        commit(story, shop(version), f"Open {version}")
+        sha = story.stage.repository.resolve("refs/heads/main")
+        wait_until(f"dev has {version}", lambda sha=sha: story.service("dev")["sha"] == sha, 60)
+    revisions = story.stage.ask(_REVISIONS, id=service)["revisions"]["edges"]
+    second = next(edge["node"]["id"] for edge in revisions if "7.2" in edge["node"]["subject"])
+    story.stage.ask(_ROLLBACK, id=service, revision=second)
+    try:
+        page = ada.go(f"/services/{service}")
+        heading = page.get_by_role("heading", level=1)
+        expect(heading).to_contain_text("Pinned (1 behind)")
+        commit(story, shop("7.4"), "Open 7.4")
+        expect(heading).to_contain_text("Pinned (2 behind)")
+        _shows_state(ada, service, "PINNED", "Pinned (2 behind)", re.compile("^1 Pinned$"))
+    finally:
+        story.stage.ask("mutation ($id: ID!) { releaseService(id: $id) { id } }", id=service)
+        story.wait_healthy("dev")
+
+
+_REVISIONS = """query ($id: ID!) { revisions(serviceId: $id, first: 20) {
+  edges { node { id subject } } } }"""
+_ROLLBACK = """mutation ($id: ID!, $revision: ID!) {
+  rollbackService(id: $id, revisionId: $revision) { id } }"""
+
+
+def _shows_state(ada: Desk, service: str, state: str, label: str, count: re.Pattern[str]) -> None:
+    """The page of the service, the filtered list and the fleet's counts agree."""
+    page = ada.go(f"/services/{service}")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(label)
+    ada.go(f"/services?status={state}")
+    rows = page.get_by_role("region", name="Services").get_by_role("row").filter(has_text="shop")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text(label)
+    ada.go("/")
+    counts = page.get_by_role("list", name="Services by state")
+    expect(counts.get_by_role("button", name=count)).to_be_visible()
 
 
 def test_a_dry_run_is_not_called_applied(ada: Desk, story: DemoSteps) -> None:

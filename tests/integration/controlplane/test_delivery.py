@@ -6,6 +6,7 @@ from controlplane.access.ports import TokenStore
 from controlplane.audit.model.chains import AuditFilter
 from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.clusters.ports import ClusterStore
+from controlplane.delivery.operations.pinned_services import PinnedServices
 from controlplane.platform.audit_entry import AuditVerdict
 from controlplane.platform.ports import ANY, PageQuery
 from controlplane.repositories.operations import RepositoryChange
@@ -15,7 +16,8 @@ from controlplane.services.model.service import Service
 from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import LedgerStore, ServiceStore
-from core.errors import Conflict, Invalid, NotFound
+from core.errors import Conflict, Invalid, NotFound, Unavailable
+from core.identity import RepositoryId
 from core.spec.source import GitCredentials
 from core.spec.status import Phase, Problem
 from core.spec.sync import Removal, SyncOptions
@@ -204,6 +206,50 @@ async def test_rollback_holds_until_released(world: World) -> None:
     assert (await world.get(service)).desired.commit_sha == newest
     with pytest.raises(NotFound):
         await world.services.rollback(world.admin, service.id, "nonsense")
+
+
+class History:
+    """Answers `GitHistory`; None if the server does not tell."""
+
+    def __init__(self, count: int | None) -> None:
+        self.count = count
+        self.asked: list[tuple[str, str]] = []
+
+    async def count_commits(self, repository_id: RepositoryId, base: str, tip: str) -> int | None:
+        self.asked.append((base, tip))
+        if self.count is None:
+            raise Unavailable("no partial clones")
+        return self.count
+
+
+async def test_a_rollback_says_how_far_it_is_behind(world: World) -> None:
+    """The ref is followed for that, although the service ignores its commits."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    good = await world.get(service)
+    world.manifests.push(repository.id, {"shop": [config_map("a", v="bad")]})
+    await world.delivery.deliver(repository.id)
+    history = History(1)
+    pinned = PinnedServices(world.deps, history)
+    await pinned.update(f"{repository.id}/")
+    assert history.asked == []
+    await world.services.rollback(world.admin, service.id, good.desired.revision_id or "")
+    await world.repositories.update_followed_refs(repository.id)
+    await pinned.update(f"{repository.id}/{service.id}")
+    assert (await world.get(service)).desired.commits_behind == 1
+    history.count = 2
+    newest = world.manifests.push(repository.id, {"shop": [config_map("a", v="newer")]})
+    for _ in range(2):
+        await pinned.update(f"{repository.id}/")
+    assert (await world.get(service)).desired.commits_behind == 2
+    assert len(history.asked) == 2
+    assert history.asked[-1] == (good.desired.commit_sha, newest)
+    history.count = None
+    world.manifests.push(repository.id, {"shop": [config_map("a", v="newest")]})
+    await pinned.update(f"{repository.id}/")
+    assert (await world.get(service)).desired.commits_behind is None
 
 
 async def test_syncing_a_held_service_does_not_need_its_old_commit(world: World) -> None:

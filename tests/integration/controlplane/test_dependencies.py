@@ -38,7 +38,7 @@ async def test_a_dependent_waits_until_the_other_is_healthy_at_its_newest(world:
         assert (held.desired.digest, held.desired.waiting, held.status) == (
             before,
             True,
-            ServiceStatus.STALE,
+            ServiceStatus.OUT_OF_SYNC if before else ServiceStatus.STALE,
         )
         assert "db" in held.errors[0].message
         await world.report(database, Phase.APPLIED)

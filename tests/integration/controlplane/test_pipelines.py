@@ -308,7 +308,7 @@ async def test_a_repair_in_progress_is_not_yet_a_failure(world: World) -> None:
     repository = line.dev.repository_id or ""
     world.manifests.push(repository, {"dev": [config_map("b")], "prod": [config_map("b")]})
     await world.delivery.deliver(repository)
-    assert (await world.get(line.dev)).status is ServiceStatus.STALE
+    assert (await world.get(line.dev)).status is ServiceStatus.OUT_OF_SYNC
 
 
 async def test_saving_again_keeps_what_waits(world: World) -> None:

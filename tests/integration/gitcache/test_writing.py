@@ -23,6 +23,7 @@ from core.spec.edits import (
 )
 from core.spec.source import GitCredentials, RepositorySpec
 from gitcache.compose import build_write_service
+from gitcache.mirror.history import CommitCounter
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
 from gitcache.settings import GitCacheSettings
 from gitcache.write.merge_requests import MergeRequestService, Provider
@@ -350,3 +351,37 @@ async def test_requests_need_a_token_and_a_known_host(mirror: GitMirror) -> None
         await hosting.open_request(
             replace(unknown, url="https://gitlab.test/a/b"), None, "b", "main", "t"
         )
+
+
+@pytest.mark.parametrize("filters", [True, False])
+async def test_commits_between_two_are_counted_without_their_files(
+    mirror: GitMirror, repository: ServedRepository, follow: RepositorySpec, filters: bool
+) -> None:
+    """Clones have no history; a server that cannot leave out files sends nothing."""
+    git(repository.path, "config", "uploadpack.allowFilter", str(filters).lower())
+    base = git(repository.path, "rev-parse", "main")
+    for number in range(3):
+        repository.commit({"web/b.yaml": f"b: {number + 2}\n"})
+    tip = git(repository.path, "rev-parse", "main")
+    if not filters:
+        with pytest.raises(Unavailable, match="no partial clones"):
+            await mirror.history.count(follow, base, tip, seconds=20)
+        return
+    assert await mirror.history.count(follow, base, tip, seconds=20) == 3
+    assert await mirror.history.count(follow, tip, tip, seconds=20) == 0
+    assert await mirror.history.count(follow, tip, base, seconds=20) is None
+    assert not list(mirror.clones.path(follow).parent.glob("tmp-*"))
+
+
+async def test_a_longer_history_counts_as_the_limit(
+    mirror: GitMirror, repository: ServedRepository, follow: RepositorySpec, tmp_path: Path
+) -> None:
+    git(repository.path, "config", "uploadpack.allowFilter", "true")
+    shas = [git(repository.path, "rev-parse", "main")]
+    for number in range(6):
+        repository.commit({"web/b.yaml": f"b: {number + 2}\n"})
+        shas.append(git(repository.path, "rev-parse", "main"))
+    parts = (mirror.runner, mirror.git, mirror.lean, mirror.disk)
+    counter = CommitCounter(tmp_path, *parts, most=4)
+    counts = [await counter.count(follow, base, shas[-1], seconds=20) for base in shas]
+    assert counts == [4, 4, 4, 3, 2, 1, 0]

@@ -270,8 +270,22 @@ async def test_reported_drift_is_told_once_and_healed_when_the_policy_says_so(
         stand.cluster.put(live)
         await stand.clock.advance(1)
     assert [d.paths for d in stand.hub.drifts] == [("data.key",)]
+    assert stand.hub.statuses[-1].drifted == 1
     stand.want("a")
     await stand.until(lambda: stand.cluster.objects[KEY]["data"] == {"key": "1"})
+    await stand.until(lambda: stand.hub.statuses[-1].drifted == 0)
+
+
+@pytest.mark.parametrize(("policy", "drifted"), [(DriftPolicy.REPORT, 1), (DriftPolicy.IGNORE, 0)])
+async def test_a_deleted_object_has_drifted_unless_drift_is_ignored(
+    stand: Stand, policy: DriftPolicy, drifted: int
+) -> None:
+    stand.want("a", drift=policy)
+    await stand.phase(Phase.HEALTHY)
+    stand.cluster.drop(KEY)
+    await stand.clock.advance(2)
+    assert stand.hub.statuses[-1].drifted == drifted
+    assert KEY not in stand.cluster.objects
 
 
 async def test_a_report_that_the_disk_refuses_is_not_lost(stand: Stand) -> None:

@@ -340,6 +340,8 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
         "promoted": True,
         "paused": False,
         "pinnedSha": "a" * 40,
+        "commitsBehind": None,
+        "drifted": 0,
         "sha": "a" * 40,
         "deletedAt": None,
         "errors": [{"source": "render", "message": "web.yaml: no kind"}],

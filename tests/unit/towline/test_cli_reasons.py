@@ -21,7 +21,8 @@ def component(name: str, state: str | None = "RUNNING", message: str = "") -> An
 def service(*components: Any, status: str = "SYNCED", message: str | None = MESSAGE) -> Any:
     return {
         "id": "s1", "name": "web", "status": status, "promoted": False, "paused": False,
-        "pinnedSha": None, "sha": None, "deletedAt": None, "errors": [], "message": message,
+        "pinnedSha": None, "commitsBehind": None, "drifted": 0, "sha": None,
+        "deletedAt": None, "errors": [], "message": message,
         "cluster": None, "repository": None, "revision": None, "components": list(components),
     }  # fmt: skip
 

@@ -16,6 +16,7 @@ from towline.cli.shell.output import age, colour, escape_controls, short
 from towline.operations import GraphQLApi
 
 _MAX_OBJECTS = 5
+_FINE = ("HEALTHY", "PINNED")
 _DONE, _WAITS, _FAILED = "✓", "…", "✗"
 _COLOURS = {_DONE: "green", _WAITS: "yellow", _FAILED: "red"}
 
@@ -42,7 +43,7 @@ def explain(api: GraphQLApi, name: str) -> Iterator[str]:
 
 def _waiting(service: ServiceDetails) -> Iterator[str]:
     """Yields the objects that a sync waits for, with their reasons and newest events."""
-    if service["message"] and service["status"] != "HEALTHY":
+    if service["message"] and service["status"] not in _FINE:
         yield _line(_WAITS, "waits", service["message"])
     waiting = waiting_objects(service["components"])
     if len(waiting) == 1 and service["message"]:
@@ -58,7 +59,12 @@ def _holds(service: Service) -> Iterator[str]:
         yield _line(_WAITS, "paused", "no changes until `services update --resume`")
     if service["pinnedSha"] and not service["promoted"]:
         held = short(service["pinnedSha"])
-        yield _line(_WAITS, "pinned", f"to {held} by a rollback; `services unpin` ends it")
+        behind = service["commitsBehind"]
+        text = f"to {held} by a rollback{'' if behind is None else f', {behind} commits behind'}"
+        yield _line(_WAITS, "pinned", f"{text}; `services unpin` ends it")
+    if service["drifted"]:
+        text = f"{service['drifted']} objects differ from what was applied; `services history`"
+        yield _line(_WAITS, "drift", f"{text} says who changed them")
     if service["deletedAt"]:
         yield _line(_WAITS, "deleted", f"{age(service['deletedAt'])}; removing its objects")
 
@@ -102,7 +108,7 @@ def _walk(service: Service, entries: list[LedgerEvent]) -> Iterator[str]:
         failed = entry["stage"] in ("render-failed", "failed", "degraded")
         text = f"{age(entry['at'])}  {entry['message']}".rstrip()
         yield _line(_FAILED if failed else _DONE, entry["stage"], text)
-    if service["status"] != "HEALTHY":
+    if service["status"] not in _FINE:
         yield _line(_WAITS, "status", service["status"])
 
 

@@ -214,6 +214,7 @@ class Service(TypedDict):
     name: str
     namespace: str
     status: str
+    health: str
     protect: bool
     templated: bool
     dryRun: bool
@@ -221,6 +222,8 @@ class Service(TypedDict):
     promoted: bool
     sha: str | None
     pinnedSha: str | None
+    commitsBehind: int | None
+    drifted: int
     digest: str | None
     insertedAt: str
     updatedAt: str
@@ -297,7 +300,7 @@ class LedgerEvent(TypedDict):
     detail: dict[str, object]
 
 
-_SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state protect templated dryRun paused promoted sha pinnedSha digest insertedAt updatedAt deletedAt observedAt git{ref folder}kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
+_SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state health:status protect templated dryRun paused promoted sha pinnedSha commitsBehind drifted digest insertedAt updatedAt deletedAt observedAt git{ref folder}kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
 _SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message ownerUid updatedAt}}'
 _PENDING_DELETION = 'fragment PendingDeletion on ObjectReference{kind name namespace group}'
 _REVISION = 'fragment Revision on Revision{id sha digest author subject committedAt insertedAt git{ref folder}}'

@@ -13,7 +13,15 @@ def first_problem(service: Service) -> str:
     """Returns the first error of a service, or the object that it waits for; empty if healthy."""
     if service["errors"]:
         return service["errors"][0]["message"]
-    return "" if service["status"] == "HEALTHY" else service["message"] or ""
+    if service["status"] == "DRIFTED":
+        return f"{service['drifted']} objects differ from what was applied"
+    return "" if service["status"] in ("HEALTHY", "PINNED") else service["message"] or ""
+
+
+def status_text(service: Service) -> str:
+    """Returns the status, after a rollback with the number of commits behind the ref."""
+    behind = service["commitsBehind"] if service["status"] == "PINNED" else None
+    return service["status"] if behind is None else f"{service['status']} ({behind} behind)"
 
 
 def by_urgency(components: Iterable[ServiceDetailsComponents]) -> list[ServiceDetailsComponents]:

@@ -19,7 +19,7 @@ from towline.cli.services.generated import (
     ServiceDetailsComponents,
 )
 from towline.cli.services.pending_deletions import attributes_of, name_of, select_deletions
-from towline.cli.services.reasons import by_urgency, first_problem
+from towline.cli.services.reasons import by_urgency, first_problem, status_text
 from towline.cli.services.service_diff import diff_service
 from towline.cli.services.service_manifests import show_manifests
 from towline.cli.shell.confirmation import Yes, confirm_deletion
@@ -42,7 +42,7 @@ Setting = Annotated[
 ]
 COLUMNS: tuple[Column[Service], ...] = (
     Column("SERVICE", label),
-    field("STATUS"),
+    Column("STATUS", status_text),
     Column("COMMIT", lambda row: short(row["sha"])),
     field("REF", "git", "ref"),
     since("LAST SEEN", "observedAt"),
@@ -377,7 +377,7 @@ def wait_for_status(
 
     def done(seen: ServiceDetails) -> bool:
         is_meant = not sha or (seen["sha"] or "").startswith(sha)
-        return is_meant and seen["status"] == status.upper()
+        return is_meant and _has(seen, status.upper())
 
     def describe(seen: ServiceDetails) -> str:
         return _standing(seen, status.upper())
@@ -394,6 +394,11 @@ def wait_for_status(
 def _objects(context: typer.Context, service: str) -> list[str]:
     found = find_service(connect(context), service)
     return [name_of(component) for component in found["components"]]
+
+
+def _has(service: Service, wanted: str) -> bool:
+    """Reports whether a service has a status. Drift and pins do not make it less healthy."""
+    return service["status"] == wanted or service["health"] == wanted
 
 
 def _standing(service: Service, wanted: str) -> str:

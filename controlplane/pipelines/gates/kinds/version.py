@@ -48,8 +48,8 @@ class VersionRule(CheckRule):
     def _problem(self, service: Service) -> str | None:
         if not self._contains(service.spec.version):
             return f"{self.service} has version {service.spec.version}, expected {self.range}"
-        if service.status is not ServiceStatus.HEALTHY:
-            return f"{self.service} is {service.status.value}"
+        if service.applied_status is not ServiceStatus.HEALTHY:
+            return f"{self.service} is {service.applied_status.value}"
         return None
 
     def _contains(self, version: str) -> bool:

@@ -52,9 +52,19 @@ BAD = Quarantine("sha256:bad", "crashes", START, "sha256:good")
         ({"phase": Phase.DEGRADED}, StatusCode.FAILED, ServiceStatus.FAILED),
         ({"phase": Phase.APPLYING}, StatusCode.PROGRESSING, ServiceStatus.STALE),
         ({"phase": None}, StatusCode.PROGRESSING, ServiceStatus.STALE),
-        ({"generation": 3}, StatusCode.PROGRESSING, ServiceStatus.STALE),
+        ({"generation": 3}, StatusCode.OUT_OF_SYNC, ServiceStatus.OUT_OF_SYNC),
         ({"digest": None}, StatusCode.PROGRESSING, ServiceStatus.STALE),
-        ({"waiting": True}, StatusCode.PROGRESSING, ServiceStatus.STALE),
+        ({"waiting": True}, StatusCode.OUT_OF_SYNC, ServiceStatus.OUT_OF_SYNC),
+        ({"digest": None, "waiting": True}, StatusCode.PROGRESSING, ServiceStatus.STALE),
+        ({"drifted": 1}, StatusCode.DRIFTED, ServiceStatus.DRIFTED),
+        ({"drifted": 1, "phase": Phase.APPLIED}, StatusCode.DRIFTED, ServiceStatus.DRIFTED),
+        ({"drifted": 1, "phase": Phase.DEGRADED}, StatusCode.FAILED, ServiceStatus.FAILED),
+        ({"drifted": 1, "generation": 3}, StatusCode.OUT_OF_SYNC, ServiceStatus.OUT_OF_SYNC),
+        ({"drifted": 1, "paused": True}, StatusCode.PAUSED, ServiceStatus.PAUSED),
+        ({"drifted": 1, "pinned_sha": "a"}, StatusCode.DRIFTED, ServiceStatus.DRIFTED),
+        ({"pinned_sha": "a"}, StatusCode.PINNED, ServiceStatus.PINNED),
+        ({"pinned_sha": "a", "promoted": True}, StatusCode.HEALTHY, ServiceStatus.HEALTHY),
+        ({"pinned_sha": "a", "phase": Phase.APPLIED}, StatusCode.SYNCED, ServiceStatus.SYNCED),
         ({"waiting": True, "render_error": "x"}, StatusCode.FAILED, ServiceStatus.FAILED),
         ({"paused": True, "render_error": "x"}, StatusCode.PAUSED, ServiceStatus.PAUSED),
     ],
@@ -64,6 +74,13 @@ def test_the_status_follows_from_the_fields(
 ) -> None:
     service = HEALTHY.changed(**columns)
     assert (service.status_code, service.status) == (code, status)
+
+
+def test_drift_and_pins_hold_neither_gates_nor_dependencies() -> None:
+    for columns in ({"drifted": 1}, {"pinned_sha": "a"}):
+        assert HEALTHY.changed(**columns).applied_status is ServiceStatus.HEALTHY
+        waiting = HEALTHY.changed(waiting=True, **columns)
+        assert waiting.applied_status is ServiceStatus.OUT_OF_SYNC
 
 
 def test_a_filter_by_status_finds_all_its_codes() -> None:

@@ -1,0 +1,101 @@
+"""Number of commits between two commits, from a temporary clone without folders and files."""
+
+import asyncio
+import shutil
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from core.errors import Unavailable
+from core.remotes import parse_remote
+from core.spec.source import RepositorySpec
+from gitcache.mirror.clone import PINS, Clone
+from gitcache.mirror.disk import Disk
+from gitcache.mirror.lean_fetch import LeanFetch
+from gitcache.mirror.packs import PackUnavailable
+from gitcache.mirror.remote_git import RemoteGit
+from gitcache.mirror.runner import GitError, GitRunner
+
+MAX_COMMITS = 1000
+# Merges bring more commits than the depth of a fetch.
+_MAX_READ = 50 * MAX_COMMITS
+_NO_TREES = "tree:0"
+_TIP = "tip"
+
+
+class CommitCounter:
+    """Counts commits. Clones of the git cache have no history, so each count fetches commits."""
+
+    def __init__(
+        self,
+        root: Path,
+        runner: GitRunner,
+        git: RemoteGit,
+        lean: LeanFetch,
+        disk: Disk,
+        *,
+        most: int = MAX_COMMITS,
+    ) -> None:
+        self._root = root
+        self._runner = runner
+        self._git = git
+        self._lean = lean
+        self._disk = disk
+        self._most = most
+
+    async def count(
+        self, spec: RepositorySpec, base: str, tip: str, *, seconds: float
+    ) -> int | None:
+        """Returns the number of commits since `base` in the history of `tip`, at most 1,000.
+
+        Returns None if `base` is not part of it. Raises Unavailable if the server sends no commits
+        without files, or not in time.
+        """
+        if base == tip:
+            return 0
+        await self._disk.check_room()
+        clone = Clone(self._root / f"tmp-{uuid.uuid4().hex}", self._runner)
+        try:
+            await clone.init(sha256=len(tip) == 64)
+            await self._fetch(spec, clone, tip, seconds)
+            is_whole = not clone.shallow()
+            listed = await clone.git("rev-list", "--parents", f"--max-count={_MAX_READ}", tip)
+        except (GitError, PackUnavailable) as error:
+            raise Unavailable(f"commits cannot be counted: {error}") from error
+        finally:
+            await asyncio.to_thread(shutil.rmtree, clone.path, True)
+        found = _count(listed, base, tip)
+        return self._most if found is None and not is_whole else found and min(found, self._most)
+
+    async def _fetch(self, spec: RepositorySpec, clone: Clone, tip: str, seconds: float) -> None:
+        depth = self._most + 1
+        if parse_remote(spec.url).is_http:
+            await self._lean.fetch(spec, clone, {_TIP: tip}, depth=depth, filter=_NO_TREES)
+            return
+
+        def arguments(url: str) -> list[str]:
+            fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"]
+            limits = ["--no-auto-maintenance", f"--depth={depth}", f"--filter={_NO_TREES}"]
+            return [f"--git-dir={clone.path}", *fetch, *limits, "--", url, f"+{tip}:{PINS}{_TIP}"]
+
+        await self._git.run(spec, arguments, seconds=seconds)
+
+
+def _count(listed: str, base: str, tip: str) -> int | None:
+    """Counts in the output of `git rev-list --parents`; None if `base` is not in it."""
+    parents = {commit: tuple(above) for commit, *above in map(str.split, listed.splitlines())}
+    if base not in parents:
+        return None
+    return len(_ancestors(parents, tip) - _ancestors(parents, base))
+
+
+def _ancestors(parents: Mapping[str, tuple[str, ...]], commit: str) -> set[str]:
+    """Returns the commit and its known ancestors."""
+    found: set[str] = set()
+    todo = [commit]
+    while todo:
+        commit = todo.pop()
+        if commit in parents and commit not in found:
+            found.add(commit)
+            todo += parents[commit]
+    return found
