@@ -40,6 +40,8 @@ class Key(StrEnum):
     DEPRECATED = "deprecated"
 
 
+UNKNOWN = "UNKNOWN"
+"""Value of `health` for objects whose status expresses none."""
 _SHORT = {"ns": Key.NAMESPACE, "state": Key.HEALTH}
 
 # Group, version and kind of APIs that Kubernetes has removed, with the minor release of 1.x that
@@ -246,8 +248,8 @@ def _term(token: str) -> tuple[Key | None, str]:
 
 def _checked(key: Key, value: str) -> str:
     if key is Key.HEALTH:
-        if value.upper() not in ComponentState.__members__:
-            known = ", ".join(state.lower() for state in ComponentState)
+        if value.upper() not in (*ComponentState, UNKNOWN):
+            known = ", ".join(state.lower() for state in (*ComponentState, UNKNOWN))
             raise Invalid(f"health:{value[:40]} is not one of {known}", field="q")
         return value.upper()
     if key is Key.DEPRECATED:

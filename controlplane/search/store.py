@@ -34,6 +34,7 @@ from controlplane.platform.store.transaction import Repositories
 from controlplane.platform.store.visibility import visible_rows
 from controlplane.repositories import store as repositories_store
 from controlplane.search.model import (
+    UNKNOWN,
     ImageTerm,
     Key,
     NamedItem,
@@ -173,7 +174,9 @@ class SqlSearch:
 
     def _of(self, key: Key, values: Sequence[str]) -> ColumnElement[bool]:
         if key is Key.HEALTH:
-            return _C.state.in_([ComponentState(value) for value in values])
+            known = [ComponentState(value) for value in values if value != UNKNOWN]
+            found = _C.state.in_(known)
+            return or_(found, _C.state.is_(None)) if UNKNOWN in values else found
         if key is Key.LABEL:
             return or_(*(self._has_label(value) for value in values))
         if key is Key.DEPRECATED:

@@ -33,7 +33,8 @@ COMPONENTS = [
             state=ComponentState.FAILED, labels={"app": "db"}),
     replace(POD, id="3", kind="Deployment", group="apps", name="web", uid="u3",
             service_id=ServiceId("s2"), cluster_id=ClusterId("c2")),
-    replace(POD, id="4", kind="CronJob", group="batch", version="v1beta1", name="nightly_100%"),
+    replace(POD, id="4", kind="CronJob", group="batch", version="v1beta1", name="nightly_100%",
+            state=None),
 ]  # fmt: skip
 
 
@@ -70,6 +71,8 @@ FOUND = {
     "service:shop-*": "3",
     "cluster:prod-c2": "3",
     "health:failed": "2",
+    "health:unknown": "4",
+    "health:failed state:unknown": "24",
     "api:apps/v1": "3",
     "deprecated:1.25": "4",
     "deprecated:1.24": "",

@@ -1,6 +1,7 @@
 import { useRef, useState, type SubmitEvent } from "react";
 import { Link } from "wouter";
 import { ObjectsDocument, type ObjectsQuery } from "../api/generated";
+import { LAST_SEEN_INTERVAL } from "../live/useFollow";
 import { componentState } from "../ui/states";
 import { Age } from "../ui/Age";
 import { PagedTable } from "../ui/PagedTable";
@@ -9,7 +10,7 @@ import { useParam } from "../ui/useParam";
 import { useRowKeys } from "../ui/useRowKeys";
 import { useSlash } from "../ui/useSlash";
 
-const EXAMPLES = ["kind:Deployment", "kind:Pod state:FAILED", "image:log4j<2.17", "label:app=web", "namespace:shop"];
+const EXAMPLES = ["kind:Deployment", "kind:Pod state:FAILED", "health:unknown", "image:log4j<2.17", "label:app=web", "namespace:shop"];
 
 type FoundObject = ObjectsQuery["search"]["edges"][number]["node"];
 
@@ -49,6 +50,7 @@ function Found({ q }: { readonly q: string }) {
       pick={(data) => data.search}
       row={(found) => <Row key={found.id} found={found} />}
       counted={["object", "objects"]}
+      follow={LAST_SEEN_INTERVAL}
       empty={<p className="quiet">No matching objects.</p>}
     />
   );

@@ -9,6 +9,7 @@ from controlplane.authorization import ResourceKind, Visible
 from controlplane.clusters.store import clusters
 from controlplane.platform.ports import MAX_FOUND
 from controlplane.search.model import (
+    UNKNOWN,
     ImageTerm,
     Key,
     NamedItem,
@@ -109,7 +110,7 @@ class MemorySearch:
 
 
 def _health(values: Sequence[str]) -> Matches:
-    return lambda row: row.state is not None and row.state.value in values
+    return lambda row: (UNKNOWN if row.state is None else row.state.value) in values
 
 
 def _label(values: Sequence[str]) -> Matches:

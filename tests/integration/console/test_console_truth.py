@@ -52,6 +52,7 @@ def test_last_seen_follows_the_agent(ada: Desk, story: DemoSteps) -> None:
         "/services",
         f"/services/{service}",
         f"/objects/{component}",
+        "/search?q=kind:Deployment",
     )
     shown: dict[Page, str] = {}
     for path in paths:
