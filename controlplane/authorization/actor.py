@@ -13,6 +13,13 @@ _SHARED = frozenset(
     {ResourceKind.USER, ResourceKind.GROUP, ResourceKind.ROLE, ResourceKind.INSTALLATION}
 )
 """Kinds of resources that are in no project."""
+_OUTSIDE_CLUSTERS = frozenset(
+    {
+        *(ResourceKind.PROJECT, ResourceKind.REPOSITORY, ResourceKind.PIPELINE),
+        *(ResourceKind.SECRET, ResourceKind.CONTEXT),
+    }
+)
+"""Kinds of resources that no cluster holds: a role in a cluster reads none of them."""
 EVERYBODY = "towline:users"
 """Kubernetes group of all users who connect through the Kubernetes proxy."""
 
@@ -86,10 +93,21 @@ def without_doubt(actor: Actor, error: TowlineError) -> TowlineError:
     if not isinstance(error, NotFound) or not error.kind:
         return error
     kind = ResourceKind(error.kind)
+    may_read = _may_read_any(actor, kind)
     every = Resource.whole(kind)
-    is_shared = kind in _SHARED
-    may_read = actor.may(Verb.READ, every) if is_shared else actor.policy.anywhere(Verb.READ, kind)
     return error if may_read else Forbidden(permission_error(actor, Verb.READ, every))
+
+
+def _may_read_any(actor: Actor, kind: ResourceKind) -> bool:
+    """Returns whether there can be a resource of this kind that the actor may read."""
+    if kind in _SHARED:
+        return actor.may(Verb.READ, Resource.whole(kind))
+    if kind not in _OUTSIDE_CLUSTERS:
+        return actor.policy.anywhere(Verb.READ, kind)
+    return all(
+        any(not scope.startswith(f"{ResourceKind.CLUSTER}:") for scope in scopes)
+        for scopes in actor.policy.visible(kind)
+    )
 
 
 def permission_error(actor: Actor, verb: Verb, target: Resource) -> str:

@@ -3,7 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from controlplane.access.ports import ProjectStore
-from controlplane.authorization import DEFAULT_PROJECT, Actor, Verb, require
+from controlplane.authorization import (
+    DEFAULT_PROJECT,
+    Actor,
+    ResourceKind,
+    Verb,
+    require,
+)
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore
@@ -68,6 +74,14 @@ def _places_of(
     ]
 
 
+# Cluster groups are read with the permission for clusters.
+_KINDS = {
+    OverrideLayer.PROJECT: ResourceKind.PROJECT,
+    OverrideLayer.GROUP: ResourceKind.CLUSTER,
+    OverrideLayer.CLUSTER: ResourceKind.CLUSTER,
+}
+
+
 async def check_override_place(
     tx: Transaction, actor: Actor, layer: OverrideLayer, place_id: str, *, ends: bool = False
 ) -> None:
@@ -84,7 +98,9 @@ async def check_override_place(
     if row is None and ends:
         return
     if row is None:
-        raise NotFound
+        raise NotFound(
+            f"{layer.value} {place_id[:80]!r} of the override does not exist", kind=_KINDS[layer]
+        )
     require(actor, Verb.WRITE, row.target)
 
 

@@ -29,6 +29,7 @@ from controlplane.authorization import (
     Scope,
     Verb,
     require,
+    without_doubt,
 )
 from controlplane.authorization.roles import KubernetesRequest, check_kubernetes
 from core.errors import Forbidden, Invalid, NotFound, Unauthenticated
@@ -269,3 +270,17 @@ def test_a_policy_lasts_until_its_first_grant_ends() -> None:
 def test_groups_of_kubernetes_itself_are_not_handed_out(group: str) -> None:
     with pytest.raises(Invalid):
         check_kubernetes(KubernetesRights((group,)))
+
+
+@pytest.mark.parametrize("kind", ["project", "repository", "pipeline", "secret", "context"])
+def test_a_role_in_a_cluster_reads_nothing_outside_of_clusters(kind: str) -> None:
+    """Terraform takes NotFound for a deletion, so it must not mean a missing role."""
+    in_cluster, in_project = (
+        Actor(ActorKind.USER, name="vi", policy=Policy((Grant(VIEWER, Scope(scope)),)))
+        for scope in ("cluster:c1", "project:p1")
+    )
+    missing = NotFound(kind=kind)
+    assert isinstance(without_doubt(in_cluster, missing), Forbidden)
+    assert without_doubt(in_project, missing) is missing
+    assert isinstance(without_doubt(in_cluster, NotFound(kind="cluster")), NotFound)
+    assert isinstance(without_doubt(in_cluster, NotFound(kind="service")), NotFound)

@@ -310,7 +310,7 @@ async def test_an_override_is_replaced_and_removed(
         await tx[ClusterGroupStore].remove("eu")
     assert await contexts.override(EDITOR, "base", Override(group, "eu", {})) is None
     assert await world.rows(ContextOverrideStore) == []
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match="group 'eu' of the override does not exist"):
         await contexts.override(EDITOR, "base", Override(group, "eu", {"a": "2"}))
 
 
