@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
@@ -28,8 +29,10 @@ _MALFORMED = (ValueError, TypeError, AttributeError, KeyError, YAMLError)
 _RBAC = "rbac.authorization.k8s.io"
 # The same bindings as in docs/examples/agent-access.yaml.
 _ROLES = {"admins": "cluster-admin", "editors": "edit", "viewers": "view"}
-# Leaving deletes only objects with this label, and so keeps those of a chart or a manifest.
+# Leaving deletes only objects with these labels, and so keeps those of a chart or a manifest, and
+# those of another handle of the same cluster.
 _MANAGER = ("app.kubernetes.io/managed-by", "towline-clusters-join")
+_HANDLE = "towline.dev/cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,17 @@ class JoinedCluster:
 
     kubeconfig: Path
     context: str
+    handle: str
     api: client.ApiClient
 
     @property
     def server(self) -> str:
         return self.api.configuration.host
+
+    @property
+    def account(self) -> str:
+        """Name of the agent's service account, in the namespace that all handles share."""
+        return f"{AGENT}-{self.handle}"
 
     def version(self) -> str:
         """Returns the version of the API server. Unavailable: it does not answer."""
@@ -56,16 +65,16 @@ class JoinedCluster:
         """
         core, rbac = client.CoreV1Api(self.api), client.RbacAuthorizationV1Api(self.api)
         bindings = {
-            f"towline-{name}": (role, {"kind": "Group", "name": f"towline:{name}"})
+            f"towline-{self.handle}-{name}": (role, {"kind": "Group", "name": f"towline:{name}"})
             for name, role in _ROLES.items()
         }
         created: list[str] = []
         if account:
-            subject = {"kind": "ServiceAccount", "name": AGENT, "namespace": AGENT}
-            bindings[AGENT] = ("cluster-admin", subject)
+            subject = {"kind": "ServiceAccount", "name": self.account, "namespace": AGENT}
+            bindings[self.account] = ("cluster-admin", subject)
             create_account = partial(core.create_namespaced_service_account, AGENT)
             created += self._create(core.create_namespace, "Namespace", AGENT)
-            created += self._create(create_account, "ServiceAccount", AGENT)
+            created += self._create(create_account, "ServiceAccount", self.account)
         for name, (role, subject) in bindings.items():
             reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role}
             create = partial(self._create, rbac.create_cluster_role_binding, "ClusterRoleBinding")
@@ -99,7 +108,9 @@ class JoinedCluster:
         request = client.AuthenticationV1TokenRequest(spec=spec)
         create = client.CoreV1Api(self.api).create_namespaced_service_account_token
         with self._named_errors():
-            status = create(AGENT, AGENT, request, _request_timeout=_SECONDS).to_dict()["status"]
+            status = create(self.account, AGENT, request, _request_timeout=_SECONDS).to_dict()[
+                "status"
+            ]
         kubeconfig = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -122,7 +133,7 @@ class JoinedCluster:
         self, create: Callable[..., object], kind: str, name: str, **fields: object
     ) -> list[str]:
         """Creates an object; returns its name, or nothing if it exists."""
-        metadata = {"name": name, "labels": dict([_MANAGER])}
+        metadata = {"name": name, "labels": {**dict([_MANAGER]), _HANDLE: self.handle}}
         with self._named_errors():
             try:
                 create({"metadata": metadata, **fields}, _request_timeout=_SECONDS)
@@ -136,17 +147,21 @@ class JoinedCluster:
         core, rbac = client.CoreV1Api(self.api), client.RbacAuthorizationV1Api(self.api)
         accounts = partial(core.list_namespaced_service_account, AGENT)
         delete_account = partial(core.delete_namespaced_service_account, namespace=AGENT)
-        bindings = rbac.list_cluster_role_binding
         kinds = (
-            ("ClusterRoleBinding", bindings, rbac.delete_cluster_role_binding),
+            (
+                "ClusterRoleBinding",
+                rbac.list_cluster_role_binding,
+                rbac.delete_cluster_role_binding,
+            ),
             ("ServiceAccount", accounts, delete_account),
-            ("Namespace", core.list_namespace, core.delete_namespace),
         )
+        managed = "=".join(_MANAGER)
         for kind, list_objects, delete in kinds:
-            found = list_objects(label_selector="=".join(_MANAGER), _request_timeout=_SECONDS)
-            for item in found.items:
-                name = item.to_dict()["metadata"]["name"]
+            for name in _listed(list_objects, f"{managed},{_HANDLE}={self.handle}"):
                 yield f"{kind} {name}", partial(delete, name=name)
+        others = _listed(accounts, f"{managed},{_HANDLE}!={self.handle}")
+        for name in [] if others else _listed(core.list_namespace, managed):
+            yield f"Namespace {name}", partial(core.delete_namespace, name=name)
 
     @contextmanager
     def _named_errors(self) -> Generator[None]:
@@ -165,8 +180,11 @@ class JoinedCluster:
             raise Unavailable(f"cannot reach {self.server}: {reason}") from None
 
 
-def open_cluster(kubeconfig: Path, context: str | None) -> JoinedCluster:
-    """Reads a kubeconfig. Invalid: the file or the context is not usable."""
+def open_cluster(kubeconfig: Path, context: str | None, handle: str) -> JoinedCluster:
+    """Reads a kubeconfig; `handle` is the cluster's in Towline.
+
+    Invalid: the file or the context is not usable.
+    """
     configuration = client.Configuration()
     configuration.retries = False
     try:
@@ -177,7 +195,13 @@ def open_cluster(kubeconfig: Path, context: str | None) -> JoinedCluster:
         config.load_kube_config(str(kubeconfig), name, configuration, persist_config=False)
     except (config.ConfigException, OSError, *_MALFORMED) as error:
         raise Invalid(f"kubeconfig {kubeconfig} is not usable: {error}") from None
-    return JoinedCluster(kubeconfig, name, client.ApiClient(configuration))
+    return JoinedCluster(kubeconfig, name, handle, client.ApiClient(configuration))
+
+
+def _listed(list_objects: Callable[..., Any], selector: str) -> list[str]:
+    """Names of the objects with some labels."""
+    found = list_objects(label_selector=selector, _request_timeout=_SECONDS)
+    return [item.to_dict()["metadata"]["name"] for item in found.items]
 
 
 def _names(entries: object) -> list[str]:

@@ -41,7 +41,7 @@ def test_a_cluster_joins_by_one_command(
     said = installation.run(*words, "--no-start").stdout
     assert "found: Kubernetes v1." in said and f"at {cluster.server} (context" in said
     assert f"registered: cluster joined\nsaved: its deploy token in {tmp_path}/agent/token" in said
-    assert "created: ClusterRoleBinding towline-admins (cluster-admin)" in said
+    assert "created: ClusterRoleBinding towline-joined-admins (cluster-admin)" in said
     assert f"start it with: towline agent --url 127.0.0.1:{installation.ports[1]} " in said
     token = (tmp_path / "agent" / "token").read_text().strip()
     assert token.startswith("twa_") and token not in said
@@ -74,13 +74,13 @@ def test_an_agent_gets_an_account_on_request(
     installation: Installation, cluster: LocalCluster, tmp_path: Path
 ) -> None:
     """Repeating renews its token; the doctor tells the end; leaving removes only what it made."""
-    cluster.kubectl("create", "clusterrolebinding", "towline-viewers", "--clusterrole=view")
+    cluster.kubectl("create", "clusterrolebinding", "towline-account-viewers", "--clusterrole=view")
     folder = ("--data", str(tmp_path / "agent"))
     words = ["clusters", "join", "account", *folder, "--service-account", "--no-start"]
     said = installation.run(*words, "--kubeconfig", str(cluster.kubeconfig)).stdout
-    assert "created: ServiceAccount towline-agent" in said and "its token ends at" in said
-    assert "created: ClusterRoleBinding towline-agent (cluster-admin)" in said
-    assert "towline-viewers" not in said
+    assert "created: ServiceAccount towline-agent-account" in said and "its token ends at" in said
+    assert "created: ClusterRoleBinding towline-agent-account (cluster-admin)" in said
+    assert "towline-account-viewers" not in said
     own = tmp_path / "agent" / "kubeconfig"
     assert f"--kubeconfig {own}" in said and own.stat().st_mode & 0o777 == 0o600
     before = yaml.safe_load(own.read_text())["users"]
@@ -99,11 +99,33 @@ def test_an_agent_gets_an_account_on_request(
     assert "towline clusters leave account" in refused
     installation.run("clusters", "leave", "account", *folder, "--yes")
     assert not (tmp_path / "agent").exists()
-    poll_until(
-        lambda: objects(cluster),
-        lambda found: found == ["clusterrolebinding.rbac.authorization.k8s.io/towline-viewers"],
-        60,
-    )
+    kept = "clusterrolebinding.rbac.authorization.k8s.io/towline-account-viewers"
+    poll_until(lambda: objects(cluster), lambda found: found == [kept], 60)
+
+
+def test_two_handles_of_a_cluster_share_nothing_that_one_of_them_removes(
+    installation: Installation, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """A cluster that is gone keeps its objects, and all else of it is removed."""
+    for handle in ("one", "two"):
+        words = ("--data", str(tmp_path / handle), "--service-account", "--no-start")
+        joined = ("clusters", "join", handle, "--kubeconfig", str(cluster.kubeconfig), *words)
+        said = installation.run(*joined).stdout
+        assert f"created: ClusterRoleBinding towline-{handle}-admins" in said
+        installation.run("clusters", "detach", handle, "--yes")
+    installation.run("clusters", "leave", "one", "--data", str(tmp_path / "one"), "--yes")
+    left = objects(cluster)
+    assert not [name for name in left if "one" in name]
+    assert "serviceaccount/towline-agent-two" in left and "namespace/towline-agent" in left
+
+    config = tmp_path / "gone.yaml"
+    config.write_text(cluster.kubeconfig.read_text().replace(cluster.server, "https://127.0.0.1:1"))
+    source = tmp_path / "two" / "cluster.json"
+    source.write_text(json.dumps(json.loads(source.read_text()) | {"kubeconfig": str(config)}))
+    leave = ("clusters", "leave", "two", "--data", str(tmp_path / "two"), "--yes")
+    said = installation.run(*leave).stderr
+    assert "kept: objects in the cluster of two" in said and "https://127.0.0.1:1" in said
+    assert not (tmp_path / "two").exists() and left == objects(cluster)
 
 
 def test_a_cluster_that_does_not_answer_is_not_registered(

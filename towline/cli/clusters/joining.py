@@ -11,13 +11,14 @@ from urllib.parse import urlsplit
 
 import typer
 
-from core.errors import Invalid, NotFound
+from core.errors import Invalid, NotFound, Unavailable
 from core.runtime.clock import SystemClock
 from towline.cli.clusters import generated as operations
 from towline.cli.clusters.find import find_cluster
 from towline.cli.lazy_import import load
 from towline.cli.operator.agent import AgentOptions, start
 from towline.cli.shell.confirmation import Yes, confirm_deletion
+from towline.cli.shell.output import say
 from towline.cli.shell.session import connect, found_or_none, named, parse_pairs, selected_target
 from towline.context_file import write_private
 
@@ -69,13 +70,13 @@ class AgentFolder:
         source = {"kubeconfig": str(cluster.kubeconfig.absolute()), "context": cluster.context}
         write_private(self._source, json.dumps(source))
 
-    def open(self, kubeconfig: Path | None, context: str | None) -> "JoinedCluster":
+    def open(self, kubeconfig: Path | None, context: str | None, handle: str) -> "JoinedCluster":
         """Opens the given context, else the one that joined, else the current one of kubectl."""
         if kubeconfig is None and context is None and self._source.exists():
             source = json.loads(self._source.read_text())
             kubeconfig, context = Path(source["kubeconfig"]), source["context"]
         path = kubeconfig or load("towline.kubeconfig").default_path()
-        return load("towline.cluster_join").open_cluster(path, context)
+        return load("towline.cluster_join").open_cluster(path, context, handle)
 
 
 def join(
@@ -105,7 +106,7 @@ def join(
       towline clusters join dev --kubeconfig ~/.kube/config --context kind-dev
     """
     folder = _folder(handle, data)
-    cluster = folder.open(kubeconfig, kube_context)
+    cluster = folder.open(kubeconfig, kube_context, handle)
     # Refuses what the agent refuses, for example a server without TLS, before it registers.
     read_access = load("syncagent.kube.access").from_kubeconfig
     read_access(cluster.kubeconfig, cluster.context, SystemClock())
@@ -145,7 +146,8 @@ def leave(
 ) -> None:
     """Remove all that `join` made: objects in the cluster, the agent's folder and the context.
 
-    First delete the cluster with `towline clusters delete`, and stop its agent.
+    First delete the cluster with `towline clusters delete`, and stop its agent. If the cluster does
+    not answer any more, the command says so and removes the rest.
 
     \b
     Example:
@@ -154,16 +156,24 @@ def leave(
     folder = _folder(handle, data)
     if not folder.path.exists() and kubeconfig is None and kube_context is None:
         raise NotFound(f"{folder.path} does not exist: {handle} did not join with this folder")
-    cluster, module = folder.open(kubeconfig, kube_context), load("towline.kubeconfig")
+    module = load("towline.kubeconfig")
     if found_or_none(lambda: find_cluster(connect(context), handle)) is not None:
         raise Invalid(f"cluster {handle} is registered; run `towline clusters delete {handle}`")
     path = module.default_path()
+    try:
+        cluster = folder.open(kubeconfig, kube_context, handle)
+        objects = cluster.objects()
+    except (Unavailable, Invalid) as error:
+        if kubeconfig is not None or kube_context is not None:
+            raise
+        cluster, objects = None, []
+        say(f"kept: objects in the cluster of {handle}, if it still exists: {error.message}")
 
     def along() -> list[str]:
-        return [*cluster.objects(), str(folder.path), f"context towline-{handle} of {path}"]
+        return [*objects, str(folder.path), f"context towline-{handle} of {path}"]
 
     confirm_deletion(f"what joining {handle} made", yes=yes, along=along)
-    for name in cluster.delete_objects():
+    for name in cluster.delete_objects() if cluster else ():
         print(f"deleted: {name}")
     if module.remove_from_file(path, handle):
         print(f"deleted: context towline-{handle} of {path}")
