@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "e50884faadc94a12cf38391bfe6aa14b5cb36da4"
+COMMIT = "b1df357f509da3d56baebb78c76b751bb4ca2efc"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
