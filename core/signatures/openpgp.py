@@ -1,0 +1,214 @@
+"""Signatures of GPG keys: a key with its subkeys, and the check of a detached signature.
+
+It accepts less than GPG: keys and signatures of version 4, RSA of 2,048 bits and more, ECDSA on
+NIST curves and Ed25519, with SHA-2.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from core.errors import Invalid
+from core.signatures.openpgp_packets import (
+    KEY,
+    SIGNATURE,
+    SUBKEY,
+    USER_ID,
+    PublicKeyPacket,
+    SignaturePacket,
+    packets,
+    read_key,
+    read_signature,
+)
+from core.signatures.signer import Signer
+
+ARMOR = "PGP SIGNATURE"
+_OF_DATA = 0x00
+_CERTIFICATIONS = {0x10, 0x11, 0x12, 0x13}
+_OF_SUBKEY, _OF_PRIMARY, _DIRECT = 0x18, 0x19, 0x1F
+_REVOKES_KEY, _REVOKES_SUBKEY, _REVOKES_CERTIFICATION = 0x20, 0x28, 0x30
+_MAY_SIGN = 2
+_CLOCK_SKEW_S = 300
+
+
+@dataclass(slots=True)
+class _Part:
+    """A key, a user ID or a subkey, and the signatures that follow it."""
+
+    kind: int
+    body: bytes
+    signatures: list[SignaturePacket] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """A primary key or a subkey that may sign. `expires` is None without an end."""
+
+    packet: PublicKeyPacket
+    expires: datetime | None
+    revoked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GpgKey:
+    """A public key: its name, and everything in it that may sign."""
+
+    name: str
+    fingerprint: str
+    keys: tuple[SigningKey, ...]
+
+
+def read_gpg_keys(data: bytes) -> list[GpgKey]:
+    """Reads exported public keys. Raises Invalid without a key that this module can use."""
+    groups: list[list[_Part]] = []
+    for kind, body in packets(data):
+        if kind == KEY:
+            groups.append([_Part(kind, body)])
+        elif not groups:
+            raise Invalid("the PGP block is not a public key")
+        elif kind == SIGNATURE:
+            _add_signature(groups[-1][-1], body)
+        else:
+            groups[-1].append(_Part(kind, body))
+    keys = [key for parts in groups if (key := _gpg_key(parts)) is not None]
+    if not keys or len(keys) < len(groups):
+        raise Invalid(
+            "the PGP block has a key that cannot be used: RSA of 2,048 bits and more, ECDSA on "
+            "NIST curves and Ed25519 are supported"
+        )
+    return keys
+
+
+def read_detached(data: bytes) -> SignaturePacket:
+    """Reads the one signature of a commit. Raises Invalid."""
+    found = list(packets(data))
+    if len(found) != 1 or found[0][0] != SIGNATURE:
+        raise Invalid("expected one OpenPGP signature")
+    signature = read_signature(found[0][1])
+    if signature.kind != _OF_DATA:
+        raise Invalid("the OpenPGP signature is not one of a file")
+    return signature
+
+
+def verify_gpg(
+    signature: SignaturePacket, message: bytes, now: datetime, trusted: Iterable[GpgKey]
+) -> Signer:
+    """Verifies a signature. Invalid: it is wrong, or of no trusted key, or of one that ended."""
+    for gpg_key in trusted:
+        for key in gpg_key.keys:
+            if signature.issuer and key.packet.fingerprint.endswith(signature.issuer):
+                signature.verify(key.packet, message)
+                _check_validity(gpg_key, key, signature, now)
+                return Signer(gpg_key.name, gpg_key.fingerprint, "gpg")
+    raise Invalid(f"the signer is not allowed: GPG key {signature.issuer or '(none)'}")
+
+
+def unarmored(text: str) -> bytes:
+    """Returns the bytes within an armor's lines. Raises Invalid."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    if "" in lines:
+        lines = lines[lines.index("") + 1 :]
+    body = "".join(line for line in lines if not re.fullmatch(r"=[A-Za-z0-9+/]{4}", line))
+    try:
+        return base64.b64decode(body, validate=True)
+    except (binascii.Error, ValueError):
+        raise Invalid("a signature or key is not base64") from None
+
+
+def _check_validity(
+    gpg_key: GpgKey, key: SigningKey, signature: SignaturePacket, now: datetime
+) -> None:
+    name = f"GPG key {gpg_key.fingerprint} of {gpg_key.name or '(no name)'}"
+    if key.revoked:
+        raise Invalid(f"the {name} is revoked")
+    if key.expires is not None and now >= key.expires:
+        raise Invalid(f"the {name} expired on {key.expires:%Y-%m-%d}")
+    end = signature.expiry()
+    if end is not None and now >= end:
+        raise Invalid(f"the signature of the {name} expired on {end:%Y-%m-%d}")
+    if signature.created < key.packet.created:
+        raise Invalid(f"the signature is older than the {name}")
+    if (signature.created - now).total_seconds() > _CLOCK_SKEW_S:
+        raise Invalid(f"the signature of the {name} is from the future")
+
+
+def _add_signature(part: _Part, body: bytes) -> None:
+    try:
+        part.signatures.append(read_signature(body))
+    except Invalid:
+        # Other people's signatures may be of other versions. They decide nothing here, and a
+        # key's own signature that is missing only makes it useless.
+        return
+
+
+def _gpg_key(parts: list[_Part]) -> GpgKey | None:
+    primary = read_key(parts[0].body)
+    if primary is None or primary.public is None:
+        return None
+    named = [(part, _certification(primary, part)) for part in parts if part.kind == USER_ID]
+    valid = [(part, found) for part, found in named if found is not None]
+    own = [found for _, found in valid] + _verified(primary, primary.hashed, parts[0], {_DIRECT})
+    if not own:
+        return None
+    newest = max(own, key=lambda found: found.created)
+    revoked = bool(_verified(primary, primary.hashed, parts[0], {_REVOKES_KEY}))
+    expires = newest.expiry(primary.created)
+    keys = [_subkey(primary, part, expires, revoked) for part in parts if part.kind == SUBKEY]
+    if newest.flags & _MAY_SIGN:
+        keys.insert(0, SigningKey(primary, expires, revoked))
+    name = max(valid, key=lambda pair: pair[1].created)[0].body if valid else b""
+    signing = tuple(key for key in keys if key is not None)
+    return GpgKey(name.decode("utf-8", "replace")[:200], primary.fingerprint, signing)
+
+
+def _certification(primary: PublicKeyPacket, part: _Part) -> SignaturePacket | None:
+    """The newest signature of a key about its own user ID; None: the user ID is revoked."""
+    signed = primary.hashed + b"\xb4" + len(part.body).to_bytes(4) + part.body
+    if _verified(primary, signed, part, {_REVOKES_CERTIFICATION}):
+        return None
+    found = _verified(primary, signed, part, _CERTIFICATIONS)
+    return max(found, key=lambda signature: signature.created, default=None)
+
+
+def _subkey(
+    primary: PublicKeyPacket, part: _Part, until: datetime | None, revoked: bool
+) -> SigningKey | None:
+    """Returns a subkey that may sign. Its binding has a signature of the subkey as well, so that
+    nobody adds another's subkey to their key."""
+    key = read_key(part.body)
+    if key is None or key.public is None:
+        return None
+    signed = primary.hashed + key.hashed
+    bindings = _verified(primary, signed, part, {_OF_SUBKEY})
+    newest = max(bindings, key=lambda found: found.created, default=None)
+    if newest is None or not newest.flags & _MAY_SIGN or not newest.embedded:
+        return None
+    try:
+        back = read_signature(newest.embedded)
+        back.verify(key, signed)
+    except Invalid:
+        return None
+    if back.kind != _OF_PRIMARY:
+        return None
+    ends = [end for end in (until, newest.expiry(key.created)) if end is not None]
+    gone = revoked or bool(_verified(primary, signed, part, {_REVOKES_SUBKEY}))
+    return SigningKey(key, min(ends, default=None), gone)
+
+
+def _verified(
+    primary: PublicKeyPacket, signed: bytes, part: _Part, kinds: set[int]
+) -> list[SignaturePacket]:
+    """The signatures of these kinds that a primary key has made."""
+    found = []
+    for signature in part.signatures:
+        if signature.kind not in kinds:
+            continue
+        try:
+            signature.verify(primary, signed)
+        except Invalid:
+            continue
+        found.append(signature)
+    return found

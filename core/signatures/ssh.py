@@ -1,0 +1,255 @@
+"""SSH signatures (OpenSSH: PROTOCOL.sshsig), and lines of an allowed signers file."""
+
+import base64
+import binascii
+import hashlib
+import re
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+
+from core.errors import Invalid
+from core.signatures.signer import Signer
+
+ARMOR = "SSH SIGNATURE"
+NAMESPACE = "git"
+_MAGIC = b"SSHSIG"
+_MIN_RSA_BITS = 2048
+_CURVES: dict[bytes, tuple[ec.EllipticCurve, type[hashes.HashAlgorithm]]] = {
+    b"nistp256": (ec.SECP256R1(), hashes.SHA256),
+    b"nistp384": (ec.SECP384R1(), hashes.SHA384),
+    b"nistp521": (ec.SECP521R1(), hashes.SHA512),
+}
+_RSA_HASHES = {b"rsa-sha2-256": hashes.SHA256, b"rsa-sha2-512": hashes.SHA512}
+_USER_PRESENT = 1
+_KEY_TYPE = r"(?:sk-)?(?:ssh-|ecdsa-sha2-)[a-z0-9-]+(?:@openssh\.com)?"
+_LINE = re.compile(
+    rf"(?:(?P<principals>\"[^\"]+\"|\S+)\s+)?(?:(?P<options>[a-zA-Z-]+(?:=\"[^\"]*\")?\S*)\s+)?"
+    rf"(?P<type>{_KEY_TYPE})\s+(?P<key>[A-Za-z0-9+/]+=*)(?:\s+(?P<comment>.*))?"
+)
+_OPTION = re.compile(r"([a-zA-Z-]+)(?:=\"([^\"]*)\")?(?:,|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class SshSignature:
+    """A parsed signature; `key` is the public key in SSH's wire form."""
+
+    key: bytes
+    namespace: bytes
+    hash_name: bytes
+    blob: bytes
+
+    @property
+    def signed_by(self) -> str:
+        """The key that claims to have signed, for people."""
+        return f"SSH key {fingerprint(self.key)}"
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedSigner:
+    """A line of an allowed signers file."""
+
+    name: str
+    key: bytes
+    after: datetime | None = None
+    before: datetime | None = None
+    namespaces: tuple[str, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """`SHA256:…` of the key."""
+        return fingerprint(self.key)
+
+    def check(self, moment: datetime) -> None:
+        """Raises Invalid for a commit of a time at which this key was not valid."""
+        if self.namespaces and NAMESPACE not in self.namespaces:
+            raise Invalid(f"the key of {self.name} is not allowed in the namespace {NAMESPACE}")
+        if self.after is not None and moment < self.after:
+            raise Invalid(f"the key of {self.name} was not valid before {self.after:%Y-%m-%d}")
+        if self.before is not None and moment >= self.before:
+            raise Invalid(f"the key of {self.name} expired on {self.before:%Y-%m-%d}")
+
+
+def parse_allowed_signer(line: str) -> AllowedSigner:
+    """Parses a line: `PRINCIPALS [OPTIONS] TYPE KEY`, or only the public key. Invalid."""
+    match = _LINE.fullmatch(line.strip())
+    if match is None:
+        raise Invalid(f"{line[:60]!r} is not a line of an allowed signers file")
+    try:
+        key = base64.b64decode(match["key"], validate=True)
+        _public_key(key)
+    except (binascii.Error, ValueError, struct.error, UnsupportedAlgorithm):
+        raise Invalid(f"{line[:60]!r} contains a malformed SSH key") from None
+    options = _options(match["options"] or "")
+    name = (match["principals"] or match["comment"] or "").strip('"')
+    return AllowedSigner(
+        name,
+        key,
+        _moment(options.get("valid-after")),
+        _moment(options.get("valid-before")),
+        tuple(filter(None, options.get("namespaces", "").split(","))),
+    )
+
+
+def parse_ssh_signature(data: bytes) -> SshSignature:
+    """Parses the bytes within a signature's armor. Invalid."""
+    try:
+        if data[:6] != _MAGIC or struct.unpack_from(">I", data, 6)[0] != 1:
+            raise Invalid("the SSH signature is not of version 1")
+        key, rest = _text(data[10:])
+        namespace, rest = _text(rest)
+        _, rest = _text(rest)
+        hash_name, rest = _text(rest)
+        blob, rest = _text(rest)
+    except (ValueError, struct.error):
+        raise Invalid("the SSH signature is malformed") from None
+    if rest:
+        raise Invalid("the SSH signature is malformed")
+    return SshSignature(key, namespace, hash_name, blob)
+
+
+def verify_ssh(
+    signature: SshSignature, message: bytes, moment: datetime, allowed: Iterable[AllowedSigner]
+) -> Signer:
+    """Verifies a signature of a commit of a moment. Invalid: it is wrong, or of no allowed key."""
+    if signature.namespace != NAMESPACE.encode():
+        text = signature.namespace.decode("utf-8", "replace")[:40]
+        raise Invalid(f"the SSH signature is for the namespace {text!r}, not for git")
+    lines = [line for line in allowed if line.key == signature.key]
+    if not lines:
+        raise Invalid(f"the signer is not allowed: {signature.signed_by}")
+    _check_signature(signature, message)
+    refusal: Invalid | None = None
+    for line in lines:
+        try:
+            line.check(moment)
+        except Invalid as error:
+            refusal = error
+        else:
+            return Signer(line.name, line.fingerprint, "ssh")
+    raise refusal or Invalid("the signer is not allowed")
+
+
+def fingerprint(key: bytes) -> str:
+    """`SHA256:…` of a key, as ssh-keygen prints it."""
+    return "SHA256:" + base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
+
+
+def _check_signature(signature: SshSignature, message: bytes) -> None:
+    if signature.hash_name not in {b"sha256", b"sha512"}:
+        raise Invalid("the SSH signature uses an unknown hash")
+    digest = hashlib.new(signature.hash_name.decode(), message).digest()
+    parts = (signature.namespace, b"", signature.hash_name, digest)
+    signed = _MAGIC + b"".join(struct.pack(">I", len(part)) + part for part in parts)
+    try:
+        _check_blob(signature.key, signature.blob, signed)
+    except (InvalidSignature, ValueError, struct.error, UnsupportedAlgorithm):
+        raise Invalid(f"the signature of the {signature.signed_by} is wrong") from None
+
+
+def _check_blob(key: bytes, blob: bytes, signed: bytes) -> None:
+    """Raises InvalidSignature or ValueError for a signature that the key did not make."""
+    kind, _ = _text(key)
+    name, rest = _text(blob)
+    raw, rest = _text(rest)
+    public, application = _public_key(key)
+    if isinstance(public, rsa.RSAPublicKey):
+        # SSH permits signatures with fewer leading zeros.
+        raw = raw.rjust(public.key_size // 8, b"\0")
+        if rest:
+            raise ValueError("bytes after the signature")
+        public.verify(raw, signed, padding.PKCS1v15(), _RSA_HASHES.get(name, _refuse)())
+        return
+    if name != kind:
+        raise ValueError("the signature is of another kind than the key")
+    if application is not None:
+        flags, counter = struct.unpack(">BI", rest)
+        if not flags & _USER_PRESENT:
+            raise ValueError("nobody touched the security key")
+        data = hashlib.sha256(signed).digest()
+        signed = hashlib.sha256(application).digest() + struct.pack(">BI", flags, counter) + data
+    elif rest:
+        raise ValueError("bytes after the signature")
+    if isinstance(public, Ed25519PublicKey):
+        public.verify(raw, signed)
+        return
+    first, second = _text(raw)
+    numbers = int.from_bytes(first), int.from_bytes(_text(second)[0])
+    hash_kind = _CURVES[public.curve.name.replace("secp", "nistp").removesuffix("r1").encode()][1]
+    public.verify(encode_dss_signature(*numbers), signed, ec.ECDSA(hash_kind()))
+
+
+_Public = Ed25519PublicKey | ec.EllipticCurvePublicKey | rsa.RSAPublicKey
+
+
+def _public_key(blob: bytes) -> tuple[_Public, bytes | None]:
+    """Returns a public key, and the application of one on a security key. ValueError."""
+    kind, rest = _text(blob)
+    hardware = kind.startswith(b"sk-")
+    key: _Public
+    if kind in {b"ssh-ed25519", b"sk-ssh-ed25519@openssh.com"}:
+        raw, rest = _text(rest)
+        key = Ed25519PublicKey.from_public_bytes(raw)
+    elif kind.removeprefix(b"sk-").startswith(b"ecdsa-sha2-"):
+        curve, rest = _text(rest)
+        point, rest = _text(rest)
+        if kind.removeprefix(b"sk-").removesuffix(b"@openssh.com") != b"ecdsa-sha2-" + curve:
+            raise ValueError("the curve does not fit the key's type")
+        if curve not in _CURVES:
+            raise ValueError("unknown curve")
+        key = ec.EllipticCurvePublicKey.from_encoded_point(_CURVES[curve][0], point)
+    elif kind == b"ssh-rsa":
+        exponent, rest = _text(rest)
+        modulus, rest = _text(rest)
+        numbers = rsa.RSAPublicNumbers(int.from_bytes(exponent), int.from_bytes(modulus))
+        key = numbers.public_key()
+        if key.key_size < _MIN_RSA_BITS:
+            raise ValueError("the RSA key is too short")
+    else:
+        raise ValueError("unknown type of key")
+    application: bytes | None = None
+    if hardware:
+        application, rest = _text(rest)
+    if rest:
+        raise ValueError("bytes after the key")
+    return key, application
+
+
+def _text(data: bytes) -> tuple[bytes, bytes]:
+    """Splits off SSH's `string`: four bytes of length, and the content. ValueError."""
+    (size,) = struct.unpack_from(">I", data)
+    if size > len(data) - 4:
+        raise ValueError("a text is cut off")
+    return data[4 : 4 + size], data[4 + size :]
+
+
+def _options(text: str) -> dict[str, str]:
+    found = {name.lower(): value for name, value in _OPTION.findall(text)}
+    if unknown := found.keys() - {"namespaces", "valid-after", "valid-before"}:
+        raise Invalid(f"the option {min(unknown)} of an allowed signer is not supported")
+    return found
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Parses YYYYMMDD or YYYYMMDDHHMM[SS], in UTC. Invalid."""
+    if not text:
+        return None
+    digits = text.removesuffix("Z")
+    for size, form in ((8, "%Y%m%d"), (12, "%Y%m%d%H%M"), (14, "%Y%m%d%H%M%S")):
+        if len(digits) == size and digits.isdigit():
+            try:
+                return datetime.strptime(digits, form).replace(tzinfo=UTC)
+            except ValueError:
+                break
+    raise Invalid(f"{text!r} is not a time: use YYYYMMDD or YYYYMMDDHHMMSS, in UTC")
+
+
+def _refuse() -> hashes.HashAlgorithm:
+    raise ValueError("unknown signature algorithm")

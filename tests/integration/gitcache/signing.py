@@ -1,0 +1,164 @@
+"""Repositories with commits that real tools sign: git, ssh-keygen and gpg."""
+
+import base64
+import hashlib
+import os
+import struct
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+_PERSON = {
+    "GIT_AUTHOR_NAME": "Ada",
+    "GIT_AUTHOR_EMAIL": "ada@example.org",
+    "GIT_COMMITTER_NAME": "Ada",
+    "GIT_COMMITTER_EMAIL": "ada@example.org",
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+
+def ssh_key(folder: Path, name: str, *kind: str) -> Path:
+    """Makes an SSH key; returns the file of the private key."""
+    path = folder / name
+    command = ["ssh-keygen", "-q", "-t", *kind, "-N", "", "-C", name, "-f", str(path)]
+    subprocess.run(command, check=True)
+    return path
+
+
+def gpg_key(home: Path, user: str, kind: str = "ed25519", expires: str = "0") -> str:
+    """Makes a GPG key in a new home; returns its fingerprint."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create = ("--passphrase", "", "--quick-gen-key", user, kind, "sign", expires)
+    gpg(home, "--pinentry-mode", "loopback", *create)
+    listed = gpg(home, "--with-colons", "--list-keys", user)
+    return next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr"))
+
+
+def gpg(home: Path, *words: str, given: str = "") -> str:
+    """Runs gpg; returns its output."""
+    command = ["gpg", "--homedir", str(home), "--batch", "--yes", "--quiet", *words]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, input=given)
+    return done.stdout
+
+
+def stop_agent(home: Path) -> None:
+    """Ends the agent of a home."""
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
+
+
+@dataclass
+class SignedRepository:
+    """A repository whose commits are signed; `config` are Git's settings for signatures."""
+
+    path: Path
+    config: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def init(self, *options: str) -> "SignedRepository":
+        self.path.mkdir(parents=True)
+        self.git("init", "-q", "-b", "main", *options)
+        return self
+
+    def git(self, *words: str, given: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
+        """Runs git; returns its output."""
+        return self._run(*words, given=given, env=env, check=True).stdout
+
+    def commit(self, *options: str, content: str = "a: 1\n", when: str = "") -> str:
+        """Makes a commit; returns its id."""
+        (self.path / "app").mkdir(exist_ok=True)
+        (self.path / "app/values.yaml").write_text(content)
+        self.git("add", "-A")
+        times = {"GIT_COMMITTER_DATE": when, "GIT_AUTHOR_DATE": when} if when else {}
+        self.git("commit", "-q", "--allow-empty", "-m", "change", *options, env=times)
+        return self.git("rev-parse", "HEAD").decode().strip()
+
+    def object(self, id: str) -> bytes:
+        """The bytes of a commit."""
+        return self.git("cat-file", "commit", id)
+
+    def store(self, data: bytes) -> str:
+        """Stores the bytes of a commit, malformed or not; returns its id."""
+        words = ("hash-object", "-t", "commit", "-w", "--literally", "--stdin")
+        return self.git(*words, given=data).decode().strip()
+
+    def accepts(self, id: str) -> bool:
+        """The verdict of `git verify-commit`."""
+        return self._run("verify-commit", id, check=False).returncode == 0
+
+    def _run(
+        self,
+        *words: str,
+        given: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        check: bool,
+    ) -> subprocess.CompletedProcess[bytes]:
+        settings = [word for pair in self.config.items() for word in ("-c", "=".join(pair))]
+        return subprocess.run(
+            ["git", "-C", str(self.path), *settings, *words],
+            check=check,
+            capture_output=True,
+            input=given,
+            env={**os.environ, **_PERSON, **self.env, **(env or {})},
+        )
+
+
+def ssh_repository(folder: Path, key: Path, allowed: str) -> SignedRepository:
+    """A repository whose commits an SSH key signs, and the allowed signers of Git."""
+    signers = folder / "allowed"
+    signers.parent.mkdir(parents=True, exist_ok=True)
+    signers.write_text(allowed)
+    config = {
+        "gpg.format": "ssh",
+        "user.signingkey": f"{key}.pub",
+        "gpg.ssh.allowedSignersFile": str(signers),
+    }
+    return SignedRepository(folder / "repository", config, {"TZ": "UTC"}).init()
+
+
+def gpg_repository(folder: Path, home: Path, fingerprint: str) -> SignedRepository:
+    """A repository whose commits a GPG key signs."""
+    env = {"GNUPGHOME": str(home)}
+    return SignedRepository(folder, {"user.signingkey": fingerprint}, env).init()
+
+
+class SecurityKey:
+    """An Ed25519 key of a FIDO security key, in software (OpenSSH: PROTOCOL.u2f)."""
+
+    def __init__(self) -> None:
+        self._key = Ed25519PrivateKey.generate()
+        encoding, form = serialization.Encoding.Raw, serialization.PublicFormat.Raw
+        raw = self._key.public_key().public_bytes(encoding, form)
+        self._kind, self._application = b"sk-ssh-ed25519@openssh.com", b"ssh:"
+        self._blob = _joined(self._kind, raw, self._application)
+
+    @property
+    def line(self) -> str:
+        """The public key in its text form."""
+        return f"{self._kind.decode()} {base64.b64encode(self._blob).decode()}"
+
+    def sign(self, message: bytes, *, touched: bool = True) -> str:
+        """An armored signature in the namespace git."""
+        hashed = hashlib.sha512(message).digest()
+        signed = b"SSHSIG" + _joined(b"git", b"", b"sha512", hashed)
+        flags = struct.pack(">BI", int(touched), 7)
+        digest = hashlib.sha256(signed).digest()
+        data = hashlib.sha256(self._application).digest() + flags + digest
+        blob = _joined(self._kind, self._key.sign(data)) + flags
+        body = b"SSHSIG" + struct.pack(">I", 1) + _joined(self._blob, b"git", b"", b"sha512", blob)
+        text = base64.encodebytes(body).decode()
+        return f"-----BEGIN SSH SIGNATURE-----\n{text}-----END SSH SIGNATURE-----"
+
+
+def with_signature(unsigned: bytes, armored: str) -> bytes:
+    """A commit with a signature in its header."""
+    head, blank, message = unsigned.partition(b"\n\n")
+    lines = armored.strip().replace("\n", "\n ")
+    return head + b"\ngpgsig " + lines.encode() + blank + message
+
+
+def _joined(*parts: bytes) -> bytes:
+    return b"".join(struct.pack(">I", len(part)) + part for part in parts)
