@@ -74,6 +74,10 @@ class TreeReader(Protocol):
         """Reads a commit, None if the copy lacks it. Raises Unavailable."""
         ...
 
+    async def commit_object(self, spec: RepositorySpec, sha: str) -> bytes | None:
+        """Reads the bytes of a commit, with its signature; None for a chart. Unavailable."""
+        ...
+
     async def ids(
         self, spec: RepositorySpec, tree: str, paths: Collection[str]
     ) -> Mapping[str, Entry | None]:

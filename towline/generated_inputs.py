@@ -590,6 +590,12 @@ class SourceRuleAttributes(TypedDict, total=False):
     folders: Sequence[str] | None
     refs: Sequence[str] | None
     charts: Sequence[str] | None
+    signedBy: Sequence[str] | None
+
+
+class SignerSetAttributes(TypedDict, total=False):
+    name: Required[str]
+    keys: Required[str]
 
 
 class DestinationRuleAttributes(TypedDict, total=False):
@@ -602,6 +608,7 @@ class DestinationRuleAttributes(TypedDict, total=False):
 class FenceAttributes(TypedDict, total=False):
     unrestricted: bool
     sources: Sequence[SourceRuleAttributes]
+    signers: Sequence[SignerSetAttributes]
     destinations: Sequence[DestinationRuleAttributes]
     clusterScopedKinds: Sequence[str]
     deniedKinds: Sequence[str]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from core.errors import Invalid
+from core.remotes import parse_remote
 from core.spec.fences import (
     ObjectRules,
     ServiceFence,
@@ -16,9 +17,11 @@ from core.spec.fences import (
     matches_any,
     qualified_account,
 )
+from core.spec.source_signatures import SignatureRule, SignerSet
 
 _MAX_RULES = 100
 _MAX_PATTERNS = 100
+_MAX_SIGNERS = 20
 _MAX_LIMIT = 1_000_000
 
 
@@ -58,6 +61,9 @@ class SourceRule:
     """Patterns of branches, tags and commits. Empty: every ref."""
     charts: tuple[str, ...] = ()
     """Patterns of charts. Empty: files of Git repositories, and no charts."""
+    signed_by: tuple[str, ...] = ()
+    """Names of sets in `signers`. Each commit must have a signature by one of their keys. Empty:
+    no signature is needed."""
 
     def allows(self, source: FenceSource) -> bool:
         """Returns whether the rule allows a source."""
@@ -98,6 +104,8 @@ class Fence:
     """True if services may use every source, destination and kind."""
     sources: tuple[SourceRule, ...] = ()
     """Allowed sources."""
+    signers: tuple[SignerSet, ...] = ()
+    """Sets of keys for `signedBy` of sources."""
     destinations: tuple[DestinationRule, ...] = ()
     """Allowed destinations. The first rule that covers a cluster and a namespace counts."""
     cluster_scoped_kinds: tuple[str, ...] = ()
@@ -115,6 +123,7 @@ class Fence:
             _check_patterns((rule.url,), "fence.sources.url")
             _check_patterns((*rule.folders, *rule.refs), "fence.sources")
             _check_patterns(rule.charts, "fence.sources.charts")
+        _check_signers(self)
         for place in self.destinations:
             _check_destination(place)
         _check_patterns(self.cluster_scoped_kinds, "fence.clusterScopedKinds")
@@ -131,6 +140,24 @@ class Fence:
         if self.unrestricted or any(rule.allows(source) for rule in self.sources):
             return ""
         return f"no source rule allows {source}"
+
+    def signature_rules(self, sources: Iterable[FenceSource]) -> tuple[SignatureRule, ...]:
+        """Returns the rules about signatures of a service's sources and charts; empty: none."""
+        if self.unrestricted or not any(rule.signed_by for rule in self.sources):
+            return ()
+        sets = {each.name: each for each in self.signers}
+        named = [(rule, tuple(sets[name] for name in rule.signed_by)) for rule in self.sources]
+        commits = [
+            SignatureRule(parse_remote(source.url).text, signed_by=signers)
+            for source in sources
+            if not source.chart
+            for rule, signers in named
+            if rule.allows(source)
+        ]
+        charts = [
+            SignatureRule(rule.url, rule.charts, found) for rule, found in named if rule.charts
+        ]
+        return (*dict.fromkeys(commits), *charts)
 
     def reaches(self, cluster: FenceCluster) -> bool:
         """Returns whether a destination rule names a cluster."""
@@ -176,6 +203,24 @@ UNRESTRICTED = Fence(unrestricted=True)
 
 def _fits(patterns: tuple[str, ...], text: str) -> bool:
     return not patterns or matches_any(patterns, text)
+
+
+def _check_signers(fence: Fence) -> None:
+    names = [each.name for each in fence.signers]
+    if len(names) > _MAX_SIGNERS or len(names) != len(set(names)):
+        raise Invalid(
+            f"at most {_MAX_SIGNERS} sets with different names are allowed", field="fence.signers"
+        )
+    for each in fence.signers:
+        check_pattern(each.name, "fence.signers.name")
+        each.read()
+    for rule in fence.sources:
+        for name in rule.signed_by:
+            if name not in names:
+                raise Invalid(
+                    f"there is no set of signers {name!r}; known: {', '.join(names) or 'none'}",
+                    field="fence.sources.signedBy",
+                )
 
 
 def _check_destination(rule: DestinationRule) -> None:

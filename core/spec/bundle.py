@@ -37,11 +37,16 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class Attestation:
-    """A statement's canonical bytes and the signature under the key `key_id` (`sha256:<hex>`)."""
+    """A statement's canonical bytes and the signature under the key `key_id` (`sha256:<hex>`).
+
+    `evidence` has signatures of the sources, which prove themselves; see
+    `core.spec.source_signatures`. The signature does not cover it.
+    """
 
     key_id: str
     statement: bytes
     signature: bytes
+    evidence: bytes = b""
 
 
 def make_bundle(objects: Iterable[KubeObject]) -> Bundle:

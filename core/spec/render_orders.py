@@ -15,6 +15,7 @@ from core.spec.source import (
     RepositorySpec,
     SourceFolder,
 )
+from core.spec.source_signatures import SignatureRule, SignerSet
 
 ORDER_SECRET_NAME = "order"
 """The name that binds a sealed order to its command."""
@@ -70,7 +71,13 @@ def _request(raw: JsonMapping) -> RenderRequest:
         read["helm"] = HelmRelease(**helm | {"values_files": tuple(helm["values_files"])})
     read["options"] = RenderOptions.of(raw["options"])
     read["sources"] = tuple(SourceFolder(**item) for item in raw["sources"])
+    read["signatures"] = tuple(_signature_rule(item) for item in raw["signatures"])
     return RenderRequest(**read)
+
+
+def _signature_rule(raw: JsonMapping) -> SignatureRule:
+    sets = tuple(SignerSet(**item) for item in raw["signed_by"])
+    return SignatureRule(raw["url"], tuple(raw["charts"]), sets)
 
 
 def _repository(raw: JsonMapping) -> RepositorySpec:

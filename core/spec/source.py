@@ -12,6 +12,7 @@ from core.identity import ClusterId, RepositoryId
 from core.json_object import JsonMapping
 from core.spec.bundle import Attestation
 from core.spec.renderers import AUTO, HelmRelease, RenderOptions
+from core.spec.source_signatures import SignatureRule
 
 MAX_RENDERED_FILES = 1000
 
@@ -128,7 +129,8 @@ class RenderRequest:
     to `folder`. `parameters` is JSON; templates can use it only if `templated` is set, and only
     used parameters affect the result. `sources` are merged into the folder in order. `by` names
     the cluster whose agent renders; None means the git cache. The result does not depend on
-    where it is rendered.
+    where it is rendered. `signatures` are rules that every source must satisfy; without rules, no
+    source needs a signature.
     """
 
     repository_id: RepositoryId
@@ -142,6 +144,7 @@ class RenderRequest:
     options: RenderOptions = RenderOptions()
     sources: tuple[SourceFolder, ...] = ()
     by: ClusterId | None = None
+    signatures: tuple[SignatureRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

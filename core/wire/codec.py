@@ -223,11 +223,12 @@ def attestation_to_message(attestation: Attestation) -> pb.Attestation:
         key_id=attestation.key_id,
         statement=attestation.statement,
         signature=attestation.signature,
+        evidence=attestation.evidence,
     )
 
 
 def attestation_from_message(message: pb.Attestation) -> Attestation:
-    return Attestation(message.key_id, message.statement, message.signature)
+    return Attestation(message.key_id, message.statement, message.signature, message.evidence)
 
 
 def sealed_secret_to_message(secret: SealedSecret) -> pb.SealedSecret:

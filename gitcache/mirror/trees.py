@@ -93,7 +93,15 @@ class GitTrees:
             await self._learn_submodules(spec, record.tree)
         return record
 
+    async def commit_object(self, spec: RepositorySpec, sha: str) -> bytes | None:
+        """Implements `TreeReader.commit_object`."""
+        return await self._commit_bytes(self._path_of(spec), sha)
+
     async def _read_commit(self, clone: Path, sha: str) -> CommitRecord | None:
+        data = await self._commit_bytes(clone, sha)
+        return None if data is None else parse_commit(sha, data)
+
+    async def _commit_bytes(self, clone: Path, sha: str) -> bytes | None:
         async with self._open.reading(clone) as objects:
             (info,) = await objects.infos([sha])
             if info is None:
@@ -101,7 +109,7 @@ class GitTrees:
             if info.kind != "commit" or info.size > _MAX_COMMIT_BYTES:
                 raise Invalid(f"{sha} is not a commit")
             (data,) = await objects.contents([sha])
-        return parse_commit(sha, data)
+        return data
 
     async def ids(
         self, spec: RepositorySpec, tree: str, paths: Collection[str]

@@ -5,23 +5,36 @@ from dataclasses import asdict
 
 from core.json_object import JsonMapping
 from core.remotes import parse_remote
+from core.signatures.commit import MAX_COMMIT_BYTES
 from core.spec.attestation import AttestationStatement, SignedSource
 from core.spec.renderers import HELM, RenderOptions
 from core.spec.source import RepositoryKind, RepositorySpec
+from core.spec.source_signatures import Evidence
 from gitcache.domain.inputs import digest_of_json
 from gitcache.domain.parameters import picked
 from gitcache.domain.references import Reads
+from gitcache.ports import TreeReader
 from gitcache.render.plan import PlanPart, RenderPlan
 
 # Facts of the cluster, which Helm compares with the requirements of a chart.
 _CAPABILITIES = (["cluster", "currentVersion"], ["cluster", "apiVersions"])
 
 
+async def evidence_of(reader: TreeReader, plan: RenderPlan) -> Evidence:
+    """The objects of all commits that a render reads. Raises Unavailable."""
+    commits = {}
+    for part in plan.parts:
+        data = await reader.commit_object(part.spec, part.commit)
+        if data is not None and len(data) <= MAX_COMMIT_BYTES:
+            commits[part.commit] = data
+    return Evidence(commits)
+
+
 def statement_of(plan: RenderPlan, rendered: JsonMapping, inputs: str) -> AttestationStatement:
     """The statement about a stored result, whose memo is `rendered`."""
     return AttestationStatement(
         digest=rendered["digest"],
-        sources=tuple(_sources(plan)),
+        sources=tuple(sources_of(plan)),
         renderer=plan.renderer,
         tool=plan.tool,
         inputs=inputs,
@@ -41,7 +54,8 @@ def digest_of_values(plan: RenderPlan, reads: Reads) -> str:
     return digest_of_json({"helm": inline, "options": asdict(options), "parameters": parameters})
 
 
-def _sources(plan: RenderPlan) -> Iterator[SignedSource]:
+def sources_of(plan: RenderPlan) -> Iterator[SignedSource]:
+    """Yields everything that a render reads, the service's own folder first."""
     for part in _own_first(plan):
         yield SignedSource(_url(part.spec), part.path, part.commit, part.entry.id)
     for _, pin in sorted(plan.pins.items()):

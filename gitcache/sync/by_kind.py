@@ -78,6 +78,10 @@ class TreeReaderByKind:
         """Implements `TreeReader.commit`."""
         return await (self._git if is_git(spec) else self._charts).commit(spec, sha)
 
+    async def commit_object(self, spec: RepositorySpec, sha: str) -> bytes | None:
+        """Implements `TreeReader.commit_object`."""
+        return await self._git.commit_object(spec, sha) if is_git(spec) else None
+
     async def ids(
         self, spec: RepositorySpec, tree: str, paths: Collection[str]
     ) -> Mapping[str, Entry | None]:

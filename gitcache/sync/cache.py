@@ -24,6 +24,7 @@ from core.spec.source import (
     RepositoryState,
     SourceFolder,
 )
+from core.spec.source_signatures import Evidence
 from gitcache.domain import paths
 from gitcache.domain.objects import CommitRecord
 from gitcache.ports import (
@@ -85,6 +86,7 @@ class Upkeep:
 
 
 _NO_UPKEEP = Upkeep()
+_NO_EVIDENCE = Evidence()
 
 
 class GitCache:
@@ -264,10 +266,12 @@ class GitCache:
 
         async def here(spec: RepositorySpec, record: CommitRecord) -> RenderedBundle:
             sources = [(await self._origin(source), source) for source in request.sources]
-            rendered, statement = await self._renders.render(spec, record.tree, request, sources)
+            rendered, statement, evidence = await self._renders.render(
+                spec, record.tree, request, sources
+            )
             if (follower := self._following.follower(spec.id)) is not None:
                 follower.prefetch_paths(rendered.reads)
-            return self._attested(rendered, statement)
+            return self._attested(rendered, statement, evidence)
 
         async def there(member: ReplicaMember) -> RenderedBundle:
             return await self._others.render(member, request)
@@ -326,11 +330,15 @@ class GitCache:
         return CommitRoot(found[0], found[1].tree)
 
     def _attested(
-        self, rendered: RenderedBundle, statement: AttestationStatement
+        self,
+        rendered: RenderedBundle,
+        statement: AttestationStatement,
+        evidence: Evidence = _NO_EVIDENCE,
     ) -> RenderedBundle:
         if self._signer is None:
             return rendered
-        return replace(rendered, attestation=self._signer.sign(statement))
+        attestation = replace(self._signer.sign(statement), evidence=evidence.encode())
+        return replace(rendered, attestation=attestation)
 
     @property
     def _others(self) -> PeerOperations:

@@ -19,12 +19,18 @@ from core.spec.source import (
     RepositorySpec,
     SourceFolder,
 )
+from core.spec.source_signatures import Evidence, check_signatures
 from gitcache.domain import paths
 from gitcache.domain.objects import Entry
 from gitcache.domain.renders import RenderInputError, RenderJob
 from gitcache.ports import Charts, ContentStore, Decryptor, Memo, RenderWorkers, TreeReader
 from gitcache.render.plan import CommitRoot, PlanPart, RenderPlan
-from gitcache.render.provenance import digest_of_values, statement_of
+from gitcache.render.provenance import (
+    digest_of_values,
+    evidence_of,
+    sources_of,
+    statement_of,
+)
 from gitcache.render.renderers import renderer_named
 from gitcache.render.templates import TEMPLATE_SUFFIX
 from gitcache.sync.files import read_contents
@@ -77,8 +83,10 @@ class RenderService:
         tree: str,
         request: RenderRequest,
         sources: Sequence[tuple[CommitRoot, SourceFolder]] = (),
-    ) -> tuple[RenderedBundle, AttestationStatement]:
+    ) -> tuple[RenderedBundle, AttestationStatement, Evidence]:
         """Renders a request; `tree` is the root tree of its commit. Raises Invalid, Unavailable.
+
+        Invalid also for a source without a signature that the request's rules ask for.
 
         The statement names the caller's own sources; equal inputs of another caller may have been
         rendered.
@@ -87,16 +95,18 @@ class RenderService:
         it checks, by the parameters that were read, if the result is valid for it too.
         """
         plan = await self._planner.plan(CommitRoot(spec, tree), request, sources)
+        evidence = await evidence_of(self._ports.reader, plan)
+        check_signatures(request.signatures, sources_of(plan), evidence, self._clock.now())
         while True:
             if (kept := await self._kept(plan)) is not None:
-                return _rendered(plan, kept, cached=True), _statement(plan, kept)
+                return _rendered(plan, kept, cached=True), _statement(plan, kept), evidence
             group_key = await self._groups.group_key(plan.static, request.parameters)
             turn = _Turn(self, plan)
             done = await self._flights.once(group_key, turn)
             if turn.failure is not None:
                 raise Invalid(turn.failure)
             if turn.taken and done is not None:
-                return _rendered(plan, done, cached=False), _statement(plan, done)
+                return _rendered(plan, done, cached=False), _statement(plan, done), evidence
 
     async def _kept(self, plan: RenderPlan) -> _Result | None:
         """Returns a stored result. Raises Invalid if rendering has just failed for these inputs."""

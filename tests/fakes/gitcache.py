@@ -91,6 +91,10 @@ class FakeGit:
             return None
         return CommitRecord(self.roots.get(sha, ""), Commit(sha, "Ann <a@x>", "Change", WHEN))
 
+    async def commit_object(self, spec: RepositorySpec, sha: str) -> bytes | None:
+        """The commits have no objects."""
+        return None
+
     def tree(self, root: str, files: Mapping[str, bytes]) -> None:
         """Let `root` be a tree of these files; each folder's id is derived from its content."""
         self._tree(files, root)

@@ -25,6 +25,7 @@ from controlplane.authorization import (
 )
 from controlplane.platform.graphql.derive import Draft, FieldValues, draft
 from core.errors import Invalid
+from core.spec.source_signatures import SignerSet
 
 _DEFAULT_DAYS = 90
 _MAX_BINDINGS = 500
@@ -130,6 +131,11 @@ class SourceRuleAttributes(Draft[SourceRule]):
 class DestinationRuleAttributes(Draft[DestinationRule]):
     """Clusters and namespaces that services of a project may use, and the account that applies
     them. `*` in a pattern is any text."""
+
+
+@draft(SignerSet)
+class SignerSetAttributes(Draft[SignerSet]):
+    """Keys whose signatures are trusted."""
 
 
 @draft(Fence, publish_defaults=True)

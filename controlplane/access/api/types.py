@@ -27,6 +27,7 @@ from controlplane.authorization import Role as RoleRow
 from controlplane.authorization import Rule as RuleRow
 from controlplane.authorization import SourceRule as SourceRuleRow
 from controlplane.platform.graphql.derive import Output, computed, output
+from core.spec.source_signatures import SignerSet as SignerSetRow
 
 
 @output(UserRow, only={"id", "email", "name", "kind", "disabled_at"})
@@ -94,6 +95,11 @@ class SourceRule(Output[SourceRuleRow]):
 class DestinationRule(Output[DestinationRuleRow]):
     """Clusters and namespaces that services of a project may use, and the account that applies
     them. `*` in a pattern is any text."""
+
+
+@output(SignerSetRow)
+class SignerSet(Output[SignerSetRow]):
+    """Keys whose signatures are trusted."""
 
 
 @output(FenceRow)

@@ -223,6 +223,7 @@ def render_result_to_json(bundle: RenderedBundle) -> JsonObject:
         "key_id": bundle.attestation.key_id,
         "statement": base64.b64encode(bundle.attestation.statement).decode(),
         "signature": base64.b64encode(bundle.attestation.signature).decode(),
+        "evidence": base64.b64encode(bundle.attestation.evidence).decode(),
     }
     return {
         "digest": bundle.digest,
@@ -238,5 +239,5 @@ def _attestation(stored: dict[str, str] | None) -> Attestation | None:
     """The attestation of the rendering agent; the applying agent decides whether it is valid."""
     if stored is None:
         return None
-    statement, signature = (base64.b64decode(stored[name]) for name in ("statement", "signature"))
-    return Attestation(stored["key_id"], statement, signature)
+    parts = (base64.b64decode(stored[name]) for name in ("statement", "signature", "evidence"))
+    return Attestation(stored["key_id"], *parts)

@@ -225,7 +225,9 @@ class RenderReconciler:
         try:
             parameters = render_parameters(service, cluster, given)
             taken = resolve_sources(self._context, sources)
-            request = service.render_request(commit.sha, parameters, taken.folders)
+            request = service.render_request(
+                commit.sha, parameters, taken.folders, fenced.signatures
+            )
             rendered = await render_inside(self._context, fenced, request)
             reads = await read_paths(self._context, service, commit.sha, rendered, look.ids)
             trees = await source_trees(self._context, taken)
@@ -303,7 +305,7 @@ class RenderReconciler:
             **after.columns_for_digest(rendered.digest),
         )
         if rendered.digest == before.desired.digest:
-            return after, []
+            return self._attested_again(before, after, rendered), []
         after = after.changed(
             digest=rendered.digest,
             attestation=rendered.attestation,
@@ -314,6 +316,15 @@ class RenderReconciler:
             updated_at=now,
         )
         return after, [self._entry(after, LedgerStage.RENDERED, outcome, outcome.commit.subject)]
+
+    def _attested_again(self, before: Service, after: Service, rendered: RenderedBundle) -> Service:
+        """The service with a new attestation of the same objects, if its inputs or its fence
+        changed."""
+        if before.desired.input_digest or rendered.attestation == before.desired.attestation:
+            return after
+        return after.changed(
+            attestation=rendered.attestation, generation=before.desired.generation + 1
+        )
 
     def _entry(
         self, service: Service, stage: LedgerStage, outcome: _Outcome, message: str

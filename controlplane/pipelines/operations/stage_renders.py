@@ -115,5 +115,5 @@ class StageRenderer:
             raise Conflict(f"the cluster of service {service.name!r} was deleted")
         parameters = render_parameters(service, cluster, given)
         taken = resolve_sources(self._context, sources)
-        request = service.render_request(commit, parameters, taken.folders)
+        request = service.render_request(commit, parameters, taken.folders, fenced.signatures)
         return await render_inside(self._context, fenced, request)

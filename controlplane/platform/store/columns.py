@@ -127,14 +127,15 @@ class AttestationColumn(TypeDecorator[Attestation]):
         if value is None:
             return None
         parts = {"statement": value.statement, "signature": value.signature}
+        parts |= {"evidence": value.evidence} if value.evidence else {}
         texts = {name: base64.b64encode(part).decode() for name, part in parts.items()}
         return {"key_id": value.key_id, **texts}
 
     def process_result_value(self, value: Any, dialect: Any) -> Attestation | None:
         if value is None:
             return None
-        statement, signature = (base64.b64decode(value[n]) for n in ("statement", "signature"))
-        return Attestation(value["key_id"], statement, signature)
+        names = ("statement", "signature", "evidence")
+        return Attestation(value["key_id"], *(base64.b64decode(value.get(n, "")) for n in names))
 
 
 @cache

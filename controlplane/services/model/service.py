@@ -19,6 +19,7 @@ from core.spec.health import HealthState
 from core.spec.objects import ObjectRef
 from core.spec.renderers import AUTO, RenderOptions
 from core.spec.source import RenderRequest, SourceFolder
+from core.spec.source_signatures import SignatureRule
 from core.spec.status import Phase, Problem
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
@@ -387,8 +388,12 @@ class Service:
         commit: str,
         parameters: JsonMapping,
         sources: tuple[SourceFolder, ...] = (),
+        signatures: tuple[SignatureRule, ...] = (),
     ) -> RenderRequest:
-        """Returns the render request of this service at a commit, with its additional sources."""
+        """Returns the render request of this service at a commit, with its additional sources.
+
+        `signatures` are the rules of its project's fence.
+        """
         if self.repository_id is None:
             raise ValueError("a service without a repository has nothing to render")
         kustomization = self.spec.kustomize_path
@@ -404,6 +409,7 @@ class Service:
             options=self.spec.rendering,
             sources=sources,
             by=self.spec.rendered_by,
+            signatures=signatures,
         )
 
 

@@ -36,6 +36,7 @@ from core.spec.fences import ServiceFence
 from core.spec.objects import ObjectRef
 from core.spec.renderers import chart_of_ref
 from core.spec.source import RenderedBundle, RenderRequest, RepositoryKind
+from core.spec.source_signatures import SignatureRule
 
 CLUSTER_SCOPED = frozenset(
     {
@@ -162,6 +163,11 @@ class FencedService:
                 f"commit {commit[:12]} is outside the fence of project {self.project.name!r} for "
                 f"service {self.service.name!r}: {reasons[0] if reasons else 'its ref is unknown'}"
             )
+
+    @property
+    def signatures(self) -> tuple[SignatureRule, ...]:
+        """The rules about signatures of its sources, for the render tier."""
+        return self.project.fence.signature_rules(self.sources)
 
     @property
     def part(self) -> ServiceFence:

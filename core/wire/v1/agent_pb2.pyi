@@ -341,14 +341,16 @@ class ServiceSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., digest: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., commit: _Optional[str] = ..., options: _Optional[_Union[SyncOptions, _Mapping]] = ..., attestation: _Optional[_Union[Attestation, _Mapping]] = ..., secrets: _Optional[_Iterable[_Union[SealedSecret, _Mapping]]] = ..., bundle: _Optional[bytes] = ..., dry_run: _Optional[bool] = ..., paused: _Optional[bool] = ...) -> None: ...
 
 class Attestation(_message.Message):
-    __slots__ = ("key_id", "statement", "signature")
+    __slots__ = ("key_id", "statement", "signature", "evidence")
     KEY_ID_FIELD_NUMBER: _ClassVar[int]
     STATEMENT_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
     key_id: str
     statement: bytes
     signature: bytes
-    def __init__(self, key_id: _Optional[str] = ..., statement: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    evidence: bytes
+    def __init__(self, key_id: _Optional[str] = ..., statement: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., evidence: _Optional[bytes] = ...) -> None: ...
 
 class SealedSecret(_message.Message):
     __slots__ = ("name", "version", "box")

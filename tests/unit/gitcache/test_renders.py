@@ -40,7 +40,7 @@ class Room:
 
     async def sources(self, request: RenderRequest = REQUEST) -> list[tuple[str, str]]:
         """The path and revision of each source that the render tier would sign."""
-        _, statement = await self.renders.render(SPEC, ROOT, request)
+        _, statement, _ = await self.renders.render(SPEC, ROOT, request)
         return [(source.path, source.revision) for source in statement.sources]
 
 

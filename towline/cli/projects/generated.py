@@ -22,6 +22,12 @@ class ProjectFenceFenceSources(TypedDict):
     folders: list[str]
     refs: list[str]
     charts: list[str]
+    signedBy: list[str]
+
+
+class ProjectFenceFenceSigners(TypedDict):
+    name: str
+    keys: str
 
 
 class ProjectFenceFenceDestinations(TypedDict):
@@ -34,6 +40,7 @@ class ProjectFenceFenceDestinations(TypedDict):
 class ProjectFenceFence(TypedDict):
     unrestricted: bool
     sources: list[ProjectFenceFenceSources]
+    signers: list[ProjectFenceFenceSigners]
     destinations: list[ProjectFenceFenceDestinations]
     clusterScopedKinds: list[str]
     deniedKinds: list[str]
@@ -97,7 +104,7 @@ def delete_project(api: GraphQLApi, id: str) -> Project:
     return run(api, DELETE_PROJECT, id=id)
 
 
-PROJECT_FENCE: GraphQLDocument[Mapping[str, ProjectFence | None]] = GraphQLDocument('query ProjectFence($id:ID!){project(id:$id){id name fence{unrestricted sources{url folders refs charts}destinations{clusters tags namespaces serviceAccount}clusterScopedKinds deniedKinds maxServices maxObjects}}}')
+PROJECT_FENCE: GraphQLDocument[Mapping[str, ProjectFence | None]] = GraphQLDocument('query ProjectFence($id:ID!){project(id:$id){id name fence{unrestricted sources{url folders refs charts signedBy}signers{name keys}destinations{clusters tags namespaces serviceAccount}clusterScopedKinds deniedKinds maxServices maxObjects}}}')
 
 
 def project_fence(api: GraphQLApi, id: str) -> ProjectFence:

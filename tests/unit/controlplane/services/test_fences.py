@@ -45,6 +45,7 @@ from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.spec.bundle import KubeObject
 from core.spec.fences import ObjectRules, ServiceFence
 from core.spec.source import RepositorySpec
+from core.spec.source_signatures import SignatureRule, SignerSet
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, person
 from tests.fakes.clock import START
 from tests.fakes.manifests import config_map
@@ -442,3 +443,46 @@ async def test_a_report_says_what_the_fence_decides(world: MemoryOperations) -> 
         with pytest.raises(NotFound) as refused:
             await reports.of_service(actor, id)
         assert refused.value.kind == ResourceKind.SERVICE
+
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB2cbi5fHroMtyFnzWJUc7AcM5yP+/yRtAQppHPcyK3I"
+KEYS = SignerSet("shop-keys", f"ada@example.org {KEY}")
+
+
+@pytest.mark.parametrize(
+    ("fence", "field"),
+    [
+        (Fence(sources=(SourceRule("*", signed_by=("no",)),)), "fence.sources.signedBy"),
+        (Fence(signers=(KEYS, KEYS)), "fence.signers"),
+        (Fence(signers=(SignerSet("a b", KEY),)), "fence.signers.name"),
+    ],
+)
+async def test_signers_of_a_fence_have_names(projects: Projects, fence: Fence, field: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        await projects.create(ADMIN, ProjectChange(name="bank", fence=fence))
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize("keys", ["", "# nothing", "ssh-ed25519 AAAA", "ada ssh-dss AAAA", "-"])
+async def test_signers_of_a_fence_are_keys(projects: Projects, keys: str) -> None:
+    fence = Fence(signers=(SignerSet("shop-keys", keys),))
+    with pytest.raises(Invalid):
+        await projects.create(ADMIN, ProjectChange(name="bank", fence=fence))
+
+
+def test_a_fence_asks_for_signatures_of_the_sources_that_a_service_uses() -> None:
+    fence = Fence(
+        sources=(
+            SourceRule("https://git/shop", refs=("main",), signed_by=("shop-keys",)),
+            SourceRule("https://git/shop", refs=("dev",)),
+            SourceRule("https://charts/*", charts=("redis",)),
+        ),
+        signers=(KEYS,),
+    )
+    chart = SignatureRule("https://charts/*", ("redis",))
+    for ref, rules in (
+        ("main", (SignatureRule("https://git/shop", signed_by=(KEYS,)), chart)),
+        ("dev", (SignatureRule("https://git/shop"), chart)),
+    ):
+        assert fence.signature_rules([FenceSource("https://git/shop", "web", ref)]) == rules
+    assert replace(fence, unrestricted=True).signature_rules([]) == ()

@@ -1,0 +1,135 @@
+"""Required signatures of sources, and the evidence that proves them.
+
+The render tier collects the evidence: signed commit objects and signatures of artifacts. It checks
+the rules of a project's fence with it. The agent checks the rules of its own tenants with the same
+evidence, and takes no other word for it: a commit object proves itself by its id.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import orjson
+
+from core.errors import Invalid
+from core.signatures.commit import object_id, read_commit
+from core.signatures.signer import Signer
+from core.signatures.trusted import TrustedSigners, joined, read_signers
+from core.spec.attestation import SignedSource
+from core.spec.fences import matches_any
+
+MAX_EVIDENCE_BYTES = 262144
+_MAX_COMMITS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SignerSet:
+    """Keys whose signatures are trusted."""
+
+    name: str
+    """Name of the set, such as `shop-keys`."""
+    keys: str
+    """SSH public keys in the format of Git's allowed signers file, one a line, and public keys of
+    GPG in PEM. Limit: 65,536 characters."""
+
+    def read(self) -> TrustedSigners:
+        """Reads the keys. Raises Invalid."""
+        return read_signers(self.name, self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureRule:
+    """Sources that need a signature by one of these sets; without a set they need none.
+
+    `url` and `charts` are patterns. With `charts` the rule is about charts, else about commits.
+    """
+
+    url: str
+    charts: tuple[str, ...] = ()
+    signed_by: tuple[SignerSet, ...] = ()
+
+    def covers(self, source: SignedSource) -> bool:
+        """Reports whether the rule is about a source."""
+        if self.url != source.url and not matches_any((self.url,), source.url):
+            return False
+        if is_chart(source) or self.charts:
+            return is_chart(source) and matches_any(self.charts, source.path)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Objects of commits, by their id."""
+
+    commits: Mapping[str, bytes] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """Encodes the signed commits as JSON; empty without any, or beyond the limit."""
+        signed = [data for _, data in sorted(self.commits.items()) if b"\ngpgsig" in data]
+        if not signed:
+            return b""
+        encoded = orjson.dumps({"commits": [base64.b64encode(data).decode() for data in signed]})
+        return encoded if len(encoded) <= MAX_EVIDENCE_BYTES else b""
+
+
+def decode_evidence(data: bytes) -> Evidence:
+    """Decodes evidence. Raises Invalid for another form."""
+    if not data:
+        return Evidence()
+    try:
+        listed = [base64.b64decode(text, validate=True) for text in orjson.loads(data)["commits"]]
+    except (ValueError, LookupError, TypeError, binascii.Error):
+        raise Invalid("the evidence of signatures has an unknown form") from None
+    if len(data) > MAX_EVIDENCE_BYTES or len(listed) > _MAX_COMMITS:
+        raise Invalid("the evidence of signatures is too large")
+    return Evidence({object_id(each, size): each for each in listed for size in (40, 64)})
+
+
+def check_signatures(
+    rules: Sequence[SignatureRule],
+    sources: Iterable[SignedSource],
+    evidence: Evidence,
+    now: datetime,
+) -> dict[SignedSource, Signer]:
+    """Returns the signers of the sources that need a signature.
+
+    Raises Invalid for a source that no rule covers, and for one whose signature is missing or
+    wrong; the message names the source, the signer that was found and those that were expected.
+    """
+    if not rules:
+        return {}
+    return {
+        source: signer
+        for source in sources
+        if (signer := _signer_of(rules, source, evidence, now)) is not None
+    }
+
+
+def is_chart(source: SignedSource) -> bool:
+    """Reports whether a source is a chart, not a commit."""
+    return source.digest.startswith("sha256:")
+
+
+def _signer_of(
+    rules: Sequence[SignatureRule], source: SignedSource, evidence: Evidence, now: datetime
+) -> Signer | None:
+    covering = [rule for rule in rules if rule.covers(source)]
+    if not covering:
+        raise Invalid(f"no source rule allows {source.url}, {source.path or '/'}")
+    if any(not rule.signed_by for rule in covering):
+        return None
+    trusted = joined(signers.read() for rule in covering for signers in rule.signed_by)
+    if is_chart(source):
+        raise Invalid(
+            f"chart {source.path} {source.revision} of {source.url} needs a signature of "
+            f"{trusted.expected()}; signatures of charts are not supported"
+        )
+    data = evidence.commits.get(source.revision)
+    if data is None:
+        raise Invalid(
+            f"commit {source.revision[:12]} of {source.url} is not signed, or came without its "
+            f"object; expected a signature of {trusted.expected()}"
+        )
+    return trusted.verify_commit(read_commit(source.revision, data), now)
