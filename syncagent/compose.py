@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -211,7 +211,7 @@ def build(
     fetcher = BundleTransfer(endpoint.metadata)
     trusted = _trusted(settings.autonomy)
     sources = _source_policy(settings.autonomy, trusted)
-    stored_state_check = StoredStateCheck(trusted, key, settings.autonomy.defines, sources)
+    stored_state_check = StoredStateCheck(trusted, key, settings.autonomy.defines, sources, clock)
     bundles = BundleFiles(folder / "bundles")
     memory = SqliteStateStore(database, stored_state_check.check)
     metrics = KubeMetrics(client, allowed_metrics(settings.autonomy, trusted))
@@ -380,7 +380,14 @@ def _source_policy(settings: AutonomySettings, trusted: TrustedKeys) -> SourcePo
         raise Invalid(
             "autonomy.sources needs autonomy.trusted_keys, because only signatures prove a source"
         )
-    return SourcePolicy.of(_listed(settings.sources), _listed(settings.values))
+    tenants = _tenants(settings)
+    if tenants.check_sources and not trusted:
+        raise Invalid(
+            "sources of autonomy.tenants need autonomy.trusted_keys, because only signatures prove "
+            "a source"
+        )
+    listed = SourcePolicy.of(_listed(settings.sources), _listed(settings.values))
+    return replace(listed, tenants=tenants)
 
 
 def allowed_metrics(settings: AutonomySettings, trusted: TrustedKeys) -> frozenset[str] | None:

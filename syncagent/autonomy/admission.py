@@ -9,7 +9,7 @@ import structlog
 
 from core.errors import Invalid
 from core.identity import is_local_id
-from core.runtime.clock import Clock
+from core.runtime.clock import Clock, SystemClock
 from core.sealing import SealingKey
 from core.spec.attestation import TrustedKeys
 from core.spec.desired import Desired
@@ -31,6 +31,7 @@ class StoredStateCheck:
     key: SealingKey
     defines: bool
     sources: SourcePolicy = SourcePolicy()
+    clock: Clock = SystemClock()
 
     def check(self, desired: Desired) -> None:
         """Raises Invalid for desired state that would not be accepted today; the control plane
@@ -44,6 +45,7 @@ class StoredStateCheck:
         if self.trusted and not local:
             statement = self.trusted.verify(desired.spec.digest, desired.spec.attestation)
             self.sources.check(desired.spec.namespace, statement)
+            self.sources.tenants.check_signatures(desired, statement, self.clock.now())
         for box in desired.spec.secrets:
             self.key.open(box, desired.service_id)
 
@@ -87,7 +89,7 @@ class DesiredStateAdmission:
 
     def check(self, desired: Desired) -> None:
         """Raises Invalid for a bundle without a trusted signature, or from a source that is not
-        listed.
+        listed or lacks a signature of its own.
         """
         if self._local is not None and desired.spec is not None:
             raise Invalid(
@@ -96,6 +98,7 @@ class DesiredStateAdmission:
         if self._trusted and desired.spec is not None:
             statement = self._trusted.verify(desired.spec.digest, desired.spec.attestation)
             self._sources.check(desired.spec.namespace, statement)
+            self._sources.tenants.check_signatures(desired, statement, self._clock.now())
 
     def stored_services(self) -> list[tuple[str, int]]:
         return self._reconciler.stored_services()

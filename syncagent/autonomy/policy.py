@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from core.errors import Invalid
 from core.spec.attestation import AttestationStatement, SignedSource
 from core.spec.objects import ObjectRef
+from syncagent.domain.tenants import TenantPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,12 @@ class SourcePolicy:
     """Allow-list of sources for each namespace's services; an empty list allows all.
     Every source of a bundle must be listed. `values`: digests of values of the API that bundles may
     contain, `*` for any. It is checked against the signed statement only, never against other data
-    of the control plane.
+    of the control plane. `tenants` may ask for signatures of the sources themselves.
     """
 
     sources: tuple[AllowedSource, ...] = ()
     values: frozenset[str] = frozenset()
+    tenants: TenantPolicy = TenantPolicy()
 
     @classmethod
     def of(cls, texts: Iterable[str], values: Iterable[str] = ()) -> "SourcePolicy":

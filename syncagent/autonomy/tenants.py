@@ -7,17 +7,25 @@ It maps the names of projects to their namespaces, kinds and service account:
       serviceAccount: shop-deployer    # NAME in the service's own namespace, or NAMESPACE:NAME
       clusterScoped: []                # kinds: ClusterRole.rbac.authorization.k8s.io
       denied: [ResourceQuota]
+      signers:                         # keys by name; see docs/how-to/signed-sources.md
+        shop-keys: |
+          ada@example.org ssh-ed25519 AAAA...
+      sources:                         # without a list: any source, signed or not
+        - {url: https://git.example.org/shop/*, signedBy: [shop-keys]}
+        - {url: oci://registry.example.org/charts, charts: [web]}
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import yaml
 
 from core.errors import Invalid
 from core.spec.fences import ObjectRules, check_pattern, check_service_account
+from core.spec.source_signatures import SignatureRule, SignerSet
 from syncagent.domain.tenants import Tenant, TenantPolicy
 
-_FIELDS = {"namespaces", "serviceAccount", "clusterScoped", "denied"}
+_FIELDS = {"namespaces", "serviceAccount", "clusterScoped", "denied", "signers", "sources"}
+_SOURCE_FIELDS = {"url", "charts", "signedBy"}
 _MAX_FILE_BYTES = 1 << 20
 
 
@@ -49,7 +57,37 @@ def _tenant(name: str, rules: object) -> Tenant:
             _patterns(name, rules, "clusterScoped"),
             _patterns(name, rules, "denied"),
         ),
+        tuple(_sources(name, rules)),
     )
+
+
+def _sources(name: str, rules: Mapping[str, object]) -> Iterator[SignatureRule]:
+    given, signers = rules.get("sources") or [], _signers(name, rules)
+    if not isinstance(given, list):
+        raise Invalid(f"tenant {name}: sources must be a list")
+    for source in given:
+        if not isinstance(source, dict) or not isinstance(source.get("url"), str):
+            raise Invalid(f"tenant {name}: a source needs a url")
+        if unknown := {str(key) for key in source} - _SOURCE_FIELDS:
+            raise Invalid(f"tenant {name}: unknown fields {', '.join(sorted(unknown))} of a source")
+        names = _patterns(name, source, "signedBy")
+        if missing := [each for each in names if each not in signers]:
+            raise Invalid(f"tenant {name}: there is no set of signers {missing[0]}")
+        url, charts = (
+            check_pattern(source["url"], f"{name}.sources.url"),
+            _patterns(name, source, "charts"),
+        )
+        yield SignatureRule(url, charts, tuple(signers[each] for each in names))
+
+
+def _signers(name: str, rules: Mapping[str, object]) -> dict[str, SignerSet]:
+    given = rules.get("signers") or {}
+    if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
+        raise Invalid(f"tenant {name}: signers must map names to keys")
+    sets = {str(key): SignerSet(str(key), text) for key, text in given.items()}
+    for each in sets.values():
+        each.read()
+    return sets
 
 
 def _patterns(name: str, rules: Mapping[str, object], field_name: str) -> tuple[str, ...]:

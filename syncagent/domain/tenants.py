@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from core.errors import Invalid
+from core.spec.attestation import AttestationStatement
+from core.spec.desired import Desired
 from core.spec.fences import ObjectRules, ServiceFence, qualified_account
+from core.spec.source_signatures import SignatureRule, check_signatures, decode_evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +18,8 @@ class Tenant:
     service_account: str
     """`name` in a service's own namespace, or `namespace:name`."""
     rules: ObjectRules
+    sources: tuple[SignatureRule, ...] = ()
+    """Allowed sources, and the keys that must have signed them. Empty: every source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +27,24 @@ class TenantPolicy:
     """Tenants by name of their project. Empty: the fences of the control plane alone apply."""
 
     tenants: Mapping[str, Tenant] = field(default_factory=dict)
+
+    @property
+    def check_sources(self) -> bool:
+        """Reports whether a tenant limits its sources."""
+        return any(tenant.sources for tenant in self.tenants.values())
+
+    def check_signatures(
+        self, desired: Desired, statement: AttestationStatement, now: datetime
+    ) -> None:
+        """Raises Invalid for a source that its tenant does not list, or that is not signed."""
+        tenant = self.tenants.get(desired.fence.project if desired.fence is not None else "")
+        if tenant is None or not tenant.sources or desired.spec is None:
+            return
+        if not statement.sources:
+            raise Invalid("the bundle has no source, but this cluster lists those of its tenants")
+        attestation = desired.spec.attestation
+        evidence = decode_evidence(attestation.evidence if attestation is not None else b"")
+        check_signatures(tenant.sources, statement.sources, evidence, now)
 
     def narrowed(self, fence: ServiceFence | None, namespace: str) -> ServiceFence | None:
         """Returns the fence of a service in a namespace, within the rules of its tenant.
