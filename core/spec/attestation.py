@@ -1,7 +1,8 @@
 """Signed statements of the render tier: all inputs of a bundle.
 
-A statement is canonical JSON (sorted keys, no spaces, as in `core.spec.bundle`). The Ed25519
-signature (RFC 8032) covers a prefix unique to this use of the key, followed by the statement.
+A statement is an in-toto statement as canonical JSON (sorted keys, no spaces, as in
+`core.spec.bundle`). The Ed25519 signature (RFC 8032) covers it as DSSE says (`core.spec.in_toto`),
+whose prefix is unique to this use of the key.
 A key's id is the sha256 of its 32 raw bytes. Only the render tier has the private key, so an
 attacker who controls the API tier cannot make an agent apply other objects.
 """
@@ -10,7 +11,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
 import orjson
 from cryptography.exceptions import InvalidSignature
@@ -19,10 +20,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from core.errors import Invalid
 from core.spec.bundle import Attestation, digest_of
+from core.spec.in_toto import dsse_prefix, from_in_toto, to_in_toto
 
 MAX_STATEMENT_BYTES = 32768
-VERSION = 2
-_PREFIX = b"towline attestation 2\n"
 _PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----", re.DOTALL)
 
 
@@ -58,20 +58,15 @@ class AttestationStatement:
     tool: str = ""
     inputs: str = ""
     values: str = ""
-    version: int = VERSION
 
     def encode(self) -> bytes:
         """Encodes the statement canonically. Raises Invalid beyond `MAX_STATEMENT_BYTES`."""
-        data = orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)
+        data = orjson.dumps(to_in_toto(asdict(self)), option=orjson.OPT_SORT_KEYS)
         if len(data) > MAX_STATEMENT_BYTES:
             raise Invalid(
                 f"the attestation has {len(data):,} bytes; the limit is {MAX_STATEMENT_BYTES:,}"
             )
         return data
-
-
-_FIELDS = {field.name for field in fields(AttestationStatement)}
-_SOURCE_FIELDS = {field.name for field in fields(SignedSource)}
 
 
 class Signer:
@@ -98,7 +93,7 @@ class Signer:
     def sign(self, statement: AttestationStatement) -> Attestation:
         """Signs a statement. Raises Invalid if it is too long."""
         data = statement.encode()
-        return Attestation(self.key_id, data, self._key.sign(_PREFIX + data))
+        return Attestation(self.key_id, data, self._key.sign(dsse_prefix(data) + data))
 
 
 class TrustedKeys:
@@ -124,7 +119,9 @@ class TrustedKeys:
                 "which this agent does not trust"
             )
         try:
-            key.verify(attestation.signature, _PREFIX + attestation.statement)
+            key.verify(
+                attestation.signature, dsse_prefix(attestation.statement) + attestation.statement
+            )
         except InvalidSignature as error:
             raise Invalid(f"the signature of bundle {digest} is wrong") from error
         statement = decode_statement(attestation.statement)
@@ -179,21 +176,21 @@ def decode_statement(data: bytes) -> AttestationStatement:
     except orjson.JSONDecodeError as error:
         raise Invalid("the attestation is not JSON") from error
     unknown = Invalid("the attestation has a form that this agent does not know; upgrade the agent")
-    if not isinstance(raw, dict) or raw.keys() != _FIELDS or raw["version"] != VERSION:
-        raise unknown
-    listed = raw.pop("sources")
-    if not isinstance(listed, list) or not all(_is_source(source) for source in listed):
-        raise unknown
-    texts = {name: value for name, value in raw.items() if name != "version"}
-    if not all(isinstance(value, str) for value in texts.values()):
-        raise unknown
-    sources = tuple(SignedSource(**source) for source in listed)
-    statement = AttestationStatement(sources=sources, **texts)
-    if statement.encode() != data:
+    try:
+        texts = from_in_toto(raw)
+        sources = tuple(SignedSource(**source) for source in texts.pop("sources"))
+        if not all(_is_text(value) for value in (*texts.values(), *sources)):
+            raise unknown
+        statement = AttestationStatement(sources=sources, **texts)
+        canonical = statement.encode()
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise unknown from None
+    if canonical != data:
         raise Invalid("the attestation is not in canonical form")
     return statement
 
 
-def _is_source(value: object) -> bool:
-    is_known = isinstance(value, dict) and value.keys() == _SOURCE_FIELDS
-    return is_known and all(isinstance(text, str) for text in value.values())
+def _is_text(value: object) -> bool:
+    if isinstance(value, SignedSource):
+        return all(isinstance(text, str) for text in asdict(value).values())
+    return isinstance(value, str)

@@ -18,6 +18,7 @@ from core.spec.attestation import (
     TrustedKeys,
     read_public_keys,
 )
+from core.spec.in_toto import dsse_prefix, envelope
 
 DIGEST = "sha256:" + "a" * 64
 SOURCE = SignedSource("https://git.example/shop.git", "deploy/web", "c" * 40, "d" * 40)
@@ -69,12 +70,20 @@ def test_only_the_canonical_form_counts() -> None:
     key = Ed25519PrivateKey.generate()
     signer = Signer(key)
     whole = orjson.loads(STATEMENT.encode())
-    sources = ([{"url": "u"}], ["u"], "u", [{**whole["sources"][0], "revision": 1}])
-    strange = [{**whole, "sources": value} for value in sources]
-    strange += [{**whole, "version": 1}, {**whole, "tool": 1}, {**whole, "more": ""}]
+    definition = whole["predicate"]["buildDefinition"]
+    first = definition["resolvedDependencies"][0]
+    sources = ([{"uri": "u"}], ["u"], "u", [{**first, "name": 1}], [{**first, "more": ""}])
+    changed = [{**definition, "resolvedDependencies": value} for value in sources]
+    changed += [{**definition, "buildType": "x"}, {**definition, "externalParameters": {}}]
+    strange = [
+        {**whole, "predicate": {**whole["predicate"], "buildDefinition": value}}
+        for value in changed
+    ]
+    strange += [{**whole, "_type": "x"}, {**whole, "predicate": 1}, {**whole, "more": ""}]
+    strange += [{**whole, "subject": [*whole["subject"], *whole["subject"]]}]
     forms = [orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for value in strange]
     for form in (b"{}", b"[]", b"no json", STATEMENT.encode() + b" ", *forms):
-        signature = key.sign(b"towline attestation 2\n" + form)
+        signature = key.sign(dsse_prefix(form) + form)
         with pytest.raises(Invalid):
             trusting(signer).verify(DIGEST, Attestation(signer.key_id, form, signature))
 
@@ -91,3 +100,20 @@ def test_keys_are_read_from_pem_and_from_lines(signer: Signer) -> None:
 def test_a_statement_has_an_end(signer: Signer) -> None:
     with pytest.raises(Invalid, match="the limit is"):
         signer.sign(replace(STATEMENT, sources=(SOURCE,) * 200))
+
+
+def test_an_envelope_is_one_of_dsse(signer: Signer) -> None:
+    """The example of the protocol: https://github.com/secure-systems-lab/dsse, protocol.md."""
+    attestation = signer.sign(STATEMENT)
+    read = orjson.loads(envelope(attestation))
+    payload = base64.b64decode(read["payload"])
+    kind = read["payloadType"]
+    covered = f"DSSEv1 {len(kind)} {kind} {len(payload)} ".encode() + payload
+    key = read_public_keys(signer.public_pem)[0]
+    key.verify(base64.b64decode(read["signatures"][0]["sig"]), covered)
+    statement = orjson.loads(payload)
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert statement["subject"][0]["digest"] == {"sha256": "a" * 64}
+    first, chart = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert first["digest"] == {"gitCommit": "c" * 40, "gitTree": "d" * 40}
+    assert chart["digest"] == {"sha256": "e" * 64}
