@@ -58,6 +58,7 @@ from controlplane.pipelines.operations.gate_checks import CheckRunner
 from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.promotions import Promotions
+from controlplane.pipelines.operations.provenance import ProvenanceReports
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.pipelines.operations.what_if import PipelineReplays
 from controlplane.platform.context import OperationContext
@@ -303,6 +304,7 @@ def _operations(
         repositories=shared.repositories,
         services=Services(context, SERVICE_PARTS),
         fences=FenceReports(context),
+        provenance=ProvenanceReports(context),
         contexts=ServiceContexts(context),
         flows=ConfigurationFlow(context),
         secrets=Secrets(context),

@@ -27,6 +27,7 @@ from controlplane.generators.operations.service_sets import ServiceSets
 from controlplane.notifications.operations.sinks import NotificationOperations
 from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.pipelines.operations.provenance import ProvenanceReports
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.pipelines.operations.what_if import PipelineReplays
 from controlplane.platform.graphql.context import ChangeFeed
@@ -58,6 +59,7 @@ class Operations:
     repositories: RepositoryOperations
     services: Services
     fences: FenceReports
+    provenance: ProvenanceReports
     contexts: ServiceContexts
     flows: ConfigurationFlow
     secrets: Secrets

@@ -22,6 +22,7 @@ from controlplane.notifications.api import NotificationQuery
 from controlplane.pipelines.api.gates import GateMeasurement
 from controlplane.pipelines.api.overrides import PipelineOverrideQuery
 from controlplane.pipelines.api.pipelines import PipelineType
+from controlplane.pipelines.api.provenance import ProvenanceQuery
 from controlplane.pipelines.api.what_if import WhatIfQuery
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.graphql import relay
@@ -67,6 +68,7 @@ class Query(
     FleetQuery,
     PipelineOverrideQuery,
     WhatIfQuery,
+    ProvenanceQuery,
     HelmRepositoryQuery,
     FenceQuery,
 ):

@@ -19,7 +19,7 @@ from towline.cli.projects import projects
 from towline.cli.reports import audit, fleet, notifications, streams
 from towline.cli.repositories import helm_repositories, repositories
 from towline.cli.secrets import secrets
-from towline.cli.services import blame, search, services
+from towline.cli.services import blame, provenance, search, services
 from towline.cli.shell.output import escape_controls
 from towline.cli.shell.polling import WaitTimeout
 from towline.cli.shell.watching import watchable
@@ -58,6 +58,7 @@ for _group, _name in (
     (namespaces.app, "namespaces"),
     (pipelines.app, "pipelines"),
     (projects.app, "projects"),
+    (provenance.app, "provenance"),
     (repositories.app, "repos"),
     (roles.app, "roles"),
     (secrets.app, "secrets"),

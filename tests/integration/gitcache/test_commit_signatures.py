@@ -15,6 +15,7 @@ from core.errors import Invalid
 from core.runtime.clock import SystemClock
 from core.signatures.commit import read_commit
 from core.signatures.trusted import TrustedSigners, read_signers
+from tests.fakes.security_key import SecurityKey, with_signature
 from tests.integration.gitcache import signing
 from tests.integration.gitcache.signing import SignedRepository
 
@@ -112,7 +113,7 @@ def test_a_signature_in_another_namespace_is_refused(tmp_path: Path) -> None:
     (tmp_path / "payload").write_bytes(unsigned)
     words = ["ssh-keygen", "-Y", "sign", "-q", "-n", "file", "-f", str(key)]
     subprocess.run([*words, str(tmp_path / "payload")], check=True)
-    signed = signing.with_signature(unsigned, (tmp_path / "payload.sig").read_text())
+    signed = with_signature(unsigned, (tmp_path / "payload.sig").read_text())
     id = repository.store(signed)
     assert not repository.accepts(id)
     assert "'file', not for git" in refusal(
@@ -122,10 +123,10 @@ def test_a_signature_in_another_namespace_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("touched", [True, False])
 def test_security_keys_need_a_touch(tmp_path: Path, touched: bool) -> None:
-    key = signing.SecurityKey()
+    key = SecurityKey()
     repository = signing.ssh_repository(tmp_path / "r", tmp_path / "no", f"ada {key.line}\n")
     unsigned = repository.object(repository.commit("--no-gpg-sign"))
-    id = repository.store(signing.with_signature(unsigned, key.sign(unsigned, touched=touched)))
+    id = repository.store(with_signature(unsigned, key.sign(unsigned, touched=touched)))
     # ssh-keygen accepts a signature without a touch as well; we are stricter.
     assert repository.accepts(id)
     signers = read_signers("shop-keys", f"ada {key.line}")

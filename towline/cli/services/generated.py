@@ -39,6 +39,18 @@ class ComponentBlame(TypedDict):
     revision: ComponentBlameRevision | None
 
 
+class ServiceProvenanceLinks(TypedDict):
+    stage: str
+    subject: str
+    state: str
+    detail: str
+
+
+class ServiceProvenance(TypedDict):
+    attestation: str
+    links: list[ServiceProvenanceLinks]
+
+
 class SearchNodeObject(TypedDict):
     kind: str
     namespace: str | None
@@ -319,6 +331,13 @@ COMPONENT_BLAME: GraphQLDocument[Mapping[str, list[ComponentBlame]]] = GraphQLDo
 
 def component_blame(api: GraphQLApi, id: str, pointer: str) -> list[ComponentBlame]:
     return run(api, COMPONENT_BLAME, id=id, pointer=pointer)
+
+
+SERVICE_PROVENANCE: GraphQLDocument[Mapping[str, ServiceProvenance | None]] = GraphQLDocument('query ServiceProvenance($id:ID!){serviceProvenance(serviceId:$id){attestation links{stage subject state detail}}}')
+
+
+def service_provenance(api: GraphQLApi, id: str) -> ServiceProvenance:
+    return run(api, SERVICE_PROVENANCE, id=id)
 
 
 SEARCH: GraphQLDocument[Mapping[str, Search]] = GraphQLDocument('query Search($q:String!$first:Int){search(q:$q first:$first){totalCount totalCountKind edges{node{id cluster service ageSeconds stale object{kind namespace name state images message}}}pageInfo{hasNextPage endCursor}}}')

@@ -1,0 +1,235 @@
+"""The provenance of a service: the chain from the commits to the objects in the cluster."""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.pipelines.engine import codec
+from controlplane.pipelines.ports import PipelineServiceStore, PipelineStore
+from controlplane.platform.context import OperationContext
+from controlplane.platform.ports import Transaction
+from controlplane.services.model.service import Component, Revision, Service
+from controlplane.services.operations.fences import fenced_services
+from controlplane.services.ports import ComponentStore, RevisionStore, ServiceStore
+from core.errors import Invalid, NotFound
+from core.signatures.commit import read_commit
+from core.spec.attestation import AttestationStatement, SignedSource, decode_statement
+from core.spec.in_toto import envelope
+from core.spec.source_signatures import (
+    Evidence,
+    SignatureRule,
+    check_signatures,
+    decode_evidence,
+    is_chart,
+)
+
+_MAX_APPROVALS = 50
+_IN_STATEMENT = "named in the signed statement, which the agent checks"
+
+
+class ProvenanceStage(StrEnum):
+    """Links of the chain, from the sources to the objects."""
+
+    SOURCE = "SOURCE"
+    """A commit or a chart."""
+    SIGNER = "SIGNER"
+    """Signer of a source."""
+    RENDERER = "RENDERER"
+    """Renderer and the version of its tool."""
+    BUNDLE = "BUNDLE"
+    """Rendered bundle and the key that signed its statement."""
+    APPROVAL = "APPROVAL"
+    """Decision of a user about the release."""
+    AGENT = "AGENT"
+    """Agent that applies the bundle."""
+    OBJECT = "OBJECT"
+    """Objects in the cluster."""
+
+
+class ProvenanceState(StrEnum):
+    """Result of the check of a link."""
+
+    VERIFIED = "VERIFIED"
+    """The link was checked, and holds."""
+    UNVERIFIED = "UNVERIFIED"
+    """Nothing requires or permits a check."""
+    FAILED = "FAILED"
+    """The link was checked, and does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenanceLink:
+    """A link of the chain."""
+
+    stage: ProvenanceStage
+    """Kind of the link."""
+    subject: str
+    """Commit, signer, renderer, digest, user, agent or object."""
+    state: ProvenanceState
+    """Result of its check."""
+    detail: str = ""
+    """Reason of the state, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The chain of a service's desired bundle, and its attestation."""
+
+    service: Service
+    links: tuple[ProvenanceLink, ...]
+    """Links, from the sources to the objects."""
+    attestation: str
+    """Attestation as a DSSE envelope with an in-toto statement. Empty: the bundle is unsigned."""
+
+
+class ProvenanceReports:
+    """Shows where the objects of a service come from."""
+
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
+
+    async def of_service(self, actor: Actor, id: str) -> Provenance:
+        """The chain of a service. NotFound, Forbidden."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            service = await tx[ServiceStore].get(id)
+            if service is None:
+                raise NotFound(kind=ResourceKind.SERVICE)
+            require(actor, Verb.READ, service.target)
+            (fenced,) = await fenced_services(tx, [service])
+            revision = await tx[RevisionStore].get(service.desired.revision_id or "")
+            approvals = [link async for link in _approvals(tx, actor, service, revision)]
+            cluster = await tx[ClusterStore].get(service.cluster_id)
+            components = await tx[ComponentStore].of_services([service.id])
+        links = [
+            *self._source_links(service, fenced.signatures),
+            *approvals,
+            *_cluster_links(service, cluster, components),
+        ]
+        attestation = service.desired.attestation
+        text = envelope(attestation).decode() if attestation is not None else ""
+        return Provenance(service, tuple(links), text)
+
+    def _source_links(
+        self, service: Service, rules: tuple[SignatureRule, ...]
+    ) -> Iterator[ProvenanceLink]:
+        attestation, digest = service.desired.attestation, service.desired.digest or ""
+        if attestation is None:
+            subject = service.desired.commit_sha or "unknown"
+            unsigned = "the render tier has not signed the bundle"
+            yield ProvenanceLink(
+                ProvenanceStage.SOURCE, subject, ProvenanceState.UNVERIFIED, unsigned
+            )
+            yield ProvenanceLink(
+                ProvenanceStage.BUNDLE, digest, ProvenanceState.UNVERIFIED, unsigned
+            )
+            return
+        try:
+            statement = decode_statement(attestation.statement)
+            evidence = decode_evidence(attestation.evidence)
+        except Invalid as error:
+            yield ProvenanceLink(
+                ProvenanceStage.BUNDLE, digest, ProvenanceState.FAILED, error.message
+            )
+            return
+        for source in statement.sources:
+            yield ProvenanceLink(
+                ProvenanceStage.SOURCE, _name(source), ProvenanceState.UNVERIFIED, _IN_STATEMENT
+            )
+            yield self._signer_link(rules, source, evidence)
+        renderer = f"{statement.renderer} {statement.tool}".strip() or "none"
+        yield ProvenanceLink(
+            ProvenanceStage.RENDERER, renderer, ProvenanceState.UNVERIFIED, _IN_STATEMENT
+        )
+        yield _bundle_link(statement, digest, attestation.key_id)
+
+    def _signer_link(
+        self, rules: tuple[SignatureRule, ...], source: SignedSource, evidence: Evidence
+    ) -> ProvenanceLink:
+        stage = ProvenanceStage.SIGNER
+        try:
+            found = check_signatures(rules, [source], evidence, self._context.clock.now())
+        except Invalid as error:
+            return ProvenanceLink(stage, "refused", ProvenanceState.FAILED, error.message)
+        if signer := found.get(source):
+            return ProvenanceLink(stage, str(signer), ProvenanceState.VERIFIED, "")
+        none = "the project's fence asks for no signature"
+        return ProvenanceLink(stage, _unchecked(source, evidence), ProvenanceState.UNVERIFIED, none)
+
+
+def _name(source: SignedSource) -> str:
+    if is_chart(source):
+        return f"chart {source.path} {source.revision} of {source.url}"
+    return f"commit {source.revision} of {source.url}, {source.path or '/'}"
+
+
+def _unchecked(source: SignedSource, evidence: Evidence) -> str:
+    data = evidence.commits.get(source.revision)
+    if data is None:
+        return "not signed"
+    armor = read_commit(source.revision, data).armor
+    return f"signed, not checked ({armor.removesuffix(' SIGNATURE')})"
+
+
+def _bundle_link(statement: AttestationStatement, digest: str, key_id: str) -> ProvenanceLink:
+    if statement.digest != digest:
+        return ProvenanceLink(
+            ProvenanceStage.BUNDLE,
+            digest,
+            ProvenanceState.FAILED,
+            f"the statement is about {statement.digest}",
+        )
+    return ProvenanceLink(
+        ProvenanceStage.BUNDLE,
+        digest,
+        ProvenanceState.UNVERIFIED,
+        f"signed by the key {key_id}; the agent checks the signature",
+    )
+
+
+async def _approvals(
+    tx: Transaction, actor: Actor, service: Service, revision: Revision | None
+) -> AsyncIterator[ProvenanceLink]:
+    """The decisions of users about the release that brought the desired bundle, in pipelines that
+    the caller may read."""
+    if revision is None or revision.release_id is None:
+        return
+    rows = await tx[PipelineServiceStore].of_services([service.id])
+    for record in await tx[PipelineStore].by_ids({row.pipeline_id for row in rows}):
+        if not actor.may(Verb.READ, record.target):
+            continue
+        history = codec.state_from_json(record.state).history
+        decided = [e for e in history if e.actor and e.release == revision.release_id]
+        for entry in decided[:_MAX_APPROVALS]:
+            yield ProvenanceLink(
+                ProvenanceStage.APPROVAL,
+                entry.actor,
+                ProvenanceState.VERIFIED,
+                f"{record.name}: {entry.text} ({entry.at:%Y-%m-%d %H:%M} UTC)",
+            )
+
+
+def _cluster_links(
+    service: Service, cluster: Cluster | None, components: list[Component]
+) -> Iterator[ProvenanceLink]:
+    applied = service.observed.observed_generation == service.desired.generation
+    agent = f"agent {cluster.agent_version or '?'} of {cluster.handle}" if cluster else "no cluster"
+    yield ProvenanceLink(
+        ProvenanceStage.AGENT,
+        agent,
+        ProvenanceState.VERIFIED if applied else ProvenanceState.UNVERIFIED,
+        "reports this bundle" if applied else "has not reported this bundle yet",
+    )
+    for component in components:
+        if component.owner_uid:
+            continue
+        place = f"{component.namespace}/" if component.namespace else ""
+        yield ProvenanceLink(
+            ProvenanceStage.OBJECT,
+            f"{component.kind} {place}{component.name}",
+            ProvenanceState.VERIFIED if component.synced else ProvenanceState.UNVERIFIED,
+            component.hash or ("as desired" if component.synced else "differs from the bundle"),
+        )

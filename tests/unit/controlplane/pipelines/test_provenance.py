@@ -1,0 +1,146 @@
+"""The chain from the commits of a service to its objects."""
+
+from dataclasses import replace
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from controlplane.access.model.bindings import Project
+from controlplane.authorization import Fence, ResourceKind, SourceRule
+from controlplane.pipelines.engine.codec import state_to_json
+from controlplane.pipelines.model.records import PipelineRecord, PipelineService
+from controlplane.pipelines.model.state import HistoryEntry, PipelineState
+from controlplane.pipelines.operations.provenance import (
+    Provenance,
+    ProvenanceReports,
+    ProvenanceStage,
+    ProvenanceState,
+)
+from controlplane.services.model.service import Revision, Service
+from core.errors import NotFound
+from core.signatures.commit import object_id
+from core.spec.attestation import AttestationStatement, SignedSource, Signer
+from core.spec.source_signatures import Evidence, SignerSet
+from tests.fakes.actors import ADMIN, NOBODY
+from tests.fakes.clock import START
+from tests.fakes.operations import (
+    MemoryOperations,
+    make_cluster,
+    make_repository,
+    make_service,
+    operations_over_memory,
+)
+from tests.fakes.security_key import SecurityKey, with_signature
+from towline.attestation_file import verify_envelope
+
+ADA, EVE = SecurityKey(), SecurityKey()
+TIER = Signer(Ed25519PrivateKey.generate())
+DIGEST = "sha256:" + "a" * 64
+CLUSTER, REPOSITORY = make_cluster("prod"), make_repository("shop")
+KEYS = SignerSet("shop-keys", f"ada@example.org {ADA.line}")
+RULE = SourceRule(REPOSITORY.url, signed_by=("shop-keys",))
+FENCE = Fence(sources=(RULE,), signers=(KEYS,))
+UNSIGNED = (
+    b"tree " + b"1" * 40 + b"\nauthor Ada <a@x> 1700000000 +0000\n"
+    b"committer Ada <a@x> 1700000000 +0000\n\nchange\n"
+)
+
+
+def service_of(commit: bytes, digest: str = DIGEST) -> Service:
+    """A service whose bundle the render tier made from a commit."""
+    sha = object_id(commit)
+    source = SignedSource(REPOSITORY.url, "web", sha, "d" * 40)
+    attestation = TIER.sign(AttestationStatement(digest, (source,), "raw", "1"))
+    attestation = replace(attestation, evidence=Evidence({sha: commit}).encode())
+    service = make_service("web", CLUSTER, repository_id=REPOSITORY.id, project_id="shop")
+    return service.changed(commit_sha=sha, digest=DIGEST, attestation=attestation, revision_id="r1")
+
+
+async def chain(world: MemoryOperations, service: Service, fence: Fence = FENCE) -> Provenance:
+    project = Project("shop", "shop", START, START, fence=fence)
+    await world.given(CLUSTER, replace(REPOSITORY, project_id="shop"), project, service)
+    return await ProvenanceReports(world.context).of_service(ADMIN, service.id)
+
+
+def link(found: Provenance, stage: ProvenanceStage) -> tuple[str, ProvenanceState, str]:
+    (only,) = [each for each in found.links if each.stage is stage]
+    return only.subject, only.state, only.detail
+
+
+async def test_a_signer_of_the_fence_is_verified() -> None:
+    signed = with_signature(UNSIGNED, ADA.sign(UNSIGNED))
+    found = await chain(operations_over_memory(), service_of(signed))
+    subject, state, _ = link(found, ProvenanceStage.SIGNER)
+    assert subject.startswith("ada@example.org (ssh key SHA256:")
+    assert state is ProvenanceState.VERIFIED
+    assert object_id(signed) in link(found, ProvenanceStage.SOURCE)[0]
+    assert TIER.key_id in link(found, ProvenanceStage.BUNDLE)[2]
+    statement = verify_envelope(found.attestation.encode(), TIER.public_pem)
+    assert statement.digest == DIGEST
+
+
+@pytest.mark.parametrize(
+    ("commit", "reason"),
+    [
+        (UNSIGNED, "is not signed"),
+        (with_signature(UNSIGNED, EVE.sign(UNSIGNED)), "the signer is not allowed"),
+        (with_signature(UNSIGNED, ADA.sign(b"another")), "is wrong"),
+    ],
+)
+async def test_another_signer_fails_the_chain(commit: bytes, reason: str) -> None:
+    found = await chain(operations_over_memory(), service_of(commit))
+    _, state, detail = link(found, ProvenanceStage.SIGNER)
+    assert state is ProvenanceState.FAILED
+    assert reason in detail and "shop-keys (ada@example.org SHA256:" in detail
+
+
+async def test_without_a_rule_a_signature_is_shown_and_not_claimed() -> None:
+    signed = with_signature(UNSIGNED, ADA.sign(UNSIGNED))
+    open_fence = Fence(unrestricted=True)
+    found = await chain(operations_over_memory(), service_of(signed), open_fence)
+    assert link(found, ProvenanceStage.SIGNER)[:2] == (
+        "signed, not checked (SSH)",
+        ProvenanceState.UNVERIFIED,
+    )
+
+
+async def test_a_statement_about_another_bundle_fails_the_chain() -> None:
+    found = await chain(operations_over_memory(), service_of(UNSIGNED, "sha256:" + "b" * 64))
+    assert link(found, ProvenanceStage.BUNDLE)[1] is ProvenanceState.FAILED
+
+
+async def test_an_unsigned_bundle_has_no_verified_source() -> None:
+    service = service_of(UNSIGNED).changed(attestation=None)
+    found = await chain(operations_over_memory(), service)
+    assert found.attestation == ""
+    assert link(found, ProvenanceStage.SOURCE)[1] is ProvenanceState.UNVERIFIED
+
+
+async def test_approvals_of_the_release_are_in_the_chain() -> None:
+    world, service = operations_over_memory(), service_of(UNSIGNED)
+    history = (
+        HistoryEntry(START, "g", "rel", "approved: fine", "ann@example.org"),
+        HistoryEntry(START, "g", "rel", "gate opened"),
+        HistoryEntry(START, "g", "old", "approved: no", "bob@example.org"),
+    )
+    state = state_to_json(PipelineState(history=history))
+    revision = Revision(
+        "r1", service.id, "s", "main", "web", DIGEST, "i", "a", "c", START, START, "p", "rel"
+    )
+    await world.given(
+        PipelineRecord("p", "rollout", START, START, state=state),
+        PipelineService("ps", "p", service.id, promoted=True),
+        revision,
+    )
+    subject, _, detail = link(await chain(world, service), ProvenanceStage.APPROVAL)
+    assert (subject, "rollout: approved: fine" in detail) == ("ann@example.org", True)
+
+
+async def test_a_chain_needs_the_right_to_read_the_service() -> None:
+    world = operations_over_memory()
+    service = service_of(UNSIGNED)
+    await chain(world, service)
+    for actor, id in ((NOBODY, service.id), (ADMIN, "none")):
+        with pytest.raises(NotFound) as refused:
+            await ProvenanceReports(world.context).of_service(actor, id)
+        assert refused.value.kind == ResourceKind.SERVICE
