@@ -6,6 +6,7 @@ from typing import Protocol
 
 from core.errors import Unavailable
 from core.identity import ClusterId, RepositoryId
+from core.signatures.cosign import ArtifactSignature
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain.objects import CommitRecord, Entry
 from gitcache.domain.references import ChartRef, References
@@ -188,6 +189,10 @@ class Charts(Protocol):
 
     async def archive(self, pin: ChartPin) -> bytes:
         """Returns the verified archive of a pinned chart. Raises Unavailable."""
+        ...
+
+    async def signatures(self, pin: ChartPin) -> Sequence[ArtifactSignature]:
+        """Returns cosign's signatures of a chart in a registry; none elsewhere. Unavailable."""
         ...
 
 

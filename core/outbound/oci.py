@@ -79,11 +79,24 @@ class OciRegistryClient:
         self, repository: OciRepository, reference: str, account: RegistryAccount | None
     ) -> JsonObject:
         """Returns the manifest or index of a tag or a digest."""
+        return _json(repository, await self._manifest(repository, reference, account))
+
+    async def manifest_bytes(
+        self, repository: OciRepository, reference: str, account: RegistryAccount | None
+    ) -> bytes:
+        """Returns the bytes of a manifest, whose sha256 is its digest."""
+        reply = await self._manifest(repository, reference, account)
+        _json(repository, reply)
+        return reply.body
+
+    async def _manifest(
+        self, repository: OciRepository, reference: str, account: RegistryAccount | None
+    ) -> HttpReply:
         url = _manifest_url(repository, reference)
         reply = await self._get(repository, url, account, _MANIFESTS, max_bytes=_MAX_JSON)
         if _DIGEST.fullmatch(reference):
             _verify(repository, reply, reference)
-        return _json(repository, reply)
+        return reply
 
     async def blob(
         self,

@@ -1,7 +1,7 @@
 """Named sets of keys whose signatures a project or a cluster trusts.
 
-The text of a set has lines of an allowed signers file for SSH keys, and PEM blocks: GPG public
-keys, X.509 certificates of signers or their authorities, and public keys of cosign.
+The text of a set has lines of an allowed signers file for SSH keys, and PEM blocks: public keys of
+GPG and of cosign.
 """
 
 import re
@@ -11,8 +11,9 @@ from datetime import datetime
 from functools import lru_cache
 
 from core.errors import Invalid
-from core.signatures import openpgp, ssh
+from core.signatures import cosign, openpgp, ssh
 from core.signatures.commit import SignedCommit
+from core.signatures.cosign import ArtifactSignature, CosignKey
 from core.signatures.openpgp import GpgKey
 from core.signatures.signer import Signer
 from core.signatures.ssh import AllowedSigner
@@ -20,6 +21,7 @@ from core.signatures.ssh import AllowedSigner
 MAX_TEXT = 65536
 _BLOCK = re.compile(r"-----BEGIN ([A-Z ]+)-----(.+?)-----END \1-----", re.DOTALL)
 _GPG_KEY = "PGP PUBLIC KEY BLOCK"
+_PUBLIC_KEY = "PUBLIC KEY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,17 @@ class TrustedSigners:
     names: tuple[str, ...] = ()
     ssh: tuple[AllowedSigner, ...] = ()
     gpg: tuple[GpgKey, ...] = ()
+    cosign: tuple[CosignKey, ...] = ()
+
+    def verify_artifact(self, content: str, signatures: Iterable[ArtifactSignature]) -> Signer:
+        """Verifies the signature of the artifact with a layer of this digest. Invalid."""
+        try:
+            return cosign.verify_artifact(content, signatures, self.cosign)
+        except Invalid as error:
+            raise Invalid(
+                f"the artifact {content} has no accepted signature: {error.message}; expected a "
+                f"signature of {self.expected()}"
+            ) from None
 
     def verify_commit(self, commit: SignedCommit, now: datetime) -> Signer:
         """Verifies the signature of a commit. Invalid: it names the commit, the signer that was
@@ -45,6 +58,7 @@ class TrustedSigners:
         """Names the sets and at most five of their keys, for people."""
         keys = [f"{line.name or 'SSH key'} {line.fingerprint}" for line in self.ssh]
         keys += [f"{key.name or 'GPG key'} {key.fingerprint}" for key in self.gpg]
+        keys += [f"cosign key {key.fingerprint}" for key in self.cosign]
         more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
         return f"{', '.join(self.names) or 'trusted signers'} ({', '.join(keys[:5])}{more})"
 
@@ -68,6 +82,7 @@ def joined(sets: Iterable[TrustedSigners]) -> TrustedSigners:
         tuple(name for each in listed for name in each.names),
         tuple(line for each in listed for line in each.ssh),
         tuple(key for each in listed for key in each.gpg),
+        tuple(key for each in listed for key in each.cosign),
     )
 
 
@@ -77,12 +92,16 @@ def read_signers(name: str, text: str) -> TrustedSigners:
     if len(text) > MAX_TEXT:
         raise Invalid(f"the keys of {name} have more than {MAX_TEXT:,} characters")
     gpg: list[GpgKey] = []
-    for kind, body in _BLOCK.findall(text):
-        if kind != _GPG_KEY:
-            raise Invalid(f"{name} has a block of the kind {kind[:40]}, which is not a public key")
-        gpg += openpgp.read_gpg_keys(openpgp.unarmored(body))
+    artifacts: list[CosignKey] = []
+    for block in _BLOCK.finditer(text):
+        if block[1] == _GPG_KEY:
+            gpg += openpgp.read_gpg_keys(openpgp.unarmored(block[2]))
+        elif block[1] == _PUBLIC_KEY:
+            artifacts.append(cosign.read_cosign_key(block[0]))
+        else:
+            raise Invalid(f"{name} has a block of the kind {block[1][:40]}, which is no public key")
     lines = (line.strip() for line in _BLOCK.sub("", text).splitlines())
     allowed = [ssh.parse_allowed_signer(line) for line in lines if line and line[0] != "#"]
-    if not gpg and not allowed:
+    if not (gpg or allowed or artifacts):
         raise Invalid(f"{name} contains no key")
-    return TrustedSigners((name,), tuple(allowed), tuple(gpg))
+    return TrustedSigners((name,), tuple(allowed), tuple(gpg), tuple(artifacts))

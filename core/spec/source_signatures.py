@@ -15,13 +15,14 @@ import orjson
 
 from core.errors import Invalid
 from core.signatures.commit import object_id, read_commit
+from core.signatures.cosign import ArtifactSignature
 from core.signatures.signer import Signer
 from core.signatures.trusted import TrustedSigners, joined, read_signers
 from core.spec.attestation import SignedSource
 from core.spec.fences import matches_any
 
 MAX_EVIDENCE_BYTES = 262144
-_MAX_COMMITS = 64
+_MAX_SIGNATURES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class SignerSet:
     """Name of the set, such as `shop-keys`."""
     keys: str
     """SSH public keys in the format of Git's allowed signers file, one a line, and public keys of
-    GPG in PEM. Limit: 65,536 characters."""
+    GPG and of cosign in PEM. Limit: 65,536 characters."""
 
     def read(self) -> TrustedSigners:
         """Reads the keys. Raises Invalid."""
@@ -61,16 +62,22 @@ class SignatureRule:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Objects of commits, by their id."""
+    """Objects of commits, by their id, and signatures of charts."""
 
     commits: Mapping[str, bytes] = field(default_factory=dict)
+    artifacts: tuple[ArtifactSignature, ...] = ()
 
     def encode(self) -> bytes:
-        """Encodes the signed commits as JSON; empty without any, or beyond the limit."""
+        """Encodes what is signed as JSON; empty without any, or beyond the limit."""
         signed = [data for _, data in sorted(self.commits.items()) if b"\ngpgsig" in data]
-        if not signed:
+        if not signed and not self.artifacts:
             return b""
-        encoded = orjson.dumps({"commits": [base64.b64encode(data).decode() for data in signed]})
+        artifacts = [
+            [_text(part) for part in (each.manifest, each.payload, each.signature)]
+            for each in self.artifacts
+        ]
+        commits = [_text(data) for data in signed]
+        encoded = orjson.dumps({"artifacts": artifacts, "commits": commits})
         return encoded if len(encoded) <= MAX_EVIDENCE_BYTES else b""
 
 
@@ -79,12 +86,15 @@ def decode_evidence(data: bytes) -> Evidence:
     if not data:
         return Evidence()
     try:
-        listed = [base64.b64decode(text, validate=True) for text in orjson.loads(data)["commits"]]
+        raw = orjson.loads(data)
+        listed = [_bytes(text) for text in raw["commits"]]
+        artifacts = tuple(ArtifactSignature(*map(_bytes, parts)) for parts in raw["artifacts"])
     except (ValueError, LookupError, TypeError, binascii.Error):
         raise Invalid("the evidence of signatures has an unknown form") from None
-    if len(data) > MAX_EVIDENCE_BYTES or len(listed) > _MAX_COMMITS:
+    if len(data) > MAX_EVIDENCE_BYTES or max(len(listed), len(artifacts)) > _MAX_SIGNATURES:
         raise Invalid("the evidence of signatures is too large")
-    return Evidence({object_id(each, size): each for each in listed for size in (40, 64)})
+    commits = {object_id(each, size): each for each in listed for size in (40, 64)}
+    return Evidence(commits, artifacts)
 
 
 def check_signatures(
@@ -107,6 +117,11 @@ def check_signatures(
     }
 
 
+def needs_chart_signatures(rules: Iterable[SignatureRule]) -> bool:
+    """Reports whether a rule asks for signatures of charts."""
+    return any(rule.charts and rule.signed_by for rule in rules)
+
+
 def is_chart(source: SignedSource) -> bool:
     """Reports whether a source is a chart, not a commit."""
     return source.digest.startswith("sha256:")
@@ -122,10 +137,7 @@ def _signer_of(
         return None
     trusted = joined(signers.read() for rule in covering for signers in rule.signed_by)
     if is_chart(source):
-        raise Invalid(
-            f"chart {source.path} {source.revision} of {source.url} needs a signature of "
-            f"{trusted.expected()}; signatures of charts are not supported"
-        )
+        return _signer_of_chart(trusted, source, evidence)
     data = evidence.commits.get(source.revision)
     if data is None:
         raise Invalid(
@@ -133,3 +145,20 @@ def _signer_of(
             f"object; expected a signature of {trusted.expected()}"
         )
     return trusted.verify_commit(read_commit(source.revision, data), now)
+
+
+def _signer_of_chart(trusted: TrustedSigners, source: SignedSource, evidence: Evidence) -> Signer:
+    try:
+        return trusted.verify_artifact(source.digest, evidence.artifacts)
+    except Invalid as error:
+        raise Invalid(
+            f"chart {source.path} {source.revision} of {source.url}: {error.message}"
+        ) from None
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)

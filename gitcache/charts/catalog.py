@@ -1,11 +1,13 @@
 """Maps the sha256 of a chart archive to its chart, for archives seen before."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from yarl import URL
 
 from core.runtime.clock import Clock
+from core.signatures.cosign import ArtifactSignature
 from core.spec.renderers import chart_of_ref
 from core.spec.source import RepositorySpec
 from gitcache.charts.source import ChartSource
@@ -41,6 +43,10 @@ class ChartCatalog:
     async def archive(self, pin: ChartPin) -> bytes:
         """Implements `Charts.archive`."""
         return await self._charts.archive(pin)
+
+    async def signatures(self, pin: ChartPin) -> Sequence[ArtifactSignature]:
+        """Implements `Charts.signatures`."""
+        return await self._charts.signatures(pin)
 
     async def at(self, spec: RepositorySpec, sha: str) -> ChartPin:
         """Implements `Charts.at`; tries seen archives, then newest versions of charts in use."""

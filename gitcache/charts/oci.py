@@ -1,5 +1,7 @@
 """Charts in OCI registries."""
 
+import base64
+import binascii
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,8 +11,16 @@ from yarl import URL
 from core.errors import Invalid, NotFound
 from core.outbound.credentials import RegistryAccount
 from core.outbound.oci import OciRegistryClient, descriptor_digest
+from core.signatures.cosign import (
+    PAYLOAD_MEDIA_TYPE,
+    SIGNATURE_ANNOTATION,
+    ArtifactSignature,
+    signature_tag,
+)
 from core.spec.images import OciRepository, is_repository_name
 
+_MAX_SIGNATURES = 16
+_MAX_PAYLOAD_BYTES = 65536
 _LAYER = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 
@@ -54,12 +64,41 @@ class OciChartRepository:
                 return ChartLayer(digest, _size(layer.get("size")))
         raise Invalid(f"{self._repository.name}:{version} is not a Helm chart")
 
+    async def signatures(self, version: str) -> list[ArtifactSignature]:
+        """Returns cosign's signatures of a version; none for an unsigned one. Unavailable."""
+        client, repository, account = self._client, self._repository, self._account
+        tag = version.replace("+", "_")
+        with _missing_is_invalid():
+            manifest = await client.manifest_bytes(repository, tag, account)
+        try:
+            signed = await client.manifest(repository, signature_tag(manifest), account)
+        except NotFound:
+            return []
+        listed = signed.get("layers")
+        found = []
+        for layer in listed[:_MAX_SIGNATURES] if isinstance(listed, list) else []:
+            annotations = layer.get("annotations") if isinstance(layer, dict) else None
+            if not isinstance(annotations, dict) or layer.get("mediaType") != PAYLOAD_MEDIA_TYPE:
+                continue
+            digest = descriptor_digest(repository, layer)
+            payload = await client.blob(repository, digest, account, _MAX_PAYLOAD_BYTES)
+            if signature := _signature(annotations.get(SIGNATURE_ANNOTATION)):
+                found.append(ArtifactSignature(manifest, payload, signature))
+        return found
+
     async def archive(self, layer: ChartLayer, max_bytes: int) -> bytes:
         """Downloads the archive. Raises Invalid beyond the limit, Unavailable for a bad digest."""
         if layer.size > max_bytes:
             raise Invalid(f"the chart has {layer.size:,} bytes; the limit is {max_bytes:,}")
         with _missing_is_invalid():
             return await self._client.blob(self._repository, layer.digest, self._account, max_bytes)
+
+
+def _signature(text: object) -> bytes:
+    try:
+        return base64.b64decode(str(text), validate=True)
+    except (binascii.Error, ValueError):
+        return b""
 
 
 @contextmanager

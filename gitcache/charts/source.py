@@ -14,6 +14,7 @@ from core.errors import Invalid, Unavailable
 from core.outbound.oci import OciRegistryClient
 from core.outbound.reply import HttpClient
 from core.runtime.clock import Clock
+from core.signatures.cosign import ArtifactSignature
 from core.spec.bundle import digest_of
 from gitcache.charts.credentials import ChartCredentialFinder, ChartCredentials
 from gitcache.charts.oci import OciChartRepository
@@ -107,6 +108,12 @@ class ChartSource:
         if data is None:
             raise Unavailable(f"chart {pin.name} {pin.version} cannot be stored")
         return data
+
+    async def signatures(self, pin: ChartPin) -> Sequence[ArtifactSignature]:
+        """Implements `Charts.signatures`."""
+        if not pin.origin.repository.startswith("oci://"):
+            return ()
+        return await self._registry(pin.origin).signatures(pin.version)
 
     async def _kept(self, pin: ChartPin) -> bytes | None:
         """Reads an archive from the store; None also if the store is unavailable."""

@@ -6,28 +6,35 @@ from dataclasses import asdict
 from core.json_object import JsonMapping
 from core.remotes import parse_remote
 from core.signatures.commit import MAX_COMMIT_BYTES
+from core.signatures.cosign import ArtifactSignature
 from core.spec.attestation import AttestationStatement, SignedSource
 from core.spec.renderers import HELM, RenderOptions
 from core.spec.source import RepositoryKind, RepositorySpec
-from core.spec.source_signatures import Evidence
+from core.spec.source_signatures import Evidence, needs_chart_signatures
 from gitcache.domain.inputs import digest_of_json
 from gitcache.domain.parameters import picked
 from gitcache.domain.references import Reads
-from gitcache.ports import TreeReader
+from gitcache.ports import Charts, TreeReader
 from gitcache.render.plan import PlanPart, RenderPlan
 
 # Facts of the cluster, which Helm compares with the requirements of a chart.
 _CAPABILITIES = (["cluster", "currentVersion"], ["cluster", "apiVersions"])
 
 
-async def evidence_of(reader: TreeReader, plan: RenderPlan) -> Evidence:
-    """The objects of all commits that a render reads. Raises Unavailable."""
+async def evidence_of(reader: TreeReader, charts: Charts, plan: RenderPlan) -> Evidence:
+    """The objects of all commits that a render reads, and signatures of its charts if a rule asks
+    for them. Raises Unavailable.
+    """
     commits = {}
     for part in plan.parts:
         data = await reader.commit_object(part.spec, part.commit)
         if data is not None and len(data) <= MAX_COMMIT_BYTES:
             commits[part.commit] = data
-    return Evidence(commits)
+    found: list[ArtifactSignature] = []
+    if needs_chart_signatures(plan.request.signatures):
+        for pin in plan.pins.values():
+            found += await charts.signatures(pin)
+    return Evidence(commits, tuple(found))
 
 
 def statement_of(plan: RenderPlan, rendered: JsonMapping, inputs: str) -> AttestationStatement:

@@ -95,7 +95,7 @@ class RenderService:
         it checks, by the parameters that were read, if the result is valid for it too.
         """
         plan = await self._planner.plan(CommitRoot(spec, tree), request, sources)
-        evidence = await evidence_of(self._ports.reader, plan)
+        evidence = await evidence_of(self._ports.reader, self._ports.charts, plan)
         check_signatures(request.signatures, sources_of(plan), evidence, self._clock.now())
         while True:
             if (kept := await self._kept(plan)) is not None:

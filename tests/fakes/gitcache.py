@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from core.errors import Invalid, TowlineError, Unavailable
 from core.identity import RepositoryId
+from core.signatures.cosign import ArtifactSignature
 from core.spec.bundle import digest_of, make_bundle
 from core.spec.source import Commit, RepositorySpec
 from gitcache.coordination.local import SoleReplica
@@ -220,6 +221,10 @@ class FakeCharts:
 
     async def archive(self, pin: ChartPin) -> bytes:
         return self.archives[pin.name]
+
+    async def signatures(self, pin: ChartPin) -> Sequence[ArtifactSignature]:
+        """No chart is signed."""
+        return ()
 
 
 class FakeContent:

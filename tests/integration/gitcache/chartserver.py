@@ -1,5 +1,6 @@
 """A chart repository and an OCI registry on one port, and archives of charts."""
 
+import base64
 import gzip
 import hashlib
 import io
@@ -9,6 +10,10 @@ from contextlib import asynccontextmanager
 
 import orjson
 from aiohttp import BasicAuth, web
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from core.signatures.cosign import PAYLOAD_MEDIA_TYPE, SIGNATURE_ANNOTATION
 
 LAYER = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
@@ -54,6 +59,7 @@ class ChartServer:
         self.moved: dict[str, str] = {}
         self.asked: list[str] = []
         self.needs_token = True
+        self.signed: dict[str, bytes] = {}
         self.password: str | None = None
         self.port = 0
 
@@ -67,6 +73,26 @@ class ChartServer:
 
     def publish(self, name: str, version: str, data: bytes) -> None:
         self.archives[name, version] = data
+
+    def sign(self, name: str, version: str, key: ec.EllipticCurvePrivateKey) -> None:
+        """Stores a signature of a chart as cosign does (cosign: signature specification)."""
+        manifest = digest(_manifest(self.archives[name, version]))
+        critical = {
+            "identity": {"docker-reference": f"127.0.0.1:{self.port}/charts/{name}"},
+            "image": {"docker-manifest-digest": manifest},
+            "type": "cosign container image signature",
+        }
+        payload = orjson.dumps({"critical": critical, "optional": None})
+        signature = base64.b64encode(key.sign(payload, ec.ECDSA(hashes.SHA256()))).decode()
+        layer = {
+            "mediaType": PAYLOAD_MEDIA_TYPE,
+            "digest": digest(payload),
+            "size": len(payload),
+            "annotations": {SIGNATURE_ANNOTATION: signature},
+        }
+        tag = manifest.replace(":", "-") + ".sig"
+        self.signed[tag] = orjson.dumps({"schemaVersion": 2, "layers": [layer]})
+        self.signed[digest(payload)] = payload
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path
@@ -115,13 +141,21 @@ class ChartServer:
         if verb == "tags":
             tags = [version.replace("+", "_") for one, version in self.archives if one == name]
             return web.json_response({"name": name, "tags": tags})
+        if verb == "manifests" and which in self.signed:
+            return web.Response(body=self.signed[which])
+        if verb == "blobs" and which in self.signed:
+            return web.Response(body=self.signed[which])
         if verb == "manifests":
             data = self.archives.get((name, which.replace("_", "+")))
             if data is None:
                 raise web.HTTPNotFound
-            layer = {"mediaType": LAYER, "digest": digest(data), "size": len(data)}
-            return web.json_response({"schemaVersion": 2, "layers": [layer]})
+            return web.Response(body=_manifest(data))
         return web.Response(body=next(d for d in self.archives.values() if digest(d) == which))
+
+
+def _manifest(data: bytes) -> bytes:
+    layer = {"mediaType": LAYER, "digest": digest(data), "size": len(data)}
+    return orjson.dumps({"schemaVersion": 2, "layers": [layer]})
 
 
 @asynccontextmanager

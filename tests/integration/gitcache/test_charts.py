@@ -11,11 +11,15 @@ from typing import Any
 
 import orjson
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
-from core.errors import TowlineError
+from core.errors import Invalid, TowlineError
+from core.runtime.clock import SystemClock
 from core.spec.attestation import AttestationStatement, decode_statement
 from core.spec.renderers import HELM, HelmRelease
 from core.spec.source import GitCredentials, RenderedBundle, RenderRequest, SourceFolder
+from core.spec.source_signatures import SignatureRule, SignerSet, check_signatures, decode_evidence
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.chartserver import ChartServer, archive, chart, serving
 from tests.integration.gitcache.manifests import config_map
@@ -524,3 +528,37 @@ async def test_names_of_files_that_leave_the_repository_are_refused(room: Room) 
     needs = "dependencies: [{name: x, version: 1.0.0, repository: 'file://../../../etc'}]\n"
     sha = room.repository.commit({"web/Chart.yaml": top["Chart.yaml"] + needs})
     assert "leaves the repository" in await room.refusal(sha)
+
+
+async def test_only_charts_of_the_fence_s_signers_are_rendered(
+    room: Room, repository: ServedRepository, charts: ChartServer
+) -> None:
+    """Signed as cosign signs: by a payload and a signature beside the chart in its registry."""
+    ours, theirs = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    pem = ours.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    keys = SignerSet("shop-cosign", pem.decode())
+    rules = (
+        SignatureRule(repository.url),
+        SignatureRule("oci://127.0.0.1:*/charts", ("web",), (keys,)),
+    )
+    charts.publish("web", "1.0.0", archive("web", chart()))
+    sha = repository.commit({"web/values.yaml": "v: mine\n"})
+    room.cache.follow(spec(repository.url))
+    await at_commit(room.cache, sha)
+    release = HelmRelease("rel", "ns", url=charts.oci, chart="web", version="1.0.0")
+    request = RenderRequest(REPOSITORY, sha, "web", HELM, helm=release, signatures=rules)
+    for sign, reason in ((None, "it is not signed"), (theirs, "the signer is not allowed")):
+        if sign is not None:
+            charts.sign("web", "1.0.0", sign)
+        with pytest.raises(Invalid, match=reason) as refused:
+            await room.cache.render(request)
+        assert "shop-cosign (cosign key sha256:" in refused.value.message
+    charts.sign("web", "1.0.0", ours)
+    attestation = (await room.cache.render(request)).attestation
+    assert attestation is not None
+    statement = decode_statement(attestation.statement)
+    evidence = decode_evidence(attestation.evidence)
+    found = check_signatures(rules, statement.sources, evidence, SystemClock().now())
+    assert [signer.method for signer in found.values()] == ["cosign"]
