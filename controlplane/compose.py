@@ -84,6 +84,7 @@ from controlplane.secrets.operations.rotations import Rotations
 from controlplane.secrets.operations.secrets import Secrets
 from controlplane.secrets.ports import KeyEncryption
 from controlplane.services.operations.components import ComponentOperations
+from controlplane.services.operations.fence_use import FenceUses
 from controlplane.services.operations.fences import FenceReports, ServiceFences
 from controlplane.services.operations.services import Services
 from controlplane.services.ports import LiveObjects
@@ -304,6 +305,7 @@ def _operations(
         repositories=shared.repositories,
         services=Services(context, SERVICE_PARTS),
         fences=FenceReports(context),
+        fence_uses=FenceUses(context),
         provenance=ProvenanceReports(context),
         contexts=ServiceContexts(context),
         flows=ConfigurationFlow(context),

@@ -40,6 +40,7 @@ from controlplane.secrets.operations.refresh import SecretRefresher
 from controlplane.secrets.operations.secrets import Secrets
 from controlplane.services.api.loading import ContextLoader
 from controlplane.services.operations.components import ComponentOperations
+from controlplane.services.operations.fence_use import FenceUses
 from controlplane.services.operations.fences import FenceReports
 from controlplane.services.operations.services import Services
 from core.runtime.clock import Clock
@@ -59,6 +60,7 @@ class Operations:
     repositories: RepositoryOperations
     services: Services
     fences: FenceReports
+    fence_uses: FenceUses
     provenance: ProvenanceReports
     contexts: ServiceContexts
     flows: ConfigurationFlow

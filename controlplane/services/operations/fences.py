@@ -256,12 +256,12 @@ class ServiceFences:
     """Implements `access.ports.FenceEffects`."""
 
     async def outside(self, tx: Transaction, project: Project) -> Sequence[str]:
-        fenced = await fenced_services(tx, await _services_of(tx, project))
+        fenced = await fenced_services(tx, await services_of_project(tx, project))
         refused = [row for row in fenced if row.refusal()]
         return [f"{row.cluster.handle}/{row.service.name}" for row in refused]
 
     async def renew(self, tx: Change, project: Project) -> None:
-        services = await _services_of(tx, project)
+        services = await services_of_project(tx, project)
         await tx[ServiceStore].change_each(
             {
                 service.id: {
@@ -345,7 +345,8 @@ def is_restricted(fence: ServiceFence) -> bool:
     return bool(fence.rules or fence.max_objects)
 
 
-async def _services_of(tx: Transaction, project: Project) -> list[Service]:
+async def services_of_project(tx: Transaction, project: Project) -> list[Service]:
+    """The services of a project, except those that clusters define themselves."""
     ids: list[str | None] = [project.id, None] if project.default else [project.id]
     return [
         service

@@ -222,6 +222,7 @@ ARGUMENTS = {
     "componentEvents": 'id: "component"',
     "serviceEvents": 'serviceId: "{service}"',
     "serviceFence": 'serviceId: "{service}"',
+    "fenceUse": 'projectId: "{project}"',
     "serviceProvenance": 'serviceId: "{service}"',
     "globalService": 'id: "{global}"',
     "globalServiceClusters": 'id: "{global}"',

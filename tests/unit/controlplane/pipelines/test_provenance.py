@@ -9,7 +9,7 @@ from controlplane.access.model.bindings import Project
 from controlplane.authorization import Fence, ResourceKind, SourceRule
 from controlplane.pipelines.engine.codec import state_to_json
 from controlplane.pipelines.model.records import PipelineRecord, PipelineService
-from controlplane.pipelines.model.state import HistoryEntry, PipelineState
+from controlplane.pipelines.model.state import HistoryEntry, PipelineState, ReleaseId
 from controlplane.pipelines.operations.provenance import (
     Provenance,
     ProvenanceReports,
@@ -40,6 +40,7 @@ CLUSTER, REPOSITORY = make_cluster("prod"), make_repository("shop")
 KEYS = SignerSet("shop-keys", f"ada@example.org {ADA.line}")
 RULE = SourceRule(REPOSITORY.url, signed_by=("shop-keys",))
 FENCE = Fence(sources=(RULE,), signers=(KEYS,))
+RELEASE, OLD = ReleaseId("rel"), ReleaseId("old")
 UNSIGNED = (
     b"tree " + b"1" * 40 + b"\nauthor Ada <a@x> 1700000000 +0000\n"
     b"committer Ada <a@x> 1700000000 +0000\n\nchange\n"
@@ -119,13 +120,13 @@ async def test_an_unsigned_bundle_has_no_verified_source() -> None:
 async def test_approvals_of_the_release_are_in_the_chain() -> None:
     world, service = operations_over_memory(), service_of(UNSIGNED)
     history = (
-        HistoryEntry(START, "g", "rel", "approved: fine", "ann@example.org"),
-        HistoryEntry(START, "g", "rel", "gate opened"),
-        HistoryEntry(START, "g", "old", "approved: no", "bob@example.org"),
+        HistoryEntry(START, "g", RELEASE, "approved: fine", "ann@example.org"),
+        HistoryEntry(START, "g", RELEASE, "gate opened"),
+        HistoryEntry(START, "g", OLD, "approved: no", "bob@example.org"),
     )
     state = state_to_json(PipelineState(history=history))
     revision = Revision(
-        "r1", service.id, "s", "main", "web", DIGEST, "i", "a", "c", START, START, "p", "rel"
+        "r1", service.id, "s", "main", "web", DIGEST, "i", "a", "c", START, START, "p", RELEASE
     )
     await world.given(
         PipelineRecord("p", "rollout", START, START, state=state),

@@ -33,6 +33,7 @@ from controlplane.pipelines.operations.stage_renders import StageRenderer
 from controlplane.platform.context import DESIRED_STATE
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.templates import ServiceTemplate
+from controlplane.services.operations.fence_use import FenceUses
 from controlplane.services.operations.fences import (
     FenceReports,
     ServiceFences,
@@ -486,3 +487,30 @@ def test_a_fence_asks_for_signatures_of_the_sources_that_a_service_uses() -> Non
     ):
         assert fence.signature_rules([FenceSource("https://git/shop", "web", ref)]) == rules
     assert replace(fence, unrestricted=True).signature_rules([]) == ()
+
+
+async def test_the_use_of_a_fence_names_services_rules_and_refusals(
+    world: MemoryOperations,
+) -> None:
+    web = make_service(
+        "web", PROD, namespace="shop", project_id="shop", repository_id=REPOSITORY.id
+    ).changed(folder="apps/web", ref="main")
+    lost = make_service(
+        "lost", PROD, namespace="bank", project_id="shop", repository_id=REPOSITORY.id
+    ).changed(folder="apps/lost", ref="main")
+    await world.given(web, lost)
+    use = await FenceUses(world.context).of_project(ADMIN, "shop")
+    git, charts = use.sources
+    assert (git.services, git.count) == (("prod/lost", "prod/web"), 2)
+    assert git.note == "folders apps/*; refs main, v*"
+    assert (charts.count, charts.note) == (0, "charts redis")
+    prod, dev = use.destinations
+    assert (prod.title, prod.services) == ("prod", ("prod/web",))
+    assert prod.note == "namespaces shop; as shop-deployer"
+    assert (dev.title, dev.count) == ("env=dev", 0)
+    (refusal,) = use.refusals
+    assert refusal.service == "prod/lost" and "namespace bank" in refusal.reason
+    for actor, id in ((NOBODY, "shop"), (ADMIN, "none")):
+        with pytest.raises(NotFound) as refused:
+            await FenceUses(world.context).of_project(actor, id)
+        assert refused.value.kind == ResourceKind.PROJECT

@@ -1,0 +1,140 @@
+"""Use of a project's fence: the services that each rule lets through, and those that it refuses."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from controlplane.access.model.bindings import Project
+from controlplane.access.ports import ProjectStore
+from controlplane.authorization import (
+    Actor,
+    DestinationRule,
+    ResourceKind,
+    SourceRule,
+    Verb,
+    require,
+    require_member,
+)
+from controlplane.platform.context import StoreContext
+from controlplane.services.operations.fences import (
+    FencedService,
+    fenced_services,
+    services_of_project,
+)
+from core.errors import NotFound
+from core.spec.fences import matches_any
+
+_MAX_NAMES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class FenceRuleUse:
+    """A rule of a fence, and the services that it lets through today."""
+
+    title: str
+    """URL of a source, or clusters of a destination."""
+    note: str
+    """Other conditions of the rule, for people. Empty: there are none."""
+    count: int
+    """Number of services that the rule lets through. 0: the rule is unused."""
+    services: tuple[str, ...]
+    """Their names as CLUSTER/NAME. Limit: 100."""
+
+
+@dataclass(frozen=True, slots=True)
+class FenceRefusal:
+    """A service outside the fence."""
+
+    service: str
+    """Name as CLUSTER/NAME."""
+    reason: str
+    """Reason why no rule lets the service through."""
+
+
+@dataclass(frozen=True, slots=True)
+class FenceUse:
+    """Use of a project's fence by the services that the caller can read."""
+
+    project: Project
+    sources: tuple[FenceRuleUse, ...]
+    """Rules of sources. Empty: no source is allowed, or all are."""
+    destinations: tuple[FenceRuleUse, ...]
+    """Rules of destinations. Empty: no destination is allowed, or all are."""
+    refusals: tuple[FenceRefusal, ...]
+    """Services outside the fence. Limit: 100."""
+
+
+class FenceUses:
+    """Shows the use of fences."""
+
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
+
+    async def of_project(self, actor: Actor, id: str) -> FenceUse:
+        """The use of a project's fence. NotFound, Forbidden."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            project = await tx[ProjectStore].get(id)
+            if project is None:
+                raise NotFound(kind=ResourceKind.PROJECT)
+            require(actor, Verb.READ, project.target)
+            services = [
+                service
+                for service in await services_of_project(tx, project)
+                if actor.may(Verb.READ, service.target)
+            ]
+            fenced = await fenced_services(tx, services)
+        fence = project.fence
+        return FenceUse(
+            project,
+            tuple(_source_use(rule, fenced) for rule in fence.sources),
+            tuple(
+                _destination_use(rule, fence.destinations, fenced) for rule in fence.destinations
+            ),
+            tuple(_refusals(fenced)),
+        )
+
+
+def _source_use(rule: SourceRule, fenced: Iterable[FencedService]) -> FenceRuleUse:
+    names = [_name(row) for row in fenced if any(rule.allows(source) for source in row.sources)]
+    notes = [
+        f"{title} {', '.join(values)}"
+        for title, values in (
+            ("folders", rule.folders),
+            ("refs", rule.refs),
+            ("charts", rule.charts),
+            ("signed by", rule.signed_by),
+        )
+        if values
+    ]
+    return _use(rule.url, "; ".join(notes), names)
+
+
+def _destination_use(
+    rule: DestinationRule, rules: tuple[DestinationRule, ...], fenced: Iterable[FencedService]
+) -> FenceRuleUse:
+    names = [_name(row) for row in fenced if _first(rules, row) is rule]
+    tags = [f"{key}={value}" for key, value in sorted(rule.tags.items())]
+    account = f"as {rule.service_account}" if rule.service_account else "as the agent itself"
+    note = f"namespaces {', '.join(rule.namespaces)}; {account}"
+    return _use(", ".join((*rule.clusters, *tags)), note, names)
+
+
+def _first(rules: tuple[DestinationRule, ...], row: FencedService) -> DestinationRule | None:
+    """The rule that counts for a service: the first that covers its cluster and namespace."""
+    for rule in rules:
+        if rule.covers(row.cluster) and matches_any(rule.namespaces, row.service.namespace):
+            return rule
+    return None
+
+
+def _refusals(fenced: Iterable[FencedService]) -> list[FenceRefusal]:
+    refused = [FenceRefusal(_name(row), reason) for row in fenced if (reason := row.refusal())]
+    return sorted(refused, key=lambda refusal: refusal.service)[:_MAX_NAMES]
+
+
+def _use(title: str, note: str, names: list[str]) -> FenceRuleUse:
+    return FenceRuleUse(title, note, len(names), tuple(sorted(names)[:_MAX_NAMES]))
+
+
+def _name(row: FencedService) -> str:
+    return f"{row.cluster.handle}/{row.service.name}"
