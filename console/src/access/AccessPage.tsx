@@ -5,6 +5,7 @@ import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Table } from "../ui/Table";
 import { Tabs } from "../ui/Tabs";
+import { Fences } from "./Fences";
 import { Kubeconfig } from "./Kubeconfig";
 import { Requests } from "./Requests";
 import { Roles } from "./Roles";
@@ -55,6 +56,7 @@ export function AccessPage() {
           { id: "sessions", title: "Sessions", content: () => <Sessions /> },
           { id: "who", title: "Who can", content: () => <WhoCan /> },
           { id: "roles", title: "Roles", content: () => <Roles /> },
+          { id: "fences", title: "Fences", content: () => <Fences /> },
         ]}
       />
     </>

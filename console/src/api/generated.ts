@@ -893,6 +893,32 @@ export type PolicyBindingAttributes = {
   groupId?: string | null | undefined;
 };
 
+/** Links of the chain, from the sources to the objects. */
+export type ProvenanceStage =
+  /** A commit or a chart. */
+  | 'SOURCE'
+  /** Signer of a source. */
+  | 'SIGNER'
+  /** Renderer and the version of its tool. */
+  | 'RENDERER'
+  /** Rendered bundle and the key that signed its statement. */
+  | 'BUNDLE'
+  /** Decision of a user about the release. */
+  | 'APPROVAL'
+  /** Agent that applies the bundle. */
+  | 'AGENT'
+  /** Objects in the cluster. */
+  | 'OBJECT';
+
+/** Result of the check of a link. */
+export type ProvenanceState =
+  /** The link was checked, and holds. */
+  | 'VERIFIED'
+  /** Nothing requires or permits a check. */
+  | 'UNVERIFIED'
+  /** The link was checked, and does not hold. */
+  | 'FAILED';
+
 /** A value to pass to the renderer. */
 export type RenderValueAttributes = {
   /** Name of the variable or argument. */
@@ -1475,6 +1501,22 @@ export type VerificationAttributes = {
   /** Metric query. Null without one. */
   metric?: MetricCheckAttributes | null | undefined;
 };
+
+export type FencedProjectsQueryVariables = Exact<{
+  q?: string | null | undefined;
+}>;
+
+
+export type FencedProjectsQuery = { projects: { edges: Array<{ node: { id: string, name: string } }> } };
+
+export type FenceRuleFragment = { title: string, note: string, count: number, services: Array<string> };
+
+export type FenceUseQueryVariables = Exact<{
+  projectId: string;
+}>;
+
+
+export type FenceUseQuery = { fenceUse: { project: { id: string, name: string, fence: { unrestricted: boolean, clusterScopedKinds: Array<string>, deniedKinds: Array<string>, maxServices: number, maxObjects: number } }, sources: Array<{ title: string, note: string, count: number, services: Array<string> }>, destinations: Array<{ title: string, note: string, count: number, services: Array<string> }>, refusals: Array<{ service: string, reason: string }> } | null };
 
 export type ProfileQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -2241,6 +2283,13 @@ export type ServiceLiveSubscription = { serviceDeploymentDelta: { id: string, at
 
 export type ComponentRowFragment = { id: string, uid: string | null, ownerUid: string | null, group: string | null, version: string | null, kind: string, namespace: string | null, name: string, state: ComponentState | null, synced: boolean, message: string | null, images: Array<string>, updatedAt: string };
 
+export type ProvenanceQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type ProvenanceQuery = { serviceProvenance: { links: Array<{ stage: ProvenanceStage, subject: string, state: ProvenanceState, detail: string }> } | null };
+
 export type HistoryQueryVariables = Exact<{
   id: string;
   after?: string | null | undefined;
@@ -2356,6 +2405,7 @@ export type TargetsQueryVariables = Exact<{
 
 
 export type TargetsQuery = { clusters: { edges: Array<{ node: { id: string, handle: string } }> }, gitRepositories: { edges: Array<{ node: { id: string, url: string } }> }, cluster: { id: string } | null, gitRepository: { id: string } | null };
+const FenceRuleText = "fragment FenceRule on FenceRuleUse{title note count services}";
 const AccessRequestRowText = "fragment AccessRequestRow on AccessRequest{id scope place minutes reason state decidedBy insertedAt decidedAt expiresAt role{id name}user{id email name}}";
 const RoleFullText = "fragment RoleFull on Role{id name description builtIn rules{verbs kinds}kubernetes{groups impersonate record recordInput rules{verbs groups resources namespaces names}}}";
 const AuditRowText = "fragment AuditRow on AuditLog{id at actor action verdict source target targetId status requestId detail kind number hash}";
@@ -2374,6 +2424,8 @@ const ServiceRowText = "fragment ServiceRow on ServiceDeployment{id name namespa
 const ServiceFullText = "fragment ServiceFull on ServiceDeployment{...ServiceRow version digest pinnedSha promoted protect templated mirrored origin dryRun awaiting{group version kind namespace name}git{ref folder}repository{id url health error pulledAt commits{ref sha subject}}revision{id sha author subject committedAt}components{...ComponentRow}syncConfig{driftPolicy keepOnPrune failOnConflict deletionBudget}dependencies{name}metadata{images fqdns}}";
 const ComponentRowText = "fragment ComponentRow on ServiceComponent{id uid ownerUid group version kind namespace name state synced message images updatedAt}";
 const ChangeText = "fragment Change on ObjectChange{change apiVersion kind namespace name more fields{pointer old new}}";
+export const FencedProjectsDocument = typed<FencedProjectsQuery, FencedProjectsQueryVariables>("query FencedProjects($q:String){projects(first:50 q:$q){edges{node{id name}}}}");
+export const FenceUseDocument = typed<FenceUseQuery, FenceUseQueryVariables>("query FenceUse($projectId:ID!){fenceUse(projectId:$projectId){project{id name fence{unrestricted clusterScopedKinds deniedKinds maxServices maxObjects}}sources{...FenceRule}destinations{...FenceRule}refusals{service reason}}}" + FenceRuleText);
 export const ProfileDocument = typed<ProfileQuery, ProfileQueryVariables>("query Profile{me{id name email role kind}myAccess{role scope why expiresAt}myGroups{id name}}");
 export const MyAccessDocument = typed<MyAccessQuery, MyAccessQueryVariables>("query MyAccess{myAccess{role}}");
 export const SessionsDocument = typed<SessionsQuery, SessionsQueryVariables>("query Sessions{sessions{id name insertedAt expiresAt lastUsedAt revokedAt}}");
@@ -2474,6 +2526,7 @@ export const RefreshSecretDocument = typed<RefreshSecretMutation, RefreshSecretM
 export const ServicesDocument = typed<ServicesQuery, ServicesQueryVariables>("query Services($after:String$q:String$clusterId:ID$repositoryId:ID$status:[ServiceState!]){serviceDeployments(first:50 after:$after q:$q clusterId:$clusterId repositoryId:$repositoryId status:$status){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...ServiceRow}}}}" + ServiceRowText);
 export const ServiceDocument = typed<ServiceQuery, ServiceQueryVariables>("query Service($id:ID!){serviceDeployment(id:$id){...ServiceFull}}" + ServiceFullText + ServiceRowText + ComponentRowText);
 export const ServiceLiveDocument = typed<ServiceLiveSubscription, ServiceLiveSubscriptionVariables>("subscription ServiceLive($id:ID!$since:DateTime){serviceDeploymentDelta(id:$id since:$since){id at payload{...ServiceFull}}}" + ServiceFullText + ServiceRowText + ComponentRowText);
+export const ProvenanceDocument = typed<ProvenanceQuery, ProvenanceQueryVariables>("query Provenance($id:ID!){serviceProvenance(serviceId:$id){links{stage subject state detail}}}");
 export const HistoryDocument = typed<HistoryQuery, HistoryQueryVariables>("query History($id:ID!$after:String){revisions(serviceId:$id first:25 after:$after){pageInfo{hasNextPage endCursor}edges{node{id sha digest author subject committedAt insertedAt git{ref folder}}}}}");
 export const TimelineDocument = typed<TimelineQuery, TimelineQueryVariables>("query Timeline($id:ID!){ledger(serviceId:$id first:100){edges{node{id stage at sequence sha digest actor message}}}}");
 export const TraceDocument = typed<TraceQuery, TraceQueryVariables>("query Trace($sha:String!$repositoryId:ID){commitTrace(sha:$sha repositoryId:$repositoryId){sha services live stages{stage count p50 p99}stragglers{serviceId service clusterId cluster standing reason since}}}");
@@ -2490,4 +2543,4 @@ export const DeleteServiceDocument = typed<DeleteServiceMutation, DeleteServiceM
 export const DetachServiceDocument = typed<DetachServiceMutation, DetachServiceMutationVariables>("mutation DetachService($id:ID!){detachServiceDeployment(id:$id){id}}");
 export const TargetsDocument = typed<TargetsQuery, TargetsQueryVariables>("query Targets($cluster:String!$repository:String!){clusters(first:20 q:$cluster){edges{node{id handle}}}gitRepositories(first:20 q:$repository){edges{node{id url}}}cluster(handle:$cluster){id}gitRepository(url:$repository){id}}");
 /** Types without an id. */
-export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeniedRevision","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EncryptionKeys","Fence","FenceCheck","FenceReport","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","Installation","KubernetesRights","KubernetesRule","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WhatIfStep","WhatIfWaiting"];
+export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeniedRevision","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EncryptionKeys","Fence","FenceCheck","FenceRefusal","FenceReport","FenceRuleUse","FenceUse","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","Installation","KubernetesRights","KubernetesRule","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WhatIfStep","WhatIfWaiting"];

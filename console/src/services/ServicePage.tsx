@@ -19,6 +19,7 @@ import { ServiceEvents } from "./ServiceEvents";
 import { serviceState } from "../ui/states";
 import { Timeline } from "./Timeline";
 import { Preview } from "./Preview";
+import { Provenance } from "./Provenance";
 import type { Service } from "./service";
 import "./service.css";
 
@@ -97,6 +98,7 @@ export function ServicePage() {
           { id: "objects", title: `Objects ${service.components.length.toLocaleString()}`, content: () => <Components of={service.components} /> },
           { id: "timeline", title: "Rollout", content: () => <Timeline service={service} /> },
           { id: "history", title: "History", content: () => <History service={service} /> },
+          { id: "provenance", title: "Provenance", content: () => <Provenance serviceId={service.id} /> },
           { id: "preview", title: "Preview", content: () => <Preview service={service} /> },
           { id: "values", title: "Values", content: () => <Values serviceId={service.id} /> },
           { id: "events", title: "Events", content: () => <ServiceEvents serviceId={service.id} render={EventsTable} /> },

@@ -24,6 +24,7 @@ export const STATES = {
   granted: state("ok", "Granted"),
   allowed: state("ok", "Allowed"),
   added: state("ok", "added"),
+  verified: state("ok", "Verified"),
 
   progressing: state("busy", "Progressing"),
   applied: state("busy", "Applied, waiting for health"),
@@ -52,6 +53,8 @@ export const STATES = {
   suspended: state("idle", "Suspended"),
   pinned: state("idle", "Pinned"),
   pending: state("idle", "Pending"),
+  notVerified: state("idle", "Not verified"),
+  unused: state("idle", "Unused"),
   superseded: state("idle", "Superseded"),
   cancelled: state("idle", "Cancelled"),
   neverConnected: state("idle", "Never connected"),
