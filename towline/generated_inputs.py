@@ -418,6 +418,8 @@ class StageRolloutAttributes(TypedDict, total=False):
     canaryCount: int
     groups: Sequence[str] | None
     waveSize: int
+    silentDeadlineSeconds: int
+    maxSilentPercent: int
 
 
 class GitFileAttributes(TypedDict, total=False):

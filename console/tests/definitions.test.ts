@@ -49,7 +49,7 @@ describe("a new pipeline", () => {
 });
 
 describe("an existing pipeline", () => {
-  const rollout: PipelineDefinitionFragment["stages"][number]["rollout"] = { strategy: "ROLLING", maxUnavailable: 2, maxPerGroup: 0, maxFailed: 0, pauseSeconds: 0, canaries: [], canaryCount: 0, groups: [], waveSize: 0 };
+  const rollout: PipelineDefinitionFragment["stages"][number]["rollout"] = { strategy: "ROLLING", maxUnavailable: 2, maxPerGroup: 0, maxFailed: 0, pauseSeconds: 0, canaries: [], canaryCount: 0, groups: [], waveSize: 0, silentDeadlineSeconds: 1800, maxSilentPercent: 0 };
   const gate = { id: "g", name: "smoke", type: "JOB", settings: '{"job":{"namespace":"x","manifest":{"kind":"Job"}},"attempts":3}' } as const;
   const service = { id: "1", name: "shop", cluster: { id: "c", handle: "dev" } };
   const dev = { id: "a", name: "dev", serviceNames: [], verification: { soakSeconds: 60, maxRestarts: 0, metric: null }, git: null, workflow: null, services: [{ service }], selector: null, rollout };
@@ -67,12 +67,12 @@ describe("an existing pipeline", () => {
     expect(complaints(definition, SERVICES)).toEqual([]);
     expect(attributesOf(definition, SERVICES)).toEqual({
       stages: [
-        { name: "dev", services: [{ serviceId: "1" }], rollout: { strategy: "ROLLING", maxUnavailable: 2 }, verification: { soakSeconds: 60, maxRestarts: 0 } },
+        { name: "dev", services: [{ serviceId: "1" }], rollout: { strategy: "ROLLING", maxUnavailable: 2, maxSilentPercent: 0 }, verification: { soakSeconds: 60, maxRestarts: 0 } },
         {
           name: "prod",
           serviceNames: ["shop"],
           selector: { tags: [{ name: "stage", value: "prod" }] },
-          rollout: { strategy: "ROLLING", maxUnavailable: 2 },
+          rollout: { strategy: "ROLLING", maxUnavailable: 2, maxSilentPercent: 0 },
           verification: { soakSeconds: 5, maxRestarts: 3, metric: { address: "shop/metrics:80", query: "up", comparison: "AT_LEAST", threshold: 1 } },
           git: { changes: [{ kind: "IMAGE", path: "a.yaml", image: "shop" }] },
           workflow: { steps: [{ name: "test", type: "JOB", job: { namespace: "x", manifest: '{"kind":"Job"}' } }], timeoutSeconds: 60 },

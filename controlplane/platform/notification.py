@@ -35,6 +35,8 @@ class NotificationKind(StrEnum):
     GATE_WAITING = "pipeline.gate"
     PROMOTION_DONE = "pipeline.promoted"
     PROMOTION_FAILED = "pipeline.failed"
+    ROLLOUT_SILENT = "pipeline.silent"
+    ROLLOUT_CAUGHT_UP = "pipeline.caught-up"
     REPOSITORY_BROKEN = "repository.broken"
     REPOSITORY_MENDED = "repository.mended"
     LOGIN_NEW_PLACE = "login.new-place"
@@ -49,6 +51,7 @@ _SEVERITIES = {
     NotificationKind.REPOSITORY_BROKEN: Severity.ERROR,
     NotificationKind.SERVICE_DRIFTED: Severity.WARNING,
     NotificationKind.GATE_WAITING: Severity.WARNING,
+    NotificationKind.ROLLOUT_SILENT: Severity.WARNING,
     NotificationKind.LOGIN_NEW_PLACE: Severity.WARNING,
     NotificationKind.TOKEN_EXPIRING: Severity.WARNING,
 }

@@ -31,6 +31,11 @@ export function StageCard({ stage, pipelineId }: Props) {
               {cluster?.handle}/{name}
             </Link>
             <Status state={serviceState(status)} />
+            {stage.silent.filter(({ service }) => service.id === id).map(({ leftOut, service }) => (
+              <span key={id} className="quiet">
+                {leftOut ? "Left out" : "Waited for"}: agent last seen <Age at={service.cluster?.pingedAt ?? null} />
+              </span>
+            ))}
           </li>
         ))}
       </ul>

@@ -124,12 +124,13 @@ export function attributesOf({ stages, edges, ...settings }: Definition, service
 type Stage = PipelineDefinitionFragment["stages"][number];
 
 // Defaults of a stage's rollout.
-const DEFAULTS: Rest = { strategy: "ALL" };
+const DEFAULTS: Rest = { strategy: "ALL", silentDeadlineSeconds: 1800, maxSilentPercent: 50 };
 
-/** Removes empty, zero and default values. */
+/** Removes empty and default values. Zero is a default, unless another one is listed. */
 function withoutDefaults(value: Rest): Rest {
+  const isDefault = (name: string, setting: unknown) => setting === (name in DEFAULTS ? DEFAULTS[name] : 0);
   return Object.fromEntries(
-    Object.entries(value).filter(([name, setting]) => name !== "__typename" && setting !== null && setting !== 0 && setting !== "" && !(Array.isArray(setting) && setting.length === 0) && DEFAULTS[name] !== setting),
+    Object.entries(value).filter(([name, setting]) => name !== "__typename" && setting !== null && setting !== "" && !(Array.isArray(setting) && setting.length === 0) && !isDefault(name, setting)),
   );
 }
 

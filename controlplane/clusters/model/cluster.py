@@ -111,6 +111,10 @@ class Cluster:
         """Returns whether bulk upgrades of agents skip this cluster."""
         return self.tags.get(AGENT_TAG) == KEEP
 
+    def is_silent(self, now: datetime) -> bool:
+        """Returns whether the agent was last seen longer ago than the limit, or never."""
+        return self.pinged_at is None or now - self.pinged_at > SILENT_AFTER
+
     @property
     def target(self) -> Resource:
         """Returns the cluster's location for authorization."""

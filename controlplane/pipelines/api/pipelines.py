@@ -25,6 +25,7 @@ from controlplane.pipelines.model.state import (
     ReleaseId,
     RevisionRef,
     Revisions,
+    StageSilence,
     StageState,
     WaitingRelease,
 )
@@ -71,6 +72,17 @@ class StageService:
     """The service."""
 
 
+@strawberry.type
+class SilentStageService:
+    """A service of a stage on a cluster whose agent is silent."""
+
+    service: ServiceDeployment
+    """The service."""
+    left_out: bool
+    """True if the rollout goes on without the service until it has caught up. False if the stage
+    waits for it."""
+
+
 @output(Rollout)
 class StageRollout(Output[Rollout]):
     """Rollout settings of a stage and the progress of the current release. Counts are numbers of
@@ -85,6 +97,8 @@ class StageRollout(Output[Rollout]):
     """Number of services that are healthy with the release."""
     failed: int
     """Number of services that failed with the release."""
+    left_out: int
+    """Number of services that the rollout left out, because their clusters are silent."""
     reason: str
     """Reason of a wait. Empty if nothing waits."""
 
@@ -108,6 +122,8 @@ class PipelineStage(Output[StageState]):
     """Conditions on the clusters of these services. Null if services are listed by ID."""
     rollout: StageRollout
     """Rollout settings and progress."""
+    silent: list[SilentStageService]
+    """Services on silent clusters that the stage waits for or left out."""
     verification_seconds: int | None
     """Seconds for which the services must stay healthy. Null without a verification."""
     verification: ServiceVerification | None
@@ -214,6 +230,7 @@ def _stage(view: PipelineView, stage: pipeline.Stage) -> PipelineStage:
         service_names=list(stage.selector.names) if stage.selector else [],
         selector=ClusterSelector.of(stage.selector.clusters) if stage.selector else None,
         rollout=_rollout(stage, state),
+        silent=_silent(view, state.silence),
         verification_seconds=stage.verification.soak_s if stage.verification else None,
         verification=ServiceVerification.of_optional(stage.verification),
         git=settings_of(stage.git),
@@ -230,8 +247,18 @@ def _rollout(stage: pipeline.Stage, state: StageState) -> StageRollout:
         given=len(progress),
         healthy=progress.count(Progress.HEALTHY),
         failed=progress.count(Progress.FAILED),
+        left_out=len(state.silence.left_out),
         reason=state.rollout_reason if state.promoting else "",
     )
+
+
+def _silent(view: PipelineView, silence: StageSilence) -> list[SilentStageService]:
+    return [
+        SilentStageService(service=_service(view, view.services[id]).service, left_out=left_out)
+        for ids, left_out in ((silence.left_out, True), (silence.waits_for, False))
+        for id in ids
+        if id in view.services
+    ]
 
 
 def _health_reason(stage: pipeline.Stage, state: StageState) -> str:

@@ -11,6 +11,7 @@ from controlplane.pipelines.engine.gate_evaluation import changes_nothing, evalu
 from controlplane.pipelines.engine.git_merge import follow_change
 from controlplane.pipelines.engine.health import advance_workflow
 from controlplane.pipelines.engine.rollout_engine import check_verification, continue_rollout
+from controlplane.pipelines.engine.silence import wake_for_silence
 from controlplane.pipelines.engine.starting import run_triggers
 from controlplane.pipelines.engine.state_draft import StateDraft
 from controlplane.pipelines.model.pipeline import Stage, StageEdge
@@ -26,6 +27,7 @@ def advance(draft: StateDraft) -> None:
         advance_workflow(draft, stage)
         if edges:
             check_verification(draft, stage)
+        wake_for_silence(draft, stage)
         for edge in edges:
             _queue(draft, edge)
             evaluate_edge(draft, edge)
@@ -90,7 +92,8 @@ def _closed(draft: StateDraft, stage: Stage) -> str | None:
     if draft.paused is not None:
         return draft.paused
     if state.promoting:
-        return f"{stage.name} is still rolling out {state.release}"
+        detail = f": {state.silence.reason}" if state.silence.reason else ""
+        return f"{stage.name} is still rolling out {state.release}{detail}"
     if all(service in draft.frozen for service in stage.services):
         return draft.frozen[stage.services[0]]
     return None

@@ -24,6 +24,7 @@ from controlplane.pipelines.model.state import (
     GateStatus,
     Health,
     ReleaseRefusal,
+    StageSilence,
     WaitingRelease,
 )
 
@@ -69,6 +70,7 @@ def superseded(draft: StateDraft, event: Superseded) -> None:
         draft.change_stage(
             event.stage,
             revisions={},
+            silence=StageSilence(),
             health=Health.FAILED,
             reason=clip(text),
             healthy_since=None,

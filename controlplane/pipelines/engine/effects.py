@@ -24,6 +24,8 @@ class Topic(StrEnum):
     STAGE_FAILED = "STAGE_FAILED"
     STAGE_VERIFIED = "STAGE_VERIFIED"
     ROLLED_BACK = "ROLLED_BACK"
+    CLUSTERS_SILENT = "CLUSTERS_SILENT"
+    CLUSTERS_BACK = "CLUSTERS_BACK"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,15 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from controlplane.pipelines.engine import decisions, events, git_merge, overrides, reports, starting
+from controlplane.pipelines.engine import (
+    decisions,
+    events,
+    git_merge,
+    overrides,
+    reports,
+    silence,
+    starting,
+)
 from controlplane.pipelines.engine.advance import advance
 from controlplane.pipelines.engine.effects import Effect
 from controlplane.pipelines.engine.state_draft import StateDraft
@@ -45,6 +53,7 @@ _TAKE: dict[type, Callable[[StateDraft, Any], None]] = {
     events.ChangeHinted: git_merge.hinted,
     events.BaseMoved: git_merge.base_moved,
     events.Frozen: reports.frozen,
+    events.ClustersSilent: silence.clusters_silent,
     events.Budgeted: reports.budgeted,
     events.CheckStarted: reports.check_started,
     events.CheckAnswered: reports.check_answered,

@@ -23,6 +23,8 @@ class StageObserved:
     health: Health
     author: str
     reason: str = ""
+    unsettled: tuple[ServiceId, ...] = ()
+    """Services that are neither healthy nor failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,16 @@ class BaseMoved:
 @dataclass(frozen=True, slots=True)
 class Frozen:
     """Exactly these services are on frozen clusters, with the reasons."""
+
+    services: Mapping[ServiceId, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClustersSilent:
+    """Exactly these services that are not healthy are on clusters whose agent is silent.
+
+    The text names the cluster and the time at which its agent was last seen.
+    """
 
     services: Mapping[ServiceId, str]
 
@@ -330,6 +342,7 @@ Event = (
     | ChangeHinted
     | BaseMoved
     | Frozen
+    | ClustersSilent
     | Budgeted
     | CheckStarted
     | CheckAnswered

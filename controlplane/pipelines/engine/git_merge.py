@@ -40,6 +40,7 @@ def changed(draft: StateDraft, event: Changed) -> None:
     revisions = state.revisions
     if looked.state is GitChangeState.LANDED:
         revisions = {id: replace(revision, commit=now.commit) for id, revision in revisions.items()}
+        draft.change_stage(event.stage, wave_begun_at=draft.now)
     draft.change_stage(event.stage, change=looked, revisions=revisions)
     return draft.record(event.stage, event.release, str(now))
 

@@ -56,7 +56,7 @@ def advance_workflow(draft: StateDraft, stage: Stage) -> None:
     now = draft.stage(stage.id)
     health, _ = _with_workflow(now, Health.HEALTHY, "")
     if now.workflow != state.workflow or health is not now.health:
-        set_health(draft, stage.id, Health.HEALTHY, "")
+        set_health(draft, stage.id, Health.HEALTHY, now.silence.reason)
 
 
 def _run_workflow(

@@ -19,6 +19,7 @@ from controlplane.pipelines.engine.events import (
 from controlplane.pipelines.engine.gate_context import GateContext, gate_context, save_gate_state
 from controlplane.pipelines.engine.health import set_health
 from controlplane.pipelines.engine.rollout_engine import roll_back, rollout_state
+from controlplane.pipelines.engine.silence import leave_out_silent
 from controlplane.pipelines.engine.starting import observed
 from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.gates.steps import record_answer
@@ -45,8 +46,12 @@ def stage_observed(draft: StateDraft, event: StageObserved) -> None:
         return draft.note("only the first stage follows git")
     if not draft.covers(event.stage, event.revisions):
         return draft.note("the report is not about exactly the services of the stage")
-    if observed(draft, event):
-        set_health(draft, event.stage, event.health, event.reason)
+    if not observed(draft, event):
+        return None
+    silence = leave_out_silent(draft, draft.pipeline.first, event.unsettled, event.unsettled)
+    if event.unsettled and silence.left_out.keys() >= set(event.unsettled):
+        return _set_health(draft, draft.pipeline.first, Health.HEALTHY, silence.reason)
+    return _set_health(draft, draft.pipeline.first, event.health, event.reason, silence.reason)
 
 
 def services_health(draft: StateDraft, event: ServicesHealth) -> None:
@@ -171,9 +176,13 @@ def _assess(
         service: _progress(state, healths.get(service))
         for service, state in before.progress.items()
     }
+    unsettled = [s for s in progress if healths.get(s) is Health.PROGRESSING]
+    still_out = [s for s, state in progress.items() if state is Progress.LEFT_OUT]
+    silence = leave_out_silent(draft, stage, still_out, unsettled)
+    progress |= dict.fromkeys(silence.left_out, Progress.LEFT_OUT)
     waves = rollout_state(draft, stage, before).waves
     if current_wave(waves, progress)[0] > current_wave(waves, before.progress)[0]:
-        draft.change_stage(stage.id, wave_done_at=draft.now)
+        draft.change_stage(stage.id, wave_done_at=draft.now, wave_begun_at=None)
     draft.change_stage(stage.id, progress=progress)
     if before.stopped:
         return set_health(draft, stage.id, Health.FAILED, before.stopped)
@@ -187,13 +196,20 @@ def _assess(
         service
         for wave in waves
         for service in wave
-        if service not in failed and healths.get(service) is not Health.HEALTHY
+        if progress.get(service) not in (Progress.FAILED, Progress.LEFT_OUT)
+        and healths.get(service) is not Health.HEALTHY
     ]
     if not open_ones:
         reason = f"{len(failed)} services failed, within the limit" if failed else ""
-        return set_health(draft, stage.id, Health.HEALTHY, reason)
-    slow = next((reasons[service] for service in open_ones if service in reasons), "")
-    set_health(draft, stage.id, Health.PROGRESSING, slow or f"{len(open_ones)} services to go")
+        return _set_health(draft, stage, Health.HEALTHY, reason, silence.reason)
+    heard = (s for s in open_ones if s in reasons and s not in silence.waits_for)
+    slow = next((reasons[service] for service in heard), "")
+    slow = slow or ("" if silence.waits_for else f"{len(open_ones)} services to go")
+    _set_health(draft, stage, Health.PROGRESSING, slow, silence.reason)
+
+
+def _set_health(draft: StateDraft, stage: Stage, health: Health, *reasons: str) -> None:
+    set_health(draft, stage.id, health, "; ".join(reason for reason in reasons if reason))
 
 
 def _progress(before: Progress, health: Health | None) -> Progress:

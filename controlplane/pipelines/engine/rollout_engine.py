@@ -8,7 +8,7 @@ from controlplane.pipelines.engine.health import PASSED_BEFORE
 from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.model.pipeline import Stage
 from controlplane.pipelines.model.rollout import Progress, RolloutStanding, Strategy, next_batch
-from controlplane.pipelines.model.state import GitChangeState, Health, StageState
+from controlplane.pipelines.model.state import GitChangeState, Health, StageSilence, StageState
 
 
 def continue_rollout(draft: StateDraft, stage: Stage) -> None:
@@ -32,7 +32,12 @@ def continue_rollout(draft: StateDraft, stage: Stage) -> None:
     key = f"promote/{stage.id}/{state.release}/{state.attempt}/{state.batches}"
     draft.emit(Promote(key, stage.id, state.release, revisions))
     given = dict.fromkeys(batch.services, Progress.GIVEN)
-    draft.change_stage(stage.id, progress={**state.progress, **given}, batches=state.batches + 1)
+    draft.change_stage(
+        stage.id,
+        progress={**state.progress, **given},
+        batches=state.batches + 1,
+        wave_begun_at=state.wave_begun_at or draft.now,
+    )
     if len(given) < len(state.revisions):
         draft.record(stage.id, state.release, f"given to {len(given)} services: {batch.reason}")
     continue_rollout(draft, stage)
@@ -67,7 +72,9 @@ def restart_rollout(draft: StateDraft, stage: Stage) -> None:
         reason="",
         verified=False,
         verified_at=None,
+        silence=StageSilence(),
         stopped="",
+        wave_begun_at=None,
         progress=dict.fromkeys(healthy, Progress.HEALTHY) if partly else {},
         settled=False,
         workflow=None,
@@ -119,6 +126,8 @@ def roll_back(draft: StateDraft, stage: Stage, why: str) -> None:
             verified=False,
             verified_at=None,
             progress=dict.fromkeys(good, Progress.GIVEN),
+            silence=StageSilence(),
+            wave_begun_at=draft.now,
             batches=state.batches + 1,
             hold=text,
             change=None,

@@ -34,6 +34,7 @@ class StateDraft:
         self.releases = dict(state.releases)
         self.known_bad = dict(state.known_bad)
         self.frozen = dict(state.frozen)
+        self.silent = dict(state.silent)
         self.room = state.room
         self.seen = state.seen
         self.calls = state.calls
@@ -138,6 +139,7 @@ class StateDraft:
             known_bad=self.known_bad,
             paused=self.paused,
             frozen=self.frozen,
+            silent=self.silent,
             room=self.room,
             history=tuple(self._history[-HISTORY_LENGTH:]),
             seen=self.seen,

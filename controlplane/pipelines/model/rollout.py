@@ -14,6 +14,7 @@ from core.errors import Invalid
 from core.identity import ServiceId
 
 MAX_PAUSE_SECONDS = 30 * 86_400
+MAX_DEADLINE_SECONDS = 30 * 86_400
 MAX_NAMES = 1_000
 MAX_COUNT = 1_000
 _LOOK_FOR_ROOM = timedelta(seconds=60)
@@ -41,6 +42,8 @@ class Progress(StrEnum):
     GIVEN = "GIVEN"
     HEALTHY = "HEALTHY"
     FAILED = "FAILED"
+    LEFT_OUT = "LEFT_OUT"
+    """The wave goes on without it: its agent was silent after the deadline. Until it catches up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,13 @@ class Rollout:
     1,000."""
     wave_size: int = 0
     """WAVES: number of services in a wave. Used without `groups`. Limit: 1,000."""
+    silent_deadline_seconds: int = 1_800
+    """Seconds after the begin of a wave until it goes on without clusters whose agent is silent.
+    Default: 1800 (30 minutes). Limit: 2,592,000 (30 days)."""
+    max_silent_percent: int = 50
+    """Largest share of the services of the stage, in percent, that the rollout leaves out because
+    of silent clusters. Above it, the stage waits for them. Default: 50. 0: never leaves any out.
+    """
 
     def check(self, field: str) -> None:
         """Raises Invalid for fields that do not fit the strategy or exceed a limit."""
@@ -80,6 +90,7 @@ class Rollout:
             raise Invalid(
                 f"must be 0 to {MAX_PAUSE_SECONDS:,} seconds", field=f"{field}.pauseSeconds"
             )
+        self._check_silence(field)
         if max(len(self.canaries), len(self.groups)) > MAX_NAMES:
             raise Invalid(f"maximum {MAX_NAMES:,} names", field=field)
         if self.strategy is Strategy.ROLLING and not self.max_unavailable:
@@ -92,6 +103,15 @@ class Rollout:
             raise Invalid("WAVES needs groups or waveSize", field=f"{field}.groups")
         if self.max_per_group and not self.groups:
             raise Invalid("maxPerGroup needs groups", field=f"{field}.groups")
+
+    def _check_silence(self, field: str) -> None:
+        if not 0 <= self.silent_deadline_seconds <= MAX_DEADLINE_SECONDS:
+            raise Invalid(
+                f"must be 0 to {MAX_DEADLINE_SECONDS:,} seconds",
+                field=f"{field}.silentDeadlineSeconds",
+            )
+        if not 0 <= self.max_silent_percent <= 100:
+            raise Invalid("must be 0 to 100 percent", field=f"{field}.maxSilentPercent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,4 +256,6 @@ def _progress_text(standing: RolloutStanding, number: int) -> str:
     total = sum(len(wave) for wave in standing.waves)
     healthy = sum(1 for progress in standing.progress.values() if progress is Progress.HEALTHY)
     wave = f", wave {number + 1} of {len(standing.waves)}" if len(standing.waves) > 1 else ""
-    return f"{healthy} of {total} services are healthy{wave}"
+    left_out = sum(1 for progress in standing.progress.values() if progress is Progress.LEFT_OUT)
+    silent = f", {left_out} left out because their clusters are silent" if left_out else ""
+    return f"{healthy} of {total} services are healthy{silent}{wave}"

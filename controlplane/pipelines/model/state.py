@@ -251,6 +251,17 @@ class TriggerState:
 
 
 @dataclass(frozen=True, slots=True)
+class StageSilence:
+    """Silent clusters that a stage waits for or goes on without, by service."""
+
+    waits_for: Mapping[ServiceId, str] = field(default_factory=dict)
+    left_out: Mapping[ServiceId, str] = field(default_factory=dict)
+    """The stage goes on without them until they have caught up."""
+    reason: str = ""
+    """Names of the clusters, and the reason why the stage waits. Empty if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
 class StageState:
     """State of a stage, and of the release in it."""
 
@@ -271,10 +282,14 @@ class StageState:
     """Services that received the release."""
     batches: int = 0
     """Number of batches that received a release."""
+    wave_begun_at: datetime | None = None
+    """Begin of the current wave. None between two waves."""
     wave_done_at: datetime | None = None
     """Completion of the last complete wave."""
     rollout_reason: str = ""
     """Reason of a wait."""
+    silence: StageSilence = field(default_factory=StageSilence)
+    """Silent clusters that the stage waits for or goes on without."""
     stopped: str = ""
     """Reason of a stopped rollout."""
     good_release: ReleaseId | None = None
@@ -330,6 +345,8 @@ class PipelineState:
     """Reason of the pause. None if the pipeline is not paused."""
     frozen: Mapping[ServiceId, str] = field(default_factory=dict)
     """Services on frozen clusters, with the reason."""
+    silent: Mapping[ServiceId, str] = field(default_factory=dict)
+    """Services that are not healthy on clusters whose agent is silent, with cluster and time."""
     room: BudgetRoom | None = None
     """Remaining budget of the cluster groups. None without a budget."""
     history: tuple[HistoryEntry, ...] = ()

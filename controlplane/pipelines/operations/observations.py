@@ -1,11 +1,14 @@
 """Observations of a pipeline's stages and checks in the store, as events for its engine."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from controlplane.access.ports import UserStore
 from controlplane.agents.model.jobs import ClusterJob
 from controlplane.agents.ports import ClusterJobStore
+from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.freezes import frozen_clusters
+from controlplane.clusters.ports import ClusterStore
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.gates.templating import parse_outputs
 from controlplane.pipelines.model import pipeline
@@ -51,10 +54,15 @@ def stage_events(
 
 
 async def environment_events(
-    tx: Transaction, spec: pipeline.Pipeline, state: PipelineState, services: Mapping[str, Service]
+    tx: Transaction,
+    spec: pipeline.Pipeline,
+    state: PipelineState,
+    services: Mapping[str, Service],
+    now: datetime,
 ) -> list[ev.Event]:
-    """Events for freezes, denied revisions and finished jobs."""
+    """Events for silent clusters, freezes, denied revisions and finished jobs."""
     observed: list[ev.Event] = []
+    observed.append(ev.ClustersSilent(await _silent(tx, spec, state, services, now)))
     groups = await frozen_clusters(tx)
     if groups or state.frozen:
         observed.append(ev.Frozen(_frozen(spec, services, groups)))
@@ -98,6 +106,31 @@ def _frozen(
         for id in stage.services
         if id in services and services[id].cluster_id in groups
     }
+
+
+async def _silent(
+    tx: Transaction,
+    spec: pipeline.Pipeline,
+    state: PipelineState,
+    services: Mapping[str, Service],
+    now: datetime,
+) -> dict[ServiceId, str]:
+    """Services on silent clusters that their stages wait for, or went on without."""
+    stages = [(stage, state.stages.get(stage.id, StageState())) for stage in spec.stages]
+    pending = {
+        id: services[id].cluster_id
+        for stage, held in stages
+        for id in (stage.services if stage is spec.first else held.progress)
+        if id in services and services[id].status is not ServiceStatus.HEALTHY
+    }
+    clusters = await tx[ClusterStore].by_ids(set(pending.values())) if pending else []
+    silent = {cluster.id: _last_seen(cluster) for cluster in clusters if cluster.is_silent(now)}
+    return {id: silent[cluster] for id, cluster in pending.items() if cluster in silent}
+
+
+def _last_seen(cluster: Cluster) -> str:
+    seen = f"last seen {cluster.pinged_at:%F %T} UTC" if cluster.pinged_at else "never seen"
+    return f"{cluster.handle} ({seen})"
 
 
 async def _disabled_approvers(
@@ -218,7 +251,9 @@ def _first_stage(id: pipeline.StageId, services: Sequence[Service]) -> ev.StageO
         s.id: RevisionRef(s.desired.commit_sha or "", s.desired.digest or "") for s in services
     }
     author = max(services, key=lambda s: s.updated_at).desired.author
-    return ev.StageObserved(id, revisions, health, author, reason)
+    settled = (ServiceStatus.HEALTHY, ServiceStatus.FAILED)
+    unsettled = tuple(s.id for s in services if s.status not in settled)
+    return ev.StageObserved(id, revisions, health, author, reason, unsettled)
 
 
 def _health(services: Sequence[Service]) -> tuple[Health, str]:

@@ -127,7 +127,15 @@ _TOPICS = {
     fx.Topic.STAGE_FAILED: NotificationKind.PROMOTION_FAILED,
     fx.Topic.ROLLED_BACK: NotificationKind.PROMOTION_FAILED,
     fx.Topic.STAGE_VERIFIED: NotificationKind.PROMOTION_DONE,
+    fx.Topic.CLUSTERS_SILENT: NotificationKind.ROLLOUT_SILENT,
+    fx.Topic.CLUSTERS_BACK: NotificationKind.ROLLOUT_CAUGHT_UP,
 }
+
+_AUDITED = {
+    fx.Topic.CLUSTERS_SILENT: "leaveOutSilentClusters",
+    fx.Topic.CLUSTERS_BACK: "takeBackSilentClusters",
+}
+"""Actions of the engine itself that the audit log records."""
 
 
 @retry_operations
@@ -372,13 +380,13 @@ class Pipelines:
             begun = _run_engine(view.spec, view.state, before, now)
             decisions = _run_engine(view.spec, begun.state, decided, now)
             observed = [
-                *await environment_events(tx, view.spec, decisions.state, view.services),
+                *await environment_events(tx, view.spec, decisions.state, view.services, now),
                 *stage_events(view.spec, decisions.state, view.services),
                 ev.Tick(),
             ]
             seen = _run_engine(view.spec, decisions.state, observed, now)
             for effect in (*begun.effects, *decisions.effects, *seen.effects):
-                await self._record(tx, id, effect, now)
+                await self._record(tx, row, effect, now)
             ignored = tuple(
                 effect.text for effect in decisions.effects if isinstance(effect, fx.EventIgnored)
             )
@@ -520,10 +528,18 @@ class Pipelines:
         # Identity providers and git may write an address in different cases.
         return any(f"<{actor.email}>".casefold() in author.casefold() for author in authors)
 
-    async def _record(self, tx: Transaction, id: str, effect: fx.Effect, now: datetime) -> None:
+    async def _record(
+        self, tx: Transaction, row: PipelineRecord, effect: fx.Effect, now: datetime
+    ) -> None:
         """Stores an effect as a job for a worker, or as a notification."""
+        id = row.id
         if isinstance(effect, fx.Notify):
             await tx[NotificationOutbox].append([_notification_of(id, effect, now)])
+            if effect.topic in _AUDITED:
+                entry = self._context.audit_entry(
+                    SYSTEM, _AUDITED[effect.topic], row.name, id, text=effect.text
+                )
+                await tx[AuditLog].append([entry])
         kind = _KINDS.get(type(effect))
         if kind is None:
             log.info("pipeline effect", pipeline=id, **codec.effect_to_json(effect))

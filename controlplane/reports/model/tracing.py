@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from controlplane.clusters.model.cluster import SILENT_AFTER, Cluster
+from controlplane.clusters.model.cluster import Cluster
 from controlplane.reports.model.dora import Deployment, nearest_rank
 from controlplane.services.model.service import Service
 from core.spec.status import Phase
@@ -161,6 +161,6 @@ def _offline_reason(cluster: Cluster | None, now: datetime) -> str:
     """Returns the reason why a cluster's agent is offline; empty if it is connected."""
     if cluster is None or cluster.pinged_at is None:
         return "the agent of this cluster has never connected"
-    if now - cluster.pinged_at > SILENT_AFTER:
+    if cluster.is_silent(now):
         return f"the agent of {cluster.handle} is offline, last seen {cluster.pinged_at:%FT%TZ}"
     return ""

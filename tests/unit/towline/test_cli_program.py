@@ -359,8 +359,28 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
     pipeline: Any = {
         "name": "shop",
         "paused": None,
-        "stages": [{"name": "prod", "services": [{"service": {"id": "s2"}}]}],
-        "edges": [{"release": {"id": "r2"}, "reason": "waits for release", "to": {"name": "prod"}}],
+        "stages": [
+            {
+                "name": "dev",
+                "services": [{"service": {"id": "s1"}}],
+                "health": "PROGRESSING",
+                "reason": "waits for silent clusters until noon: lab (never seen)",
+            },
+            {
+                "name": "prod",
+                "services": [{"service": {"id": "s2"}}],
+                "health": "HEALTHY",
+                "reason": "",
+            },
+        ],
+        "edges": [
+            {
+                "release": {"id": "r2"},
+                "reason": "waits for release",
+                "from": {"name": "dev"},
+                "to": {"name": "prod"},
+            }
+        ],
     }
     rows = [{"id": "1", "stage": "applied", "at": now, "sha": "a" * 40, "message": "4 objects"}]
     info = {"hasNextPage": False, "endCursor": None}
@@ -377,6 +397,7 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
     assert "Say hello — Ann" in text
     assert "✗ render         web.yaml: no kind" in text
     assert "… pipeline shop  r2 waits before prod: waits for release" in text
+    assert "… pipeline shop  dev is progressing: waits for silent clusters until noon: lab" in text
     assert "✓ applied" in text
     assert "✓ agent          of prod last seen 0s ago" in text
 

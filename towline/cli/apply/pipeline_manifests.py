@@ -31,6 +31,8 @@ _DEFAULTS: JsonObject = {
     "message": "Promote ${pipeline} ${release} to ${stage}",
     "branch": "towline/${pipeline}/${stage}/${release}",
     "maxRestarts": 3,
+    "silentDeadlineSeconds": 1800,
+    "maxSilentPercent": 50,
 }
 
 

@@ -178,11 +178,28 @@ class StageRollout(TypedDict):
     canaryCount: int
     groups: list[str]
     waveSize: int
+    silentDeadlineSeconds: int
+    maxSilentPercent: int
     waves: list[int]
     given: int
     healthy: int
     failed: int
+    leftOut: int
     reason: str
+
+
+class StageSilentServiceCluster(TypedDict):
+    handle: str
+    pingedAt: str | None
+
+
+class StageSilentService(TypedDict):
+    cluster: StageSilentServiceCluster | None
+
+
+class StageSilent(TypedDict):
+    leftOut: bool
+    service: StageSilentService
 
 
 class Stage(TypedDict):
@@ -202,6 +219,7 @@ class Stage(TypedDict):
     release: StageRelease | None
     selector: StageSelector | None
     rollout: StageRollout
+    silent: list[StageSilent]
 
 
 class EdgeFrom(TypedDict):
@@ -271,7 +289,7 @@ class DeniedRevision(TypedDict):
 
 _PIPELINE = 'fragment Pipeline on Pipeline{id name paused insertedAt updatedAt stages{id name health reason services{service{id}}}edges{id reason from{name}to{name}release{id}gates{id name type state reason}}}'
 _PIPELINE_DETAILS = 'fragment PipelineDetails on Pipeline{id name paused onCommit insertedAt updatedAt triggers{id name type settings git state value reason error checkedAt nextAt webhook change{...GitChange}}stages{...Stage}edges{...Edge}history{at place releaseId text actor}}'
-_STAGE = 'fragment Stage on PipelineStage{id name health reason verified hold serviceNames git digests{...Digest}workflow{...Gate}change{...GitChange}verification{soakSeconds maxRestarts metric{address query comparison threshold}}services{service{id name cluster{handle}}}release{id number author seenAt revisions{...Digest}}selector{tags{name value}distro projectId groupIds ignoredClusterIds}rollout{strategy maxUnavailable maxPerGroup maxFailed pauseSeconds canaries canaryCount groups waveSize waves given healthy failed reason}}'
+_STAGE = 'fragment Stage on PipelineStage{id name health reason verified hold serviceNames git digests{...Digest}workflow{...Gate}change{...GitChange}verification{soakSeconds maxRestarts metric{address query comparison threshold}}services{service{id name cluster{handle}}}release{id number author seenAt revisions{...Digest}}selector{tags{name value}distro projectId groupIds ignoredClusterIds}rollout{strategy maxUnavailable maxPerGroup maxFailed pauseSeconds canaries canaryCount groups waveSize silentDeadlineSeconds maxSilentPercent waves given healthy failed leftOut reason}silent{leftOut service{cluster{handle pingedAt}}}}'
 _EDGE = 'fragment Edge on PipelineStageEdge{id reason from{name}to{name}release{id number author}digests{...Digest}gates{...Gate}}'
 _GATE = 'fragment Gate on PipelineGate{id name type state reason settings skipped approvals{actor at comment}checks{step state reason attempt jobId outputs{name value}}}'
 _GIT_CHANGE = 'fragment GitChange on GitChange{state branch sha number url}'

@@ -1,6 +1,6 @@
 """`towline pipelines …`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +29,7 @@ from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import (
     Column,
     Format,
+    age,
     escape_controls,
     field,
     say,
@@ -62,6 +63,7 @@ _STAGES: tuple[Column[Stage], ...] = (
     Column("COMMIT", lambda row: ", ".join(_commits(row["release"]))),
     Column("GIT CHANGE", lambda row: _change(row["change"])),
     Column("SERVICES", lambda row: ", ".join(_services(row))),
+    Column("SILENT", lambda row: ", ".join(_silent(row))),
     Column("REASON", lambda row: row["hold"] or row["rollout"]["reason"] or row["reason"]),
 )
 _STEPS: tuple[Column[PipelineWhatIfSteps], ...] = (
@@ -545,6 +547,15 @@ def _services(stage: Stage) -> list[str]:
         f"{service['cluster']['handle'] if service['cluster'] else '?'}/{service['name']}"
         for service in services
     ]
+
+
+def _silent(stage: Stage) -> Iterator[str]:
+    """Yields the silent clusters that a stage waits for or left out."""
+    for member in stage["silent"]:
+        cluster = member["service"]["cluster"]
+        if cluster:
+            how = "left out" if member["leftOut"] else "waited for"
+            yield f"{cluster['handle']} ({how}, last seen {age(cluster['pingedAt'])})"
 
 
 def _release_id(place: Edge | Stage) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from towline.cli.pipelines.generated import Pipeline, PipelineEdges, pipelines
+from towline.cli.pipelines.generated import Pipeline, pipelines
 from towline.cli.services.find import find_service
 from towline.cli.services.generated import (
     LedgerEvent,
@@ -86,16 +86,28 @@ def _errors(service: Service) -> Iterator[str]:
 
 def _pipelines(api: GraphQLApi, service: Service) -> Iterator[str]:
     for pipeline in pipelines(api):
+        title, path = f"pipeline {pipeline['name']}", _stages_until(pipeline, service["id"])
+        for stage in pipeline["stages"]:
+            if stage["name"] in path and stage["health"] in ("PROGRESSING", "FAILED"):
+                text = f"{stage['name']} is {stage['health'].lower()}: {stage['reason']}"
+                yield _line(_WAITS, title, text)
         for edge in pipeline["edges"]:
-            if edge["release"] and _leads_to(pipeline, edge, service["id"]):
+            if edge["release"] and edge["to"]["name"] in path:
                 held = pipeline["paused"] or edge["reason"] or "entering the stage"
                 text = f"{edge['release']['id']} waits before {edge['to']['name']}: {held}"
-                yield _line(_WAITS, f"pipeline {pipeline['name']}", text)
+                yield _line(_WAITS, title, text)
 
 
-def _leads_to(pipeline: Pipeline, edge: PipelineEdges, service_id: str) -> bool:
-    target = next(stage for stage in pipeline["stages"] if stage["name"] == edge["to"]["name"])
-    return any(member["service"]["id"] == service_id for member in target["services"])
+def _stages_until(pipeline: Pipeline, service_id: str) -> set[str]:
+    """Returns the names of the stage of a service, and of all stages before it."""
+    path = {
+        stage["name"]
+        for stage in pipeline["stages"]
+        if any(member["service"]["id"] == service_id for member in stage["services"])
+    }
+    for _ in pipeline["edges"]:
+        path |= {edge["from"]["name"] for edge in pipeline["edges"] if edge["to"]["name"] in path}
+    return path
 
 
 def _walk(service: Service, entries: list[LedgerEvent]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from towline.cli.services.generated import Service, ServiceDetailsComponents
+from towline.cli.shell.output import age
 
 # No state: the status of the object expresses no health.
 _WAITING = ("FAILED", None, "PENDING")
@@ -22,6 +23,15 @@ def status_text(service: Service) -> str:
     """Returns the status, after a rollback with the number of commits behind the ref."""
     behind = service["commitsBehind"] if service["status"] == "PINNED" else None
     return service["status"] if behind is None else f"{service['status']} ({behind} behind)"
+
+
+def silent_agent(service: Service) -> str:
+    """Returns the last sign of life of an agent; empty if it is younger than two minutes."""
+    cluster = service["cluster"]
+    heard = age(cluster["pingedAt"]) if cluster else ""
+    if cluster is None or heard.endswith("s ago"):
+        return ""
+    return f"the agent of {cluster['handle']} was last seen {heard}"
 
 
 def by_urgency(components: Iterable[ServiceDetailsComponents]) -> list[ServiceDetailsComponents]:

@@ -19,7 +19,7 @@ from towline.cli.services.generated import (
     ServiceDetailsComponents,
 )
 from towline.cli.services.pending_deletions import attributes_of, name_of, select_deletions
-from towline.cli.services.reasons import by_urgency, first_problem, status_text
+from towline.cli.services.reasons import by_urgency, first_problem, silent_agent, status_text
 from towline.cli.services.service_diff import diff_service
 from towline.cli.services.service_manifests import show_manifests
 from towline.cli.shell.confirmation import Yes, confirm_deletion
@@ -404,7 +404,7 @@ def _has(service: Service, wanted: str) -> bool:
 def _standing(service: Service, wanted: str) -> str:
     found, commit = service["status"], short(service["sha"]) or "no commit"
     text = f"{label(service)} is {found}{f', not {wanted},' if found != wanted else ''} at {commit}"
-    problem = first_problem(service)
+    problem = silent_agent(service) or first_problem(service)
     return f"{text}: {problem}" if problem else text
 
 

@@ -19,6 +19,7 @@ from controlplane.pipelines.engine.events import (
     ChangeHinted,
     CheckAnswered,
     CheckStarted,
+    ClustersSilent,
     DenialRemoved,
     Event,
     Frozen,
@@ -55,7 +56,7 @@ from controlplane.pipelines.model.pipeline import (
     StageId,
     validate,
 )
-from controlplane.pipelines.model.rollout import BudgetRoom
+from controlplane.pipelines.model.rollout import BudgetRoom, Progress, Rollout
 from controlplane.pipelines.model.state import (
     HISTORY_LENGTH,
     Digests,
@@ -72,6 +73,7 @@ from controlplane.pipelines.model.state import (
 from core.identity import ServiceId
 from tests.fakes.pipelines import Line, make_pipeline, two_stages
 
+DEADLINE = 5
 HTTP_LATER = WorkflowRule(
     (
         Step("first", HttpRule("https://b.example.org")),
@@ -112,6 +114,13 @@ def with_workflows(pipeline: Pipeline) -> Pipeline:
     return validate(replace(pipeline, stages=stages))
 
 
+def with_deadlines(pipeline: Pipeline) -> Pipeline:
+    """The same with a deadline for silent clusters that a walk reaches."""
+    rollout = Rollout(silent_deadline_seconds=DEADLINE)
+    stages = tuple(replace(one, rollout=rollout) for one in pipeline.stages)
+    return validate(replace(pipeline, stages=stages))
+
+
 class Person:
     """Remembers yes, no and healthy, independently of the engine's own records."""
 
@@ -124,6 +133,9 @@ class Person:
         self.passed: set[tuple[GateId, ReleaseId, tuple]] = set()
         self.skipped: set[tuple[GateId, ReleaseId]] = set()
         self.proved: set[tuple[GateId, tuple]] = set()
+        self.silent: set[ServiceId] = set()
+        self.told: dict[StageId, dict[ServiceId, Health]] = defaultdict(dict)
+        self.begun: dict[StageId, tuple[Digests, datetime]] = {}
 
 
 class Walk(RuleBasedStateMachine):
@@ -131,13 +143,14 @@ class Walk(RuleBasedStateMachine):
 
     @initialize(
         shape=st.sampled_from(SHAPES),
-        services=st.integers(1, 2),
+        services=st.integers(1, 3),
         by_git=st.booleans(),
         works=st.booleans(),
     )
     def start(self, shape: dict, services: int, by_git: bool, works: bool) -> None:
         pipeline = make_pipeline(shape, services=services)
         pipeline = with_workflows(pipeline) if works else pipeline
+        pipeline = with_deadlines(pipeline)
         self.line = Line(promoted_by_git(pipeline) if by_git else pipeline)
         self.person = Person()
 
@@ -246,6 +259,42 @@ class Walk(RuleBasedStateMachine):
             return self.take(Frozen(dict.fromkeys(some, "sale")))
         return self.take(Budgeted(BudgetRoom(tuple(some), "full") if some else None))
 
+    @rule(data=st.data())
+    def agents_fall_silent_or_return(self, data: st.DataObject) -> None:
+        services = sorted(s for stage in self.pipeline.stages for s in stage.services)
+        silent = data.draw(st.lists(st.sampled_from(services), unique=True))
+        self.take(ClustersSilent({service: f"{service} (never seen)" for service in silent}))
+
+    @rule(data=st.data(), others=st.sampled_from(HEALTH))
+    def silent_agents_tell_nothing_new(self, data: st.DataObject, others: Health) -> None:
+        stage, release = self.pick_stage(data)
+        self.all_tell_but_silent_ones(stage, release, others)
+
+    @rule(content=CONTENTS, number=st.integers(0, 2), late=st.booleans())
+    def a_commit_comes_to_silent_clusters(self, content: str, number: int, late: bool) -> None:
+        """One service of each stage is silent; the deadline passes, or almost."""
+        silent = [s for stage in self.pipeline.stages for s in stage.services[number : number + 1]]
+        self.git_moves(content, Health.PROGRESSING)
+        self.take(ClustersSilent({service: f"{service} (never seen)" for service in silent}))
+        for _ in self.pipeline.stages:
+            self.things_go_well(healthy=False, approvers=2)
+            self.time_passes(DEADLINE - (not late))
+            for stage in self.pipeline.stages:
+                release = self.line.stage(stage.id).release or ReleaseId("unheard-of")
+                self.all_tell_but_silent_ones(stage.id, release, Health.HEALTHY)
+
+    def all_tell_but_silent_ones(self, stage: StageId, release: ReleaseId, others: Health) -> None:
+        services = self.pipeline.stage[stage].services
+        if stage == self.pipeline.first.id:
+            held = self.line.stage(stage).revisions
+            silent = tuple(one for one in services if one in self.person.silent)
+            health = Health.PROGRESSING if silent and others is Health.HEALTHY else others
+            return self.take(StageObserved(stage, held, health, "ann", "slow", silent))
+        healths = {
+            one: Health.PROGRESSING if one in self.person.silent else others for one in services
+        }
+        return self.take(ServicesHealth(stage, release, healths))
+
     @precondition(lambda self: self.pipeline.all_gates)
     @rule(data=st.data(), abort=st.booleans())
     def somebody_overrides(self, data: st.DataObject, abort: bool) -> None:
@@ -259,7 +308,7 @@ class Walk(RuleBasedStateMachine):
     def all_is_forgiven(self) -> None:
         for event in (DenialRemoved("c1", "eve"), DenialRemoved("c2", "eve"), Resumed("eve")):
             self.take(event)
-        for event in (Frozen({}), Budgeted(None)):
+        for event in (Frozen({}), Budgeted(None), ClustersSilent({})):
             self.take(event)
 
     @rule(content=CONTENTS)
@@ -322,6 +371,7 @@ class Walk(RuleBasedStateMachine):
 
     def remember(self, event: Event) -> None:
         """What a person would know from the event alone, and from what was on the screen."""
+        self.remember_agents(event)
         match event:
             case Approved(gate, actor, is_author, digests):
                 self.remember_yes(gate, actor, is_author, dict(digests))
@@ -345,6 +395,14 @@ class Walk(RuleBasedStateMachine):
             case DenialRemoved(revision):
                 self.person.bad.discard(revision)
 
+    def remember_agents(self, event: Event) -> None:
+        match event:
+            case ClustersSilent(services):
+                self.person.silent = set(services)
+            case ServicesHealth(stage, release, healths):
+                if release == self.line.stage(stage).release:
+                    self.person.told[stage] = dict(healths)
+
     def remember_yes(self, gate: GateId, actor: str, is_author: bool, digests: dict) -> None:
         edge, found = self.pipeline.gate[gate]
         candidate = self.line.state.candidates.get(edge.id)
@@ -361,6 +419,8 @@ class Walk(RuleBasedStateMachine):
     def check_all(self, before: PipelineState, effects: tuple[Effect, ...]) -> None:
         self.follow_health()
         self.check_workflows()
+        for stage in self.pipeline.stages:
+            self.check_silence(before.stages.get(stage.id, StageState()), stage)
         for stage in self.pipeline.order[1:]:
             self.check_entry(before.stages.get(stage.id, StageState()), stage)
         for effect in effects:
@@ -385,6 +445,27 @@ class Walk(RuleBasedStateMachine):
             if held.health is Health.HEALTHY:
                 content = tuple(sorted(digests_of(held.revisions).items()))
                 assert (gate.id, content) in self.person.proved, "healthy without its steps"
+
+    def check_silence(self, held: StageState, stage: Stage) -> None:
+        """Only silent ones are left out, late, never too many, and until they are well or fail."""
+        now, content = self.line.stage(stage.id), digests_of(self.line.stage(stage.id).revisions)
+        if self.person.begun.get(stage.id, ({}, None))[0] != content:
+            self.person.begun[stage.id] = (content, self.line.now)
+        out, told = set(now.silence.left_out), self.person.told[stage.id]
+        new = out - set(held.silence.left_out)
+        assert new <= self.person.silent, "left out though it is heard"
+        if new:
+            waited = self.line.now - self.person.begun[stage.id][1]
+            assert waited >= timedelta(seconds=DEADLINE), "left out before the deadline"
+        assert len(out) * 2 <= len(content), "more left out than half of the stage"
+        if stage is self.pipeline.first or not content:
+            return
+        marked = {one for one, how in now.progress.items() if how is Progress.LEFT_OUT}
+        assert marked == out, "two opinions about who is left out"
+        assert not any(told.get(one) in HEALTH for one in out), "out though it told"
+        if now.health is Health.HEALTHY and held.health is not Health.HEALTHY:
+            missing = {one for one in content if told.get(one) is not Health.HEALTHY}
+            assert missing <= out, "healthy without somebody who was heard"
 
     def check_source(self, edge: StageEdge, release: ReleaseId) -> None:
         source = self.line.stage(edge.source)

@@ -256,7 +256,7 @@ def test_what_fails_before_it_has_proved_itself_goes_back() -> None:
     held = roll.line.stage("prod")
     assert held.release == roll.release
     assert "crash loop" in held.hold
-    back = roll.line.effects[-2:]
+    back = roll.line.last
     promoted = [one for one in roll.line.effects if isinstance(one, Promote)][-1]
     assert promoted.back and set(promoted.revisions) == {"prod-0", "prod-1"}
     assert {one.digest for one in bad.values()} <= roll.line.state.known_bad.keys()

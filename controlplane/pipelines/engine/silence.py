@@ -1,0 +1,106 @@
+"""Silent clusters: a wave goes on without them after its deadline, until they catch up.
+
+A cluster is silent if its agent was last seen longer ago than its liveness limit. A cluster that
+reports a failure is never left out.
+"""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+
+from controlplane.pipelines.engine.effects import Topic
+from controlplane.pipelines.engine.events import ClustersSilent
+from controlplane.pipelines.engine.state_draft import StateDraft, clip
+from controlplane.pipelines.model.pipeline import Stage
+from controlplane.pipelines.model.rollout import Strategy
+from controlplane.pipelines.model.state import Health, StageSilence, StageState
+from core.identity import ServiceId
+
+_LOOK_AGAIN = timedelta(seconds=60)
+"""Interval after the deadline: no event announces that a cluster became silent."""
+_MAX_NAMED = 10
+
+
+def clusters_silent(draft: StateDraft, event: ClustersSilent) -> None:
+    """Replaces the set of services on silent clusters."""
+    draft.silent = {service: clip(name) for service, name in event.services.items()}
+
+
+def leave_out_silent(
+    draft: StateDraft,
+    stage: Stage,
+    still_out: Collection[ServiceId],
+    unsettled: Collection[ServiceId],
+) -> StageSilence:
+    """Leaves out silent services after the deadline, unless more are silent than the limit allows.
+
+    Those in `still_out` stay left out if they were. `unsettled` have the release and are neither
+    healthy nor failed.
+    """
+    state = draft.stage(stage.id)
+    out = {s: name for s, name in state.silence.left_out.items() if s in still_out}
+    silent = {s: draft.silent[s] for s in unsettled if s in draft.silent and s not in out}
+    until, waits = _deadline(draft, stage, state), ""
+    if silent and draft.now < until:
+        waits = f"until {until:%F %T} UTC"
+    elif silent:
+        waits = _exceeded_limit(stage, state, out.keys() | silent.keys())
+    if waits:
+        texts = [f"waits for silent clusters {waits}: {_names(silent)}"]
+    else:
+        out, silent, texts = {**out, **silent}, {}, []
+    if out:
+        texts.append(f"goes on without silent clusters: {_names(out)}")
+    silence = StageSilence(silent, out, clip("; ".join(texts)))
+    _announce(draft, stage, silence, late=draft.now >= until)
+    draft.change_stage(stage.id, silence=silence)
+    return silence
+
+
+def wake_for_silence(draft: StateDraft, stage: Stage) -> None:
+    """Wakes the pipeline when the deadline of a wave passes, and periodically after it."""
+    state = draft.stage(stage.id)
+    if state.release is not None and state.health is Health.PROGRESSING:
+        until = _deadline(draft, stage, state)
+        draft.wake(until if draft.now < until else draft.now + _LOOK_AGAIN)
+
+
+def _deadline(draft: StateDraft, stage: Stage, state: StageState) -> datetime:
+    begun = state.wave_begun_at or state.entered_at or draft.now
+    return begun + timedelta(seconds=stage.rollout.silent_deadline_seconds)
+
+
+def _exceeded_limit(stage: Stage, state: StageState, out: Collection[ServiceId]) -> str:
+    """Returns the limit that forbids to leave out these services. Empty if none does."""
+    rollout, count = stage.rollout, len(state.revisions)
+    if len(out) >= count:
+        return "because they are the whole stage"
+    if len(out) * 100 > rollout.max_silent_percent * count:
+        return f"because they are more than {rollout.max_silent_percent}% of the stage"
+    canaries = stage.waves[0] if rollout.strategy is Strategy.CANARY and stage.waves else ()
+    return "because they are all canaries" if canaries and set(canaries) <= set(out) else ""
+
+
+def _announce(draft: StateDraft, stage: Stage, silence: StageSilence, *, late: bool) -> None:
+    """Records clusters that are left out, that are silent for too long, or that caught up."""
+    before = draft.stage(stage.id).silence
+    back = {s: name for s, name in before.left_out.items() if s not in silence.left_out}
+    if back:
+        _record(draft, stage, Topic.CLUSTERS_BACK, f"no longer left out: {_names(back)}")
+    new = silence.left_out.keys() - before.left_out.keys() or (late and silence.waits_for)
+    if new and silence.reason != before.reason:
+        _record(draft, stage, Topic.CLUSTERS_SILENT, silence.reason)
+
+
+def _record(draft: StateDraft, stage: Stage, topic: Topic, text: str) -> None:
+    release = draft.stage(stage.id).release
+    if release is not None:
+        draft.record(stage.id, release, text)
+        nonce = draft.now.isoformat()
+        draft.notify(topic, stage.id, release, nonce, f"{stage.name} {text}")
+
+
+def _names(services: Mapping[ServiceId, str]) -> str:
+    """Returns the clusters of services, as many as a message can hold."""
+    names = sorted(set(services.values()))
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(names[:_MAX_NAMED]) + more
