@@ -392,6 +392,16 @@ class Outbox(Protocol):
         """
         ...
 
+    def put_event(self, topic: str, body: bytes) -> None:
+        """Adds a report of an event, which keeps its time and place if its body changes before it
+        is sent. Unavailable: the disk failed.
+        """
+        ...
+
+    def trim(self, group: str, most: int) -> None:
+        """Drops the oldest unsent reports on topics `<group>/…` above a number."""
+        ...
+
     def acknowledge(self, number: int) -> None:
         """Marks all reports up to this number as committed by the control plane."""
         ...

@@ -233,6 +233,11 @@ class LedgerStore(AppendOnlyRows[LedgerEntry], Protocol):
     async def held(self, services: Ids) -> list[LedgerEntry]:
         return await self.select(service_id=services, stage=LedgerStage.HELD)
 
+    async def deployments_of(self, service_id: str, sequence: int) -> list[LedgerEntry]:
+        return await self.select(
+            service_id=service_id, sequence=sequence, stage=LedgerStage.RENDERED
+        )
+
 
 class SecretUseStore(Rows[SecretUse], Protocol):
     """Secrets that services use."""

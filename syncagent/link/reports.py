@@ -1,5 +1,6 @@
 """Puts reports into the outbox: the port `ServiceReports`."""
 
+from core.identity import is_local_id
 from core.spec.facts import ClusterFacts
 from core.spec.jobs import JobStatus
 from core.spec.reports.commands import CommandAnswer
@@ -16,16 +17,27 @@ from syncagent.ports import Merge, Outbox
 
 # Longer inventories are not merged: one message must not delay the others.
 _MERGED_BYTES = 256 << 10
+_MAX_DEPLOYMENTS = 100
+"""Maximum number of unsent deployments of one service that an autonomous agent decided on."""
 
 
 class OutboxReports:
-    """Writes reports to the outbox; each topic keeps only its newest report."""
+    """Writes reports to the outbox; each topic keeps only its newest report.
+
+    A service of an autonomous cluster has a topic for each deployment: the control plane learns of
+    all that it missed.
+    """
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
 
     def status(self, status: SyncStatus) -> None:
-        self._put(f"status/{status.service_id}", status)
+        if not is_local_id(status.service_id):
+            self._put(f"status/{status.service_id}", status)
+            return
+        group = f"status/{status.service_id}"
+        self._put(f"{group}/{status.sequence}", status)
+        self._outbox.trim(group, _MAX_DEPLOYMENTS)
 
     def inventory(self, change: InventoryChange) -> None:
         self._put(f"inventory/{change.service_id}", change, _merge)
@@ -43,7 +55,10 @@ class OutboxReports:
         self._put("facts", facts)
 
     def mirror(self, mirror: LocalServiceReport) -> None:
-        self._put(f"mirror/{mirror.service_id}", mirror)
+        group = f"mirror/{mirror.service_id}"
+        body = report_to_message(mirror).SerializeToString()
+        self._outbox.put_event(f"{group}/{mirror.sequence}", body)
+        self._outbox.trim(group, _MAX_DEPLOYMENTS)
 
     def done(self, done: CommandAnswer) -> None:
         self._put(f"command/{done.command_id}", done)

@@ -40,6 +40,28 @@ class SqliteOutbox:
             )
         self._filled.set()
 
+    def put_event(self, topic: str, body: bytes) -> None:
+        now_ms = int(self._clock.now().timestamp() * 1000)
+        with self._db.transaction() as db:
+            changed = db.execute(
+                "UPDATE report SET body = ? WHERE topic = ? AND number IS NULL", (body, topic)
+            )
+            if not changed.rowcount:
+                db.execute(
+                    "INSERT INTO report (topic, at_ms, body) VALUES (?, ?, ?)",
+                    (topic, now_ms, body),
+                )
+        self._filled.set()
+
+    def trim(self, group: str, most: int) -> None:
+        with self._db.transaction() as db:
+            db.execute(
+                "DELETE FROM report WHERE position IN (SELECT position FROM report"
+                " INDEXED BY report_waiting WHERE topic > ? AND topic < ? AND number IS NULL"
+                " ORDER BY position DESC LIMIT -1 OFFSET ?)",
+                (f"{group}/", f"{group}0", most),
+            )
+
     def acknowledge(self, number: int) -> None:
         with self._db.transaction() as db:
             db.execute("DELETE FROM report WHERE number <= ?", (number,))

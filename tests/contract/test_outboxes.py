@@ -16,7 +16,8 @@ from towline.simulate.outbox import MemoryOutbox
 Step = tuple[str, int]
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.sampled_from(["put", "merge"]), st.integers(0, 2)),
+        st.tuples(st.sampled_from(["put", "merge", "event"]), st.integers(0, 2)),
+        st.tuples(st.just("trim"), st.integers(1, 2)),
         st.tuples(st.just("take"), st.integers(1, 3)),
         st.tuples(st.just("acknowledge"), st.integers(0, 8)),
     ),
@@ -45,9 +46,13 @@ def played(outbox: Outbox, steps: list[Step]) -> list[object]:
     for number, (what, value) in enumerate(steps):
         body = b"%d" % number
         if what == "put":
-            outbox.put(f"topic-{value}", body)
+            outbox.put(f"topic/{value}", body)
         elif what == "merge":
-            outbox.put(f"topic-{value}", body, joined if value else refused)
+            outbox.put(f"topic/{value}", body, joined if value else refused)
+        elif what == "event":
+            outbox.put_event(f"topic/{value}", body)
+        elif what == "trim":
+            outbox.trim("topic", value)
         elif what == "take":
             shown.append(bodies(outbox.take(value)))
         else:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from core.runtime.clock import Clock
@@ -43,6 +43,23 @@ class MemoryOutbox:
         self._waiting[self._position] = _Waiting(topic, now_ms, whole)
         self._newest[topic] = self._position
         self._filled.set()
+
+    def put_event(self, topic: str, body: bytes) -> None:
+        """See `Outbox.put_event`."""
+        position = self._newest.get(topic, 0)
+        waiting = self._waiting.get(position)
+        if waiting is None:
+            self.put(topic, body)
+        else:
+            self._waiting[position] = replace(waiting, body=body)
+
+    def trim(self, group: str, most: int) -> None:
+        """See `Outbox.trim`."""
+        inside = [p for p, one in self._waiting.items() if one.topic.startswith(f"{group}/")]
+        for position in inside[: max(0, len(inside) - most)]:
+            topic = self._waiting.pop(position).topic
+            if self._newest.get(topic) == position:
+                del self._newest[topic]
 
     def acknowledge(self, number: int) -> None:
         """See `Outbox.acknowledge`."""

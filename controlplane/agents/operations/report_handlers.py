@@ -35,7 +35,7 @@ from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.service import STATE_OF_HEALTH, Component, Service
 from controlplane.services.operations import quarantine
 from controlplane.services.operations.removal import delete_service_rows, end_if_empty
-from controlplane.services.ports import PlanStore, ServiceStore
+from controlplane.services.ports import LedgerStore, PlanStore, ServiceStore
 from core.identity import ClusterId, ServiceId, is_local_id
 from core.spec.facts import ClusterFacts
 from core.spec.jobs import JobPhase, JobStatus
@@ -46,6 +46,9 @@ from core.spec.reports.inventory import InventoryChange, ObservedComponent
 from core.spec.reports.local_services import LocalServiceReport
 from core.spec.status import Phase, SyncStatus
 from core.spec.verification import VerificationResult
+
+AUTONOMOUS_ACTOR = "agent, autonomous"
+"""Actor of deployments that an agent decides on by itself."""
 
 _STAGES = {
     Phase.APPLIED: LedgerStage.APPLIED,
@@ -234,8 +237,11 @@ class ReportHandler:
             batch.forget(known)
             await delete_service_rows(tx, known)
         elif not body.removed and (known is not None or await batch.reserve_mirrored()):
-            await _mirror(tx, known, body, ClusterId(cluster_id), at)
+            if not _is_late(known, body, at):
+                await _mirror(tx, known, body, ClusterId(cluster_id), at)
             await batch.look(body.service_id)
+            entry = await _deployment_entry(batch, known, body, at)
+            batch.ledger.extend([entry] if entry else [])
         changed.update({(SERVICE, body.service_id), (CLUSTER, cluster_id)})
 
 
@@ -304,6 +310,41 @@ async def _mirror(
         )
     else:
         await tx[ServiceStore].change(known.id, **columns)
+
+
+def _is_late(known: Service | None, body: LocalServiceReport, at: datetime) -> bool:
+    """True if the store already has a newer state of the service."""
+    return known is not None and body.sequence < known.desired.generation and at < known.updated_at
+
+
+async def _deployment_entry(
+    batch: ReportBatch, known: Service | None, body: LocalServiceReport, at: datetime
+) -> LedgerEntry | None:
+    """The ledger entry for a deployment that an autonomous agent decided on, unless it exists."""
+    service = batch.services.get(body.service_id)
+    if service is None or not body.sequence or not body.digest:
+        return None
+    if known is not None and body.sequence <= known.desired.generation:
+        rows = await batch.tx[LedgerStore].deployments_of(body.service_id, body.sequence)
+        found = {(row.service_id, row.sequence) for row in (*rows, *_begun(batch))}
+        if (body.service_id, body.sequence) in found:
+            return None
+    return LedgerEntry(
+        service_id=service.id,
+        cluster_id=batch.cluster_id,
+        stage=LedgerStage.RENDERED,
+        at=at,
+        sequence=body.sequence,
+        sha=body.commit or None,
+        digest=body.digest,
+        actor=AUTONOMOUS_ACTOR,
+        message=f"{body.repository} {body.ref}".strip()[:2000],
+        detail={"late": True} if _is_late(known, body, at) else {},
+    )
+
+
+def _begun(batch: ReportBatch) -> list[LedgerEntry]:
+    return [entry for entry in batch.ledger if entry.stage is LedgerStage.RENDERED]
 
 
 def status_entry(service: Service, body: SyncStatus, at: datetime) -> LedgerEntry:

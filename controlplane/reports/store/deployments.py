@@ -79,6 +79,25 @@ _REVERTED = (
 _REPLACED = (
     sql_update(deployments).where(_BEFORE, _T.replaced_at.is_(None)).values(replaced_at=_MOMENT)
 )
+_LATER = deployments.alias()
+_ENDED_LATER = (
+    sql_update(deployments)
+    .where(_SAME, _T.replaced_at.is_(None))
+    .values(
+        replaced_at=select(func.min(_LATER.c.desired_at))
+        .where(
+            _LATER.c.service_id == bindparam("service"),
+            _LATER.c.sequence > bindparam("at_sequence"),
+        )
+        .scalar_subquery()
+    )
+)
+"""Ends a deployment that was recorded after the ones that replaced it."""
+_ENDED_EARLIER = (
+    sql_update(deployments)
+    .where(_BEFORE, or_(_T.replaced_at.is_(None), _T.replaced_at > _MOMENT))
+    .values(replaced_at=_MOMENT)
+)
 _REMOVED = (
     sql_update(deployments)
     .where(_T.service_id == bindparam("service"), _T.removed_at.is_(None))
@@ -139,7 +158,10 @@ class LedgerWithDeployments(SqlLog[LedgerEntry]):
         insert = (postgresql.insert if is_postgres else sqlite.insert)(deployments)
         rows = [begun_deployment(entry) for entry in entries]
         await self._connection.execute(insert.on_conflict_do_nothing(), rows)
-        for turn in _turns(entries):
+        late = [entry for entry in entries if entry.detail.get("late")]
+        for statement in (_ENDED_LATER, _ENDED_EARLIER) if late else ():
+            await self._reach(statement, late, "at_sequence")
+        for turn in _turns(entry for entry in entries if entry not in late):
             await self._reach(_REVERTED, _at(LedgerStage.ROLLED_BACK, turn), "at_sequence")
             await self._reach(_REPLACED, turn, "at_sequence")
 

@@ -68,11 +68,30 @@ class MemoryLedger(MemoryLog[LedgerEntry], LedgerStore):
         for entry in entries:
             if not self._connection.where(deployments, _is_of(entry)):
                 self._connection.insert(deployments, [begun_deployment(entry)])
-        for entry in entries:
+        for entry in [entry for entry in entries if entry.detail.get("late")]:
+            self._end_late(entry)
+        for entry in [entry for entry in entries if not entry.detail.get("late")]:
             ends = ["replaced_at"]
             if entry.stage is LedgerStage.ROLLED_BACK:
                 ends.append("reverted_at")
             self._update(entry, _is_replaced_by(entry), _at_each(ends, entry))
+
+    def _end_late(self, entry: LedgerEntry) -> None:
+        """Places a deployment between those that were recorded before it."""
+        rows = self._connection.where(
+            deployments, lambda row: row["service_id"] == entry.service_id
+        )
+        later = [row["desired_at"] for row in rows if row["sequence"] > entry.sequence]
+
+        def is_open(row: Row) -> bool:
+            return row["sequence"] == entry.sequence and row["replaced_at"] is None
+
+        def is_longer(row: Row) -> bool:
+            end = row["replaced_at"]
+            return row["sequence"] < entry.sequence and (end is None or end > entry.at)
+
+        self._update(entry, is_open, lambda row: {"replaced_at": min(later, default=None)})
+        self._update(entry, is_longer, _at("replaced_at", entry))
 
     def _reach(self, entry: LedgerEntry, column: str) -> None:
         def is_first(row: Row) -> bool:

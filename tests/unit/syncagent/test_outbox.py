@@ -153,3 +153,30 @@ def test_a_disk_that_refuses_is_named(tmp_path: Path) -> None:
     blocked.write_text("")
     with pytest.raises(Unavailable, match="state cannot be written"):
         Database(blocked / "agent.db")
+
+
+async def test_an_event_keeps_its_time_and_place(tmp_path: Path) -> None:
+    """Its body may change until it is sent; afterwards the change is a report of its own."""
+    clock, database = FakeClock(), Database(tmp_path / "agent.db")
+    outbox = SqliteOutbox(database, clock)
+    decided = int(clock.now().timestamp() * 1000)
+    outbox.put_event("mirror/a/1", b"1")
+    outbox.put("status/a/1", b"healthy")
+    await clock.advance(60)
+    outbox.put_event("mirror/a/1", b"1 again")
+    taken = outbox.take(10)
+    assert [report.body for report in taken] == [b"1 again", b"healthy"]
+    assert taken[0].at_ms == decided
+    outbox.put_event("mirror/a/1", b"1 later")
+    assert [report.body for report in outbox.take(10)] == [b"1 later"]
+    database.close()
+
+
+def test_only_the_newest_of_a_group_stay(outbox: SqliteOutbox) -> None:
+    for number in range(5):
+        outbox.put_event(f"mirror/a/{number}", b"a%d" % number)
+        outbox.put_event(f"mirror/ab/{number}", b"b%d" % number)
+    outbox.trim("mirror/a", 2)
+    left = [report.body for report in outbox.take(100)]
+    assert [body for body in left if body.startswith(b"a")] == [b"a3", b"a4"]
+    assert len([body for body in left if body.startswith(b"b")]) == 5
