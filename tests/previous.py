@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "b1df357f509da3d56baebb78c76b751bb4ca2efc"
+COMMIT = "7540d4993a095e52809dfd9b7a3d2070555cbfc4"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
