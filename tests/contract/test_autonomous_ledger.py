@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from controlplane.agents.operations.report_handlers import AUTONOMOUS_ACTOR
@@ -116,6 +116,7 @@ async def test_what_was_deployed_while_nobody_listened_is_handed_over(store: Sto
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(order=st.lists(st.integers(1, 5), min_size=1, max_size=12), batched=st.booleans())
+@example(order=[1, 2, 4, 3], batched=True)
 async def test_any_order_and_any_repetition_give_one_history(
     store: Store, order: list[int], batched: bool
 ) -> None:

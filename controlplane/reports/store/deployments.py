@@ -159,11 +159,11 @@ class LedgerWithDeployments(SqlLog[LedgerEntry]):
         rows = [begun_deployment(entry) for entry in entries]
         await self._connection.execute(insert.on_conflict_do_nothing(), rows)
         late = [entry for entry in entries if entry.detail.get("late")]
-        for statement in (_ENDED_LATER, _ENDED_EARLIER) if late else ():
-            await self._reach(statement, late, "at_sequence")
         for turn in _turns(entry for entry in entries if entry not in late):
             await self._reach(_REVERTED, _at(LedgerStage.ROLLED_BACK, turn), "at_sequence")
             await self._reach(_REPLACED, turn, "at_sequence")
+        for statement in (_ENDED_LATER, _ENDED_EARLIER) if late else ():
+            await self._reach(statement, late, "at_sequence")
 
     async def _reach(self, statement: Any, entries: Iterable[LedgerEntry], *more: str) -> None:
         """Runs a statement with service and time of each entry.

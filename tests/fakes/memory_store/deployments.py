@@ -68,13 +68,13 @@ class MemoryLedger(MemoryLog[LedgerEntry], LedgerStore):
         for entry in entries:
             if not self._connection.where(deployments, _is_of(entry)):
                 self._connection.insert(deployments, [begun_deployment(entry)])
-        for entry in [entry for entry in entries if entry.detail.get("late")]:
-            self._end_late(entry)
         for entry in [entry for entry in entries if not entry.detail.get("late")]:
             ends = ["replaced_at"]
             if entry.stage is LedgerStage.ROLLED_BACK:
                 ends.append("reverted_at")
             self._update(entry, _is_replaced_by(entry), _at_each(ends, entry))
+        for entry in [entry for entry in entries if entry.detail.get("late")]:
+            self._end_late(entry)
 
     def _end_late(self, entry: LedgerEntry) -> None:
         """Places a deployment between those that were recorded before it."""
