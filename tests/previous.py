@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "7540d4993a095e52809dfd9b7a3d2070555cbfc4"
+COMMIT = "bae52da9e4aacea24dd13b2b179fc4d89a091d6f"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
