@@ -90,20 +90,65 @@ class Signer:
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
 
+    @property
+    def public_raw(self) -> bytes:
+        """The 32 raw bytes of the public key."""
+        return self._key.public_key().public_bytes_raw()
+
     def sign(self, statement: AttestationStatement) -> Attestation:
         """Signs a statement. Raises Invalid if it is too long."""
         data = statement.encode()
-        return Attestation(self.key_id, data, self._key.sign(dsse_prefix(data) + data))
+        return self.sign_bytes(dsse_prefix(data), data)
+
+    def sign_bytes(self, prefix: bytes, statement: bytes) -> Attestation:
+        """Signs any statement; `prefix` is unique to its kind, so that kinds cannot be mixed up."""
+        return Attestation(self.key_id, statement, self._key.sign(prefix + statement))
 
 
 class TrustedKeys:
-    """The public keys that an agent trusts, by key id."""
+    """The public keys that an agent trusts, by key id.
 
-    def __init__(self, keys: Iterable[Ed25519PublicKey]) -> None:
+    `required`: accept only signed statements, even without a key. `pin` adds the key of the
+    installation, or replaces it.
+    """
+
+    def __init__(self, keys: Iterable[Ed25519PublicKey], *, required: bool = False) -> None:
         self._keys: Mapping[str, Ed25519PublicKey] = {key_id(key): key for key in keys}
+        self._pinned: Mapping[str, Ed25519PublicKey] = {}
+        self._expected = ""
+        self._required = required
 
     def __bool__(self) -> bool:
-        return bool(self._keys)
+        return self._required or bool(self._keys)
+
+    def pin(self, key: Ed25519PublicKey) -> None:
+        """Trusts the key of the installation instead of the one that was pinned before."""
+        self._pinned = {key_id(key): key}
+        self._expected = key_id(key)
+
+    def expect(self, id: str) -> None:
+        """Names a key that is trusted, but whose bytes are not known yet."""
+        self._expected = id
+
+    @property
+    def key_ids(self) -> tuple[str, ...]:
+        """The ids of all trusted keys."""
+        return tuple(filter(None, (self._expected, *self._keys)))
+
+    def verify_bytes(self, prefix: bytes, attestation: Attestation, what: str) -> None:
+        """Verifies the signature of a statement. Raises Invalid, with the key id expected and
+        got.
+        """
+        key = self._pinned.get(attestation.key_id) or self._keys.get(attestation.key_id)
+        if key is None:
+            raise Invalid(
+                f"{what} is signed by the key {attestation.key_id or '(none)'}, which this agent "
+                f"does not trust; it expects {' or '.join(self.key_ids) or 'a key, but has none'}"
+            )
+        try:
+            key.verify(attestation.signature, prefix + attestation.statement)
+        except InvalidSignature as error:
+            raise Invalid(f"the signature of {what} is wrong (key {attestation.key_id})") from error
 
     def verify(self, digest: str, attestation: Attestation | None) -> AttestationStatement:
         """Verifies the attestation of a bundle and returns its statement.
@@ -112,18 +157,8 @@ class TrustedKeys:
         """
         if attestation is None:
             raise Invalid(f"bundle {digest} is not signed; this agent accepts only signed bundles")
-        key = self._keys.get(attestation.key_id)
-        if key is None:
-            raise Invalid(
-                f"bundle {digest} is signed by the key {attestation.key_id or '(none)'}, "
-                "which this agent does not trust"
-            )
-        try:
-            key.verify(
-                attestation.signature, dsse_prefix(attestation.statement) + attestation.statement
-            )
-        except InvalidSignature as error:
-            raise Invalid(f"the signature of bundle {digest} is wrong") from error
+        prefix = dsse_prefix(attestation.statement)
+        self.verify_bytes(prefix, attestation, f"bundle {digest}")
         statement = decode_statement(attestation.statement)
         if statement.digest != digest:
             raise Invalid(

@@ -235,23 +235,27 @@ class DeprecatedApi(_message.Message):
     def __init__(self, group: _Optional[str] = ..., version: _Optional[str] = ..., resource: _Optional[str] = ..., removed_in: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("protocol", "cluster_id", "handle", "hub_version", "pulse_ms", "acknowledged")
+    __slots__ = ("protocol", "cluster_id", "handle", "hub_version", "pulse_ms", "acknowledged", "signing_key", "rotations")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     HANDLE_FIELD_NUMBER: _ClassVar[int]
     HUB_VERSION_FIELD_NUMBER: _ClassVar[int]
     PULSE_MS_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    SIGNING_KEY_FIELD_NUMBER: _ClassVar[int]
+    ROTATIONS_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     cluster_id: str
     handle: str
     hub_version: str
     pulse_ms: int
     acknowledged: int
-    def __init__(self, protocol: _Optional[int] = ..., cluster_id: _Optional[str] = ..., handle: _Optional[str] = ..., hub_version: _Optional[str] = ..., pulse_ms: _Optional[int] = ..., acknowledged: _Optional[int] = ...) -> None: ...
+    signing_key: bytes
+    rotations: _containers.RepeatedCompositeFieldContainer[Attestation]
+    def __init__(self, protocol: _Optional[int] = ..., cluster_id: _Optional[str] = ..., handle: _Optional[str] = ..., hub_version: _Optional[str] = ..., pulse_ms: _Optional[int] = ..., acknowledged: _Optional[int] = ..., signing_key: _Optional[bytes] = ..., rotations: _Optional[_Iterable[_Union[Attestation, _Mapping]]] = ...) -> None: ...
 
 class Desired(_message.Message):
-    __slots__ = ("service_id", "sequence", "spec", "removal", "confirmed", "verification", "lifted", "fence")
+    __slots__ = ("service_id", "sequence", "spec", "removal", "confirmed", "verification", "lifted", "fence", "order")
     SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
@@ -260,6 +264,7 @@ class Desired(_message.Message):
     VERIFICATION_FIELD_NUMBER: _ClassVar[int]
     LIFTED_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
     service_id: str
     sequence: int
     spec: ServiceSpec
@@ -268,7 +273,8 @@ class Desired(_message.Message):
     verification: Verification
     lifted: bool
     fence: Fence
-    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., spec: _Optional[_Union[ServiceSpec, _Mapping]] = ..., removal: _Optional[_Union[Removal, str]] = ..., confirmed: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., verification: _Optional[_Union[Verification, _Mapping]] = ..., lifted: _Optional[bool] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+    order: Attestation
+    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., spec: _Optional[_Union[ServiceSpec, _Mapping]] = ..., removal: _Optional[_Union[Removal, str]] = ..., confirmed: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., verification: _Optional[_Union[Verification, _Mapping]] = ..., lifted: _Optional[bool] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., order: _Optional[_Union[Attestation, _Mapping]] = ...) -> None: ...
 
 class Fence(_message.Message):
     __slots__ = ("project", "service_account", "rules", "max_objects")
@@ -447,7 +453,7 @@ class DesiredEnd(_message.Message):
     def __init__(self, services: _Optional[int] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("id", "sync_now", "run_job", "cancel_job", "terminate", "upgrade", "render", "freeze")
+    __slots__ = ("id", "sync_now", "run_job", "cancel_job", "terminate", "upgrade", "render", "freeze", "order")
     ID_FIELD_NUMBER: _ClassVar[int]
     SYNC_NOW_FIELD_NUMBER: _ClassVar[int]
     RUN_JOB_FIELD_NUMBER: _ClassVar[int]
@@ -456,6 +462,7 @@ class Command(_message.Message):
     UPGRADE_FIELD_NUMBER: _ClassVar[int]
     RENDER_FIELD_NUMBER: _ClassVar[int]
     FREEZE_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
     id: str
     sync_now: SyncNow
     run_job: RunJob
@@ -464,7 +471,8 @@ class Command(_message.Message):
     upgrade: UpgradeAgent
     render: RenderOrder
     freeze: FreezeOrder
-    def __init__(self, id: _Optional[str] = ..., sync_now: _Optional[_Union[SyncNow, _Mapping]] = ..., run_job: _Optional[_Union[RunJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., terminate: _Optional[_Union[Terminate, _Mapping]] = ..., upgrade: _Optional[_Union[UpgradeAgent, _Mapping]] = ..., render: _Optional[_Union[RenderOrder, _Mapping]] = ..., freeze: _Optional[_Union[FreezeOrder, _Mapping]] = ...) -> None: ...
+    order: Attestation
+    def __init__(self, id: _Optional[str] = ..., sync_now: _Optional[_Union[SyncNow, _Mapping]] = ..., run_job: _Optional[_Union[RunJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., terminate: _Optional[_Union[Terminate, _Mapping]] = ..., upgrade: _Optional[_Union[UpgradeAgent, _Mapping]] = ..., render: _Optional[_Union[RenderOrder, _Mapping]] = ..., freeze: _Optional[_Union[FreezeOrder, _Mapping]] = ..., order: _Optional[_Union[Attestation, _Mapping]] = ...) -> None: ...
 
 class FreezeOrder(_message.Message):
     __slots__ = ("statement",)
