@@ -12,6 +12,7 @@ from core.remotes import normalize_proxy_url
 from core.runtime.atomic_files import write_atomically
 from core.runtime.clock import Clock
 from core.spec.attestation import Signer
+from core.spec.bundle import Attestation
 from core.spec.source import RepositorySpec
 from gitcache.charts.catalog import ChartCatalog
 from gitcache.charts.credentials import ChartCredentialFinder
@@ -33,6 +34,7 @@ from gitcache.ports import (
     Replicas,
 )
 from gitcache.render.pool import JobLimits, WorkerPool
+from gitcache.render.signing import RenderSigner, SigningKeyFile, SigningSources
 from gitcache.settings import FetchSettings, GitCacheSettings, RenderSettings
 from gitcache.store.eviction import Eviction, ReportedDigests
 from gitcache.store.files import FileContent, FileMemo, sweep
@@ -88,8 +90,7 @@ def build_git_cache(
         await cache.drop_copies()
 
     content = _tiers(settings, connections, make_room)
-    key = _signing_key(settings)
-    memo = FileMemo(data / "memos", MessageAuthenticator(key.hex(), "memos"))
+    memo = FileMemo(data / "memos", MessageAuthenticator(_memo_key(settings), "memos"))
     workers = WorkerPool(settings.render.workers, _limits(settings.render), data / "scratch")
 
     http = _chart_client(settings)
@@ -128,7 +129,7 @@ def build_git_cache(
         content,
         clock,
         ReplicaNetwork(replicas, connections.peers if connections else None),
-        signer=Signer.from_bytes(key),
+        signer=load_signer(settings, clock),
         upkeep=Upkeep(
             on_start=(mirror.open, open_disk, workers.start),
             on_stop=(workers.stop, content.stop, http.close, mirror.close),
@@ -146,9 +147,23 @@ def build_write_service(
     return GitWriteService(settings.data_dir / "written", _mirror_options(settings), clock, egress)
 
 
-def load_signer(settings: GitCacheSettings) -> Signer:
-    """Reads the key that signs renders. Raises Invalid for a malformed key file."""
-    return Signer.from_bytes(_signing_key(settings))
+def load_signer(settings: GitCacheSettings, clock: Clock) -> RenderSigner:
+    """Reads the key that signs renders and orders, or makes it at the first start.
+
+    Raises Invalid for a malformed key file, and for replicas without one.
+    """
+    signing = settings.signing
+    rotations: tuple[Attestation, ...] = ()
+    if signing.key_file is None and settings.peers.key is not None:
+        # Every replica must have the same key, and all of them have this secret.
+        raw = derive_key(settings.peers.key.get_secret_value(), "attestations")
+        signer = Signer.from_bytes(raw)
+    else:
+        file = SigningKeyFile(signing.key_file or settings.data_dir / "signing.key")
+        signer = file.load() if signing.key_file else file.load_or_create()
+        rotations = file.rotations()
+    sources = SigningSources(signing.sources)
+    return RenderSigner(signer, clock, rotations=rotations, sources=sources, powers=signing.orders)
 
 
 def _decryptor(settings: GitCacheSettings) -> Decryptor | None:
@@ -156,15 +171,13 @@ def _decryptor(settings: GitCacheSettings) -> Decryptor | None:
     return SopsDecryptor(folder) if folder is not None else None
 
 
-def _signing_key(settings: GitCacheSettings) -> bytes:
-    """Reads or generates the signing key; replicas derive it from their shared key."""
-    if settings.peers.key is not None:
-        return derive_key(settings.peers.key.get_secret_value(), "attestations")
-    path = settings.data_dir / "signing.key"
+def _memo_key(settings: GitCacheSettings) -> str:
+    """Reads or generates the key of the memos' MACs, which only this replica needs."""
+    path = settings.data_dir / "memos.key"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, secrets.token_bytes(32))
-    return path.read_bytes()
+    return path.read_bytes().hex()
 
 
 def _eviction(settings: GitCacheSettings, live: LiveDigests, clock: Clock) -> Eviction:

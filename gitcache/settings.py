@@ -4,6 +4,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
+from core.spec.orders import ALL_POWERS, Power
+
 
 class _Group(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -91,6 +93,30 @@ class StoreSettings(_Group):
     come from the cloud environment. Requires the extra `s3`."""
 
 
+class SigningSettings(_Group):
+    """Signatures of renders, and of orders to agents. The control plane cannot change them where
+    the git cache runs in its own processes."""
+
+    key_file: Path | None = None
+    """File of the private Ed25519 key: PEM, or 32 raw bytes. Rotations are in a file of the same
+    name with the suffix `.rotations`. Default: `git/signing.key` in the data folder, which the
+    first start creates. Replicas need the same file."""
+    sources: tuple[str, ...] = ()
+    """Sources that are signed, as `URL` or `URL#FOLDER`, with `*` for any text in the URL. Every
+    source of a bundle must be listed. Empty: any."""
+    orders: tuple[Power, ...] = ALL_POWERS
+    """Acts that are signed at the word of the control plane: `removals`, `confirmations`,
+    `options`, `fences`, `jobs`, `upgrades`. Default: all. Without any, a stolen control plane can
+    only deliver signed bundles."""
+
+    @field_validator("sources", "orders", mode="before")
+    @classmethod
+    def _listed(cls, given: object) -> object:
+        if isinstance(given, str):
+            return [item.strip() for item in given.split(",") if item.strip()]
+        return given
+
+
 class PeerSettings(_Group):
     """Replicas of the git cache: with `--redis`, or as separate servers."""
 
@@ -126,6 +152,7 @@ class GitSettings(_Group):
     render: RenderSettings = RenderSettings()
     store: StoreSettings = StoreSettings()
     peers: PeerSettings = PeerSettings()
+    signing: SigningSettings = SigningSettings()
 
 
 class GitCacheSettings(GitSettings):

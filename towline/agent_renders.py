@@ -30,8 +30,8 @@ def build(settings: Settings, clock: Clock) -> "AgentRenders":
         render=RenderSettings(workers=1),
         store=StoreSettings(memory=4 << 20, keep_days=1),
     )
-    cache, signer = compose.build_git_cache(given, clock), compose.load_signer(given)
-    log.info("renders are signed", key=signer.key_id, public_key=signer.public_pem.decode())
+    cache, signer = compose.build_git_cache(given, clock), compose.load_signer(given, clock)
+    log.info("renders are signed", key=signer.identity.key_id, public_key=signer.identity.pem)
     return AgentRenders(cache, CredentialFiles(settings.git.credentials), clock)
 
 

@@ -65,7 +65,7 @@ def signing_key(settings: ServeSettings) -> str:
     """Public key (PEM) that verifies rendered manifests; creates the key pair if needed."""
     folder = settings.data / "git"
     git = GitCacheSettings(data_dir=folder, **dict(settings.git))
-    return gitcache.load_signer(git).public_pem.decode()
+    return gitcache.load_signer(git, SystemClock()).identity.pem
 
 
 def run_checks(settings: ServeSettings, clock: Clock | None = None) -> list[CheckResult]:

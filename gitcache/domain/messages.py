@@ -13,6 +13,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from core.errors import Invalid
 from core.identity import RepositoryId
+from core.spec.bundle import Attestation
+from core.spec.orders import OrderRequest
+from core.spec.signing_keys import SigningIdentity
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 
 MAX_MESSAGE = 16 << 20
@@ -114,6 +117,9 @@ REPLICA_ADDRESSES = JsonCodec(ReplicaAddresses)
 TREES: JsonCodec[dict[str, str | None]] = JsonCodec(dict[str, str | None])
 PATHS: JsonCodec[list[str]] = JsonCodec(list[str])
 DIGESTS: JsonCodec[list[str]] = JsonCodec(list[str])
+SIGNING_IDENTITIES: JsonCodec[list[SigningIdentity]] = JsonCodec(list[SigningIdentity])
+ORDER_REQUESTS: JsonCodec[list[OrderRequest]] = JsonCodec(list[OrderRequest])
+ATTESTATIONS: JsonCodec[list[Attestation]] = JsonCodec(list[Attestation])
 
 
 def join_contents(contents: Sequence[bytes]) -> bytes:

@@ -22,7 +22,9 @@ from starlette.types import Receive, Scope, Send
 
 from core.errors import Code, LimitExceeded, NotFound, TowlineError
 from core.identity import RepositoryId
-from core.spec.bundle import digest_of
+from core.spec.bundle import Attestation, digest_of
+from core.spec.orders import OrderRequest
+from core.spec.signing_keys import SigningIdentity
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain import messages
 from gitcache.peers.client import HOP_HEADER, IDLE_SECONDS, MAX_BUNDLE, MAX_COPIES, MISDIRECTED
@@ -92,6 +94,10 @@ class ServedGitCache(Protocol):
 
     async def bundle(self, digest: str) -> bytes: ...
 
+    async def signing_identity(self) -> SigningIdentity | None: ...
+
+    async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]: ...
+
 
 class PeerApi:
     """Serves replicas and control planes. `nearest` is the local content store.
@@ -123,6 +129,8 @@ class PeerApi:
             ("POST", "/v1/live"): self._live,
             ("GET", "/v1/states"): self._states,
             ("GET", "/v1/members"): self._members,
+            ("GET", "/v1/signing"): self._signing,
+            ("POST", "/v1/orders"): self._orders,
         }
         cache.on_state(self._tell)
 
@@ -226,6 +234,14 @@ class PeerApi:
                 self._streams.discard(stream)
 
         return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+    async def _signing(self, request: Request) -> Response:
+        identity = await self._cache.signing_identity()
+        return _json(messages.SIGNING_IDENTITIES.encode([identity] if identity else []))
+
+    async def _orders(self, request: Request) -> Response:
+        asked = messages.ORDER_REQUESTS.decode(await _body(request))
+        return _json(messages.ATTESTATIONS.encode(await self._cache.sign_orders(asked)))
 
     async def _members(self, request: Request) -> Response:
         me, members = self._cache.company()

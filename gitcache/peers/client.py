@@ -20,7 +20,9 @@ from core.errors import (
 )
 from core.identity import RepositoryId
 from core.json_object import JsonObject
-from core.spec.bundle import digest_of
+from core.spec.bundle import Attestation, digest_of
+from core.spec.orders import OrderRequest
+from core.spec.signing_keys import SigningIdentity
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositoryState
 from gitcache.domain import messages
 from gitcache.peers.sockets import OpenSockets
@@ -161,6 +163,20 @@ class PeerClient:
         """Returns the addresses of the replica and of all replicas. Raises PeerAway."""
         return messages.REPLICA_ADDRESSES.decode(
             await self._ask(member.address, "GET", "/v1/members")
+        )
+
+    async def signing_identity(self, member: ReplicaMember) -> SigningIdentity | None:
+        """See `GitCache.signing_identity`. Raises PeerAway."""
+        answer = await self._ask(member.address, "GET", "/v1/signing")
+        return next(iter(messages.SIGNING_IDENTITIES.decode(answer)), None)
+
+    async def sign_orders(
+        self, member: ReplicaMember, requests: Sequence[OrderRequest]
+    ) -> list[Attestation]:
+        """See `GitCache.sign_orders`. Raises PeerAway."""
+        body = messages.ORDER_REQUESTS.encode(list(requests))
+        return messages.ATTESTATIONS.decode(
+            await self._ask(member.address, "POST", "/v1/orders", body)
         )
 
     async def stream_states(

@@ -11,7 +11,9 @@ from core.identity import RepositoryId
 from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
-from core.spec.bundle import digest_of
+from core.spec.bundle import Attestation, digest_of
+from core.spec.orders import OrderRequest
+from core.spec.signing_keys import SigningIdentity
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain import messages
 from gitcache.domain.placement import rank_replicas
@@ -23,6 +25,7 @@ log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 
 _LIVE_SECONDS = 600.0
+_SIGNING_SECONDS = 30.0
 _PATIENCE = 60.0
 """Seconds to retry while servers are busy or do not know the owner of a repository, for example
 during a rolling update."""
@@ -61,6 +64,8 @@ class RemoteGitCache:
         self._links = {
             server: _Link(ReplicaMember(server, server), client, clock, self) for server in servers
         }
+        self._signing: SigningIdentity | None = None
+        self._signing_until = float("-inf")
         self.tasks = Tasks("gitcache/remote")
 
     async def start(self) -> None:
@@ -180,6 +185,20 @@ class RemoteGitCache:
         if digest_of(data) != digest:
             raise Unavailable(f"the git cache sent content that does not match {digest}")
         return data
+
+    async def signing_identity(self) -> SigningIdentity | None:
+        """See `GitCache.signing_identity`; remembers it for a while."""
+        now = self._clock.monotonic()
+        if now >= self._signing_until:
+            self._signing = await self._anywhere("signing", self._client.signing_identity)
+            self._signing_until = now + _SIGNING_SECONDS
+        return self._signing
+
+    async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:
+        """See `GitCache.sign_orders`."""
+        return await self._anywhere(
+            "signing", lambda server: self._client.sign_orders(server, requests)
+        )
 
     async def _anywhere(
         self,

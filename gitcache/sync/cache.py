@@ -14,8 +14,10 @@ from core.errors import Invalid, NotFound, TowlineError, Unavailable
 from core.identity import RepositoryId
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
-from core.spec.attestation import AttestationStatement, Signer
-from core.spec.bundle import digest_of, open_bundle
+from core.spec.attestation import AttestationStatement
+from core.spec.bundle import Attestation, digest_of, open_bundle
+from core.spec.orders import OrderRequest
+from core.spec.signing_keys import SigningIdentity
 from core.spec.source import (
     Commit,
     RenderedBundle,
@@ -36,6 +38,7 @@ from gitcache.ports import (
     Replicas,
 )
 from gitcache.render.plan import CommitRoot
+from gitcache.render.signing import RenderSigner
 from gitcache.sync.followed_repositories import FollowedRepositories
 from gitcache.sync.follower import FollowerPorts, PollIntervals
 from gitcache.sync.render_service import RenderService
@@ -104,7 +107,7 @@ class GitCache:
         clock: Clock,
         network: ReplicaNetwork,
         *,
-        signer: Signer | None = None,
+        signer: RenderSigner | None = None,
         upkeep: Upkeep = _NO_UPKEEP,
     ) -> None:
         self._reader = sources.ports.reader
@@ -294,6 +297,14 @@ class GitCache:
         bundle = open_bundle(digest, data)
         rendered = RenderedBundle(digest, digest, len(data), bundle.count, cached=False)
         return self._attested(rendered, AttestationStatement(digest, sources=()))
+
+    async def signing_identity(self) -> SigningIdentity | None:
+        """Returns the public signing key and its rotations; None if nothing is signed."""
+        return self._signer.identity if self._signer is not None else None
+
+    async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:
+        """Signs orders to agents; none if nothing is signed. Raises Invalid for too many."""
+        return self._signer.sign_orders(requests) if self._signer is not None else []
 
     async def bundle(self, digest: str) -> bytes:
         """Returns the bytes of a bundle; renders it again if needed and possible.
