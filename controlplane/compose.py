@@ -230,7 +230,7 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
     triggers = Triggers(context, pipelines, repositories, images, ports.git_tags)
     shared = _Shared(requests, repositories, targets, pipelines, triggers, jobs, kept)
     operations = _operations(context, foundation, ports, shared)
-    api = _api(operations, settings)
+    api = _api(operations, settings, ports.manifests)
     return ControlPlane(
         foundation=foundation,
         context=context,
@@ -266,12 +266,14 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
     )
 
 
-def _api(operations: Operations, settings: ControlPlaneSettings) -> ApiBackend:
+def _api(
+    operations: Operations, settings: ControlPlaneSettings, manifests: ManifestSource
+) -> ApiBackend:
     return ApiBackend(
         operations.by_type(),
         operations.identity,
         agents_port=settings.agents_port,
-        signing_key=settings.signing_key,
+        signing_identity=manifests.signing_identity,
         introspection=settings.introspection,
     )
 

@@ -206,8 +206,6 @@ class ControlPlaneSettings(BaseModel):
     """Port for agents; shown in the installation instructions of clusters."""
     introspection: bool = True
     """Lets signed-in users query the API's schema (introspection)."""
-    signing_key: str = ""
-    """Public key (PEM) that verifies renders; shown in the installation instructions of agents."""
     database: SecretStr | None = None
     """`postgresql://user:password@host/name`. Default: SQLite in the data directory."""
     redis: SecretStr | None = None

@@ -79,10 +79,12 @@ class Query(
         """Version and addresses of the installation."""
         require_member(info.context.actor)
         context = info.context
+        identity = await context.backend.signing_identity()
         return Installation(
             version=__version__,
             agents_port=context.backend.agents_port,
-            signing_key=context.backend.signing_key or None,
+            signing_key=identity.pem if identity else None,
+            signing_key_id=identity.key_id if identity else None,
         )
 
     @strawberry.field

@@ -4,7 +4,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from core.identity import RepositoryId
+from core.spec.bundle import Attestation
 from core.spec.edits import Edit, MergeRequest
+from core.spec.orders import OrderRequest
+from core.spec.signing_keys import SigningIdentity
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 
 
@@ -127,4 +130,14 @@ class ManifestSource(Protocol):
 
     async def keep(self, data: bytes) -> RenderedBundle:
         """Stores a bundle that comes from no repository. Raises Unavailable."""
+        ...
+
+    async def signing_identity(self) -> SigningIdentity | None:
+        """Returns the public signing key and its rotations; None if nothing is signed.
+        Unavailable.
+        """
+        ...
+
+    async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:
+        """Signs orders to agents; none if nothing is signed. Raises Unavailable."""
         ...

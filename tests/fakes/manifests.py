@@ -6,8 +6,11 @@ from datetime import UTC, datetime
 
 from core.errors import Invalid, NotFound
 from core.identity import RepositoryId
-from core.spec.bundle import Bundle, KubeObject, digest_of, make_bundle, open_bundle
+from core.spec.bundle import Attestation, Bundle, KubeObject, digest_of, make_bundle, open_bundle
+from core.spec.orders import OrderRequest
+from core.spec.signing_keys import SigningIdentity
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
+from gitcache.render.signing import RenderSigner
 
 _THEN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -35,6 +38,7 @@ class FakeManifests:
         self.hints: list[str] = []
         self.error: str | None = None
         self.away: Exception | None = None
+        self.signer: RenderSigner | None = None
         self._callbacks: list[Callable[[RepositoryState], None]] = []
 
     def push(
@@ -104,6 +108,12 @@ class FakeManifests:
         bundle = open_bundle(digest_of(data), data)
         self.bundles[bundle.digest] = bundle
         return RenderedBundle(bundle.digest, bundle.digest, len(data), bundle.count, cached=False)
+
+    async def signing_identity(self) -> SigningIdentity | None:
+        return self.signer.identity if self.signer else None
+
+    async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:
+        return self.signer.sign_orders(requests) if self.signer else []
 
     async def resolve(self, repository_id: RepositoryId, name: str) -> Commit:
         if self.away is not None:

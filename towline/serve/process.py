@@ -28,7 +28,6 @@ from core.rpc.methods import TUNNEL
 from core.runtime.clock import Clock, SystemClock
 from core.runtime.tasks import Tasks
 from core.trusted_proxies import TrustedProxies
-from gitcache.compose import load_signer
 from gitcache.webhooks import Webhooks
 from proxy import compose as proxy
 from proxy.kube_proxy import KubeProxy
@@ -37,7 +36,7 @@ from proxy.tunnel.websocket import agents_route
 from towline.serve.agent_chart import chart_route
 from towline.serve.bootstrap import restrict_permissions, write_first_token, write_setup_link
 from towline.serve.console import console_folder
-from towline.serve.git_cache import GitCacheComponent, git_settings
+from towline.serve.git_cache import GitCacheComponent
 from towline.serve.lifecycle import run_until_stopped, wait_for_failure
 from towline.serve.listeners import (
     agents_server,
@@ -364,7 +363,6 @@ def _plane_settings(settings: ServeSettings) -> ControlPlaneSettings:
         data_dir=settings.data,
         database=settings.database,
         agents_port=address(settings.listen_agents, "listen_agents")[1],
-        signing_key=load_signer(git_settings(settings)).public_pem.decode(),
         redis=settings.redis,
         introspection=settings.introspection,
         api=settings.api,

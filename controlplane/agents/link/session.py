@@ -1,7 +1,7 @@
 """One agent's Sync call: first the difference in desired state, then changes; reports in return."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import accumulate, takewhile
 from typing import Protocol
 
@@ -21,7 +21,8 @@ from core.rpc.calls import CallFailed, CallStatus
 from core.runtime.tasks import Tasks
 from core.spec.fences import ServiceFence
 from core.wire import limits
-from core.wire.codec import job_spec_to_message, plain_text
+from core.wire.codec import attestation_to_message, job_spec_to_message, plain_text
+from core.wire.orders import order_for_command, order_for_desired
 from core.wire.report_codec import report_from_message
 from core.wire.v1 import agent_pb2 as wire
 
@@ -34,6 +35,8 @@ SMALL_BUNDLE_BYTES = 16 << 10
 _MAX_WAITING_REPORTS, _MAX_WAITING_BYTES = 1000, 8 << 20
 _MAX_BATCH, _MAX_OBJECTS_AT_ONCE = 100, 20_000
 _MAX_LOGS = 1000
+_SIGNED_AT_ONCE = 50
+_SIGN_AGAIN_SECONDS = 2.0
 _MAX_IDS_PER_QUERY = 1000
 _COMPLAINT = "the agent reports: "
 _GONE = frozenset({CallStatus.CANCELLED, CallStatus.UNAVAILABLE})
@@ -184,6 +187,7 @@ class AgentSession:
             pulse_ms=int(PULSE_SECONDS * 1000),
             acknowledged=cluster.acknowledged,
         )
+        await self._present_signing_key(welcome)
         self._alarm = cluster.alarm if cluster.alarm.startswith(_COMPLAINT) else ""
         if cluster.alarm == THROTTLED_ALARM:
             self._observer.throttled(self.cluster_id)
@@ -202,8 +206,7 @@ class AgentSession:
                 await self._send_differences()
             elif stale:
                 state = await self._agents.desired_state(self.cluster_id, stale)
-                for service in state.services:
-                    await self._offer(service, state.fences.get(service.id))
+                await self._offer_all(state)
                 await self._send_commands(state.commands)
         await self._write(wire.HubMessage(goodbye=self._goodbye))
 
@@ -291,13 +294,14 @@ class AgentSession:
         state = await self._expected_state(state)
         services = state.services
         known = {service.id for service in services}
-        for service in services:
-            await self._offer(service, state.fences.get(service.id))
-        for service_id in self._sent.keys() - known:
-            sequence = self._sent.pop(service_id)
-            await self._write(
-                wire.HubMessage(desired=messages.orphan_service(service_id, sequence))
-            )
+        await self._offer_all(state)
+        gone = {id: self._sent.pop(id) for id in self._sent.keys() - known}
+        orphans = [messages.orphan_service(id, sequence) for id, sequence in gone.items()]
+        if await self._signed(desired=orphans):
+            for orphan in orphans:
+                await self._write(wire.HubMessage(desired=orphan))
+        else:
+            self._sent |= gone
         await self._write(wire.HubMessage(desired_end=wire.DesiredEnd(services=len(services))))
         await self._send_commands(state.commands)
 
@@ -313,25 +317,71 @@ class AgentSession:
             return await self._agents.desired_state(self.cluster_id)
         return state
 
-    async def _offer(self, service: Service, fence: ServiceFence | None) -> None:
-        if (
-            self._goodbye is not None
-            or self._sent.get(service.id, -1) >= service.desired.generation
-        ):
+    async def _offer_all(self, state: DesiredState) -> None:
+        """Offers services in groups; the render tier signs each group in one request."""
+        stale = [
+            service
+            for service in state.services
+            if self._sent.get(service.id, -1) < service.desired.generation
+        ]
+        for start in range(0, len(stale), _SIGNED_AT_ONCE):
+            if self._goodbye is not None:
+                return
+            await self._offer(stale[start : start + _SIGNED_AT_ONCE], state.fences)
+
+    async def _offer(self, services: Sequence[Service], fences: Mapping[str, ServiceFence]) -> None:
+        made: list[tuple[Service, wire.Desired]] = []
+        for service in services:
+            self._sent[service.id] = service.desired.generation
+            try:
+                if (fence := fences.get(service.id)) is None:
+                    raise Invalid("its project or its cluster does not exist any more")
+                secrets = await self._agents.secrets(service)
+                bundle = await self._small_bundle(service)
+                desired = messages.desired(service, secrets, bundle, fence)
+                limits.check(desired)
+                made.append((service, desired))
+            except TowlineError as error:
+                await self._skip_service(service, error)
+        if not await self._signed(desired=[desired for _, desired in made]):
+            for service, _ in made:
+                del self._sent[service.id]
             return
-        self._sent[service.id] = service.desired.generation
+        for service, desired in made:
+            await self._write(wire.HubMessage(desired=desired))
+            self._observer.offered(service)
+
+    async def _present_signing_key(self, welcome: wire.Welcome) -> None:
+        """Adds the signing key; an agent keeps the one that it knows while there is none."""
         try:
-            if fence is None:
-                raise Invalid("its project or its cluster does not exist any more")
-            secrets = await self._agents.secrets(service)
-            bundle = await self._small_bundle(service)
-            message = wire.HubMessage(desired=messages.desired(service, secrets, bundle, fence))
-            limits.check(message)
+            identity = await self._agents.signing_identity()
         except TowlineError as error:
-            await self._skip_service(service, error)
+            log.warning("signing key unknown", cluster=self.cluster_id, why=error.message)
             return
-        await self._write(message)
-        self._observer.offered(service)
+        if identity is not None:
+            welcome.signing_key = identity.public_key
+            welcome.rotations.extend(map(attestation_to_message, identity.rotations))
+
+    async def _signed(
+        self,
+        desired: Sequence[wire.Desired] = (),
+        commands: Sequence[wire.Command] = (),
+    ) -> bool:
+        """Adds signed orders to messages; False if the render tier cannot sign now: tries again."""
+        made = [*desired, *commands]
+        requests = [
+            *(order_for_desired(self.cluster_id, message) for message in desired),
+            *(order_for_command(self.cluster_id, message) for message in commands),
+        ]
+        try:
+            orders = await self._agents.sign_orders(requests) if requests else []
+        except TowlineError as error:
+            log.warning("orders not signed", cluster=self.cluster_id, why=error.message)
+            asyncio.get_running_loop().call_later(_SIGN_AGAIN_SECONDS, self.wake, "")
+            return False
+        for message, order in zip(made, orders, strict=False):
+            message.order.CopyFrom(attestation_to_message(order))
+        return True
 
     async def _small_bundle(self, service: Service) -> bytes:
         """Returns the bundle, if it is small and was not sent on this call before."""
@@ -365,7 +415,10 @@ class AgentSession:
             log.error("command not sent", command=command.id, why=error.message)
             await self._agents.reject_command(self.cluster_id, command, error.message)
             return
-        await self._write(wire.HubMessage(command=message))
+        if await self._signed(commands=[message]):
+            await self._write(wire.HubMessage(command=message))
+        else:
+            self._commands.discard(command.id)
 
     async def _message(self, command: Command) -> wire.Command:
         if command.kind is not CommandKind.RUN_JOB:

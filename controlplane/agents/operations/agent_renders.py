@@ -6,7 +6,7 @@ through any replica. Its content is encrypted for that agent and deleted with th
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -23,7 +23,9 @@ from core.identity import ClusterId, RepositoryId
 from core.json_object import JsonObject
 from core.sealing import seal
 from core.spec.bundle import Attestation, open_bundle
+from core.spec.orders import OrderRequest
 from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, dump_order
+from core.spec.signing_keys import SigningIdentity
 from core.spec.source import (
     Commit,
     FetchedChart,
@@ -87,6 +89,15 @@ class AgentRenderedManifests:
 
     async def keep(self, data: bytes) -> RenderedBundle:
         return await self._local.keep(data)
+
+    async def signing_identity(self) -> SigningIdentity | None:
+        return await self._local.signing_identity()
+
+    async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:
+        return await self._local.sign_orders(requests)
+
+    async def renew(self, attestation: Attestation) -> Attestation:
+        return await self._local.renew(attestation)
 
     async def render(self, request: RenderRequest) -> RenderedBundle:
         """Renders as the port describes.

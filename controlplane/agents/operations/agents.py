@@ -32,11 +32,13 @@ from controlplane.services.operations.fences import fence_in
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import NotFound, TowlineError
 from core.identity import ClusterId
-from core.spec.bundle import parse_bundle
+from core.spec.bundle import Attestation, parse_bundle
 from core.spec.jobs import JobSpec
+from core.spec.orders import OrderRequest
 from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.reports.report import Report
 from core.spec.sealed_secrets import SealedSecret
+from core.spec.signing_keys import SigningIdentity
 
 log = structlog.get_logger(__name__)
 
@@ -106,6 +108,14 @@ class AgentOperations:
                 if older and 0 < ahead <= _MAX_AGENT_GENERATION and not service.mirrored:
                     log.warning("agent is ahead of the store", service=service.id, held=ahead)
                     await tx[ServiceStore].set_generation(service.id, ahead + 1)
+
+    async def signing_identity(self) -> SigningIdentity | None:
+        """The signing key that agents pin; None if nothing is signed. Unavailable."""
+        return await self._context.manifests.signing_identity()
+
+    async def sign_orders(self, requests: Sequence[OrderRequest]) -> Sequence[Attestation]:
+        """Has the render tier sign orders; none if nothing is signed. Unavailable."""
+        return await self._context.manifests.sign_orders(requests)
 
     async def job(self, cluster_id: ClusterId, id: str) -> JobSpec:
         """A job of the cluster with its secrets, encrypted for the agent.

@@ -1,7 +1,7 @@
 """Context of resolvers: the caller and the operations."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
@@ -12,6 +12,7 @@ from strawberry.types import Info as StrawberryInfo
 from controlplane.authorization import ANONYMOUS, Actor, ResourceKind
 from core.errors import TowlineError
 from core.identity import TokenKind, token_kind
+from core.spec.signing_keys import SigningIdentity
 
 Part = TypeVar("Part")
 
@@ -41,6 +42,10 @@ class ChangeFeed(Protocol):
         ...
 
 
+async def _nothing_signed() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class ApiBackend:
     """Operations and ports that resolvers call, by their types, and settings of the API."""
@@ -49,8 +54,8 @@ class ApiBackend:
     authenticator: Authenticator
     agents_port: int
     """Port to which agents connect."""
-    signing_key: str = ""
-    """Public key (PEM) of the renders; empty if they are not signed."""
+    signing_identity: Callable[[], Awaitable[SigningIdentity | None]] = _nothing_signed
+    """Reads the signing key of renders and orders; None if they are not signed."""
     introspection: bool = True
     read_slots: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(_MAX_CONCURRENT_READS)

@@ -77,6 +77,8 @@ class Installation:
     """TCP port for agents, on the host of this API."""
     signing_key: str | None
     """Public key (PEM) for signatures of rendered bundles. Null if bundles are not signed."""
+    signing_key_id: str | None
+    """Fingerprint of that key, `sha256:<hex>`, which agents pin when their cluster joins."""
 
 
 @output(ObjectRef, nullable={"group", "version", "namespace"})
