@@ -33,6 +33,7 @@ from syncagent.autonomy.definition_sources import (
 )
 from syncagent.autonomy.folder_renders import FolderRenders
 from syncagent.autonomy.freeze import FreezeSwitch
+from syncagent.autonomy.installation import JoinedInstallation
 from syncagent.autonomy.policy import JobPolicy, LocalPolicy, SourcePolicy
 from syncagent.autonomy.services import LocalServicePorts, LocalServices
 from syncagent.autonomy.tenants import parse_tenants
@@ -52,6 +53,7 @@ from syncagent.link.commands import Commands
 from syncagent.link.facts import ClusterFactsCache
 from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
+from syncagent.link.orders import SignedOrders
 from syncagent.link.reports import OutboxReports
 from syncagent.link.session import LinkPorts
 from syncagent.link.supervisor import AgentIdentity, LinkSupervisor
@@ -77,8 +79,10 @@ from syncagent.settings import (
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.identities import AgeIdentities
+from syncagent.state.installation import InstallationFile
 from syncagent.state.jobs import SqliteJobStore
 from syncagent.state.keys import load_or_create_sealing_key
+from syncagent.state.orders import SqliteOrderLedger
 from syncagent.state.outbox import SqliteOutbox
 from syncagent.state.store import SqliteStateStore
 from syncagent.tunnel.client import TunnelClient
@@ -92,6 +96,8 @@ from syncagent.upkeep.status_server import StatusServer, Vitals
 from syncagent.upkeep.upgrade import AgentDeployment, Upgrader
 
 log = structlog.get_logger(__name__)
+
+PINNED_KEY = "signing-key.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,14 +216,20 @@ def build(
     endpoint, instance_id = _endpoint(settings.hub, pipe), new_id(clock.now())
     fetcher = BundleTransfer(endpoint.metadata)
     trusted = _trusted(settings.autonomy)
+    installation = JoinedInstallation(
+        trusted,
+        InstallationFile(folder / PINNED_KEY),
+        settings.hub.signing_key,
+        settings.hub.cluster_id,
+    )
     sources = _source_policy(settings.autonomy, trusted)
     stored_state_check = StoredStateCheck(trusted, key, settings.autonomy.defines, sources, clock)
     bundles = BundleFiles(folder / "bundles")
     memory = SqliteStateStore(database, stored_state_check.check)
-    metrics = KubeMetrics(client, allowed_metrics(settings.autonomy, trusted))
+    metrics = KubeMetrics(client, allowed_metrics(settings.autonomy))
     ports = ReconcilePorts(cluster, fences, bundles, fetcher, memory, reports, metrics)
     engine = ReconcileEngine(ports, clock, key, AgeIdentities(settings.secrets.age_keys))
-    store, job_policy = SqliteJobStore(database), _job_policy(settings.autonomy, policy, trusted)
+    store, job_policy = SqliteJobStore(database), JobPolicy(policy, settings.autonomy.jobs)
     jobs = JobRunner(job_fences, store, reports, key, job_policy.check, logs.put, clock)
     local = _local(settings.autonomy, client, engine, ports, reports, repositories)
     refresh, report_all = (local.refresh, local.report_all) if local is not None else (None, None)
@@ -237,7 +249,8 @@ def build(
             outbox,
             logs,
             clock,
-            partial(_complaint, database, local, tunnel, freeze),
+            partial(_complaint, database, local, tunnel, freeze, installation),
+            _orders(settings.autonomy, database, installation, trusted, admission, clock),
         ),
         fetcher,
         facts,
@@ -263,11 +276,29 @@ def build(
 
 
 def _complaint(
-    database: Database, local: LocalServices | None, tunnel: TunnelKeeper, freeze: FreezeSwitch
+    database: Database,
+    local: LocalServices | None,
+    tunnel: TunnelKeeper,
+    freeze: FreezeSwitch,
+    installation: JoinedInstallation,
 ) -> str:
     """Describes the present problem of the agent; empty: none."""
     own = local.complaint if local is not None else ""
-    return freeze.reason or database.disk_error or own or tunnel.problem
+    return freeze.reason or database.disk_error or installation.problem or own or tunnel.problem
+
+
+def _orders(
+    settings: AutonomySettings,
+    database: Database,
+    installation: JoinedInstallation,
+    trusted: TrustedKeys,
+    admission: DesiredStateAdmission,
+    clock: Clock,
+) -> SignedOrders | None:
+    """Builds the verification of orders; None if the operator accepts unsigned ones."""
+    if settings.unsigned:
+        return None
+    return SignedOrders(installation, trusted, SqliteOrderLedger(database), admission, clock)
 
 
 def _local(
@@ -390,17 +421,10 @@ def _source_policy(settings: AutonomySettings, trusted: TrustedKeys) -> SourcePo
     return replace(listed, tenants=tenants)
 
 
-def allowed_metrics(settings: AutonomySettings, trusted: TrustedKeys) -> frozenset[str] | None:
+def allowed_metrics(settings: AutonomySettings) -> frozenset[str] | None:
     """The addresses that verifications may query; None: all."""
     listed = frozenset(_listed(settings.metrics))
-    return None if "*" in listed or not (listed or trusted) else listed
-
-
-def _job_policy(
-    settings: AutonomySettings, objects: LocalPolicy, trusted: TrustedKeys
-) -> JobPolicy:
-    signed_only = bool(trusted) and not settings.unsigned_jobs
-    return JobPolicy(objects, settings.jobs, signed_only)
+    return None if "*" in listed or not (listed or settings.trusted_keys) else listed
 
 
 def _listed(text: str) -> list[str]:
@@ -409,9 +433,10 @@ def _listed(text: str) -> list[str]:
 
 def _trusted(settings: AutonomySettings) -> TrustedKeys:
     """Reads the trusted keys from the configured file. Invalid: it contains none."""
+    required = not settings.unsigned
     if settings.trusted_keys is None:
-        return TrustedKeys(())
-    return TrustedKeys(_public_keys(settings.trusted_keys))
+        return TrustedKeys((), required=required)
+    return TrustedKeys(_public_keys(settings.trusted_keys), required=required)
 
 
 def _public_keys(path: Path) -> list[Ed25519PublicKey]:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 import core.spec.source
@@ -15,6 +16,7 @@ from core.spec.reports.commands import CommandAnswer
 from core.spec.reports.drift import DriftFound
 from core.spec.reports.inventory import InventoryChange
 from core.spec.reports.local_services import LocalServiceReport
+from core.spec.signing_keys import SigningIdentity
 from core.spec.status import StageTimes, SyncStatus
 from core.spec.verification import MetricCheck, VerificationResult
 from syncagent.domain.events import Observation
@@ -367,6 +369,47 @@ class FreezeCommands(Protocol):
 
     def execute(self, command_id: str, statement: str) -> None:
         """Obeys a signed statement, and answers the command. Invalid: it does not count here."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedKey:
+    """The signing key of the installation that this agent joined.
+
+    `public_key` are its 32 raw bytes. `expected` is the fingerprint that the settings had; empty:
+    none, the agent took the key of its first connection. `problem` is the present reason to refuse
+    the key of the control plane.
+    """
+
+    public_key: bytes
+    cluster_id: str
+    expected: str = ""
+    problem: str = ""
+
+    @property
+    def key_id(self) -> str:
+        """The fingerprint of the key, `sha256:<hex>`."""
+        return SigningIdentity(self.public_key).key_id
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedOrder:
+    """The newest accepted order of a service; `fence` is the digest of its fence, or empty."""
+
+    service_id: str
+    generation: int
+    fence: str
+
+
+class OrderLedger(Protocol):
+    """Accepted orders, so that an older one is refused."""
+
+    def newest(self, service_id: str) -> AcceptedOrder | None:
+        """Returns the newest accepted order of a service."""
+        ...
+
+    def accept(self, order: AcceptedOrder, forget_at: datetime | None, now: datetime) -> None:
+        """Stores an order, until `forget_at` if its service is removed. Unavailable."""
         ...
 
 

@@ -18,6 +18,9 @@ _MAX_TOKEN_CHARACTERS = 4096
 @dataclass(frozen=True, slots=True)
 class HubSettings:
     """Connection to the control plane.
+    `signing_key`: fingerprint (`sha256:<hex>`) of the installation's signing key, as joining shows
+    it; empty: the agent pins the key of its first connection. `cluster_id`: id of this cluster
+    there; empty: as told by the first connection.
     `address`: https://host:port of the agents' listener, or wss://host[:port] of the HTTPS listener
     for a connection inside a WebSocket; http:// is for this machine only. Both use
     the proxy in HTTPS_PROXY unless NO_PROXY lists the host. `token`: the deploy token. `ca_file`:
@@ -30,6 +33,8 @@ class HubSettings:
     ca_file: Path | None = None
     server_name: str | None = None
     wire: GrpcImplementation = GrpcImplementation.HTTP2
+    signing_key: str = ""
+    cluster_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +117,15 @@ class AutonomySettings:
     """Decisions of the cluster itself, which the control plane cannot widen.
     `kinds`: comma-separated list of the kinds that the agent writes, as `Kind.group`
     (`Deployment.apps,Secret`, `*.apps` for a whole group); empty: all. `namespaces`: namespaces
-    that the agent writes to; empty: all. `trusted_keys`: file with the public keys (PEM) of which
-    one must have signed a bundle; none: unsigned bundles are accepted. `sources`: repositories, and
+    that the agent writes to; empty: all. `unsigned`: accept bundles and orders without a
+    signature. `trusted_keys`: file with public keys (PEM) that are trusted beside the key of the
+    installation, such as those of agents that render. `sources`: repositories, and
     folders in them, that may supply a namespace's signed bundles: `shop=https://git/shop#deploy`,
     comma-separated, `*` for every namespace; empty: any. `values`: with `sources`, digests of API
     values (inline Helm values, parameters of templates) that bundles may contain, comma-separated,
     `*` for any; empty: none. `jobs`: run jobs of the control plane.
     `metrics`: addresses of Prometheus servers for verifications, `namespace/service:port`,
-    comma-separated, `*` for any; empty: any, but none with trusted keys.
-    `unsigned_jobs`: run jobs even with trusted keys, because jobs are not signed. `tenants`: YAML
+    comma-separated, `*` for any; empty: any, but none with trusted keys. `tenants`: YAML
     file of the projects that may deploy here, with their namespaces, kinds and service account;
     none: any, within the fences of the control plane.
     The other settings name the places that define the cluster's services; with any of them the
@@ -131,12 +136,12 @@ class AutonomySettings:
 
     kinds: str = ""
     namespaces: str = ""
+    unsigned: bool = False
     trusted_keys: Path | None = None
     sources: str = ""
     values: str = ""
     metrics: str = ""
     jobs: bool = True
-    unsigned_jobs: bool = False
     tenants: Path | None = None
     services: Path | None = None
     configmaps: str = ""

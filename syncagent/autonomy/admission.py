@@ -13,6 +13,7 @@ from core.runtime.clock import Clock, SystemClock
 from core.sealing import SealingKey
 from core.spec.attestation import TrustedKeys
 from core.spec.desired import Desired
+from core.spec.orders import Power
 from core.spec.status import Phase, Problem, StageTimes, SyncStatus
 from syncagent.autonomy.policy import SourcePolicy
 from syncagent.domain.deletion import MIN_BUDGET
@@ -53,9 +54,9 @@ class StoredStateCheck:
 class DesiredStateAdmission:
     """A `ports.Reconciler` in front of the real one.
     Without trusted keys it accepts everything. With trusted keys, only ordinary objects are
-    deleted, and no more at a time than the default budget. Larger deletions are unsigned orders of
-    the control plane, so the objects themselves must permit them (`towline.dev/prune:
-    "true"`, or `towline.dev/delete: "true"` when the service is removed). `local` syncs the
+    deleted, and no more at a time than the default budget, unless the signed order confirms more.
+    Otherwise the objects themselves must permit it (`towline.dev/prune: "true"`, or
+    `towline.dev/delete: "true"` when the service is removed). `local` syncs the
     services that the cluster defines itself; if it is given, the control plane cannot define any.
     `report_all` reports those services again.
     """
@@ -79,13 +80,22 @@ class DesiredStateAdmission:
         self._clock = clock
 
     def desire(self, desired: Desired) -> None:
+        self.admit(desired, frozenset())
+
+    def admit(self, desired: Desired, powers: frozenset[str]) -> None:
+        """Takes desired state with the powers of its order."""
         try:
             self.check(desired)
         except Invalid as error:
-            log.error("service refused", service=desired.service_id, reason=error.message)
-            self._reports.status(self._refusal(desired, error.message))
+            self.reject(desired, error.message)
             return
-        self._reconciler.desire(self._bounded(desired))
+        may_confirm = not self._trusted or Power.CONFIRMATIONS in powers
+        self._reconciler.desire(desired if may_confirm else self._bounded(desired))
+
+    def reject(self, desired: Desired, reason: str) -> None:
+        """Reports the reason of a refusal."""
+        log.error("service refused", service=desired.service_id, reason=reason)
+        self._reports.status(self._refusal(desired, reason))
 
     def check(self, desired: Desired) -> None:
         """Raises Invalid for a bundle without a trusted signature, or from a source that is not
@@ -124,10 +134,8 @@ class DesiredStateAdmission:
 
     def _bounded(self, desired: Desired) -> Desired:
         """Removes the fields that would permit more deletions than a signature covers."""
-        if not self._trusted:
-            return desired
         if desired.agreed:
-            log.warning("confirmed deletions are not signed", service=desired.service_id)
+            log.warning("the order confirms no deletions", service=desired.service_id)
         desired = replace(desired, confirmed=())
         if desired.spec is None:
             return desired

@@ -100,23 +100,16 @@ class SourcePolicy:
 @dataclass(frozen=True, slots=True)
 class JobPolicy:
     """Policy for jobs of the control plane.
-    `objects`: allow-list for the job and for the Secret that it needs. `signed_only`: trusted keys
-    are configured, so unsigned jobs are refused; no job is signed today.
+    `objects`: allow-list for the job and for the Secret that it needs.
     """
 
     objects: LocalPolicy
     enabled: bool = True
-    signed_only: bool = False
 
     def check(self, refs: Iterable[ObjectRef]) -> None:
         """Raises Invalid for a job that must not run; `refs`: all objects that it would create."""
         if not self.enabled:
             raise Invalid("this agent's own settings turn jobs off (autonomy.jobs)")
-        if self.signed_only:
-            raise Invalid(
-                "this agent accepts only bundles signed by its trusted keys; jobs are unsigned; "
-                "the cluster's operator can allow them (autonomy.unsigned_jobs)"
-            )
         for ref in refs:
             self.objects.check(ref)
 

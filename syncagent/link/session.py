@@ -22,6 +22,7 @@ from core.wire.limits import check
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.link.commands import Commands
 from syncagent.link.logs import LogQueue
+from syncagent.link.orders import SignedOrders
 from syncagent.ports import NumberedReport, Outbox, Reconciler
 
 log = structlog.get_logger(__name__)
@@ -56,7 +57,8 @@ class SyncCall(Protocol):
 class LinkPorts:
     """The parts of the agent that a link connects to the control plane.
 
-    `complaint` returns the present problem of the agent, which each pulse carries.
+    `complaint` returns the present problem of the agent, which each pulse carries. `orders`
+    verifies what the control plane orders; None: unsigned orders are accepted.
     """
 
     reconciler: Reconciler
@@ -65,6 +67,7 @@ class LinkPorts:
     logs: LogQueue
     clock: Clock
     complaint: Callable[[], str] = str
+    orders: SignedOrders | None = None
 
 
 class SyncSession:
@@ -122,6 +125,8 @@ class SyncSession:
             raise Invalid("the control plane's first message is not Welcome")
         if message.welcome.protocol != PROTOCOL:
             raise Invalid(f"the control plane speaks protocol {message.welcome.protocol}")
+        if self._ports.orders is not None:
+            self._ports.orders.welcome(message.welcome)
         self._last = message.welcome.acknowledged
         self._delete_acknowledged(self._last)
         if self._last < self._hello.acknowledged:
@@ -196,7 +201,11 @@ class SyncSession:
                 raise Invalid("services with this id are defined in the cluster itself")
             if message.spec.bundle and self._offer is not None:
                 self._offer(message.spec.digest, message.spec.bundle)
-            self._reconciler.desire(desired_from_message(message))
+            desired = desired_from_message(message)
+            if self._ports.orders is None:
+                self._reconciler.desire(desired)
+            else:
+                self._ports.orders.desire(message, desired)
         except Invalid as error:
             log.error("service ignored", service=message.service_id, reason=error.message)
         except Unavailable as error:
@@ -204,7 +213,18 @@ class SyncSession:
 
     def _command(self, message: pb.Command) -> None:
         try:
+            if self._ports.orders is not None:
+                self._ports.orders.check_command(message)
             self._ports.commands.take(message)
+        except Invalid as error:
+            log.error("command refused", command=message.id, reason=error.message)
+            self._refuse(message.id, error.message)
+        except Unavailable as error:
+            self._on_disk_error(error)
+
+    def _refuse(self, command_id: str, reason: str) -> None:
+        try:
+            self._reconciler.refuse(command_id, reason)
         except Unavailable as error:
             self._on_disk_error(error)
 

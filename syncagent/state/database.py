@@ -16,7 +16,7 @@ from core.errors import Invalid, Unavailable
 log = structlog.get_logger(__name__)
 
 # Increase it with every change of the tables and of the values in them.
-_SCHEMA_VERSION = 5
+_SCHEMA_VERSION = 6
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _COMPANIONS = ("-wal", "-shm")
 _SCHEMA = """
@@ -60,6 +60,12 @@ CREATE TABLE job (
   spec TEXT NOT NULL,
   status TEXT NOT NULL,
   final INTEGER NOT NULL
+) STRICT;
+CREATE TABLE accepted_order (
+  service_id TEXT PRIMARY KEY,
+  generation INTEGER NOT NULL,
+  fence TEXT NOT NULL,
+  until INTEGER
 ) STRICT;
 CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 INSERT INTO counter VALUES ('reports', 0);

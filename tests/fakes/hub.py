@@ -7,14 +7,22 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from core.errors import NotFound, Unauthenticated, Unavailable
 from core.rpc.calls import Call, CallServer, Handler, MessageCall, ServerLimits
 from core.rpc.grpcio import GrpcioServer
 from core.rpc.methods import FETCH, SYNC
-from core.spec.bundle import Bundle, KubeObject, make_bundle
+from core.runtime.clock import SystemClock
+from core.spec.attestation import AttestationStatement, Signer
+from core.spec.bundle import Attestation, Bundle, KubeObject, make_bundle
+from core.spec.orders import ALL_POWERS, OrderSigner
+from core.wire.codec import attestation_to_message
+from core.wire.orders import order_for_command, order_for_desired
 from core.wire.v1 import agent_pb2 as pb
 
 TOKEN = "twa_fake"
+CLUSTER = "fake-cluster"
 _CHUNK = 16 << 10
 
 
@@ -22,7 +30,8 @@ class FakeHub:
     """`acknowledging = False` leaves reports uncommitted; `token` is the one accepted.
 
     `pulse_ms` is how often it wants to hear something, `complaints` what pulses said.
-    Bundles of `small` bytes at most go with the word on their service.
+    `signer` signs bundles and orders with `powers`; None: nothing is signed. Bundles of `small`
+    bytes at most go with the word on their service.
     `break_fetch_at` breaks every Fetch off at that offset. `handlers` are served beside.
     """
 
@@ -35,6 +44,9 @@ class FakeHub:
         self.reports: list[pb.Report] = []
         self.hellos: list[pb.Hello] = []
         self.fetches: list[pb.FetchRequest] = []
+        self.signer: Signer | None = Signer(Ed25519PrivateKey.generate())
+        self.rotations: tuple[Attestation, ...] = ()
+        self.powers = ALL_POWERS
         self.pulse_ms = 15_000
         self.small = 16 << 10
         self.complaints: list[str] = []
@@ -77,6 +89,9 @@ class FakeHub:
         options = pb.SyncOptions(**spec.pop("options", {}))
         given = {"name": service_id, "namespace": "default", "digest": bundle.digest}
         fields: dict[str, Any] = given | spec
+        if self.signer is not None and "attestation" not in fields:
+            attested = self.signer.sign(AttestationStatement(bundle.digest, ()))
+            fields["attestation"] = attestation_to_message(attested)
         if len(bundle.data) <= self.small:
             fields["bundle"] = bundle.data
         message = pb.ServiceSpec(**fields, bundle_bytes=len(bundle.data), options=options)
@@ -181,7 +196,7 @@ class FakeHub:
         reading = asyncio.ensure_future(self._read(talk, outgoing))
         try:
             while not reading.done() or not outgoing.empty():
-                await talk.write(await outgoing.get())
+                await talk.write(self._ordered(await outgoing.get()))
         finally:
             reading.cancel()
 
@@ -206,7 +221,13 @@ class FakeHub:
 
     def _greeting(self, hello: pb.Hello) -> list[pb.HubMessage]:
         welcome = pb.Welcome(
-            protocol=1, handle="fake", pulse_ms=self.pulse_ms, acknowledged=self.committed
+            protocol=1,
+            cluster_id=CLUSTER,
+            handle="fake",
+            pulse_ms=self.pulse_ms,
+            acknowledged=self.committed,
+            signing_key=self.signer.public_raw if self.signer else b"",
+            rotations=map(attestation_to_message, self.rotations),
         )
         held = {one.service_id: one.sequence for one in hello.held}
         missing = [d for d in self.desired.values() if held.get(d.service_id) != d.sequence]
@@ -234,6 +255,25 @@ class FakeHub:
         async with self._changed:
             where.append(what)
             self._changed.notify_all()
+
+    def _ordered(self, message: pb.HubMessage) -> pb.HubMessage:
+        """Signs an order for what has none, as the render tier does at each delivery."""
+        body: Any = getattr(message, message.WhichOneof("body") or "welcome")
+        if self.signer is None or not isinstance(body, pb.Desired | pb.Command):
+            return message
+        if body.HasField("order"):
+            return message
+        request = (
+            order_for_desired(CLUSTER, body)
+            if isinstance(body, pb.Desired)
+            else order_for_command(CLUSTER, body)
+        )
+        (order,) = OrderSigner(self.signer, self.powers).sign([request], SystemClock().now())
+        signed = pb.HubMessage()
+        signed.CopyFrom(message)
+        kind: Any = getattr(signed, message.WhichOneof("body") or "welcome")
+        kind.order.CopyFrom(attestation_to_message(order))
+        return signed
 
     def _next(self, service_id: str) -> int:
         return self.desired[service_id].sequence + 1 if service_id in self.desired else 1

@@ -127,11 +127,16 @@ async def keyed(bench: Bench, tmp_path: Path) -> AsyncIterator[tuple[Bench, Sign
 async def test_only_a_signed_bundle_is_applied(keyed: tuple[Bench, Signer]) -> None:
     """Unsigned and wrongly signed: refused with the reason, nothing applied, nothing fetched."""
     bench, signer = keyed
+    attest, bench.hub.signer = bench.hub.signer, None
     thief = Signer(Ed25519PrivateKey.generate())
     objects = [bench.config("c")]
     bundle = bench.hub.want("a", objects, namespace=bench.namespace)
     status = await bench.hub.until_phase("a", pb.PHASE_FAILED)
     assert "is not signed" in status.problems[0].message
+    ask(bench, job())
+    assert "is not signed" in (await ended(bench.hub)).message
+    assert await bench.get("job", NAME) is None
+    bench.hub.signer = attest
     source = SignedSource("https://git.example/x.git", "", "c" * 40, "d" * 40)
     statement = AttestationStatement(bundle.digest, (source,), "raw")
     for one, phase in ((thief, pb.PHASE_FAILED), (signer, pb.PHASE_HEALTHY)):
@@ -143,9 +148,6 @@ async def test_only_a_signed_bundle_is_applied(keyed: tuple[Bench, Signer]) -> N
         bench.hub.want("a", objects, namespace=bench.namespace, attestation=attestation)
         await bench.hub.until_phase("a", phase)
     assert await bench.get("configmap", "c") is not None
-    ask(bench, job())
-    assert "jobs are unsigned" in (await ended(bench.hub)).message
-    assert await bench.get("job", NAME) is None
 
 
 async def test_facts_are_counted_and_the_doctor_finds_all_well(bench: Bench) -> None:

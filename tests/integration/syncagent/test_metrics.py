@@ -1,15 +1,14 @@
 """Metrics of the cluster, asked for through the API server."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import orjson
 import pytest
 from aiohttp import web
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.errors import Invalid
 from core.runtime.clock import SystemClock
-from core.spec.attestation import TrustedKeys
 from core.spec.thresholds import Comparison
 from core.spec.verification import MetricCheck
 from syncagent.compose import allowed_metrics
@@ -93,8 +92,9 @@ async def test_a_service_that_is_not_there_is_named(asked) -> None:
 def test_the_cluster_decides_which_servers_are_queried(
     allowed: str, trusted: bool, expected: frozenset[str] | None
 ) -> None:
-    keys = TrustedKeys([Ed25519PrivateKey.generate().public_key()] if trusted else [])
-    assert allowed_metrics(AutonomySettings(metrics=allowed), keys) == expected
+    keys = Path("keys.pem") if trusted else None
+    own = AutonomySettings(metrics=allowed, trusted_keys=keys)
+    assert allowed_metrics(own) == expected
 
 
 async def test_a_server_that_is_not_listed_is_not_queried() -> None:

@@ -226,7 +226,6 @@ async def test_a_job_outside_the_local_allow_list_is_refused(world: World) -> No
 @pytest.mark.parametrize(
     ("policy", "why"),
     [
-        (JobPolicy(LocalPolicy(), signed_only=True), "jobs are unsigned"),
         (JobPolicy(LocalPolicy(), enabled=False), "turn jobs off"),
         (JobPolicy(LocalPolicy.of(["Job.batch"], [])), "kind Secret"),
     ],
@@ -234,14 +233,14 @@ async def test_a_job_outside_the_local_allow_list_is_refused(world: World) -> No
 async def test_a_job_that_the_operator_did_not_allow_creates_nothing(
     world: World, policy: JobPolicy, why: str
 ) -> None:
-    """Jobs are unsigned code: where signatures are asked for, and where the Secret may not be."""
+    """Neither a job at all, nor one whose Secret may not be there."""
     world.policy = policy
     await world.run(secrets=(seal(KEY.public, ID, "password", "1", b"hunter2!"),))
     assert world.cluster.created == [] and why in world.told.answers[0].message
 
 
 async def test_the_agents_own_job_needs_no_allowance(world: World) -> None:
-    world.policy = JobPolicy(LocalPolicy.of(["ConfigMap"], []), signed_only=True)
+    world.policy = JobPolicy(LocalPolicy.of(["ConfigMap"], []))
     await world.run(own=True)
     assert world.cluster.created == [f"Job/{NAME}"]
 
