@@ -115,15 +115,20 @@ class TrustedKeys:
     def __init__(self, keys: Iterable[Ed25519PublicKey], *, required: bool = False) -> None:
         self._keys: Mapping[str, Ed25519PublicKey] = {key_id(key): key for key in keys}
         self._pinned: Mapping[str, Ed25519PublicKey] = {}
+        self._former: Mapping[str, Ed25519PublicKey] = {}
         self._expected = ""
         self._required = required
 
     def __bool__(self) -> bool:
         return self._required or bool(self._keys)
 
-    def pin(self, key: Ed25519PublicKey) -> None:
-        """Trusts the key of the installation instead of the one that was pinned before."""
+    def pin(self, key: Ed25519PublicKey, former: Iterable[Ed25519PublicKey] = ()) -> None:
+        """Trusts the key of the installation instead of the one that was pinned before.
+
+        `former` keys, which it replaced, count for bundles only: each order needs the present key.
+        """
         self._pinned = {key_id(key): key}
+        self._former = {key_id(old): old for old in former}
         self._expected = key_id(key)
 
     def expect(self, id: str) -> None:
@@ -139,16 +144,17 @@ class TrustedKeys:
         """Verifies the signature of a statement. Raises Invalid, with the key id expected and
         got.
         """
-        key = self._pinned.get(attestation.key_id) or self._keys.get(attestation.key_id)
+        key = self._find({**self._keys, **self._pinned}, attestation.key_id, what)
+        _verify(key, prefix, attestation, what)
+
+    def _find(self, keys: Mapping[str, Ed25519PublicKey], id: str, what: str) -> Ed25519PublicKey:
+        key = keys.get(id)
         if key is None:
             raise Invalid(
-                f"{what} is signed by the key {attestation.key_id or '(none)'}, which this agent "
-                f"does not trust; it expects {' or '.join(self.key_ids) or 'a key, but has none'}"
+                f"{what} is signed by the key {id or '(none)'}, which this agent does not trust; "
+                f"it expects {' or '.join(self.key_ids) or 'a key, but has none'}"
             )
-        try:
-            key.verify(attestation.signature, prefix + attestation.statement)
-        except InvalidSignature as error:
-            raise Invalid(f"the signature of {what} is wrong (key {attestation.key_id})") from error
+        return key
 
     def verify(self, digest: str, attestation: Attestation | None) -> AttestationStatement:
         """Verifies the attestation of a bundle and returns its statement.
@@ -157,14 +163,22 @@ class TrustedKeys:
         """
         if attestation is None:
             raise Invalid(f"bundle {digest} is not signed; this agent accepts only signed bundles")
-        prefix = dsse_prefix(attestation.statement)
-        self.verify_bytes(prefix, attestation, f"bundle {digest}")
+        known = {**self._former, **self._keys, **self._pinned}
+        key = self._find(known, attestation.key_id, f"bundle {digest}")
+        _verify(key, dsse_prefix(attestation.statement), attestation, f"bundle {digest}")
         statement = decode_statement(attestation.statement)
         if statement.digest != digest:
             raise Invalid(
                 f"the signature sent with bundle {digest} belongs to bundle {statement.digest}"
             )
         return statement
+
+
+def _verify(key: Ed25519PublicKey, prefix: bytes, attestation: Attestation, what: str) -> None:
+    try:
+        key.verify(attestation.signature, prefix + attestation.statement)
+    except InvalidSignature as error:
+        raise Invalid(f"the signature of {what} is wrong (key {attestation.key_id})") from error
 
 
 def key_id(key: Ed25519PublicKey) -> str:

@@ -85,13 +85,23 @@ def follow_rotations(pinned: str, identity: SigningIdentity) -> Ed25519PublicKey
 
 def _successor(rotation: Attestation) -> Ed25519PublicKey:
     """Verifies one rotation by the old key in it; returns the new key."""
+    old, new = _keys_of(rotation)
+    TrustedKeys([public_key(old)]).verify_bytes(_PREFIX, rotation, "a rotation of the signing key")
+    return public_key(new)
+
+
+def _keys_of(rotation: Attestation) -> tuple[bytes, bytes]:
     try:
         raw = orjson.loads(rotation.statement)
         old, new = (base64.b64decode(raw[name], validate=True) for name in ("old", "new"))
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, binascii.Error) as error:
         raise Invalid("a rotation of the signing key is malformed") from error
-    TrustedKeys([public_key(old)]).verify_bytes(_PREFIX, rotation, "a rotation of the signing key")
-    return public_key(new)
+    return old, new
+
+
+def former_keys(rotations: Sequence[Attestation]) -> list[Ed25519PublicKey]:
+    """The keys that own rotations replaced. Raises Invalid for a malformed chain."""
+    return [public_key(_keys_of(rotation)[0]) for rotation in rotations]
 
 
 def dump_rotations(rotations: Sequence[Attestation]) -> bytes:
