@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from core.errors import Invalid
 from core.identity import RepositoryId
 from core.outbound.client import OutboundClient, OutboundRoute
 from core.remotes import normalize_proxy_url
@@ -154,16 +155,25 @@ def load_signer(settings: GitCacheSettings, clock: Clock) -> RenderSigner:
     """
     signing = settings.signing
     rotations: tuple[Attestation, ...] = ()
-    if signing.key_file is None and settings.peers.key is not None:
+    if signing.key is None and settings.peers.key is not None:
         # Every replica must have the same key, and all of them have this secret.
         raw = derive_key(settings.peers.key.get_secret_value(), "attestations")
         signer = Signer.from_bytes(raw)
     else:
-        file = SigningKeyFile(signing.key_file or settings.data_dir / "signing.key")
-        signer = file.load() if signing.key_file else file.load_or_create()
+        file = signing_key_file(settings)
+        signer = file.load() if signing.key else file.load_or_create()
         rotations = file.rotations()
     sources = SigningSources(signing.sources)
     return RenderSigner(signer, clock, rotations=rotations, sources=sources, powers=signing.orders)
+
+
+def signing_key_file(settings: GitCacheSettings) -> SigningKeyFile:
+    """The file of the signing key. Raises Invalid if replicas derive the key."""
+    if settings.signing.key is None and settings.peers.key is not None:
+        raise Invalid(
+            "is derived from git.peers.key; give it a file to rotate it", field="git.signing.key"
+        )
+    return SigningKeyFile(settings.signing.key or settings.data_dir / "signing.key")
 
 
 def _decryptor(settings: GitCacheSettings) -> Decryptor | None:

@@ -97,7 +97,7 @@ class SigningSettings(_Group):
     """Signatures of renders, and of orders to agents. The control plane cannot change them where
     the git cache runs in its own processes."""
 
-    key_file: Path | None = None
+    key: Path | None = None
     """File of the private Ed25519 key: PEM, or 32 raw bytes. Rotations are in a file of the same
     name with the suffix `.rotations`. Default: `git/signing.key` in the data folder, which the
     first start creates. Replicas need the same file."""
@@ -105,7 +105,7 @@ class SigningSettings(_Group):
     """Sources that are signed, as `URL` or `URL#FOLDER`, with `*` for any text in the URL. Every
     source of a bundle must be listed. Empty: any."""
     orders: tuple[Power, ...] = ALL_POWERS
-    """Acts that are signed at the word of the control plane: `removals`, `confirmations`,
+    """Acts that are signed on request of the control plane: `removals`, `confirmations`,
     `options`, `fences`, `jobs`, `upgrades`. Default: all. Without any, a stolen control plane can
     only deliver signed bundles."""
 

@@ -98,6 +98,8 @@ class ServedGitCache(Protocol):
 
     async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]: ...
 
+    async def renew(self, attestation: Attestation) -> Attestation: ...
+
 
 class PeerApi:
     """Serves replicas and control planes. `nearest` is the local content store.
@@ -131,6 +133,7 @@ class PeerApi:
             ("GET", "/v1/members"): self._members,
             ("GET", "/v1/signing"): self._signing,
             ("POST", "/v1/orders"): self._orders,
+            ("POST", "/v1/attestation"): self._renew,
         }
         cache.on_state(self._tell)
 
@@ -242,6 +245,10 @@ class PeerApi:
     async def _orders(self, request: Request) -> Response:
         asked = messages.ORDER_REQUESTS.decode(await _body(request))
         return _json(messages.ATTESTATIONS.encode(await self._cache.sign_orders(asked)))
+
+    async def _renew(self, request: Request) -> Response:
+        (given,) = messages.ATTESTATIONS.decode(await _body(request))
+        return _json(messages.ATTESTATIONS.encode([await self._cache.renew(given)]))
 
     async def _members(self, request: Request) -> Response:
         me, members = self._cache.company()

@@ -179,6 +179,13 @@ class PeerClient:
             await self._ask(member.address, "POST", "/v1/orders", body)
         )
 
+    async def renew(self, member: ReplicaMember, attestation: Attestation) -> Attestation:
+        """See `GitCache.renew`. Raises PeerAway."""
+        body = messages.ATTESTATIONS.encode([attestation])
+        answer = await self._ask(member.address, "POST", "/v1/attestation", body)
+        (renewed,) = messages.ATTESTATIONS.decode(answer)
+        return renewed
+
     async def stream_states(
         self, member: ReplicaMember, take: Callable[[RepositoryState], None]
     ) -> None:

@@ -200,6 +200,12 @@ class RemoteGitCache:
             "signing", lambda server: self._client.sign_orders(server, requests)
         )
 
+    async def renew(self, attestation: Attestation) -> Attestation:
+        """See `GitCache.renew`."""
+        return await self._anywhere(
+            "signing", lambda server: self._client.renew(server, attestation)
+        )
+
     async def _anywhere(
         self,
         key: str,

@@ -12,10 +12,22 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from core.errors import Conflict, Invalid
 from core.runtime.atomic_files import write_atomically
 from core.runtime.clock import Clock
-from core.spec.attestation import AttestationStatement, SignedSource, Signer
+from core.spec.attestation import (
+    AttestationStatement,
+    SignedSource,
+    Signer,
+    TrustedKeys,
+    decode_statement,
+)
 from core.spec.bundle import Attestation
 from core.spec.orders import ALL_POWERS, OrderRequest, OrderSigner, Power
-from core.spec.signing_keys import SigningIdentity, dump_rotations, load_rotations, rotate
+from core.spec.signing_keys import (
+    SigningIdentity,
+    dump_rotations,
+    former_keys,
+    load_rotations,
+    rotate,
+)
 
 _PEM = b"-----BEGIN"
 _RAW_BYTES = 32
@@ -60,12 +72,20 @@ class RenderSigner:
         self._clock = clock
         self._sources = sources
         self._orders = OrderSigner(signer, powers)
+        self._former = TrustedKeys(former_keys(rotations))
         self.identity = SigningIdentity(signer.public_raw, rotations)
 
     def sign(self, statement: AttestationStatement) -> Attestation:
         """Signs the statement about a bundle. Raises Invalid for a source that is not listed."""
         self._sources.check(statement)
         return self._signer.sign(statement)
+
+    def renew(self, attestation: Attestation) -> Attestation:
+        """Signs a statement of a former key of this tier again; returns others unchanged."""
+        if attestation.key_id not in self._former.key_ids:
+            return attestation
+        digest = decode_statement(attestation.statement).digest
+        return self.sign(self._former.verify(digest, attestation))
 
     def sign_orders(self, requests: Collection[OrderRequest]) -> list[Attestation]:
         """Signs orders, with the powers of this tier. Raises Invalid for too many."""

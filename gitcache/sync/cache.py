@@ -306,6 +306,10 @@ class GitCache:
         """Signs orders to agents; none if nothing is signed. Raises Invalid for too many."""
         return self._signer.sign_orders(requests) if self._signer is not None else []
 
+    async def renew(self, attestation: Attestation) -> Attestation:
+        """Signs a statement again after a rotation. Raises Invalid for a wrong signature."""
+        return self._signer.renew(attestation) if self._signer is not None else attestation
+
     async def bundle(self, digest: str) -> bytes:
         """Returns the bytes of a bundle; renders it again if needed and possible.
 

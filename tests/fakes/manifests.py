@@ -115,6 +115,9 @@ class FakeManifests:
     async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:
         return self.signer.sign_orders(requests) if self.signer else []
 
+    async def renew(self, attestation: Attestation) -> Attestation:
+        return self.signer.renew(attestation) if self.signer else attestation
+
     async def resolve(self, repository_id: RepositoryId, name: str) -> Commit:
         if self.away is not None:
             raise self.away
