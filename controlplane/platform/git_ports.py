@@ -141,3 +141,7 @@ class ManifestSource(Protocol):
     async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:
         """Signs orders to agents; none if nothing is signed. Raises Unavailable."""
         ...
+
+    async def renew(self, attestation: Attestation) -> Attestation:
+        """Signs a statement of a former key again; returns others unchanged. Raises Unavailable."""
+        ...

@@ -21,7 +21,12 @@ from core.rpc.calls import CallFailed, CallStatus
 from core.runtime.tasks import Tasks
 from core.spec.fences import ServiceFence
 from core.wire import limits
-from core.wire.codec import attestation_to_message, job_spec_to_message, plain_text
+from core.wire.codec import (
+    attestation_from_message,
+    attestation_to_message,
+    job_spec_to_message,
+    plain_text,
+)
 from core.wire.orders import order_for_command, order_for_desired
 from core.wire.report_codec import report_from_message
 from core.wire.v1 import agent_pb2 as wire
@@ -114,6 +119,7 @@ class AgentSession:
         self._alarm = ""
         self._rewound = False
         self._logging: dict[str, bool] = {}
+        self._key_id = ""
         self._stale: set[str] = set()
         self._wake = asyncio.Event()
         self._goodbye: wire.Goodbye | None = None
@@ -339,6 +345,7 @@ class AgentSession:
                 secrets = await self._agents.secrets(service)
                 bundle = await self._small_bundle(service)
                 desired = messages.desired(service, secrets, bundle, fence)
+                await self._renew_attestation(desired)
                 limits.check(desired)
                 made.append((service, desired))
             except TowlineError as error:
@@ -359,8 +366,16 @@ class AgentSession:
             log.warning("signing key unknown", cluster=self.cluster_id, why=error.message)
             return
         if identity is not None:
+            self._key_id = identity.key_id
             welcome.signing_key = identity.public_key
             welcome.rotations.extend(map(attestation_to_message, identity.rotations))
+
+    async def _renew_attestation(self, desired: wire.Desired) -> None:
+        """After a rotation of the key, agents trust only statements that it has signed."""
+        attested = desired.spec.attestation
+        if self._key_id and attested.key_id not in ("", self._key_id):
+            renewed = await self._agents.renew(attestation_from_message(attested))
+            attested.CopyFrom(attestation_to_message(renewed))
 
     async def _signed(
         self,

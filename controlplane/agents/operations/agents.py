@@ -117,6 +117,10 @@ class AgentOperations:
         """Has the render tier sign orders; none if nothing is signed. Unavailable."""
         return await self._context.manifests.sign_orders(requests)
 
+    async def renew(self, attestation: Attestation) -> Attestation:
+        """Has the render tier sign a statement of a former key again. Unavailable."""
+        return await self._context.manifests.renew(attestation)
+
     async def job(self, cluster_id: ClusterId, id: str) -> JobSpec:
         """A job of the cluster with its secrets, encrypted for the agent.
 
