@@ -91,7 +91,7 @@ from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.keeper import TunnelKeeper
 from syncagent.tunnel.proof import IdentityProofs, PinnedKeys, ProofRules
 from syncagent.tunnel.upstream import Upstream
-from syncagent.upkeep.doctor import ControlPlaneAccess
+from syncagent.upkeep.doctor import ControlPlaneAccess, DoctorResult, check_signing_key
 from syncagent.upkeep.status_server import StatusServer, Vitals
 from syncagent.upkeep.upgrade import AgentDeployment, Upgrader
 
@@ -215,17 +215,11 @@ def build(
     pipe = _pipe(settings.hub)
     endpoint, instance_id = _endpoint(settings.hub, pipe), new_id(clock.now())
     fetcher = BundleTransfer(endpoint.metadata)
-    trusted = _trusted(settings.autonomy)
-    installation = JoinedInstallation(
-        trusted,
-        InstallationFile(folder / PINNED_KEY),
-        settings.hub.signing_key,
-        settings.hub.cluster_id,
-    )
+    trusted, installation = _joined(settings)
     sources = _source_policy(settings.autonomy, trusted)
-    stored_state_check = StoredStateCheck(trusted, key, settings.autonomy.defines, sources, clock)
+    stored = StoredStateCheck(trusted, key, settings.autonomy.defines, sources, clock)
     bundles = BundleFiles(folder / "bundles")
-    memory = SqliteStateStore(database, stored_state_check.check)
+    memory = SqliteStateStore(database, stored.check)
     metrics = KubeMetrics(client, allowed_metrics(settings.autonomy))
     ports = ReconcilePorts(cluster, fences, bundles, fetcher, memory, reports, metrics)
     engine = ReconcileEngine(ports, clock, key, AgeIdentities(settings.secrets.age_keys))
@@ -256,7 +250,6 @@ def build(
         facts,
         (tunnel.run,),
     )
-    pages = _pages(settings.health, engine, link, outbox, jobs, database)
     return Agent(
         engine,
         jobs,
@@ -269,7 +262,7 @@ def build(
         orders,
         freezing,
         local,
-        pages,
+        _pages(settings.health, engine, link, outbox, jobs, database),
         pipe,
         issuer,
     )
@@ -285,6 +278,13 @@ def _complaint(
     """Describes the present problem of the agent; empty: none."""
     own = local.complaint if local is not None else ""
     return freeze.reason or database.disk_error or installation.problem or own or tunnel.problem
+
+
+def _joined(settings: Settings) -> tuple[TrustedKeys, JoinedInstallation]:
+    """Reads the trusted keys, and the pinned key of the installation."""
+    trusted, hub = _trusted(settings.autonomy), settings.hub
+    file = InstallationFile(settings.state.directory / PINNED_KEY)
+    return trusted, JoinedInstallation(trusted, file, hub.signing_key, hub.cluster_id)
 
 
 def _orders(
@@ -370,6 +370,13 @@ def control_plane_access(hub: HubSettings) -> ControlPlaneAccess:
     return ControlPlaneAccess(
         hub.address, ca, hub.server_name, hub.token, connect, proxy_to(host or "")
     )
+
+
+def signing_key_check(settings: Settings) -> DoctorResult:
+    """Checks the pinned signing key. Invalid, Unavailable: its file cannot be read."""
+    pin = InstallationFile(settings.state.directory / PINNED_KEY).load()
+    expected, unsigned = settings.hub.signing_key, settings.autonomy.unsigned
+    return check_signing_key(pin, expected, unsigned=unsigned)
 
 
 def _pages(

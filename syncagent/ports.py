@@ -378,13 +378,14 @@ class PinnedKey:
 
     `public_key` are its 32 raw bytes. `expected` is the fingerprint that the settings had; empty:
     none, the agent took the key of its first connection. `problem` is the present reason to refuse
-    the key of the control plane.
+    the key of the control plane. `former` are the keys that this one replaced here.
     """
 
     public_key: bytes
     cluster_id: str
     expected: str = ""
     problem: str = ""
+    former: tuple[bytes, ...] = ()
 
     @property
     def key_id(self) -> str:

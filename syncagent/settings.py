@@ -20,7 +20,7 @@ class HubSettings:
     """Connection to the control plane.
     `signing_key`: fingerprint (`sha256:<hex>`) of the installation's signing key, as joining shows
     it; empty: the agent pins the key of its first connection. `cluster_id`: id of this cluster
-    there; empty: as told by the first connection.
+    there; empty: as the first connection says.
     `address`: https://host:port of the agents' listener, or wss://host[:port] of the HTTPS listener
     for a connection inside a WebSocket; http:// is for this machine only. Both use
     the proxy in HTTPS_PROXY unless NO_PROXY lists the host. `token`: the deploy token. `ca_file`:

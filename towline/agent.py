@@ -60,8 +60,10 @@ async def diagnose(environ: Mapping[str, str], show: Show) -> bool:
         freeze = compose.freeze_switch(settings, clock, _NoAnswers())
         if freeze.enabled:
             show(not freeze.reason, False, "freeze", freeze.reason or "not frozen")
+        more = [compose.signing_key_check(settings)]
         if access.fixed_token:
-            step = check_token(access.fixed_token, clock.now())
+            more.append(check_token(access.fixed_token, clock.now()))
+        for step in more:
             show(step.good, step.needed, step.step, step.text)
             well = well and (step.good or not step.needed)
     finally:

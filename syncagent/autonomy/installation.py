@@ -41,7 +41,7 @@ class JoinedInstallation:
         if self._pin is not None and expected not in ("", self._pin.expected, self._pin.key_id):
             self._pin = None
         if self._pin is not None:
-            trusted.pin(public_key(self._pin.public_key))
+            self._trust(self._pin)
         else:
             trusted.expect(expected)
 
@@ -70,7 +70,7 @@ class JoinedInstallation:
         if pin != self._pin:
             log.info("signing key pinned", key=pin.key_id, cluster=pin.cluster_id)
             self._save(pin)
-        self._trusted.pin(public_key(pin.public_key))
+        self._trust(pin)
         self._refused = ""
 
     def _followed(self, identity: SigningIdentity, cluster_id: str) -> PinnedKey:
@@ -86,7 +86,14 @@ class JoinedInstallation:
                 f"the control plane calls this cluster {cluster_id}; this agent joined as {cluster}"
             )
         expected = self._expected or (self._pin.expected if self._pin else "")
-        return PinnedKey(identity.public_key, cluster, expected)
+        former: tuple[bytes, ...] = ()
+        if self._pin is not None:
+            rotated = self._pin.public_key != identity.public_key
+            former = (*self._pin.former, *([self._pin.public_key] if rotated else []))
+        return PinnedKey(identity.public_key, cluster, expected, former=former)
+
+    def _trust(self, pin: PinnedKey) -> None:
+        self._trusted.pin(public_key(pin.public_key), map(public_key, pin.former))
 
     def _save(self, pin: PinnedKey) -> None:
         self._store.save(pin)

@@ -28,7 +28,8 @@ class InstallationFile:
                 return None
             raw = orjson.loads(self.path.read_bytes())
             key = base64.b64decode(raw.pop("public_key"), validate=True)
-            return PinnedKey(key, **raw)
+            former = tuple(base64.b64decode(old, validate=True) for old in raw.pop("former"))
+            return PinnedKey(key, former=former, **raw)
         except OSError as error:
             raise Unavailable(f"{self.path} cannot be read: {error.strerror}") from None
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, binascii.Error):
@@ -39,7 +40,10 @@ class InstallationFile:
 
     def save(self, pin: PinnedKey) -> None:
         """Writes the pin. Unavailable: the disk failed."""
-        raw = asdict(pin) | {"public_key": base64.b64encode(pin.public_key).decode()}
+        raw = asdict(pin) | {
+            "public_key": base64.b64encode(pin.public_key).decode(),
+            "former": [base64.b64encode(old).decode() for old in pin.former],
+        }
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(self.path, orjson.dumps(raw))

@@ -17,6 +17,7 @@ from core.rpc.calls import CallChannel, CallFailed, CallStatus
 from core.rpc.methods import FETCH, TUNNEL
 from core.spec.bundle import KubeObject
 from core.wire.v1 import agent_pb2 as pb
+from syncagent.ports import PinnedKey
 
 _PATIENCE_S = 10.0
 _MIN_FREE = 200 << 20
@@ -81,6 +82,18 @@ class ControlPlaneAccess:
 
 async def _unchecked() -> str:
     return ""
+
+
+def check_signing_key(pin: PinnedKey | None, expected: str, *, unsigned: bool) -> DoctorResult:
+    """Checks the key that the agent has pinned, and the last refusal of another one."""
+    if unsigned:
+        text = "off by autonomy.unsigned: the control plane may deploy anything"
+        return DoctorResult("signing key", False, text, needed=False)
+    if pin is None:
+        text = f"will pin {expected}" if expected else "none yet: will pin the first key"
+        return DoctorResult("signing key", True, text, needed=False)
+    text = pin.problem or f"pinned {pin.key_id} for cluster {pin.cluster_id}"
+    return DoctorResult("signing key", not pin.problem, text)
 
 
 async def diagnose(

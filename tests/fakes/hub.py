@@ -15,8 +15,9 @@ from core.rpc.grpcio import GrpcioServer
 from core.rpc.methods import FETCH, SYNC
 from core.runtime.clock import SystemClock
 from core.spec.attestation import AttestationStatement, Signer
-from core.spec.bundle import Attestation, Bundle, KubeObject, make_bundle
+from core.spec.bundle import Bundle, KubeObject, make_bundle
 from core.spec.orders import ALL_POWERS, OrderSigner
+from core.spec.signing_keys import SigningIdentity
 from core.wire.codec import attestation_to_message
 from core.wire.orders import order_for_command, order_for_desired
 from core.wire.v1 import agent_pb2 as pb
@@ -30,7 +31,8 @@ class FakeHub:
     """`acknowledging = False` leaves reports uncommitted; `token` is the one accepted.
 
     `pulse_ms` is how often it wants to hear something, `complaints` what pulses said.
-    `signer` signs bundles and orders with `powers`; None: nothing is signed. Bundles of `small`
+    `signer` signs bundles and orders with `powers`; None: nothing is signed. `presents` is another
+    key in its greeting. Bundles of `small`
     bytes at most go with the word on their service.
     `break_fetch_at` breaks every Fetch off at that offset. `handlers` are served beside.
     """
@@ -45,7 +47,7 @@ class FakeHub:
         self.hellos: list[pb.Hello] = []
         self.fetches: list[pb.FetchRequest] = []
         self.signer: Signer | None = Signer(Ed25519PrivateKey.generate())
-        self.rotations: tuple[Attestation, ...] = ()
+        self.presents: SigningIdentity | None = None
         self.powers = ALL_POWERS
         self.pulse_ms = 15_000
         self.small = 16 << 10
@@ -226,9 +228,10 @@ class FakeHub:
             handle="fake",
             pulse_ms=self.pulse_ms,
             acknowledged=self.committed,
-            signing_key=self.signer.public_raw if self.signer else b"",
-            rotations=map(attestation_to_message, self.rotations),
         )
+        if (identity := self.presents or self._own_identity()) is not None:
+            welcome.signing_key = identity.public_key
+            welcome.rotations.extend(map(attestation_to_message, identity.rotations))
         held = {one.service_id: one.sequence for one in hello.held}
         missing = [d for d in self.desired.values() if held.get(d.service_id) != d.sequence]
         return [
@@ -255,6 +258,9 @@ class FakeHub:
         async with self._changed:
             where.append(what)
             self._changed.notify_all()
+
+    def _own_identity(self) -> SigningIdentity | None:
+        return SigningIdentity(self.signer.public_raw) if self.signer else None
 
     def _ordered(self, message: pb.HubMessage) -> pb.HubMessage:
         """Signs an order for what has none, as the render tier does at each delivery."""

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import orjson
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
 from controlplane.clusters.ports import ClusterStore, CommandStore
 from core.runtime.clock import SystemClock
+from core.spec.attestation import Signer
 from syncagent.compose import build
 from syncagent.settings import (
+    AutonomySettings,
     GitAccessSettings,
     HubSettings,
     KubernetesSettings,
@@ -84,15 +87,20 @@ class Places:
 
 @asynccontextmanager
 async def agent(
-    hub: Running, token: str, cluster: LocalCluster, state: Path
+    hub: Running, token: str, cluster: LocalCluster, state: Path, keys: Path
 ) -> AsyncGenerator[asyncio.Event]:
-    """An agent that renders, as `towline agent` puts it together."""
-    state.mkdir()
+    """An agent that renders, as `towline agent` puts it together, and trusts those that render."""
+    (state / "renders").mkdir(parents=True)
+    key = Ed25519PrivateKey.generate()
+    (state / "renders" / "signing.key").write_bytes(key.private_bytes_raw())
+    with keys.open("ab") as file:
+        file.write(Signer(key).public_pem)
     settings = Settings(
         HubSettings(f"https://{hub.addresses.agents}", token, hub.data / "tls" / "ca.crt"),
         KubernetesSettings(agent_kubeconfig(cluster.access, state / "kubeconfig")),
         StateSettings(state),
         git=GitAccessSettings(renders=True),
+        autonomy=AutonomySettings(trusted_keys=keys),
     )
     stop, clock = asyncio.Event(), SystemClock()
     renders = agent_renders.build(settings, clock)
@@ -112,9 +120,10 @@ async def places(
     repository = git_server.create_repository("fleet")
     sha = repository.commit({"shop/a.yaml": config("shop", n="1")})
     own, other = await hub.cluster("own"), await hub.cluster("other")
+    keys = tmp_path / "keys.pem"
     async with (
-        agent(hub, own["deployToken"], cluster, tmp_path / "own"),
-        agent(hub, other["deployToken"], cluster, tmp_path / "other") as stop,
+        agent(hub, other["deployToken"], cluster, tmp_path / "other", keys) as stop,
+        agent(hub, own["deployToken"], cluster, tmp_path / "own", keys),
     ):
         id = await hub.repository(repository.url)
         service = await hub.service(own["id"], id, "shop", namespace=namespace)

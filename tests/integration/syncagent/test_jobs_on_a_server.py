@@ -134,7 +134,8 @@ async def test_only_a_signed_bundle_is_applied(keyed: tuple[Bench, Signer]) -> N
     status = await bench.hub.until_phase("a", pb.PHASE_FAILED)
     assert "is not signed" in status.problems[0].message
     ask(bench, job())
-    assert "is not signed" in (await ended(bench.hub)).message
+    await bench.hub.until(lambda: RUN in bench.hub.results())
+    assert "is not signed" in bench.hub.results()[RUN].message
     assert await bench.get("job", NAME) is None
     bench.hub.signer = attest
     source = SignedSource("https://git.example/x.git", "", "c" * 40, "d" * 40)

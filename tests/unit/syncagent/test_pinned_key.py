@@ -156,9 +156,9 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.database.close()
 
 
-def service(generation: int, **fields: object) -> pb.Desired:
+def service(generation: int, *, fence: pb.Fence | None = None, lifted: bool = False) -> pb.Desired:
     spec = pb.ServiceSpec(name="web", namespace="shop", digest=f"sha256:{generation:064}")
-    return pb.Desired(service_id="s", sequence=generation, **{"spec": spec, **fields})
+    return pb.Desired(service_id="s", sequence=generation, spec=spec, fence=fence, lifted=lifted)
 
 
 def removal(generation: int) -> pb.Desired:
@@ -235,13 +235,12 @@ def test_options_that_recreate_or_label_need_a_power(world: World) -> None:
 
 
 def test_commands_need_an_order_and_a_power(world: World) -> None:
-    for body in (
-        {"run_job": pb.RunJob(namespace="n")},
-        {"cancel_job": pb.CancelJob(command_id="c")},
-        {"upgrade": pb.UpgradeAgent(image="evil")},
-        {"terminate": pb.Terminate(service_id="s")},
+    for command in (
+        pb.Command(id="i", run_job=pb.RunJob(namespace="n")),
+        pb.Command(id="i", cancel_job=pb.CancelJob(command_id="c")),
+        pb.Command(id="i", upgrade=pb.UpgradeAgent(image="evil")),
+        pb.Command(id="i", terminate=pb.Terminate(service_id="s")),
     ):
-        command = pb.Command(id="i", **body)
         with pytest.raises(Invalid, match="not signed"):
             world.orders.check_command(command)
         request = order_for_command(CLUSTER, command)

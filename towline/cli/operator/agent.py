@@ -38,6 +38,11 @@ class AgentOptions(OptionGroup):
     ] = None
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None
     data: Annotated[Path | None, typer.Option(help="State directory.")] = None
+    signing_key: Annotated[
+        str | None,
+        typer.Option(metavar="FINGERPRINT", help="Signing key to pin (default: the first seen)."),
+    ] = None
+    cluster_id: Annotated[str | None, typer.Option(help="ID of the cluster in Towline.")] = None
 
 
 @app.callback()
@@ -46,7 +51,7 @@ def agent(
     command: typer.Context,
     options: AgentOptions,
     trusted_key: Annotated[
-        Path | None, typer.Option(help="Public keys (PEM); bundles must be signed by one of them.")
+        Path | None, typer.Option(help="More public keys (PEM) that may sign bundles.")
     ] = None,
     log_level: Annotated[
         str, typer.Option(help="Log level: debug, info, warning or error.")
@@ -121,6 +126,8 @@ def _environ(options: AgentOptions, trusted_key: Path | None) -> dict[str, str]:
         "KUBERNETES_KUBECONFIG": options.kubeconfig,
         "KUBERNETES_CONTEXT": options.context,
         "STATE_DIRECTORY": options.data,
+        "HUB_SIGNING_KEY": options.signing_key,
+        "HUB_CLUSTER_ID": options.cluster_id,
         "AUTONOMY_TRUSTED_KEYS": trusted_key,
     }
     # A token in a variable is visible in the process's environment, so only a file is accepted.
