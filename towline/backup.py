@@ -39,7 +39,15 @@ from towline.settings import ServeSettings
 
 FORMAT = 1
 
-_KEPT = ("encryption.key", "admin.token", "setup.url", "tls", "git/signing.key", "recordings")
+_KEPT = (
+    "encryption.key",
+    "admin.token",
+    "setup.url",
+    "tls",
+    "git/signing.key",
+    "git/signing.key.rotations",
+    "recordings",
+)
 _MANIFEST, _STORE, _DATA = "backup.json", "store.jsonl", "data/"
 _MAX_MANIFEST_BYTES = 64 << 20
 _AGE = b"age-encryption.org/"

@@ -28,7 +28,7 @@ _FORBIDDEN, _NOT_FOUND, _CONFLICT = 403, 404, 409
 _MALFORMED = (ValueError, TypeError, AttributeError, KeyError, YAMLError)
 _RBAC = "rbac.authorization.k8s.io"
 # The same bindings as in docs/examples/agent-access.yaml.
-_ROLES = {"admins": "cluster-admin", "editors": "edit", "viewers": "view"}
+_ROLES = {"editors": "edit", "viewers": "view"}
 # Leaving deletes only objects with these labels, and so keeps those of a chart or a manifest, and
 # those of another handle of the same cluster.
 _MANAGER = ("app.kubernetes.io/managed-by", "towline-clusters-join")
@@ -58,20 +58,22 @@ class JoinedCluster:
         with self._named_errors():
             return client.VersionApi(self.api).get_code(_request_timeout=_SECONDS).git_version
 
-    def create_objects(self, *, account: bool) -> list[str]:
-        """Binds the groups of Towline's roles to cluster roles; with `account`, also creates the
-        agent's service account, which is cluster-admin. Returns the created objects.
-        Forbidden: the user of the kubeconfig may not do this.
+    def create_objects(self, admin_role: str, agent_role: str | None) -> list[str]:
+        """Binds the groups of Towline's roles to cluster roles, administrators to `admin_role`.
+        With `agent_role`, also creates the agent's service account, with that cluster role.
+        Returns the created objects. Forbidden: the user of the kubeconfig may not do this.
+        Invalid: the cluster has no such role.
         """
         core, rbac = client.CoreV1Api(self.api), client.RbacAuthorizationV1Api(self.api)
         bindings = {
             f"towline-{self.handle}-{name}": (role, {"kind": "Group", "name": f"towline:{name}"})
-            for name, role in _ROLES.items()
+            for name, role in {"admins": admin_role, **_ROLES}.items()
         }
         created: list[str] = []
-        if account:
+        self._check_roles(rbac, {role for role in (admin_role, agent_role) if role})
+        if agent_role:
             subject = {"kind": "ServiceAccount", "name": self.account, "namespace": AGENT}
-            bindings[self.account] = ("cluster-admin", subject)
+            bindings[self.account] = (agent_role, subject)
             create_account = partial(core.create_namespaced_service_account, AGENT)
             created += self._create(core.create_namespace, "Namespace", AGENT)
             created += self._create(create_account, "ServiceAccount", self.account)
@@ -81,6 +83,14 @@ class JoinedCluster:
             made = create(name, roleRef=reference, subjects=[subject])
             created += [f"{binding} ({role})" for binding in made]
         return created
+
+    def _check_roles(self, rbac: client.RbacAuthorizationV1Api, roles: set[str]) -> None:
+        """Raises Invalid for a missing cluster role: its binding would grant nothing."""
+        with self._named_errors():
+            listed = rbac.list_cluster_role(_request_timeout=_SECONDS).items
+        known = {item.to_dict()["metadata"]["name"] for item in listed}
+        if missing := sorted(roles - known):
+            raise Invalid(f"the cluster has no ClusterRole {', '.join(missing)}")
 
     def objects(self) -> list[str]:
         """Names of the objects that joining created in the cluster."""

@@ -63,9 +63,17 @@ def create_token(settings: ServeSettings, email: str, name: str) -> str:
 
 def signing_key(settings: ServeSettings) -> str:
     """Public key (PEM) that verifies rendered manifests; creates the key pair if needed."""
-    folder = settings.data / "git"
-    git = GitCacheSettings(data_dir=folder, **dict(settings.git))
-    return gitcache.load_signer(git, SystemClock()).identity.pem
+    return gitcache.load_signer(_git_settings(settings), SystemClock()).identity.pem
+
+
+def rotate_signing_key(settings: ServeSettings) -> tuple[str, str, Path]:
+    """Replaces the signing key; returns the old and the new fingerprint, and the file of the chain.
+
+    Raises Invalid if the key is in no file of its own, Conflict after a rotation that failed.
+    """
+    file = gitcache.signing_key_file(_git_settings(settings))
+    old, new = file.rotate()
+    return old.key_id, new.key_id, file.rotations_path
 
 
 def run_checks(settings: ServeSettings, clock: Clock | None = None) -> list[CheckResult]:
@@ -80,6 +88,10 @@ def run_checks(settings: ServeSettings, clock: Clock | None = None) -> list[Chec
         ("git", _check_git),
     )
     return [_guarded(name, check) for name, check in checks]
+
+
+def _git_settings(settings: ServeSettings) -> GitCacheSettings:
+    return GitCacheSettings(data_dir=settings.data / "git", **dict(settings.git))
 
 
 async def _migrate(settings: ServeSettings) -> tuple[str | None, str]:

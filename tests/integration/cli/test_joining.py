@@ -1,6 +1,7 @@
 """A cluster joins by one command, with the kubeconfig of its administrator."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +42,9 @@ def test_a_cluster_joins_by_one_command(
     said = installation.run(*words, "--no-start").stdout
     assert "found: Kubernetes v1." in said and f"at {cluster.server} (context" in said
     assert f"registered: cluster joined\nsaved: its deploy token in {tmp_path}/agent/token" in said
-    assert "created: ClusterRoleBinding towline-joined-admins (cluster-admin)" in said
+    assert "created: ClusterRoleBinding towline-joined-admins (admin)" in said
+    (key,) = re.findall(r"pinned: signing key (sha256:[0-9a-f]{64})", said)
+    assert f"--signing-key {key} --cluster-id " in said
     assert f"start it with: towline agent --url 127.0.0.1:{installation.ports[1]} " in said
     token = (tmp_path / "agent" / "token").read_text().strip()
     assert token.startswith("twa_") and token not in said
@@ -77,7 +80,13 @@ def test_an_agent_gets_an_account_on_request(
     cluster.kubectl("create", "clusterrolebinding", "towline-account-viewers", "--clusterrole=view")
     folder = ("--data", str(tmp_path / "agent"))
     words = ["clusters", "join", "account", *folder, "--service-account", "--no-start"]
-    said = installation.run(*words, "--kubeconfig", str(cluster.kubeconfig)).stdout
+    kubeconfig = ("--kubeconfig", str(cluster.kubeconfig))
+    assert "--agent-role" in installation.run(*words, *kubeconfig, code=2).stderr
+    refused = installation.run(*words, *kubeconfig, "--agent-role", "missing", code=2)
+    assert "no ClusterRole missing" in refused.stderr
+    words += ["--agent-role", "cluster-admin", "--admin-role", "cluster-admin"]
+    said = installation.run(*words, *kubeconfig).stdout
+    assert "created: ClusterRoleBinding towline-account-admins (cluster-admin)" in said
     assert "created: ServiceAccount towline-agent-account" in said and "its token ends at" in said
     assert "created: ClusterRoleBinding towline-agent-account (cluster-admin)" in said
     assert "towline-account-viewers" not in said

@@ -202,8 +202,11 @@ def _show_with_token(
         if file is None:
             print(f"\ndeploy token, shown only once: {token}")
         host = urlsplit(selected_target(context).url).hostname
-        port = operations.installation(connect(context))["agentsPort"]
-        say(_way_to_start(f"{host}:{port}", file or Path(f"{cluster['handle']}.token")))
+        installation = operations.installation(connect(context))
+        file = file or Path(f"{cluster['handle']}.token")
+        say(_way_to_start(f"{host}:{installation['agentsPort']}", file))
+        if key := installation["signingKeyId"]:
+            say(f"    --signing-key {key} --cluster-id {cluster['id']}")
 
 
 def _token_path(handle: str, given: Path | None) -> Path:
@@ -219,4 +222,4 @@ def _check_writable(file: Path) -> None:
 def _way_to_start(address: str, token_file: Path) -> str:
     return f"""
 Start the agent with a kubeconfig of the cluster:
-  towline agent --url {address} --ca-file ca.crt --token-file {token_file} --kubeconfig …"""
+  towline agent --url {address} --ca-file ca.crt --token-file {token_file} --kubeconfig … \\"""

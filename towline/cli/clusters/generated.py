@@ -46,6 +46,7 @@ class DeliverFreezeStatement(TypedDict):
 class Installation(TypedDict):
     version: str
     agentsPort: int
+    signingKeyId: str | None
 
 
 _CLUSTER = 'fragment Cluster on Cluster{id name handle protect metadata tags{name value}currentVersion agentVersion nodeCount insertedAt pingedAt deletedAt agentAlarm}'
@@ -115,7 +116,7 @@ def deliver_freeze_statement(api: GraphQLApi, cluster_id: str, statement: str) -
     return run(api, DELIVER_FREEZE_STATEMENT, clusterId=cluster_id, statement=statement)
 
 
-INSTALLATION: GraphQLDocument[Mapping[str, Installation]] = GraphQLDocument('query Installation{installation{version agentsPort}}')
+INSTALLATION: GraphQLDocument[Mapping[str, Installation]] = GraphQLDocument('query Installation{installation{version agentsPort signingKeyId}}')
 
 
 def installation(api: GraphQLApi) -> Installation:

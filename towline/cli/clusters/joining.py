@@ -84,10 +84,18 @@ def join(
     handle: Handle,
     kubeconfig: Kubeconfig = None,
     kube_context: KubeContext = None,
+    admin_role: Annotated[
+        str,
+        typer.Option(help="ClusterRole of Towline's administrators here, such as cluster-admin."),
+    ] = "admin",
     service_account: Annotated[
         bool,
         typer.Option("--service-account", help="Create an account for the agent in the cluster."),
     ] = False,
+    agent_role: Annotated[
+        str | None,
+        typer.Option(help="ClusterRole of that account; required with --service-account."),
+    ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Tag, as key=value; repeatable.")] = None,
     data: Data = None,
     run: Annotated[
@@ -99,34 +107,43 @@ def join(
     The agent uses the kubeconfig itself: a token, a client certificate, or an exec plugin, also
     below a path prefix. So it works with the kubeconfigs of kind, k3s, kubeadm and Rancher. Repeat
     the command to start the agent again. With --service-account, the agent uses an account of its
-    own, whose token ends after 30 days; repeating the command renews it.
+    own, whose token ends after 30 days; repeating the command renews it. No role is cluster-admin
+    unless you name it.
+
+    The agent pins the signing key of the installation, and accepts only bundles and orders that
+    this key has signed.
 
     \b
     Example:
-      towline clusters join dev --kubeconfig ~/.kube/config --context kind-dev
+      towline clusters join dev --admin-role cluster-admin --context kind-dev
     """
+    if service_account is (agent_role is None):
+        raise Invalid("--service-account and --agent-role need each other", field="--agent-role")
     folder = _folder(handle, data)
     cluster = folder.open(kubeconfig, kube_context, handle)
     # Refuses what the agent refuses, for example a server without TLS, before it registers.
     read_access = load("syncagent.kube.access").from_kubeconfig
     read_access(cluster.kubeconfig, cluster.context, SystemClock())
     print(f"found: Kubernetes {cluster.version()} at {cluster.server} (context {cluster.context})")
-    _register(context, handle, folder, tag)
+    cluster_id = _register(context, handle, folder, tag)
     folder.save_source(cluster)
-    for name in cluster.create_objects(account=service_account):
+    for name in cluster.create_objects(admin_role, agent_role):
         print(f"created: {name}")
     if service_account:
         end = cluster.create_kubeconfig(folder.account)
         print(f"saved: kubeconfig {folder.account}; its token ends at {end:%Y-%m-%d %H:%M} UTC")
     target = selected_target(context)
-    port = operations.installation(connect(context))["agentsPort"]
+    installation = operations.installation(connect(context))
+    print(f"pinned: signing key {installation['signingKeyId'] or 'none; nothing is signed'}")
     options = AgentOptions(
-        url=f"{urlsplit(target.url).hostname}:{port}",
+        url=f"{urlsplit(target.url).hostname}:{installation['agentsPort']}",
         token_file=folder.token,
         ca_file=folder.authority if folder.authority.exists() else None,
         kubeconfig=folder.account if service_account else cluster.kubeconfig,
         context=None if service_account else cluster.context,
         data=folder.state,
+        signing_key=installation["signingKeyId"],
+        cluster_id=cluster_id,
     )
     flags = [(f"--{name.replace('_', '-')}", value) for name, value in vars(options).items()]
     words = [word for flag, value in flags if value is not None for word in (flag, str(value))]
@@ -184,15 +201,19 @@ def leave(
 
 def _register(
     context: typer.Context, handle: str, folder: AgentFolder, tags: list[str] | None
-) -> None:
-    """Registers the cluster unless the folder has its token. Invalid: it was deleted since."""
+) -> str:
+    """Registers the cluster unless the folder has its token; returns its id. Invalid: it was
+    deleted since.
+    """
     api = connect(context)
     if folder.token.exists():
-        if found_or_none(lambda: find_cluster(api, handle)) is None:
+        known = found_or_none(lambda: find_cluster(api, handle))
+        if known is None:
             raise Invalid(
                 f"cluster {handle} is not registered, but {folder.token} exists; "
                 f"run `towline clusters leave {handle}` first"
             )
+        cluster_id = known["id"]
         print(f"kept: cluster {handle}, with the deploy token in {folder.token}")
     else:
         attributes: ClusterAttributes = {
@@ -201,11 +222,13 @@ def _register(
             "tags": named(parse_pairs(tags, "--tag")),
         }
         made = operations.create_cluster(api, attributes)
+        cluster_id = made["id"]
         write_private(folder.token, f"{made['deployToken']}\n")
         print(f"registered: cluster {handle}")
         print(f"saved: its deploy token in {folder.token}")
     if authority := selected_target(context).ca:
         write_private(folder.authority, authority)
+    return cluster_id
 
 
 def _folder(handle: str, given: Path | None) -> AgentFolder:

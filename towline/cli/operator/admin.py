@@ -142,6 +142,23 @@ def signing_key(config: Config = None, data: Data = None) -> None:
     print(load("towline.installation").signing_key(_settings(config, data)), end="")
 
 
+@app.command("rotate-signing-key")
+def rotate_signing_key(config: Config = None, data: Data = None) -> None:
+    """Replace the signing key by a new one that the old one signs; then restart the control plane.
+
+    Agents follow the signed rotation, also those that were away during several. Give the new
+    fingerprint to clusters that join, and to the values of the agents' chart.
+
+    \b
+    Example:
+      towline admin rotate-signing-key --data /var/lib/towline
+    """
+    rotate = load("towline.installation").rotate_signing_key
+    old, new, chain = rotate(_settings(config, data))
+    say(f"replaced {old}\n     by {new}\nkeep {chain} beside the key; restart the control plane")
+    print(new)
+
+
 @app.command("log-level")
 def log_level(
     level: Annotated[str, typer.Argument(help="Log level: debug, info, warning or error.")],
