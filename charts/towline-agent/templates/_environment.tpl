@@ -8,6 +8,14 @@
 - name: TOWLINE_AGENT_HUB_SERVER_NAME
   value: {{ . | quote }}
 {{- end }}
+{{- with .Values.hub.signingKey }}
+- name: TOWLINE_AGENT_HUB_SIGNING_KEY
+  value: {{ . | quote }}
+{{- end }}
+{{- with .Values.clusterId }}
+- name: TOWLINE_AGENT_HUB_CLUSTER_ID
+  value: {{ . | quote }}
+{{- end }}
 {{- with .Values.proxy.url }}
 - name: HTTPS_PROXY
   value: {{ . | quote }}
@@ -78,8 +86,8 @@
 - name: TOWLINE_AGENT_AUTONOMY_JOBS
   value: "false"
 {{- end }}
-{{- if .unsignedJobs }}
-- name: TOWLINE_AGENT_AUTONOMY_UNSIGNED_JOBS
+{{- if .unsigned }}
+- name: TOWLINE_AGENT_AUTONOMY_UNSIGNED
   value: "true"
 {{- end }}
 {{- if .services.configMaps }}

@@ -17,6 +17,9 @@
 {{- if not .Values.keys.existingSecret }}
 {{- fail "keys.existingSecret: replicas share encryption.key and peers.key; set the Secret with both" }}
 {{- end }}
+{{- if and .Values.gitcache.enabled (not .Values.gitcache.signing.existingSecret) }}
+{{- fail "gitcache.signing.existingSecret: required; set a Secret with signing.key, which only the pods of the git cache get" }}
+{{- end }}
 {{- if not (include "towline.tlsSecret" .) }}
 {{- fail "tls.existingSecret: replicas share one certificate; set its Secret, or create it with certificate.enabled" }}
 {{- end }}
