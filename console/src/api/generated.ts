@@ -1770,6 +1770,11 @@ export type HandlesQueryVariables = Exact<{
 
 export type HandlesQuery = { clusters: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, handle: string } }> } };
 
+export type SigningKeyQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type SigningKeyQuery = { installation: { signingKeyId: string | null } };
+
 export type ContextRowFragment = { id: string, name: string, configuration: Record<string, unknown>, secretsVersion: number, project: { id: string, name: string } | null };
 
 export type ContextsQueryVariables = Exact<{
@@ -2465,6 +2470,7 @@ export const LastSeenDocument = typed<LastSeenQuery, LastSeenQueryVariables>("qu
 export const OpenStreamsDocument = typed<OpenStreamsQuery, OpenStreamsQueryVariables>("query OpenStreams($cluster:String){openStreams(cluster:$cluster){silent nodes{id since cluster user actingAs what kind source bytesIn bytesOut recorded}}}");
 export const EndStreamDocument = typed<EndStreamMutation, EndStreamMutationVariables>("mutation EndStream($id:ID!){endStream(id:$id){id}}");
 export const HandlesDocument = typed<HandlesQuery, HandlesQueryVariables>("query Handles($after:String){clusters(first:100 after:$after){pageInfo{hasNextPage endCursor}edges{node{id handle}}}}");
+export const SigningKeyDocument = typed<SigningKeyQuery, SigningKeyQueryVariables>("query SigningKey{installation{signingKeyId}}");
 export const ContextsDocument = typed<ContextsQuery, ContextsQueryVariables>("query Contexts($after:String$q:String){serviceContexts(first:50 after:$after q:$q){pageInfo{hasNextPage endCursor}edges{node{...ContextRow}}}}" + ContextRowText);
 export const ContextDocument = typed<ContextQuery, ContextQueryVariables>("query Context($name:String!){serviceContext(name:$name){...ContextRow}}" + ContextRowText);
 export const SaveContextDocument = typed<SaveContextMutation, SaveContextMutationVariables>("mutation SaveContext($name:String!$attributes:ServiceContextAttributes!){saveServiceContext(name:$name attributes:$attributes){...ContextRow}}" + ContextRowText);

@@ -1,7 +1,7 @@
 import { useEffect, useState, type SubmitEvent } from "react";
 import { useMutation, useQuery, useSubscription } from "urql";
 import { Link } from "wouter";
-import { ClusterDeltaDocument, ClusterDocument, CreateClusterDocument } from "../api/generated";
+import { ClusterDeltaDocument, ClusterDocument, CreateClusterDocument, SigningKeyDocument } from "../api/generated";
 import { counted } from "../text/counts";
 import { textOf } from "../ui/form";
 import { FormBar } from "../ui/FormBar";
@@ -21,12 +21,45 @@ export function tagsOf(text: string): { readonly name: string; readonly value: s
     });
 }
 
-function command(token: string): string {
+/** Install command of an agent; null as fingerprint if nothing is signed. */
+export function installCommand(token: string, clusterId: string, fingerprint: string | null, adminRole: string): string {
   return [
     "helm upgrade --install towline-agent --namespace towline-agent --create-namespace \\",
     `  ${location.origin}/ext/v1/agent/chart \\`,
-    `  --set secrets.deployToken=${token} --set consoleUrl=${location.origin}`,
+    `  --set secrets.deployToken=${token} --set consoleUrl=${location.origin} \\`,
+    ...(fingerprint === null ? [] : [`  --set hub.signingKey=${fingerprint} \\`]),
+    `  --set clusterId=${clusterId} --set 'people.clusterRoles.towline:admins=${adminRole}'`,
   ].join("\n");
+}
+
+const ADMIN_ROLES = ["admin", "cluster-admin", "edit", "view"] as const;
+
+function Installation({ id, token }: { readonly id: string; readonly token: string }) {
+  const [{ data }] = useQuery({ query: SigningKeyDocument });
+  const [adminRole, setAdminRole] = useState<string>(ADMIN_ROLES[0]);
+  if (data === undefined) return null;
+  const fingerprint = data.installation.signingKeyId;
+  return (
+    <li className="card">
+      <h2>Install the agent</h2>
+      <p className="quiet">Run this command with access to the cluster. The agent opens one outbound connection to the control plane; the cluster needs no inbound access.</p>
+      <form className="form">
+        <label>
+          ClusterRole of administrators <small>for users with the role admin, through the Kubernetes proxy</small>
+          <select value={adminRole} onChange={(event) => setAdminRole(event.target.value)}>
+            {ADMIN_ROLES.map((role) => (
+              <option key={role}>{role}</option>
+            ))}
+          </select>
+        </label>
+      </form>
+      <p>
+        Signing key <code>{fingerprint ?? "none; nothing is signed"}</code>
+      </p>
+      <p className="quiet">The agent pins this key and refuses bundles and orders that another key has signed.</p>
+      <Secret title="Helm command" text={installCommand(token, id, fingerprint, adminRole)} />
+    </li>
+  );
 }
 
 function Connection({ id, handle }: { readonly id: string; readonly handle: string }) {
@@ -104,11 +137,7 @@ export function RegisterClusterPage() {
         </li>
         {created?.deployToken != null && (
           <>
-            <li className="card">
-              <h2>Install the agent</h2>
-              <p className="quiet">Run this command with access to the cluster. The agent opens one outbound connection to the control plane; the cluster needs no inbound access.</p>
-              <Secret title="Helm command" text={command(created.deployToken)} />
-            </li>
+            <Installation id={created.id} token={created.deployToken} />
             <Connection id={created.id} handle={created.handle} />
           </>
         )}
