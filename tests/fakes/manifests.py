@@ -26,7 +26,8 @@ Folders = Mapping[str, Sequence[KubeObject] | Exception]
 class FakeManifests:
     """The `ManifestSource` port. A folder that holds an exception fails to render with it.
 
-    `away`: what listing folders and resolving refs fails with.
+    `away`: what listing folders, resolving refs and signing orders fail with. `signer` signs
+    orders; None: nothing is signed.
     """
 
     def __init__(self) -> None:
@@ -113,6 +114,8 @@ class FakeManifests:
         return self.signer.identity if self.signer else None
 
     async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:
+        if self.away is not None:
+            raise self.away
         return self.signer.sign_orders(requests) if self.signer else []
 
     async def renew(self, attestation: Attestation) -> Attestation:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.agents.link.server import AgentLink
@@ -27,9 +28,15 @@ from core.rpc.http2_server import Http2Server
 from core.rpc.methods import FETCH, SYNC
 from core.runtime.clock import Clock, SystemClock
 from core.sealing import SealingKey
+from core.spec.attestation import AttestationStatement, Signer, TrustedKeys
 from core.spec.bundle import digest_of
+from core.spec.orders import open_order
 from core.spec.sealed_secrets import SealedSecret
+from core.spec.signing_keys import public_key, rotate
+from core.wire.codec import attestation_from_message
+from core.wire.orders import order_for_command, order_for_desired
 from core.wire.v1 import agent_pb2 as wire
+from gitcache.render.signing import RenderSigner
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 
@@ -202,6 +209,37 @@ async def test_a_restored_store_counts_on_what_it_has_counted_anew(hub: Hub) -> 
     again = await hub.agent(token)
     await again.hello({service_id: 2}, acknowledged=6)
     assert await again.difference() == []
+
+
+async def test_each_delivery_has_an_order_of_the_present_key(hub: Hub) -> None:
+    """While the render tier is away, nothing is sent; then it signs for the next delivery. The
+    attestation of a key that was replaced is signed again."""
+    world = hub.world
+    old, new = (Signer(Ed25519PrivateKey.generate()) for _ in range(2))
+    world.manifests.signer = RenderSigner(new, SystemClock(), rotations=(rotate(old, new),))
+    keys = TrustedKeys([public_key(new.public_raw)])
+    cluster_id, token = await registered(world)
+    service_id = await a_service(world, cluster_id)
+    async with world.deps.store.write() as tx:
+        service = await tx[ServiceStore].get(service_id)
+        assert service is not None and service.desired.digest
+        attested = old.sign(AttestationStatement(service.desired.digest, ()))
+        await tx[ServiceStore].change(service_id, attestation=attested)
+    agent = await hub.agent(token)
+    world.manifests.away = Unavailable("the render tier is away")
+    welcome = await agent.hello()
+    assert welcome.signing_key == new.public_raw and len(welcome.rotations) == 1
+    assert await agent.difference() == []
+    world.manifests.away = None
+    desired = (await agent.read("desired")).desired
+    request = order_for_desired(cluster_id, desired)
+    assert request.subject == service_id
+    open_order(keys, attestation_from_message(desired.order), request, SystemClock().now())
+    keys.verify(desired.spec.digest, attestation_from_message(desired.spec.attestation))
+    await world.services.sync(world.admin, service_id)
+    command = (await agent.read("command")).command
+    request = order_for_command(cluster_id, command)
+    open_order(keys, attestation_from_message(command.order), request, SystemClock().now())
 
 
 async def test_changes_come_as_they_happen(hub: Hub) -> None:
