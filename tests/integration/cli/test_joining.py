@@ -118,6 +118,7 @@ def test_two_handles_of_a_cluster_share_nothing_that_one_of_them_removes(
     """A cluster that is gone keeps its objects, and all else of it is removed."""
     for handle in ("one", "two"):
         words = ("--data", str(tmp_path / handle), "--service-account", "--no-start")
+        words += ("--agent-role", "cluster-admin")
         joined = ("clusters", "join", handle, "--kubeconfig", str(cluster.kubeconfig), *words)
         said = installation.run(*joined).stdout
         assert f"created: ClusterRoleBinding towline-{handle}-admins" in said
