@@ -10,6 +10,7 @@ from core.signatures.cosign import ArtifactSignature
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain.objects import CommitRecord, Entry
 from gitcache.domain.references import ChartRef, References
+from gitcache.domain.remote_bases import BaseRef, FoundBase
 from gitcache.domain.renders import ChartPin, ChartVersion, RenderJob, RenderResult
 
 ON_DEMAND_PIN_PREFIX = "at-"
@@ -193,6 +194,14 @@ class Charts(Protocol):
 
     async def signatures(self, pin: ChartPin) -> Sequence[ArtifactSignature]:
         """Returns cosign's signatures of a chart in a registry; none elsewhere. Unavailable."""
+        ...
+
+
+class Bases(Protocol):
+    """Finds the commits of remote bases among the connected repositories."""
+
+    async def find(self, origin: RepositorySpec, base: BaseRef) -> FoundBase:
+        """Finds a base for a kustomization of `origin`. Raises Invalid, Unavailable."""
         ...
 
 

@@ -156,6 +156,15 @@ class FetchedChart:
 
 
 @dataclass(frozen=True, slots=True)
+class BaseFolder:
+    """A folder or file of a connected repository that a kustomization names by URL."""
+
+    url: str
+    folder: str
+    ref: str
+
+
+@dataclass(frozen=True, slots=True)
 class RenderedFile:
     """A file, and the number of objects in a row that came from it."""
 
@@ -169,8 +178,8 @@ class RenderedBundle:
 
     `reads` lists every folder and file of the commit that the render depends on, its own folder
     first. While their git ids stay the same, so does the result. `attestation` is the render
-    tier's signature, if it signs. `charts` are all fetched charts. `files` are those of the objects
-    in their order, at most the first `MAX_RENDERED_FILES`.
+    tier's signature, if it signs. `charts` are all fetched charts, `bases` all remote bases.
+    `files` are those of the objects in their order, at most the first `MAX_RENDERED_FILES`.
     """
 
     source: str
@@ -182,6 +191,7 @@ class RenderedBundle:
     attestation: Attestation | None = None
     charts: tuple[FetchedChart, ...] = ()
     files: tuple[RenderedFile, ...] = ()
+    bases: tuple[BaseFolder, ...] = ()
 
     def file_of(self, number: int) -> str:
         """Returns the file of the object with this number, from 0; empty: unknown."""

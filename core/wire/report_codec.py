@@ -18,7 +18,7 @@ from core.spec.reports.drift import DriftFound
 from core.spec.reports.inventory import InventoryChange, ObservedComponent
 from core.spec.reports.local_services import LocalServiceReport
 from core.spec.reports.report import Report, ReportBody
-from core.spec.source import FetchedChart, RenderedBundle, RenderedFile
+from core.spec.source import BaseFolder, FetchedChart, RenderedBundle, RenderedFile
 from core.spec.status import Phase, Problem, StageTimes, SyncStatus
 from core.spec.verification import VerificationResult
 from core.wire.codec import (
@@ -406,6 +406,7 @@ def rendered_bundle_to_message(rendered: RenderedBundle) -> pb.RenderResult:
         charts=(pb.FetchedChart(url=chart.url, name=chart.name) for chart in rendered.charts),
         files=(pb.RenderedFile(path=file.path, objects=file.objects) for file in rendered.files),
         attestation=attestation_to_message(attested) if attested else None,
+        bases=[pb.BaseFolder(url=b.url, folder=b.folder, ref=b.ref) for b in rendered.bases],
     )
 
 
@@ -423,6 +424,10 @@ def rendered_bundle_from_message(message: pb.RenderResult) -> RenderedBundle:
         ),
         files=tuple(RenderedFile(plain_text(file.path), file.objects) for file in message.files),
         attestation=attestation_from_message(message.attestation) if attested else None,
+        bases=tuple(
+            BaseFolder(plain_text(base.url), plain_text(base.folder), plain_text(base.ref))
+            for base in message.bases
+        ),
     )
 
 

@@ -11,7 +11,7 @@ from core.json_object import JsonMapping
 from core.spec.renderers import RenderOptions
 from gitcache.domain import parameters as given
 
-FORMAT = 3
+FORMAT = 4
 """Increase this whenever the same inputs may give other objects than before."""
 
 _MAX_PARAMETERS = 1 << 20

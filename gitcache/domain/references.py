@@ -24,9 +24,13 @@ class ChartRef:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """References in the files of a folder: relative paths, charts, and outside link targets."""
+    """References in the files of a folder: relative paths, charts, outside link targets, bases.
+
+    `bases` are URLs that `remote_bases.parse_base` reads.
+    """
 
     paths: Sequence[str] = ()
     charts: Sequence[ChartRef] = ()
     reads: Reads = ()
     links: Sequence[str] = ()
+    bases: Sequence[str] = ()

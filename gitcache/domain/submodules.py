@@ -1,10 +1,13 @@
-"""Parses `.gitmodules` files (gitmodules(5))."""
+"""Parses `.gitmodules` files (gitmodules(5)), and finds repositories by URLs in commits."""
 
 import posixpath
 import re
+from collections.abc import Mapping
 
 from core.errors import Invalid
+from core.identity import RepositoryId
 from core.remotes import Remote, parse_remote
+from core.spec.source import RepositoryKind, RepositorySpec
 from gitcache.domain import paths
 
 MODULES_FILE = ".gitmodules"
@@ -35,8 +38,23 @@ def parse_modules(data: bytes) -> dict[str, str]:
     }
 
 
+def followed_at(
+    url: str, parent: RepositorySpec, followed: Mapping[RepositoryId, RepositorySpec]
+) -> RepositorySpec | None:
+    """Returns the followed Git repository at a URL in a commit of `parent`, in its project only."""
+    remote = parse_remote(parent.url)
+    wanted = place_of(url, remote)
+    same = (
+        spec
+        for spec in followed.values()
+        if spec.project == parent.project and spec.kind is RepositoryKind.GIT
+    )
+    found = (spec for spec in same if place_of(spec.url, remote) == wanted)
+    return next(found, None) if wanted else None
+
+
 def place_of(url: str, parent: Remote) -> str | None:
-    """Returns host and path of a submodule's repository, as `place` does; None if not allowed.
+    """Returns host and path of a repository, the same for all of its URLs; None if not allowed.
 
     Relative URLs are resolved from the parent repository.
     """
@@ -44,13 +62,9 @@ def place_of(url: str, parent: Remote) -> str | None:
         path = posixpath.normpath(posixpath.join(f"/{parent.path}", url)).lstrip("/")
         return _place(parent.host, path)
     try:
-        return place(parse_remote(url))
+        remote = parse_remote(url)
     except Invalid:
         return None
-
-
-def place(remote: Remote) -> str:
-    """Returns host and path of a repository, the same for all of its URLs."""
     return _place(remote.host, remote.path)
 
 

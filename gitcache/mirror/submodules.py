@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from core.errors import Invalid
 from core.identity import RepositoryId
-from core.remotes import parse_remote
 from core.spec.source import RepositorySpec
-from gitcache.domain.submodules import place, place_of
+from gitcache.domain.submodules import followed_at
 
 _MAX_KNOWN = 20_000
 
@@ -42,28 +41,10 @@ class Submodules:
     async def fetch_commit(self, spec: RepositorySpec, name: str, sha: str) -> None:
         """Fetches a submodule's commit into the clone. Raises Invalid if unknown, Unavailable."""
         path, url = self._known.get((spec.id, sha), (name, ""))
-        other = self._find(spec, url)
+        other = followed_at(url, spec, self._followed)
         if other is None:
             raise Invalid(
                 f"the submodule {path[:200]!r} is not a followed repository of this project: add "
                 "its repository, or disable submodules for this one"
             )
         await self._graft(spec, other, sha)
-
-    def _find(self, spec: RepositorySpec, url: str) -> RepositorySpec | None:
-        wanted = place_of(url, parse_remote(spec.url)) if url else None
-        same = (
-            candidate for candidate in self._followed.values() if candidate.project == spec.project
-        )
-        return (
-            next((candidate for candidate in same if _place(candidate) == wanted), None)
-            if wanted
-            else None
-        )
-
-
-def _place(spec: RepositorySpec) -> str | None:
-    try:
-        return place(parse_remote(spec.url))
-    except Invalid:
-        return None

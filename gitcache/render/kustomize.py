@@ -9,11 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from core.errors import Invalid
 from core.json_object import JsonMapping, JsonObject
 from core.spec.renderers import HELM, KUSTOMIZE
 from gitcache.domain import paths
 from gitcache.domain.references import ChartRef, References
+from gitcache.domain.remote_bases import BaseRef, parse_base
 from gitcache.render import kubeyaml, kustomize_charts, manifests
 from gitcache.render.helm import CHART_SCHEMES, NO_REPOSITORY, with_archives
 from gitcache.render.renderer import Files, Renderer, RenderTool, ToolCommand, WorkerJob
@@ -21,21 +24,13 @@ from gitcache.render.tool_runner import materialise, run_tool
 
 if TYPE_CHECKING:
     # Workers do not plan, and should start fast.
+    from gitcache.domain.objects import Entry
     from gitcache.render.plan import CommitRoot, Planning, RenderPlan
 
 NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
-_LISTS = (
-    "resources",
-    "bases",
-    "components",
-    "crds",
-    "configurations",
-    "generators",
-    "transformers",
-    "validators",
-    "patchesStrategicMerge",
-)
+_FOLDERS = ("resources", "bases", "components", "generators", "transformers", "validators")
+_LISTS = (*_FOLDERS, "crds", "configurations", "patchesStrategicMerge")
 _WITH_PATH = ("patches", "patchesJson6902", "replacements", "openapi")
 _GENERATORS = ("configMapGenerator", "secretGenerator")
 _PLUGINS = ("helmChartInflationGenerator",)
@@ -43,6 +38,7 @@ _REMOTE = re.compile(
     r"^[a-zA-Z][a-zA-Z0-9+.-]*::?//|^[\w.-]+@[\w.-]+:|^(github\.com|gitlab\.com|bitbucket\.org)[/:]"
     r"|://|^git::|[?&](ref|version|timeout|submodules)=|(?<=[^/])//|\.git(/|\?|$)"
 )
+_REMOTE_MARK = re.compile(rb"//|@|github\.com", re.IGNORECASE)
 # kubectl logs its failure with time and process id.
 _KLOG = re.compile(
     r'^E\d{4} [^]]*\] "command failed" err=(?:"(?P<line>.*?)"?|<\s*(?P<lines>.*?)\s*>?)$', re.DOTALL
@@ -74,9 +70,8 @@ class Kustomize(Renderer):
     ) -> "RenderPlan":
         """Fetches the charts of all kustomizations that the render reads."""
         pins, settings = dict(plan.pins), dict(plan.settings)
-        for path, entry in plan.reads.items():
-            found = (await planning.references(origin, entry, plan)).charts if entry.is_tree else ()
-            for chart in found:
+        for where, path, entry in _trees(origin, plan):
+            for chart in (await planning.references(where, entry, plan)).charts:
                 settings[HELM] = await planning.tool(HELM)
                 if not chart.repository:
                     continue
@@ -89,18 +84,59 @@ class Kustomize(Renderer):
         return replace(plan, pins=pins, settings=settings)
 
     def references(self, folder: str, files: Files) -> References:
-        return References(referenced_paths(folder, files), list(_charts(folder, files)))
+        found = referenced_paths(folder, files)
+        remote = [text for _, value in _kustomizations(folder, files) for text in _bases(value)]
+        return References(found, list(_charts(folder, files)), bases=sorted(set(remote)))
 
     def render(self, job: WorkerJob) -> list[manifests.LocatedObject]:
         with tempfile.TemporaryDirectory(dir=job.scratch, prefix="k") as name:
             top = Path(name) / "repository"
-            materialise(top, _with_charts(job))
+            materialise(top, _with_charts(replace(job, files=_with_local_bases(job.files))))
             output = _run([*job.command, str(top / job.root)], Path(name), top)
         found = manifests.parse("(output of kustomize)", output)
         return manifests.collect(
             replace(located, kube_object=kustomize_charts.without_mark(located.kube_object))
             for located in found
         )
+
+
+def _trees(origin: "CommitRoot", plan: "RenderPlan") -> Iterator[tuple["CommitRoot", str, "Entry"]]:
+    """Yields the folders that a render reads: their commit, and their path in the render."""
+    for path, entry in plan.reads.items():
+        if entry.is_tree:
+            yield origin, path, entry
+    for base in plan.bases:
+        for path, entry in base.reads.items():
+            if entry.is_tree:
+                yield base.origin, paths.child(base.at, path).rstrip("/"), entry
+
+
+def _bases(kustomization: JsonMapping) -> dict[str, BaseRef]:
+    """Maps the remote references of a kustomization to bases."""
+    named = (item for name in _FOLDERS for item in _list(kustomization.get(name)))
+    return {
+        item: base for item in named if _is_path(item) and (base := parse_base(item)) is not None
+    }
+
+
+def _with_local_bases(files: Files) -> Files:
+    """Replaces the URLs of remote bases in kustomizations by their paths among the files."""
+    changed: dict[str, bytes] = {}
+    suspects = {path: data for path, data in files.items() if _REMOTE_MARK.search(data)}
+    for path, value in _kustomizations("", suspects):
+        if remote := _bases(value):
+            local = {text: _local(path, base) for text, base in remote.items()}
+            folders = {
+                name: [local.get(str(item), item) for item in _list(value[name])]
+                for name in _FOLDERS
+                if value.get(name)
+            }
+            changed[path] = yaml.safe_dump({**value, **folders}).encode()
+    return {**files, **changed}
+
+
+def _local(path: str, base: BaseRef) -> str:
+    return paths.relative(paths.child(base.place, base.folder).rstrip("/"), posixpath.dirname(path))
 
 
 def _charts(folder: str, files: Files) -> Iterator[ChartRef]:
@@ -177,11 +213,14 @@ def _checked(path: str, kustomization: JsonMapping) -> Iterator[str]:
     for name in _PLUGINS:
         if kustomization.get(name):
             raise Invalid(f"{path}: `{name}` is not supported; use `helmCharts`")
+    remote = _bases(kustomization)
     for reference in _named(kustomization):
+        if reference in remote:
+            continue
         if _REMOTE.search(reference):
             raise Invalid(
-                f"{path}: {reference[:120]!r} is a remote reference; rendering has no "
-                "network access, so add it to the repository"
+                f"{path}: {reference[:120]!r} is a remote reference, but no folder of a Git "
+                "repository; rendering has no network access, so add it to the repository"
             )
         yield reference
 

@@ -40,6 +40,18 @@ class PlanPart:
 
 
 @dataclass(frozen=True, slots=True)
+class BaseReads:
+    """The folders and files of a remote base that a render reads, and its path `at` among the
+    render's files."""
+
+    origin: CommitRoot
+    commit: str
+    ref: str
+    at: str
+    reads: Mapping[str, Entry]
+
+
+@dataclass(frozen=True, slots=True)
 class RenderPlan:
     """All inputs of a render except parameters; `static` is their digest.
 
@@ -52,6 +64,7 @@ class RenderPlan:
     folder: str
     root: str
     reads: Mapping[str, Entry]
+    bases: Sequence[BaseReads] = ()
     parts: Sequence[PlanPart] = ()
     pins: Mapping[str, ChartPin] = field(default_factory=dict)
     settings: JsonMapping = field(default_factory=dict)

@@ -112,9 +112,8 @@ class WorkerPool:
             )
             for chart in answer.fields.get("charts", [])
         ]
-        return References(
-            [str(path) for path in answer.fields.get("paths", [])], charts, _reads(answer)
-        )
+        paths, bases = (list(map(str, answer.fields.get(name, []))) for name in ("paths", "bases"))
+        return References(paths, charts, _reads(answer), bases=bases)
 
     async def versions(self, index: bytes, chart: str) -> Sequence[ChartVersion]:
         """Implements `RenderWorkers.versions`."""

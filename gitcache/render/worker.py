@@ -110,7 +110,8 @@ def _objects(renderer: Renderer, job: WorkerJob) -> list[manifests.LocatedObject
 def _references(renderer: Renderer, job: WorkerJob) -> Answer:
     job = _expanded(renderer, job)
     found = renderer.references(job.folder, job.files)
-    return {"paths": list(found.paths), "charts": [asdict(chart) for chart in found.charts]}, {}
+    charts_found = [asdict(chart) for chart in found.charts]
+    return {"paths": list(found.paths), "charts": charts_found, "bases": list(found.bases)}, {}
 
 
 def _versions(renderer: Renderer, job: WorkerJob) -> Answer:

@@ -24,7 +24,6 @@ from core.spec.source import (
     RenderRequest,
     RepositorySpec,
     RepositoryState,
-    SourceFolder,
 )
 from core.spec.source_signatures import Evidence
 from gitcache.domain import paths
@@ -39,6 +38,7 @@ from gitcache.ports import (
 )
 from gitcache.render.plan import CommitRoot
 from gitcache.render.signing import RenderSigner
+from gitcache.sync.base_commits import BaseCommits
 from gitcache.sync.followed_repositories import FollowedRepositories
 from gitcache.sync.follower import FollowerPorts, PollIntervals
 from gitcache.sync.render_service import RenderService
@@ -123,6 +123,7 @@ class GitCache:
         self._following = FollowedRepositories(
             sources.ports, network.replicas, clock, sources.pace, self._specs
         )
+        self._bases = BaseCommits(self._specs, self.resolve, self._origin, clock)
         self._recipes: OrderedDict[str, RenderRequest] = OrderedDict()
         self.tasks = Tasks("gitcache")
 
@@ -268,9 +269,12 @@ class GitCache:
         """
 
         async def here(spec: RepositorySpec, record: CommitRecord) -> RenderedBundle:
-            sources = [(await self._origin(source), source) for source in request.sources]
+            sources = [
+                (await self._origin(source.repository_id, source.commit), source)
+                for source in request.sources
+            ]
             rendered, statement, evidence = await self._renders.render(
-                spec, record.tree, request, sources
+                spec, record.tree, request, sources, self._bases
             )
             if (follower := self._following.follower(spec.id)) is not None:
                 follower.prefetch_paths(rendered.reads)
@@ -334,14 +338,14 @@ class GitCache:
         """Deletes the local copies of repositories that this replica does not own."""
         await self._following.drop_copies()
 
-    async def _origin(self, source: SourceFolder) -> CommitRoot:
+    async def _origin(self, repository_id: RepositoryId, commit: str) -> CommitRoot:
         """Finds another source of a render; fetches it if another replica owns it."""
-        found = await self._find_owned(source.repository_id, source.commit)
+        found = await self._find_owned(repository_id, commit)
         if found is None:
-            await self._following.fetch_unowned(source.repository_id, source.commit)
-            found = await self._find_owned(source.repository_id, source.commit)
+            await self._following.fetch_unowned(repository_id, commit)
+            found = await self._find_owned(repository_id, commit)
         if found is None:
-            raise Unavailable(f"repository {source.repository_id} is not followed")
+            raise Unavailable(f"repository {repository_id} is not followed")
         return CommitRoot(found[0], found[1].tree)
 
     def _attested(

@@ -2,7 +2,7 @@
 
 import re
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from core.errors import Invalid
@@ -13,9 +13,10 @@ from gitcache.domain import paths
 from gitcache.domain.inputs import FORMAT, Inputs, digest_of_json
 from gitcache.domain.objects import Entry
 from gitcache.domain.references import ChartRef, References
+from gitcache.domain.remote_bases import BaseRef, parse_base
 from gitcache.domain.renders import RenderJob
-from gitcache.ports import Charts, Decryptor, Memo, RenderWorkers, TreeReader
-from gitcache.render.plan import CommitRoot, PlanPart, RenderPlan
+from gitcache.ports import Bases, Charts, Decryptor, Memo, RenderWorkers, TreeReader
+from gitcache.render.plan import BaseReads, CommitRoot, PlanPart, RenderPlan
 from gitcache.render.renderer import Renderer
 from gitcache.render.renderers import RENDERERS, renderer_named, renderer_of_entry
 from gitcache.render.templates import TEMPLATE_SUFFIX
@@ -23,6 +24,7 @@ from gitcache.sync.files import read_contents, read_link_targets
 from gitcache.sync.render_groups import RenderGroups
 
 _MAX_FOLDERS = 256
+_MAX_BASES = 32
 _MAX_CACHED_LINKS = 20_000
 
 
@@ -49,6 +51,7 @@ class RenderPlanner:
         origin: CommitRoot,
         request: RenderRequest,
         sources: Sequence[tuple[CommitRoot, SourceFolder]] = (),
+        bases: Bases | None = None,
     ) -> RenderPlan:
         """Makes the plan of a request. Raises Invalid for missing references."""
         folder = paths.folder_path(request.folder)
@@ -58,9 +61,10 @@ class RenderPlanner:
         renderer = await self._renderer(origin, own, below, request)
         plan = RenderPlan(request, renderer.name, folder, start, {folder: own})
         plan = await renderer.plan(self, origin, plan, any_sources=bool(sources))
-        plan = replace(plan, reads=await self._closure(origin, plan))
+        plan = replace(plan, reads=await self._closure(origin, plan.reads, plan))
+        plan = replace(plan, bases=await self._bases(origin, plan, bases))
         plan = await renderer.complete(self, origin, plan)
-        plan = replace(plan, parts=[*plan.parts, *_own_parts(origin, plan)])
+        plan = replace(plan, parts=[*plan.parts, *_own_parts(origin, plan), *_base_parts(plan)])
         for mounted, source in sources:
             plan = replace(
                 plan, parts=[*plan.parts, await self._source_part(mounted, source, folder)]
@@ -155,10 +159,39 @@ class RenderPlanner:
         more = {name: entry for name, entry in found.items() if entry is not None}
         return replace(plan, reads={**plan.reads, **more})
 
-    async def _closure(self, origin: CommitRoot, plan: RenderPlan) -> dict[str, Entry]:
+    async def _bases(
+        self, origin: CommitRoot, plan: RenderPlan, commits: Bases | None
+    ) -> list[BaseReads]:
+        """Finds the remote bases of the read folders, and those of the bases."""
+        found: dict[str, BaseReads] = {}
+        unread = [(origin, entry) for entry in plan.reads.values()]
+        while unread:
+            for base in await self._remote(*unread.pop(), plan):
+                known = found.get(base.place) or await _commit_of(base, origin, commits)
+                if base.folder in known.reads:
+                    continue
+                folder = await self.folder(known.origin, base.folder, known.commit)
+                start = {**known.reads, base.folder: folder}
+                reads = await self._closure(known.origin, start, plan)
+                unread += [(known.origin, reads[path]) for path in reads.keys() - known.reads]
+                found[base.place] = replace(known, reads=reads)
+                if len(found) > _MAX_BASES:
+                    raise Invalid(f"the folder needs more than {_MAX_BASES} remote bases")
+        return list(found.values())
+
+    async def _remote(self, origin: CommitRoot, entry: Entry, plan: RenderPlan) -> list[BaseRef]:
+        """Lists the remote bases that the files of a folder name."""
+        if not entry.is_tree:
+            return []
+        found = (await self.references(origin, entry, plan)).bases
+        return [base for text in found if (base := parse_base(text)) is not None]
+
+    async def _closure(
+        self, origin: CommitRoot, start: Mapping[str, Entry], plan: RenderPlan
+    ) -> dict[str, Entry]:
         """Adds outside references of the read folders, recursively."""
-        reads = dict(plan.reads)
-        unread = list(plan.reads)
+        reads = dict(start)
+        unread = list(start)
         while unread:
             folder = unread.pop()
             names = await self._outside(origin, folder, reads[folder], plan)
@@ -205,10 +238,15 @@ class RenderPlanner:
         if kept is None:
             found = await self._scan(origin, entry, plan)
             charts = [_chart_fields(chart) for chart in found.charts]
-            kept = {"paths": list(found.paths), "links": list(found.links), "charts": charts}
+            kept = {
+                "paths": list(found.paths),
+                "links": list(found.links),
+                "charts": charts,
+                "bases": list(found.bases),
+            }
             await self._groups.keep(static, parameters, found.reads, kept)
         charts = [ChartRef(**fields) for fields in kept["charts"]]
-        return References(kept["paths"], charts, links=kept["links"])
+        return References(kept["paths"], charts, links=kept["links"], bases=kept["bases"])
 
     async def _links(self, origin: CommitRoot, entry: Entry, plan: RenderPlan) -> References:
         """Finds the links of plain files, cached in memory: a rescan is cheaper than a file."""
@@ -251,6 +289,28 @@ def _own_parts(origin: CommitRoot, plan: RenderPlan) -> list[PlanPart]:
         for path, entry in plan.reads.items()
         if not any(paths.below(path, other) for other in plan.reads if other != path)
     ]
+
+
+async def _commit_of(base: BaseRef, origin: CommitRoot, commits: Bases | None) -> BaseReads:
+    if commits is None:
+        raise Invalid(f"the remote base {base.url[:200]!r} cannot be fetched here")
+    found = await commits.find(origin.spec, base)
+    root = CommitRoot(found.spec, found.tree)
+    return BaseReads(root, found.commit, base.ref, base.place, {})
+
+
+def _base_parts(plan: RenderPlan) -> list[PlanPart]:
+    """Returns the reads of remote bases as parts, each below the place of its base."""
+    return [
+        PlanPart(base.origin.spec, path, entry, _at(base, path), base.commit, is_mounted=True)
+        for base in plan.bases
+        for path, entry in base.reads.items()
+        if not any(paths.below(path, other) for other in base.reads if other != path)
+    ]
+
+
+def _at(base: BaseReads, path: str) -> str:
+    return paths.child(base.at, path).rstrip("/")
 
 
 def _leaves(path: str) -> bool:

@@ -12,6 +12,7 @@ from core.runtime.single_flight import SingleFlight
 from core.spec.attestation import AttestationStatement
 from core.spec.bundle import digest_of
 from core.spec.source import (
+    BaseFolder,
     FetchedChart,
     RenderedBundle,
     RenderedFile,
@@ -23,7 +24,7 @@ from core.spec.source_signatures import Evidence, check_signatures
 from gitcache.domain import paths
 from gitcache.domain.objects import Entry
 from gitcache.domain.renders import RenderInputError, RenderJob
-from gitcache.ports import Charts, ContentStore, Decryptor, Memo, RenderWorkers, TreeReader
+from gitcache.ports import Bases, Charts, ContentStore, Decryptor, Memo, RenderWorkers, TreeReader
 from gitcache.render.plan import CommitRoot, PlanPart, RenderPlan
 from gitcache.render.provenance import (
     digest_of_values,
@@ -83,6 +84,7 @@ class RenderService:
         tree: str,
         request: RenderRequest,
         sources: Sequence[tuple[CommitRoot, SourceFolder]] = (),
+        bases: Bases | None = None,
     ) -> tuple[RenderedBundle, AttestationStatement, Evidence]:
         """Renders a request; `tree` is the root tree of its commit. Raises Invalid, Unavailable.
 
@@ -94,7 +96,7 @@ class RenderService:
         A caller waits while another renders for the same group, as far as groups are known. Then
         it checks, by the parameters that were read, if the result is valid for it too.
         """
-        plan = await self._planner.plan(CommitRoot(spec, tree), request, sources)
+        plan = await self._planner.plan(CommitRoot(spec, tree), request, sources, bases)
         evidence = await evidence_of(self._ports.reader, self._ports.charts, plan)
         check_signatures(request.signatures, sources_of(plan), evidence, self._clock.now())
         while True:
@@ -172,7 +174,7 @@ class RenderService:
         for part in plan.parts:
             around: dict[str, Entry] = {}
             for sibling in plan.parts:
-                if (sibling.spec.id, sibling.is_mounted) == (part.spec.id, part.is_mounted):
+                if _origin_of(sibling) == _origin_of(part):
                     around |= entries[id(sibling)]
             wanted = {
                 path: entry
@@ -242,11 +244,21 @@ def _rendered(plan: RenderPlan, result: _Result, *, cached: bool) -> RenderedBun
         tuple(plan.reads),
         charts=tuple(FetchedChart(origin.repository, origin.name) for origin in pinned),
         files=tuple(RenderedFile(*file) for file in memo.get("files", ())),
+        bases=tuple(
+            BaseFolder(base.origin.spec.url, path, base.ref)
+            for base in plan.bases
+            for path in base.reads
+        ),
     )
 
 
 def _statement(plan: RenderPlan, result: _Result) -> AttestationStatement:
     return statement_of(plan, result.memo, result.source)
+
+
+def _origin_of(part: PlanPart) -> tuple[str, str, bool]:
+    """Returns what a symbolic link must not leave: a commit."""
+    return part.spec.id, part.commit, part.is_mounted
 
 
 def _place(part: PlanPart, path: str) -> str:

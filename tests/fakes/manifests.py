@@ -9,7 +9,14 @@ from core.identity import RepositoryId
 from core.spec.bundle import Attestation, Bundle, KubeObject, digest_of, make_bundle, open_bundle
 from core.spec.orders import OrderRequest
 from core.spec.signing_keys import SigningIdentity
-from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
+from core.spec.source import (
+    BaseFolder,
+    Commit,
+    RenderedBundle,
+    RenderRequest,
+    RepositorySpec,
+    RepositoryState,
+)
 from gitcache.render.signing import RenderSigner
 
 _THEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,6 +43,7 @@ class FakeManifests:
         self.heads: dict[str, dict[str, Commit]] = {}
         self.bundles: dict[str, Bundle] = {}
         self.renders: list[RenderRequest] = []
+        self.bases: tuple[BaseFolder, ...] = ()
         self.hints: list[str] = []
         self.error: str | None = None
         self.away: Exception | None = None
@@ -145,6 +153,7 @@ class FakeManifests:
             count=bundle.count,
             cached=False,
             reads=(request.folder,),
+            bases=self.bases,
         )
 
     async def bundle(self, digest: str) -> bytes:

@@ -7,7 +7,7 @@ through any replica. Its content is encrypted for that agent and deleted with th
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 
 from controlplane.clusters.model.cluster import Cluster
@@ -27,6 +27,7 @@ from core.spec.orders import OrderRequest
 from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, dump_order
 from core.spec.signing_keys import SigningIdentity
 from core.spec.source import (
+    BaseFolder,
     Commit,
     FetchedChart,
     RenderedBundle,
@@ -128,6 +129,7 @@ class AgentRenderedManifests:
             attestation=_attestation(done.payload.get("attestation")),
             charts=tuple(FetchedChart(*chart) for chart in done.payload["charts"]),
             files=tuple(RenderedFile(*file) for file in done.payload["files"]),
+            bases=tuple(BaseFolder(**base) for base in done.payload.get("bases", ())),
         )
 
     async def _run_order(self, by: ClusterId, request: RenderRequest) -> Command:
@@ -243,6 +245,7 @@ def render_result_to_json(bundle: RenderedBundle) -> JsonObject:
         "files": [(file.path, file.objects) for file in bundle.files],
         "charts": [(chart.url, chart.name) for chart in bundle.charts],
         "attestation": attestation,
+        "bases": [asdict(base) for base in bundle.bases],
     }
 
 

@@ -139,8 +139,9 @@ class FencedService:
             )
 
     def check_inputs(self, rendered: RenderedBundle) -> None:
-        """Forbidden: a render read a file or fetched a chart outside the fence."""
+        """Forbidden: a render read a file or remote base, or fetched a chart, outside the fence."""
         inputs = [FenceSource(chart.url, chart=chart.name) for chart in rendered.charts]
+        inputs += [FenceSource(base.url, base.folder, base.ref) for base in rendered.bases]
         if self.repository is not None and self.repository.kind is RepositoryKind.GIT:
             url, ref = self.repository.url, self.service.spec.ref
             inputs += [FenceSource(url, path, ref) for path in rendered.reads]

@@ -712,7 +712,7 @@ class CommandResult(_message.Message):
     def __init__(self, command_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., message: _Optional[str] = ..., render: _Optional[_Union[RenderResult, _Mapping]] = ...) -> None: ...
 
 class RenderResult(_message.Message):
-    __slots__ = ("digest", "source", "size", "count", "reads", "attestation", "cached", "charts", "files")
+    __slots__ = ("digest", "source", "size", "count", "reads", "attestation", "cached", "charts", "files", "bases")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -722,6 +722,7 @@ class RenderResult(_message.Message):
     CACHED_FIELD_NUMBER: _ClassVar[int]
     CHARTS_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
+    BASES_FIELD_NUMBER: _ClassVar[int]
     digest: str
     source: str
     size: int
@@ -731,7 +732,8 @@ class RenderResult(_message.Message):
     cached: bool
     charts: _containers.RepeatedCompositeFieldContainer[FetchedChart]
     files: _containers.RepeatedCompositeFieldContainer[RenderedFile]
-    def __init__(self, digest: _Optional[str] = ..., source: _Optional[str] = ..., size: _Optional[int] = ..., count: _Optional[int] = ..., reads: _Optional[_Iterable[str]] = ..., attestation: _Optional[_Union[Attestation, _Mapping]] = ..., cached: _Optional[bool] = ..., charts: _Optional[_Iterable[_Union[FetchedChart, _Mapping]]] = ..., files: _Optional[_Iterable[_Union[RenderedFile, _Mapping]]] = ...) -> None: ...
+    bases: _containers.RepeatedCompositeFieldContainer[BaseFolder]
+    def __init__(self, digest: _Optional[str] = ..., source: _Optional[str] = ..., size: _Optional[int] = ..., count: _Optional[int] = ..., reads: _Optional[_Iterable[str]] = ..., attestation: _Optional[_Union[Attestation, _Mapping]] = ..., cached: _Optional[bool] = ..., charts: _Optional[_Iterable[_Union[FetchedChart, _Mapping]]] = ..., files: _Optional[_Iterable[_Union[RenderedFile, _Mapping]]] = ..., bases: _Optional[_Iterable[_Union[BaseFolder, _Mapping]]] = ...) -> None: ...
 
 class FetchedChart(_message.Message):
     __slots__ = ("url", "name")
@@ -748,6 +750,16 @@ class RenderedFile(_message.Message):
     path: str
     objects: int
     def __init__(self, path: _Optional[str] = ..., objects: _Optional[int] = ...) -> None: ...
+
+class BaseFolder(_message.Message):
+    __slots__ = ("url", "folder", "ref")
+    URL_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    REF_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    folder: str
+    ref: str
+    def __init__(self, url: _Optional[str] = ..., folder: _Optional[str] = ..., ref: _Optional[str] = ...) -> None: ...
 
 class Drift(_message.Message):
     __slots__ = ("service_id", "object", "manager", "paths", "deleted", "healed", "changes")

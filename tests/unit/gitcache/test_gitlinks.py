@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from core.errors import Invalid
 from core.remotes import parse_remote
 from gitcache.domain.pointers import Pointer, parse_pointer
-from gitcache.domain.submodules import parse_modules, place, place_of
+from gitcache.domain.submodules import parse_modules, place_of
 
 OID = "a" * 64
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{OID}\nsize 12\n".encode()
@@ -60,7 +60,7 @@ def test_which_repository_a_submodule_means(url: str, found: str | None) -> None
 
 def test_one_repository_has_one_place_by_all_its_urls() -> None:
     urls = ["ssh://git@git.test:2222/team/shop.git", "https://git.test/team/shop"]
-    assert {place(parse_remote(url)) for url in urls} == {"git.test/team/shop"}
+    assert {place_of(url, PARENT) for url in urls} == {"git.test/team/shop"}
 
 
 def test_a_pointer_is_known_by_its_first_line() -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from core.errors import Invalid
-from gitcache.render.kustomize import referenced_paths
+from gitcache.domain.remote_bases import BaseRef, parse_base
+from gitcache.render.kustomize import Kustomize, referenced_paths
 
 
 def named(text: str, path: str = "kustomization.yaml") -> list[str]:
@@ -38,11 +39,9 @@ def test_inline_patches_are_no_paths() -> None:
     [
         "https://example.com/x.yaml",
         "http://169.254.169.254/latest",
-        "github.com/org/repo",
-        "github.com/org/repo//base?ref=v1",
-        "git@github.com:org/repo.git",
         "ssh://git@host/x",
         "git::https://host/x",
+        "git::file:///etc/x",
         "file:///etc/passwd",
         "org/repo//path?ref=main",
         "HTTPS://example.com/x",
@@ -51,7 +50,7 @@ def test_inline_patches_are_no_paths() -> None:
 @pytest.mark.parametrize(
     "field",
     [
-        "resources: ['{0}']",
+        "resources: [a.yaml, '{0}']",
         "bases: ['{0}']",
         "components: ['{0}']",
         "configMapGenerator: [{{name: a, files: ['k={0}']}}]",
@@ -64,6 +63,60 @@ def test_inline_patches_are_no_paths() -> None:
 def test_what_is_on_the_network_is_refused(field: str, reference: str) -> None:
     with pytest.raises(Invalid, match="remote reference"):
         named(field.format(reference))
+
+
+@pytest.mark.parametrize(
+    "field", ["configMapGenerator: [{files: ['k=%s']}]", "patches: [{path: '%s'}]", "crds: ['%s']"]
+)
+def test_only_folders_come_from_other_repositories(field: str) -> None:
+    with pytest.raises(Invalid, match="remote reference"):
+        named(field % "https://git.test/org/repo//base?ref=v1")
+
+
+GITHUB = "https://github.com/org/repo"
+
+
+@pytest.mark.parametrize(
+    ("text", "base"),
+    [
+        ("https://git.test/a/b//x/y?ref=v1", ("https://git.test/a/b", "x/y", "v1")),
+        ("https://git.test/a/b/c//x?version=v1", ("https://git.test/a/b/c", "x", "v1")),
+        ("https://git.test/a/b/x/y", ("https://git.test/a/b", "x/y", "HEAD")),
+        ("https://git.test/a/b.git/x?ref=v1&timeout=9", ("https://git.test/a/b.git", "x", "v1")),
+        ("git::https://git.test/a/b//x?ref=", ("https://git.test/a/b", "x", "HEAD")),
+        ("HTTPS://me@dev.test/o/_git/r/x", ("https://dev.test/o/_git/r", "x", "HEAD")),
+        ("git@git.test:a/b//x?ref=v1", ("git@git.test:a/b", "x", "v1")),
+        ("ssh://git@git.test:22/a/b.git//x", ("ssh://git@git.test:22/a/b.git", "x", "HEAD")),
+        ("github.com/org/repo/x?ref=v1", (GITHUB, "x", "v1")),
+        ("https://me@github.com/org/repo", ("me@github.com:org/repo", "", "HEAD")),
+        ("git@github.com:org/repo.git//x", ("git@github.com:org/repo.git", "x", "HEAD")),
+        ("ssh://github.com/org/repo//./x/../y", ("git@github.com:org/repo", "y", "HEAD")),
+    ],
+)
+def test_remote_bases_are_read_as_kustomize_reads_them(
+    text: str, base: tuple[str, str, str]
+) -> None:
+    assert parse_base(text) == BaseRef(*base)
+    kustomization = {"over/kustomization.yaml": f"resources: ['{text}', ../a]".encode()}
+    found = Kustomize().references("", kustomization)
+    assert (found.bases, found.paths) == ([text], ["a"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "../base",
+        "https://git.test/a/b//../../x",
+        "https://git.test/one",
+        "https://raw.test/a/b/main/x.yaml",
+        "file:///a/b",
+        "git.test/a/b",
+        "//a/b",
+        "@:",
+    ],
+)
+def test_other_references_are_no_remote_bases(text: str) -> None:
+    assert parse_base(text) is None
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.spec.bundle import KubeObject
 from core.spec.fences import ObjectRules, ServiceFence
-from core.spec.source import RepositorySpec
+from core.spec.source import BaseFolder, RepositorySpec
 from core.spec.source_signatures import SignatureRule, SignerSet
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, person
 from tests.fakes.clock import START
@@ -336,6 +336,28 @@ async def test_submodules_come_from_sources_that_are_allowed_as_a_whole(
         await tx[RepositoryStore].change("shop", submodules=True)
     with pytest.raises(Forbidden, match=r"no source rule allows https://git.example.org/bank"):
         await services.create(EVE, None, "prod", WEB)
+
+
+@pytest.mark.parametrize(
+    ("folder", "ref"), [("apps/base", "v2"), ("apps/base", "x"), ("lib", "v1")]
+)
+async def test_remote_bases_stay_inside(world: MemoryOperations, folder: str, ref: str) -> None:
+    """A kustomization names them, so that nobody knows them before the render."""
+    service = replace(
+        make_service("web", PROD, ref="main", folder="apps/web"),
+        namespace="shop",
+        project_id="shop",
+        repository_id=REPOSITORY.id,
+    )
+    await world.given(service)
+    world.manifests.follow(RepositorySpec(REPOSITORY.id, REPOSITORY.url, frozenset({"main"})))
+    world.manifests.bases = (BaseFolder("https://git.example.org/shop/library", folder, ref),)
+    world.manifests.push(REPOSITORY.id, {"apps/web": [config_map("a")]})
+    await RenderReconciler(world.context).deliver(REPOSITORY.id)
+    after = await world.row(ServiceStore, service.id)
+    assert after is not None
+    refused = "reads what is outside the fence" in (after.desired.render_error or "")
+    assert refused == (after.desired.digest is None) == ((folder, ref) != ("apps/base", "v2"))
 
 
 async def test_a_job_stays_inside_the_fence_of_its_cluster_s_project(

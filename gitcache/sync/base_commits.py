@@ -1,0 +1,64 @@
+"""Finds the commits of remote bases among the connected repositories.
+
+Only followed Git repositories of the same project are used, each with its own URL and credentials.
+The URL in a kustomization only selects one of them; it is never connected to.
+"""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+
+from core.errors import Invalid, NotFound
+from core.identity import RepositoryId
+from core.runtime.clock import Clock
+from core.spec.source import Commit, RepositorySpec
+from gitcache.domain.remote_bases import BaseRef, FoundBase
+from gitcache.domain.submodules import followed_at
+from gitcache.render.plan import CommitRoot
+
+_FRESH_SECONDS = 60.0
+_MAX_CACHED_REFS = 1000
+
+
+class BaseCommits:
+    """Implements `Bases`; caches the commit of a branch or tag for one minute.
+
+    `followed` contains the specs of all followed repositories. `resolve` finds the commit of a
+    ref, and `root` its folders; it fetches the commit at most once.
+    """
+
+    def __init__(
+        self,
+        followed: Mapping[RepositoryId, RepositorySpec],
+        resolve: Callable[[RepositoryId, str], Awaitable[Commit]],
+        root: Callable[[RepositoryId, str], Awaitable[CommitRoot]],
+        clock: Clock,
+    ) -> None:
+        self._followed = followed
+        self._resolve = resolve
+        self._root = root
+        self._clock = clock
+        self._known: OrderedDict[tuple[RepositoryId, str], tuple[float, str]] = OrderedDict()
+
+    async def find(self, origin: RepositorySpec, base: BaseRef) -> FoundBase:
+        """Implements `Bases.find`."""
+        spec = followed_at(base.url, origin, self._followed)
+        if spec is None:
+            raise Invalid(
+                f"the remote base {base.url[:200]!r} is not a repository of this project: connect "
+                "it (`towline repositories create`), or add the folder to this repository"
+            )
+        sha = await self._sha(spec, base.ref)
+        return FoundBase(spec, sha, (await self._root(spec.id, sha)).tree)
+
+    async def _sha(self, spec: RepositorySpec, ref: str) -> str:
+        until, sha = self._known.get((spec.id, ref), (0.0, ""))
+        if self._clock.monotonic() < until:
+            return sha
+        try:
+            sha = (await self._resolve(spec.id, ref)).sha
+        except NotFound as error:
+            raise Invalid(f"a remote base: {error.message}") from error
+        self._known[spec.id, ref] = (self._clock.monotonic() + _FRESH_SECONDS, sha)
+        if len(self._known) > _MAX_CACHED_REFS:
+            self._known.popitem(last=False)
+        return sha
