@@ -237,8 +237,9 @@ def _rendered(texts: str | Mapping[str, str]) -> Iterator[manifests.LocatedObjec
 
 
 def _separated(text: str) -> str:
-    """Ends the lines of document separators where Helm does: `---# comment` is one for Helm."""
-    return _SEPARATOR.sub(lambda match: match[1] + "---\n", text)
+    """Ends lines where Helm does: after separators such as `---# comment`, and the last one."""
+    ended = text if text.endswith("\n") else text + "\n"
+    return _SEPARATOR.sub(lambda match: match[1] + "---\n", ended)
 
 
 def _is_kept(item: manifests.LocatedObject, wanted: HelmRelease) -> bool:

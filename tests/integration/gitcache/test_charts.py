@@ -141,6 +141,13 @@ async def test_separators_with_a_comment_are_those_of_helm(room: Room) -> None:
     assert await room.values(sha) == {"a": "1", "b": "1", "c": "---# text"}
 
 
+async def test_the_last_line_of_a_template_ends_as_helm_ends_it(room: Room) -> None:
+    """The template of prometheus-adapter trims its last line break, and Helm writes one."""
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  v: |\n    last"
+    sha = room.repository.commit(below("web", chart() | {"templates/map.yaml": text}))
+    assert await room.values(sha) == {"a": "last\n"}
+
+
 async def test_a_chart_finds_the_kinds_of_its_cluster(room: Room) -> None:
     monitor = '{{ .Capabilities.APIVersions.Has "monitoring.coreos.com/v1/ServiceMonitor" }}'
     sha = room.repository.commit(
