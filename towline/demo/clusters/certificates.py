@@ -32,7 +32,7 @@ def make_certificates(folder: Path, now: datetime) -> ClusterCertificates:
     return ClusterCertificates(
         authority=issuer.certificate,
         server=issuer.sign(
-            "server", "kube-apiserver", now, names=[*local, "kubernetes.default.svc", "10.0.0.1"]
+            "server", "kube-apiserver", now, names=[*local, "kubernetes.default.svc", "127.64.0.1"]
         ),
         kubelet=issuer.sign("kubelet", "kubelet", now, names=local),
         admin=issuer.sign("admin", "admin", now, organization="system:masters"),

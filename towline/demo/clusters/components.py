@@ -7,6 +7,8 @@ from pathlib import Path
 from towline.demo.clusters.certificates import ClusterCertificates
 
 _LOCAL = "127.0.0.1"
+# Pods are simulated: calls of the API server to webhooks must not leave this machine.
+_SERVICES = "127.64.0.0/16"
 _SIMULATION = Path(__file__).with_name("assets") / "simulation.yaml"
 
 
@@ -79,7 +81,7 @@ def apiserver(layout: ClusterLayout, extra: Sequence[str] = ()) -> list[str]:
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={certificates.service_accounts}",
         f"--service-account-signing-key-file={certificates.service_accounts}",
-        "--service-cluster-ip-range=10.0.0.0/16",
+        f"--service-cluster-ip-range={_SERVICES}",
         "--endpoint-reconciler-type=none",
         "--max-requests-inflight=0",
         "--max-mutating-requests-inflight=0",
