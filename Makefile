@@ -122,10 +122,9 @@ MINUTES ?= 5
 chaos: setup servers ## inject failures under load, then verify the store; SEED=7 MINUTES=30
 	@CHAOS_SEED=$(SEED) CHAOS_MINUTES=$(MINUTES) $(BIN)/pytest -q -s tests/integration/chaos
 
-PACKAGE ?=
 .PHONY: world
-world: setup ## render charts and manifests of public packages, and compare with helm, kustomize and jsonnet; needs Go
-	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/python -m tests.world $(PACKAGE)
+world: setup ## render and install public packages, and run other clients, compared with their own tools; needs Go; PART=render NAME=podinfo
+	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/python -m tests.world "$(PART)" "$(NAME)"
 
 .PHONY: charts
 charts: setup ## lint the Helm charts, and package them into dist/charts

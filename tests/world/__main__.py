@@ -1,4 +1,4 @@
-"""`make world`: prints the differences, and a table of all results; fails if there are any."""
+"""`make world`: prints a table for each part; fails if Towline differs from other tools."""
 
 import asyncio
 import sys
@@ -6,36 +6,53 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from core.errors import TowlineError
+from core.errors import Invalid, TowlineError
 from core.identity import RepositoryId
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.stand import Stand, spec, until
+from tests.world import installs
+from tests.world.clients import matrix
 from tests.world.compare import Comparison, Result, compare, table
-from tests.world.corpus import PACKAGES, fetch, sources
+from tests.world.corpus import fetch, packages, sources
 from towline.demo.git_server import GitServer
 
 _FAILED = {Result.DIFFERENT, Result.ONLY_WE_REFUSE}
+_PARTS = ("render", "install", "clients")
 
 
-async def main(wanted: str) -> int:
-    """Compares the packages whose name contains `wanted`."""
+def main(part: str = "", wanted: str = "") -> int:
+    """Runs one part or all, for packages, applications and clients whose name has `wanted`."""
+    if part and part not in _PARTS:
+        raise Invalid(f"{part!r} is no part; there are {', '.join(_PARTS)}")
+    failed = False
+    if part in ("", "render"):
+        failed |= asyncio.run(_render(wanted))
+    if part in ("", "install"):
+        print(installs.table(installs.install(wanted)))
+    if part in ("", "clients"):
+        rows = matrix.run_matrix(wanted)
+        print(matrix.table(rows))
+        failed |= any(row.differences for row in rows)
+    return int(failed)
+
+
+async def _render(wanted: str) -> bool:
     found: list[Comparison] = []
-    packages = [package for package in PACKAGES if wanted in package]
     with tempfile.TemporaryDirectory(prefix="towline-world-") as folder:
         stand = Stand(Path(folder) / "cache")
         cache = await stand.start(poll=1, render_seconds=120, memory=1 << 30)
         with GitServer(Path(folder) / "git") as server:
-            for package in packages:
+            for package in packages(wanted):
                 found += [each async for each in _compared(cache, server, package)]
         await stand.close()
     print(table(found))
-    return int(any(comparison.result in _FAILED for comparison in found))
+    return any(comparison.result in _FAILED for comparison in found)
 
 
 async def _compared(cache: GitCache, server: GitServer, package: str) -> AsyncIterator[Comparison]:
     top = fetch(package)
     files = (path for path in top.rglob("*") if path.is_file())
-    name = package.replace("/", "-")
+    name = package.strip("/").replace("/", "-")
     repository = server.create_repository(name)
     sha = repository.commit({path.relative_to(top).as_posix(): path.read_bytes() for path in files})
     cache.follow(spec(repository.url, repository_id=name))
@@ -50,6 +67,6 @@ async def _compared(cache: GitCache, server: GitServer, package: str) -> AsyncIt
 
 if __name__ == "__main__":
     try:
-        sys.exit(asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "")))
+        sys.exit(main(*sys.argv[1:3]))
     except TowlineError as error:
         sys.exit(error.message)

@@ -29,6 +29,7 @@ PACKAGES = (
     "github.com/stefanprodan/podinfo@v1.8.1-0.20250910200901-e86405a8674e",
 )
 TOOLS = {
+    "helm 3": "helm.sh/helm/v3/cmd/helm@v3.22.0",
     "helm": "helm.sh/helm/v4/cmd/helm@v4.3.1",
     "kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1",
     "jsonnet": "github.com/google/go-jsonnet/cmd/jsonnet@v0.22.0",
@@ -38,6 +39,8 @@ _MARKS = {
     "kustomize": ("kustomization.yaml", "kustomization.yml", "Kustomization"),
     "jsonnet": ("*.jsonnet",),
 }
+CHECKOUTS = "TOWLINE_WORLD_CHECKOUTS"
+"""Environment variable: a folder of checkouts of repositories, which are packages as well."""
 _SKIPPED = {"testdata", "vendor", ".git"}
 
 
@@ -50,8 +53,17 @@ class Source:
     """Path in the package."""
 
 
+def packages(wanted: str = "") -> list[str]:
+    """Lists the packages whose name contains `wanted`: Go modules, and given checkouts."""
+    given = Path(os.environ[CHECKOUTS]) if CHECKOUTS in os.environ else None
+    checkouts = sorted(str(path) for path in given.iterdir() if path.is_dir()) if given else ()
+    return [package for package in (*PACKAGES, *checkouts) if wanted in package]
+
+
 def fetch(package: str) -> Path:
     """Returns the folder of a package. Unavailable: the Go client cannot fetch it."""
+    if package.startswith("/"):
+        return Path(package)
     answer = orjson.loads(_go("mod", "download", "-json", package) or "{}")
     if "Dir" not in answer:
         raise Unavailable(f"cannot fetch {package}: {answer.get('Error', 'no answer')}")
@@ -61,12 +73,12 @@ def fetch(package: str) -> Path:
 @cache
 def tool(name: str) -> Path:
     """Returns a tool, which it builds once. Unavailable: the build failed."""
-    folder = cache_folder() / "world" / TOOLS[name].replace("/", "_")
-    if not (folder / name).is_file():
-        _go("install", TOOLS[name], GOBIN=str(folder))
-    if not (folder / name).is_file():
+    program = cache_folder() / "world" / TOOLS[name].replace("/", "_") / name.partition(" ")[0]
+    if not program.is_file():
+        _go("install", TOOLS[name], GOBIN=str(program.parent))
+    if not program.is_file():
         raise Unavailable(f"cannot build {TOOLS[name]}")
-    return folder / name
+    return program
 
 
 def sources(package: Path) -> Iterator[Source]:

@@ -1,7 +1,9 @@
 """Clients that nobody here wrote, through the proxy."""
 
 import asyncio
+import json
 import ssl
+import sys
 from http.client import HTTPSConnection
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from syncagent.tunnel.upstream import Upstream
 from tests.fakes.kube_proxy import ANN
 from tests.integration.proxy.conftest import Kubectl, door_kubectl
 from tests.integration.proxy.stack import Stack
+from tests.world.clients import operations
+from tests.world.clients.matrix import compare
 
 ERROR_CHANNEL = 3
 
@@ -128,3 +132,19 @@ async def test_heads_are_as_long_and_methods_as_known_as_at_the_api_server(
         for path in ("/api/v1", "/api/v1/namespaces/default/pods"):
             assert await past_it(path, method) == 405
             assert await through_it(path, method, "ann-token") == 405
+
+
+async def test_the_python_client_gets_the_same_through_the_proxy(
+    through: Kubectl, direct: Kubectl, box: tuple[str, ...]
+) -> None:
+    """The operations that `make world` runs with the libraries of other languages as well."""
+
+    async def results(kubectl: Kubectl) -> dict[str, object]:
+        program = [sys.executable, operations.__file__, kubectl.kubeconfig, box[1]]
+        process = await asyncio.create_subprocess_exec(*program, stdout=asyncio.subprocess.PIPE)
+        output, _ = await process.communicate()
+        return json.loads(output)
+
+    expected = await results(direct)
+    assert expected["name with a colon"] == "system:node" and expected["exec"] == "hello\n"
+    assert compare(expected, await results(through)) == {}
