@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "bae52da9e4aacea24dd13b2b179fc4d89a091d6f"
+COMMIT = "81799599d92f28ffff1301749be12c337425c74a"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
