@@ -430,7 +430,7 @@ class ReconcileEngine:
         if self._api_server_monitor.problem is not None:
             return
         now = self._clock.monotonic()
-        if service.gate is not None and not service.failures:
+        if service.gate is not None and (service.gate.hooks or not service.failures):
             self._schedule_gate_check(service, service.gate, now)
             return
         if service.retry_at <= now:

@@ -16,6 +16,8 @@ from syncagent.reconcile.context import ReconcileContext
 from syncagent.reconcile.registry import ServiceRegistry, ServiceState, SyncGate
 
 WAVE_TIMEOUT_S = 300
+HOOK_FAILED = "HookFailed"
+"""Reason of a failed hook."""
 _LOOK_EVERY_S = 5.0
 _FINE = (HealthState.HEALTHY, HealthState.PAUSED)
 
@@ -33,11 +35,16 @@ async def await_stage(
     hooks: Iterable[ObjectKey],
 ) -> bool:
     """Reports whether a stage has failed; pauses the sync while the stage is neither healthy nor
-    timed out.
+    timed out. A stage with a failed hook fails after its running hooks have ended, because their
+    delete policies take effect then.
     """
     waiting = frozenset(key for key in objects if not is_ready(service.owned[key]))
     running = frozenset(hooks)
-    if service.failures or not (waiting or running):
+    if service.failures:
+        waiting = frozenset()
+        if any(problem.reason != HOOK_FAILED for problem in service.failures.values()):
+            return True
+    if not (waiting or running):
         return bool(service.failures)
     now = context.clock.monotonic()
     left = _left_s(context, service, run, name)

@@ -23,6 +23,7 @@ from syncagent.ports import RequestRefused
 from syncagent.reconcile import sealed
 from syncagent.reconcile.applier import problem_of, until_gone
 from syncagent.reconcile.context import ReconcileContext
+from syncagent.reconcile.gates import HOOK_FAILED
 from syncagent.reconcile.registry import ServiceState
 from syncagent.reconcile.stages import SyncStage
 
@@ -267,7 +268,7 @@ def _end(
 def _fail(service: ServiceState, hook: MomentHook, why: str) -> None:
     if why:
         service.failures[hook.ref.key] = Problem(
-            f"hook has failed: {why}", reason="HookFailed", ref=hook.ref
+            f"hook has failed: {why}", reason=HOOK_FAILED, ref=hook.ref
         )
 
 

@@ -244,3 +244,17 @@ async def test_the_event_of_a_hook_is_told_at_once(stand: Stand) -> None:
     assert stand.hub.statuses[-1].message.startswith("pre-sync hooks: waiting for Job prod/create")
     status = await stand.phase(Phase.FAILED)
     assert text in status.problems[0].message
+
+
+async def test_a_failed_hook_leaves_the_others_of_its_stage_to_end(stand: Stand) -> None:
+    """The delete policy of the second takes effect at its end, not at some later retry."""
+    first = helm_hook("Job", "first", "pre-install")
+    second = helm_hook("Job", "second", "pre-install", "hook-failed")
+    stand.bring([first, second, config("x")])
+    await conclude(stand, "first", "Failed")
+    await stand.clock.advance(120)
+    assert stand.hub.statuses[-1].phase == Phase.FAILED
+    await conclude(stand, "second", "Failed")
+    await stand.clock.advance(1)
+    assert not has(stand, "Job", "second")
+    assert "x" not in applied(stand)
