@@ -1,9 +1,15 @@
 """Reasons first: the object that a service waits for, among many that are well."""
 
+from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+from typer.testing import CliRunner
+
 from tests.fakes.api import FakeApi
+from towline.cli.program import app
 from towline.cli.services import generated as service_api
+from towline.cli.services import services
 from towline.cli.services.explain import explain
 from towline.cli.services.reasons import by_urgency, first_problem, waiting_objects
 
@@ -76,3 +82,19 @@ def test_order_of_objects() -> None:
     assert waiting_objects([pod, component("web", None)]) == [
         "Deployment shop/web: not healthy yet"
     ]
+
+
+def test_a_service_is_shown_with_its_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table, for people: `services get` of a service that has objects."""
+    found = service(component("fine"), component("bad", "FAILED", "crash"), component("new", None))
+    now = datetime.now(UTC).isoformat()  # noqa: TID251
+    cluster = {"handle": "dev", "pingedAt": now}
+    shown = found | {"git": {"ref": "main"}, "cluster": cluster, "observedAt": "2026-01-01T00:00Z"}
+    api = FakeApi({service_api.SERVICE: {"serviceDeployment": shown}})
+    monkeypatch.setattr(services, "connect", lambda context: api)
+    result = CliRunner().invoke(app, ["services", "get", "dev/web"])
+    assert result.exit_code == 0, result.output
+    rows = [line.split() for line in result.stdout.splitlines() if line.startswith("Deployment")]
+    states = [("bad", "FAILED"), ("new", "UNKNOWN"), ("fine", "RUNNING")]
+    assert [(row[2], row[3]) for row in rows] == states
+    assert " 0s ago" in result.stdout, "the agent's last contact, not the last change"

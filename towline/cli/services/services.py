@@ -45,8 +45,15 @@ COLUMNS: tuple[Column[Service], ...] = (
     Column("STATUS", status_text),
     Column("COMMIT", lambda row: short(row["sha"])),
     field("REF", "git", "ref"),
-    since("LAST SEEN", "observedAt"),
+    since("LAST SEEN", "cluster", "pingedAt"),
     Column("PROBLEM", first_problem),
+)
+COMPONENTS: tuple[Column[ServiceDetailsComponents], ...] = (
+    field("KIND"),
+    field("NAMESPACE"),
+    field("NAME"),
+    Column("STATE", lambda row: row["state"] or "UNKNOWN"),
+    field("MESSAGE"),
 )
 _HISTORY: tuple[Column[LedgerEvent], ...] = (
     field("AT"),
@@ -92,9 +99,7 @@ def get_service(context: typer.Context, service: Name, output: Output = Format.T
     show(found, COLUMNS, output, label)
     if output is Format.TABLE and found["components"]:
         print()
-        state = Column[ServiceDetailsComponents]("STATE", lambda row: row["state"] or "UNKNOWN")
-        columns = (field("KIND"), field("NAMESPACE"), field("NAME"), state)
-        show(by_urgency(found["components"]), (*columns, field("MESSAGE")), output, "name")
+        show(by_urgency(found["components"]), COMPONENTS, output, "name")
 
 
 class NewServiceOptions(OptionGroup):

@@ -70,9 +70,9 @@ def field(title: str, *path: str) -> Column[Row]:
     return Column(title, lambda row: _value_at(row, keys), keys)
 
 
-def since(title: str, key: str) -> Column[Row]:
-    """Column with the age of a time."""
-    return Column(title, lambda row: _age_at(row, key), (key,))
+def since(title: str, *path: str) -> Column[Row]:
+    """Column with the age of the time at a path of keys."""
+    return Column(title, lambda row: _age_at(row, path), path)
 
 
 def amount(title: str, key: str) -> Column[Row]:
@@ -149,8 +149,8 @@ def _value_at(row: Row, keys: Sequence[str]) -> object:
     return value
 
 
-def _age_at(row: Row, key: str) -> str:
-    moment = row.get(key)
+def _age_at(row: Row, keys: Sequence[str]) -> str:
+    moment = _value_at(row, keys)
     return age(moment if isinstance(moment, str) else None)
 
 
