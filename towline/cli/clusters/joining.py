@@ -174,17 +174,19 @@ def leave(
     if not folder.path.exists() and kubeconfig is None and kube_context is None:
         raise NotFound(f"{folder.path} does not exist: {handle} did not join with this folder")
     module = load("towline.kubeconfig")
-    if found_or_none(lambda: find_cluster(connect(context), handle)) is not None:
-        raise Invalid(f"cluster {handle} is registered; run `towline clusters delete {handle}`")
-    path = module.default_path()
+    problem = ""
     try:
         cluster = folder.open(kubeconfig, kube_context, handle)
         objects = cluster.objects()
     except (Unavailable, Invalid) as error:
         if kubeconfig is not None or kube_context is not None:
             raise
-        cluster, objects = None, []
-        say(f"kept: objects in the cluster of {handle}, if it still exists: {error.message}")
+        cluster, objects, problem = None, [], error.message
+    if found_or_none(lambda: find_cluster(connect(context), handle)) is not None:
+        raise Invalid(f"cluster {handle} is registered; run `towline clusters delete {handle}`")
+    if problem:
+        say(f"kept: objects in the cluster of {handle}, if it still exists: {problem}")
+    path = module.default_path()
 
     def along() -> list[str]:
         return [*objects, str(folder.path), f"context towline-{handle} of {path}"]

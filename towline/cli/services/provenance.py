@@ -68,7 +68,8 @@ def verify_attestation(
     Example:
       towline provenance verify web.intoto.json --key render-tier.pem
     """
-    statement = load("towline.attestation_file").verify_envelope(_read(file), _read(key))
+    envelope, public_key = _read_each(file, key)
+    statement = load("towline.attestation_file").verify_envelope(envelope, public_key)
     say(f"bundle {statement.digest}, rendered by {statement.renderer} {statement.tool}")
     for source in statement.sources:
         say(f"from {source.url}, {source.path or '/'} at {source.revision} ({source.digest})")
@@ -81,11 +82,17 @@ def _provenance(context: typer.Context, service: str) -> ServiceProvenance:
     return first_found(f"service {service}", lambda: operations.service_provenance(api, id))
 
 
-def _read(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise Invalid(f"{path} cannot be read: {error.strerror}") from None
-    if len(data) > _MAX_FILE_BYTES:
-        raise Invalid(f"{path} is larger than 1 MiB")
-    return data
+def _read_each(*paths: Path) -> list[bytes]:
+    """Reads all files. Invalid: names each file that cannot be read, or is too large."""
+    contents, problems = [], []
+    for path in paths:
+        try:
+            contents.append(path.read_bytes())
+        except OSError as error:
+            problems.append(f"{path} cannot be read: {error.strerror}")
+            continue
+        if len(contents[-1]) > _MAX_FILE_BYTES:
+            problems.append(f"{path} is larger than 1 MiB")
+    if problems:
+        raise Invalid("; ".join(problems))
+    return contents
