@@ -44,8 +44,9 @@ class BaseCommits:
         spec = followed_at(base.url, origin, self._followed)
         if spec is None:
             raise Invalid(
-                f"the remote base {base.url[:200]!r} is not a repository of this project: connect "
-                "it (`towline repositories create`), or add the folder to this repository"
+                f"kustomization.yaml names the remote base {base.url[:200]!r}, which is not a "
+                "repository of this project: connect it (`towline repos create`), or add the "
+                "folder to this repository"
             )
         sha = await self._sha(spec, base.ref)
         return FoundBase(spec, sha, (await self._root(spec.id, sha)).tree)

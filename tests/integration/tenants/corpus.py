@@ -530,7 +530,10 @@ def _kustomize() -> Iterator[Escape]:
     )
     for url in ("https://git.example.org/bank/base?ref=main", "github.com/bank/base"):
         yield Escape(
-            f"remote base {url}", build(resources=[url]), "is a remote reference", Second.SOURCES
+            f"remote base {url}",
+            build(resources=[url]),
+            "is not a repository of this project",
+            Second.SOURCES,
         )
 
 
