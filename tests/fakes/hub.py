@@ -92,7 +92,7 @@ class FakeHub:
         given = {"name": service_id, "namespace": "default", "digest": bundle.digest}
         fields: dict[str, Any] = given | spec
         if self.signer is not None and "attestation" not in fields:
-            attested = self.signer.sign(AttestationStatement(bundle.digest, ()))
+            attested = self.signer.sign(AttestationStatement(fields["digest"], ()))
             fields["attestation"] = attestation_to_message(attested)
         if len(bundle.data) <= self.small:
             fields["bundle"] = bundle.data

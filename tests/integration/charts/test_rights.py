@@ -90,13 +90,13 @@ def deployment(name: str) -> KubeObject:
     }
 
 
-def role(name: str) -> KubeObject:
-    """A Role that grants more than the agent has."""
+def role(name: str, verb: str = "get") -> KubeObject:
+    """A Role; the agent has no verb `*` itself."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
         "metadata": {"name": name},
-        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
+        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": [verb]}],
     }
 
 
@@ -125,6 +125,19 @@ async def test_the_agent_applies_prunes_and_watches(
         assert hello.facts.nodes == 1
         hub.remove("shop")
         await hub.until_phase("shop", pb.PHASE_REMOVED)
+
+
+async def test_the_agent_grants_only_rights_that_it_has(
+    release: Release, account_of: AccountOf, hub: FakeHub, tmp_path: Path
+) -> None:
+    """Without `bind` and `escalate`, nobody becomes cluster-admin through a service."""
+    everything = role("everything", "*")
+    async with agent(release, account_of(release), hub, tmp_path):
+        hub.want("shop", [config("shop"), everything], namespace=release.namespace)
+        status = await hub.until_phase("shop", pb.PHASE_FAILED)
+    (problem,) = status.problems
+    assert problem.object.name == "everything"
+    assert "attempting to grant RBAC permissions not currently held" in problem.message
 
 
 async def test_a_narrow_agent_writes_only_what_it_may(
@@ -157,7 +170,7 @@ def test_people_appear_as_themselves(release: Release, account_of: AccountOf) ->
         ("towline:users", [], ["get configmaps", "create configmaps"]),
         ("towline:viewers", ["get configmaps"], ["create configmaps", "get secrets"]),
         ("towline:editors", ["create configmaps"], ["create rolebindings"]),
-        ("towline:admins", ["create rolebindings", "delete nodes"], []),
+        ("towline:admins", ["create rolebindings"], ["delete nodes"]),
     ],
 )
 def test_groups_have_the_rights_of_their_role(

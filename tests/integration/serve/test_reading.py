@@ -118,7 +118,7 @@ async def test_reports_of_an_empty_ledger(hub: Running) -> None:
 async def test_mistakes_are_told_with_what_is_right(hub: Running) -> None:
     """A wrong word, a name that is taken, a query that asks for too much."""
     wrong = "{ serviceDeployments(status: [ILL]) { totalCount } }"
-    assert "Use STALE, SYNCED, HEALTHY" in (await hub.refusal(wrong))["message"]
+    assert "Use STALE, OUT_OF_SYNC, SYNCED, HEALTHY" in (await hub.refusal(wrong))["message"]
     first = await hub.cluster("dev")
     taken = await hub.refusal('mutation { createCluster(attributes: {name: "dev"}) { id } }')
     assert taken["extensions"]["code"] == "CONFLICT"
