@@ -378,7 +378,10 @@ def test_changes_are_walked_by_keys_alone(ada: Desk, story: DemoSteps) -> None:
     keys.use(page.get_by_role("dialog").get_by_role("button", name=re.compile("^Delete")))
     page.get_by_role("heading", name="Secrets", level=1).wait_for()
     keys.turn("i", "Access")
+    # From the first tab around to the last one, and to the one before.
     keys.use(page.get_by_role("tab", selected=True), "ArrowLeft")
+    expect(page.get_by_role("tab", name="Fences", selected=True)).to_be_focused()
+    keys.press("ArrowLeft")
     keys.use(button(page, "New role"))
     keys.use(page.get_by_role("checkbox", name="read project"), "Space")
     expect(page.get_by_role("checkbox", name="read project")).to_be_checked()
