@@ -1,12 +1,14 @@
 """Fences of projects as a picture, and the provenance of a service, in a real browser."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.integration.console.conftest import AXE, Desk
+from towline.demo.environment import wait_until
 from towline.demo.steps import NAMESPACE, DemoSteps
 
 pytestmark = pytest.mark.timeout(240)
@@ -17,6 +19,8 @@ _PROJECT = """mutation ($name: String!, $fence: FenceAttributes!) {
   createProject(attributes: {name: $name, fence: $fence}) { id } }"""
 _CLONE = """mutation ($cluster: ID!, $attributes: ServiceDeploymentAttributes!) {
   createServiceDeployment(clusterId: $cluster, attributes: $attributes) { id } }"""
+_NARROW = """mutation ($id: ID!, $fence: FenceAttributes!) { updateProject(id: $id, attributes:
+  {name: "fenced", fence: $fence, confirmFence: true}) { id } }"""
 
 
 def violations(page: Page) -> list[Any]:
@@ -33,9 +37,13 @@ def service_of(story: DemoSteps) -> dict[str, Any]:
     )["serviceDeployment"]
 
 
-def test_a_fence_is_a_picture_and_a_list(ada: Desk, story: DemoSteps) -> None:
-    """It says what each rule lets through today, what is unused, and who is refused why."""
-    given = service_of(story)
+@pytest.fixture
+def fenced(story: DemoSteps) -> Iterator[str]:
+    """URL of the repository of a project whose fence refuses one of its two services.
+
+    Both only plan. They are deleted afterwards, because tests of the fleet count services.
+    """
+    ask, given = story.stage.ask, service_of(story)
     url, git = given["repository"]["url"], given["git"]
     fence = {
         "sources": [{"url": url}, {"url": "https://charts.example.org/*", "charts": ["redis"]}],
@@ -44,30 +52,39 @@ def test_a_fence_is_a_picture_and_a_list(ada: Desk, story: DemoSteps) -> None:
             {"clusters": ["prod"], "namespaces": ["fenced-*"]},
         ],
     }
-    id = story.stage.ask(_PROJECT, name="fenced", fence=fence)["createProject"]["id"]
+    id = ask(_PROJECT, name="fenced", fence=fence)["createProject"]["id"]
+    services = []
     for name in ("inside", "outside"):
-        story.stage.ask(
-            _CLONE,
-            cluster=story.stage.members["dev"].id,
-            attributes={
-                "name": name,
-                "namespace": f"fenced-{name}",
-                "repositoryId": given["repository"]["id"],
-                "git": {"ref": git["ref"], "folder": git["folder"]},
-                "projectId": id,
-                "dryRun": True,
-            },
-        )
+        attributes = {
+            "name": name,
+            "namespace": f"fenced-{name}",
+            "repositoryId": given["repository"]["id"],
+            "git": {"ref": git["ref"], "folder": git["folder"]},
+            "projectId": id,
+            "dryRun": True,
+        }
+        made = ask(_CLONE, cluster=story.stage.members["dev"].id, attributes=attributes)
+        services.append(made["createServiceDeployment"]["id"])
     fence["destinations"][0]["namespaces"] = ["fenced-inside"]
-    story.stage.ask(
-        """mutation ($id: ID!, $fence: FenceAttributes!) { updateProject(id: $id, attributes:
-          {name: "fenced", fence: $fence, confirmFence: true}) { id } }""",
-        id=id,
-        fence=fence,
-    )
+    ask(_NARROW, id=id, fence=fence)
+    yield url
+    for service in services:
+        ask("mutation ($id: ID!) { deleteServiceDeployment(id: $id) { id } }", id=service)
+    wait_until("the services are gone", lambda: not _fenced_rows(story), 60)
+    ask("mutation ($id: ID!) { deleteProject(id: $id) { id } }", id=id)
+
+
+def _fenced_rows(story: DemoSteps) -> list[str]:
+    found = story.stage.ask("{ serviceDeployments(first: 100) { edges { node { name } } } }")
+    names = [edge["node"]["name"] for edge in found["serviceDeployments"]["edges"]]
+    return [name for name in names if name in ("inside", "outside")]
+
+
+def test_a_fence_is_a_picture_and_a_list(ada: Desk, fenced: str) -> None:
+    """It says what each rule lets through today, what is unused, and who is refused why."""
     page = ada.go("/access?tab=fences&project=fenced")
     sources = page.get_by_role("table").nth(0)
-    used = sources.get_by_role("row").filter(has_text=url)
+    used = sources.get_by_role("row").filter(has_text=fenced)
     expect(used).to_contain_text("2 services")
     expect(used).to_contain_text("dev/inside, dev/outside")
     expect(sources.get_by_role("row").filter(has_text="charts redis")).to_contain_text("Unused")
