@@ -35,15 +35,17 @@ const fallbacks = (q: string): readonly Entry[] => [
   { kind: "images", title: `Search running images for “${q}”`, path: searchPath(`image:${q}`) },
 ];
 
+/** Entries that match the present text, so that Enter never opens one of an older text. */
 function useEntries(text: string): readonly Entry[] {
-  const q = useDeferredValue(text.trim());
-  const [{ data }] = useQuery({ query: PlacesDocument, variables: { q }, pause: q === "" });
+  const q = text.trim();
+  const asked = useDeferredValue(q);
+  const [{ data }] = useQuery({ query: PlacesDocument, variables: { q: asked }, pause: asked === "" });
   return useMemo(() => {
     if (q === "") return [...recent(), ...ACTIONS];
     const needle = q.toLowerCase();
-    const own = [...PAGE_ENTRIES(), ...ACTIONS].filter(({ title }) => title.toLowerCase().includes(needle));
     const found = data?.places.map(entryOf) ?? [];
-    return [...found, ...own, ...fallbacks(q)];
+    const named = [...found, ...PAGE_ENTRIES(), ...ACTIONS].filter(({ title }) => title.toLowerCase().includes(needle));
+    return [...named, ...fallbacks(q)];
   }, [q, data]);
 }
 
