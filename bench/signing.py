@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bench.report import BenchReport
-from core.spec.attestation import AttestationStatement, SignedSource, Signer, TrustedKeys
 from core.spec.bundle import KubeObject, digest_of, make_bundle, open_bundle
-from core.spec.orders import OrderSigner, open_order
-from core.spec.signing_keys import public_key
+from core.spec.statements.attestation import AttestationStatement, SignedSource, Signer, TrustedKeys
+from core.spec.statements.orders import OrderSigner, open_order
+from core.spec.statements.signing_keys import public_key
 from core.wire.codec import attestation_from_message, attestation_to_message
 from core.wire.orders import order_for_desired
 from core.wire.v1 import agent_pb2 as pb

@@ -12,9 +12,9 @@ from core.outbound.client import OutboundClient, OutboundRoute
 from core.remotes import normalize_proxy_url
 from core.runtime.atomic_files import write_atomically
 from core.runtime.clock import Clock
-from core.spec.attestation import Signer
 from core.spec.bundle import Attestation
 from core.spec.source import RepositorySpec
+from core.spec.statements.attestation import Signer
 from gitcache.charts.catalog import ChartCatalog
 from gitcache.charts.credentials import ChartCredentialFinder
 from gitcache.charts.followed import ChartMirror

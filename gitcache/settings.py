@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
-from core.spec.orders import ALL_POWERS, Power
+from core.spec.statements.orders import ALL_POWERS, Power
 
 
 class _Group(BaseModel):

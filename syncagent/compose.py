@@ -22,9 +22,9 @@ from core.outbound.issuers import IssuerHttpClient, IssuerMetadata, check_url
 from core.rpc.calls import CallChannel
 from core.runtime.clock import Clock, SystemClock
 from core.runtime.tasks import Tasks
-from core.spec.attestation import TrustedKeys, read_public_keys
-from core.spec.freeze import FreezeKeys
 from core.spec.objects import ObjectRef
+from core.spec.statements.attestation import TrustedKeys, read_public_keys
+from core.spec.statements.freeze import FreezeKeys
 from syncagent.autonomy.admission import DesiredStateAdmission, StoredStateCheck
 from syncagent.autonomy.definition_sources import (
     DefinitionConfigMaps,

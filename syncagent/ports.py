@@ -16,7 +16,7 @@ from core.spec.reports.commands import CommandAnswer
 from core.spec.reports.drift import DriftFound
 from core.spec.reports.inventory import InventoryChange
 from core.spec.reports.local_services import LocalServiceReport
-from core.spec.signing_keys import SigningIdentity
+from core.spec.statements.signing_keys import SigningIdentity
 from core.spec.status import StageTimes, SyncStatus
 from core.spec.verification import MetricCheck, VerificationResult
 from syncagent.domain.events import Observation

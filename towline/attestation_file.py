@@ -6,14 +6,14 @@ import binascii
 import orjson
 
 from core.errors import Invalid
-from core.spec.attestation import (
+from core.spec.bundle import Attestation
+from core.spec.statements.attestation import (
     AttestationStatement,
     TrustedKeys,
     decode_statement,
     read_public_keys,
 )
-from core.spec.bundle import Attestation
-from core.spec.in_toto import PAYLOAD_TYPE
+from core.spec.statements.in_toto import PAYLOAD_TYPE
 
 
 def verify_envelope(envelope: bytes, keys: bytes) -> AttestationStatement:

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.errors import Invalid
-from core.spec.freeze import FreezeAction, FreezeStatement
+from core.spec.statements.freeze import FreezeAction, FreezeStatement
 
 _OWNER_ONLY = 0o600
 

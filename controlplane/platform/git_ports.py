@@ -6,9 +6,9 @@ from typing import Protocol
 from core.identity import RepositoryId
 from core.spec.bundle import Attestation
 from core.spec.edits import Edit, MergeRequest
-from core.spec.orders import OrderRequest
-from core.spec.signing_keys import SigningIdentity
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
+from core.spec.statements.orders import OrderRequest
+from core.spec.statements.signing_keys import SigningIdentity
 
 
 class GitTags(Protocol):

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from core.spec.attestation import Attestation
 from core.spec.fences import ServiceFence
 from core.spec.objects import ObjectKey, ObjectRef
 from core.spec.sealed_secrets import SealedSecret
+from core.spec.statements.attestation import Attestation
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
 

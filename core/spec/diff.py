@@ -219,7 +219,7 @@ def _mark(value: object) -> str:
     return "" if value is _MISSING else MASKED
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is _MISSING:
         return ""
     text = orjson.dumps(_without_secrets(value)).decode()

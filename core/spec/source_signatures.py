@@ -18,8 +18,8 @@ from core.signatures.commit import object_id, read_commit
 from core.signatures.cosign import ArtifactSignature
 from core.signatures.signer import Signer
 from core.signatures.trusted import TrustedSigners, joined, read_signers
-from core.spec.attestation import SignedSource
 from core.spec.fences import matches_any
+from core.spec.statements.attestation import SignedSource
 
 MAX_EVIDENCE_BYTES = 262144
 _MAX_SIGNATURES = 64

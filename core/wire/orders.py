@@ -8,7 +8,7 @@ differ at each delivery.
 from typing import TypeVar
 
 from core.spec.bundle import digest_of
-from core.spec.orders import OrderRequest
+from core.spec.statements.orders import OrderRequest
 from core.wire.v1 import agent_pb2 as pb
 
 Message = TypeVar("Message", pb.Desired, pb.Command)

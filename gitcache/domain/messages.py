@@ -14,9 +14,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from core.errors import Invalid
 from core.identity import RepositoryId
 from core.spec.bundle import Attestation
-from core.spec.orders import OrderRequest
-from core.spec.signing_keys import SigningIdentity
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
+from core.spec.statements.orders import OrderRequest
+from core.spec.statements.signing_keys import SigningIdentity
 
 MAX_MESSAGE = 16 << 20
 """Maximum bytes of one message; a state of 10,000 refs has about 3 MB."""

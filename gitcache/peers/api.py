@@ -23,9 +23,9 @@ from starlette.types import Receive, Scope, Send
 from core.errors import Code, LimitExceeded, NotFound, TowlineError
 from core.identity import RepositoryId
 from core.spec.bundle import Attestation, digest_of
-from core.spec.orders import OrderRequest
-from core.spec.signing_keys import SigningIdentity
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
+from core.spec.statements.orders import OrderRequest
+from core.spec.statements.signing_keys import SigningIdentity
 from gitcache.domain import messages
 from gitcache.peers.client import HOP_HEADER, IDLE_SECONDS, MAX_BUNDLE, MAX_COPIES, MISDIRECTED
 from gitcache.ports import ContentStore, PeerUnavailable, ReplicaMember

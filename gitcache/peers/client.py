@@ -21,9 +21,9 @@ from core.errors import (
 from core.identity import RepositoryId
 from core.json_object import JsonObject
 from core.spec.bundle import Attestation, digest_of
-from core.spec.orders import OrderRequest
-from core.spec.signing_keys import SigningIdentity
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositoryState
+from core.spec.statements.orders import OrderRequest
+from core.spec.statements.signing_keys import SigningIdentity
 from gitcache.domain import messages
 from gitcache.peers.sockets import OpenSockets
 from gitcache.ports import ContentStore, NotOwner, PeerTimeout, PeerUnavailable, ReplicaMember

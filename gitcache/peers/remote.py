@@ -12,9 +12,9 @@ from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.spec.bundle import Attestation, digest_of
-from core.spec.orders import OrderRequest
-from core.spec.signing_keys import SigningIdentity
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
+from core.spec.statements.orders import OrderRequest
+from core.spec.statements.signing_keys import SigningIdentity
 from gitcache.domain import messages
 from gitcache.domain.placement import rank_replicas
 from gitcache.peers.client import PeerClient

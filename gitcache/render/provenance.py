@@ -7,10 +7,10 @@ from core.json_object import JsonMapping
 from core.remotes import parse_remote
 from core.signatures.commit import MAX_COMMIT_BYTES
 from core.signatures.cosign import ArtifactSignature
-from core.spec.attestation import AttestationStatement, SignedSource
 from core.spec.renderers import HELM, RenderOptions
 from core.spec.source import RepositoryKind, RepositorySpec
 from core.spec.source_signatures import Evidence, needs_chart_signatures
+from core.spec.statements.attestation import AttestationStatement, SignedSource
 from gitcache.domain.inputs import digest_of_json
 from gitcache.domain.parameters import picked
 from gitcache.domain.references import Reads

@@ -12,16 +12,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from core.errors import Conflict, Invalid
 from core.runtime.atomic_files import write_atomically
 from core.runtime.clock import Clock
-from core.spec.attestation import (
+from core.spec.bundle import Attestation
+from core.spec.statements.attestation import (
     AttestationStatement,
     SignedSource,
     Signer,
     TrustedKeys,
     decode_statement,
 )
-from core.spec.bundle import Attestation
-from core.spec.orders import ALL_POWERS, OrderRequest, OrderSigner, Power
-from core.spec.signing_keys import (
+from core.spec.statements.orders import ALL_POWERS, OrderRequest, OrderSigner, Power
+from core.spec.statements.signing_keys import (
     SigningIdentity,
     dump_rotations,
     former_keys,

@@ -14,10 +14,7 @@ from core.errors import Invalid, NotFound, TowlineError, Unavailable
 from core.identity import RepositoryId
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
-from core.spec.attestation import AttestationStatement
 from core.spec.bundle import Attestation, digest_of, open_bundle
-from core.spec.orders import OrderRequest
-from core.spec.signing_keys import SigningIdentity
 from core.spec.source import (
     Commit,
     RenderedBundle,
@@ -26,6 +23,9 @@ from core.spec.source import (
     RepositoryState,
 )
 from core.spec.source_signatures import Evidence
+from core.spec.statements.attestation import AttestationStatement
+from core.spec.statements.orders import OrderRequest
+from core.spec.statements.signing_keys import SigningIdentity
 from gitcache.domain import paths
 from gitcache.domain.objects import CommitRecord
 from gitcache.ports import (

@@ -9,7 +9,6 @@ from core.errors import Invalid, Unavailable
 from core.json_object import JsonMapping
 from core.runtime.clock import Clock
 from core.runtime.single_flight import SingleFlight
-from core.spec.attestation import AttestationStatement
 from core.spec.bundle import digest_of
 from core.spec.source import (
     BaseFolder,
@@ -21,6 +20,7 @@ from core.spec.source import (
     SourceFolder,
 )
 from core.spec.source_signatures import Evidence, check_signatures
+from core.spec.statements.attestation import AttestationStatement
 from gitcache.domain import paths
 from gitcache.domain.objects import Entry
 from gitcache.domain.renders import RenderInputError, RenderJob

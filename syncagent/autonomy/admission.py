@@ -11,9 +11,9 @@ from core.errors import Invalid
 from core.identity import is_local_id
 from core.runtime.clock import Clock, SystemClock
 from core.sealing import SealingKey
-from core.spec.attestation import TrustedKeys
 from core.spec.desired import Desired
-from core.spec.orders import Power
+from core.spec.statements.attestation import TrustedKeys
+from core.spec.statements.orders import Power
 from core.spec.status import Phase, Problem, StageTimes, SyncStatus
 from syncagent.autonomy.policy import SourcePolicy
 from syncagent.domain.deletion import MIN_BUDGET

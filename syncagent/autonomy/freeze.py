@@ -13,8 +13,8 @@ import structlog
 from core.errors import Invalid, TowlineError, Unavailable
 from core.runtime.atomic_files import write_atomically
 from core.runtime.clock import Clock
-from core.spec.freeze import MAX_FREEZE_TEXT, FreezeAction, FreezeKeys, FreezeStatement
 from core.spec.reports.commands import CommandAnswer, CommandOutcome
+from core.spec.statements.freeze import MAX_FREEZE_TEXT, FreezeAction, FreezeKeys, FreezeStatement
 from syncagent.ports import CommandAnswers, FreezeConfigMap
 
 log = structlog.get_logger(__name__)

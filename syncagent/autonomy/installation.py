@@ -6,8 +6,8 @@ from typing import Protocol
 import structlog
 
 from core.errors import Invalid
-from core.spec.attestation import TrustedKeys
-from core.spec.signing_keys import SigningIdentity, follow_rotations, public_key
+from core.spec.statements.attestation import TrustedKeys
+from core.spec.statements.signing_keys import SigningIdentity, follow_rotations, public_key
 from syncagent.ports import PinnedKey
 
 log = structlog.get_logger(__name__)

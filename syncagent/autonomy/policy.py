@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from core.errors import Invalid
-from core.spec.attestation import AttestationStatement, SignedSource
 from core.spec.objects import ObjectRef
+from core.spec.statements.attestation import AttestationStatement, SignedSource
 from syncagent.domain.tenants import TenantPolicy
 
 

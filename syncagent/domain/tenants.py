@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from core.errors import Invalid
-from core.spec.attestation import AttestationStatement
 from core.spec.desired import Desired
 from core.spec.fences import ObjectRules, ServiceFence, qualified_account
 from core.spec.source_signatures import SignatureRule, check_signatures, decode_evidence
+from core.spec.statements.attestation import AttestationStatement
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,18 @@ import structlog
 
 from core.errors import Invalid
 from core.runtime.clock import Clock
-from core.spec.attestation import TrustedKeys
 from core.spec.bundle import Attestation, digest_of
 from core.spec.desired import Desired
-from core.spec.orders import CLOCK_SKEW, VALID_FOR, OrderRequest, Power, open_order, require_powers
-from core.spec.signing_keys import SigningIdentity
+from core.spec.statements.attestation import TrustedKeys
+from core.spec.statements.orders import (
+    CLOCK_SKEW,
+    VALID_FOR,
+    OrderRequest,
+    Power,
+    open_order,
+    require_powers,
+)
+from core.spec.statements.signing_keys import SigningIdentity
 from core.wire.codec import attestation_from_message
 from core.wire.orders import order_for_command, order_for_desired
 from core.wire.v1 import agent_pb2 as pb

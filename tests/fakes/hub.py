@@ -14,10 +14,10 @@ from core.rpc.calls import Call, CallServer, Handler, MessageCall, ServerLimits
 from core.rpc.grpcio import GrpcioServer
 from core.rpc.methods import FETCH, SYNC
 from core.runtime.clock import SystemClock
-from core.spec.attestation import AttestationStatement, Signer
 from core.spec.bundle import Bundle, KubeObject, make_bundle
-from core.spec.orders import ALL_POWERS, OrderSigner
-from core.spec.signing_keys import SigningIdentity
+from core.spec.statements.attestation import AttestationStatement, Signer
+from core.spec.statements.orders import ALL_POWERS, OrderSigner
+from core.spec.statements.signing_keys import SigningIdentity
 from core.wire.codec import attestation_to_message
 from core.wire.orders import order_for_command, order_for_desired
 from core.wire.v1 import agent_pb2 as pb

@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 from core.errors import Invalid, NotFound
 from core.identity import RepositoryId
 from core.spec.bundle import Attestation, Bundle, KubeObject, digest_of, make_bundle, open_bundle
-from core.spec.orders import OrderRequest
-from core.spec.signing_keys import SigningIdentity
 from core.spec.source import (
     BaseFolder,
     Commit,
@@ -17,6 +15,8 @@ from core.spec.source import (
     RepositorySpec,
     RepositoryState,
 )
+from core.spec.statements.orders import OrderRequest
+from core.spec.statements.signing_keys import SigningIdentity
 from gitcache.render.signing import RenderSigner
 
 _THEN = datetime(2026, 1, 1, tzinfo=UTC)

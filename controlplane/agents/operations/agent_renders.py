@@ -23,9 +23,7 @@ from core.identity import ClusterId, RepositoryId
 from core.json_object import JsonObject
 from core.sealing import seal
 from core.spec.bundle import Attestation, open_bundle
-from core.spec.orders import OrderRequest
 from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, dump_order
-from core.spec.signing_keys import SigningIdentity
 from core.spec.source import (
     BaseFolder,
     Commit,
@@ -36,6 +34,8 @@ from core.spec.source import (
     RepositorySpec,
     RepositoryState,
 )
+from core.spec.statements.orders import OrderRequest
+from core.spec.statements.signing_keys import SigningIdentity
 
 _RENDER_TIMEOUT_S = 90.0
 _ALIVE = timedelta(seconds=60)

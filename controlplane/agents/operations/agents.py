@@ -34,11 +34,11 @@ from core.errors import NotFound, TowlineError
 from core.identity import ClusterId
 from core.spec.bundle import Attestation, parse_bundle
 from core.spec.jobs import JobSpec
-from core.spec.orders import OrderRequest
 from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.reports.report import Report
 from core.spec.sealed_secrets import SealedSecret
-from core.spec.signing_keys import SigningIdentity
+from core.spec.statements.orders import OrderRequest
+from core.spec.statements.signing_keys import SigningIdentity
 
 log = structlog.get_logger(__name__)
 

@@ -20,8 +20,8 @@ from controlplane.services.operations.generations import publish_service
 from controlplane.services.operations.services import find_managed_service, find_service
 from controlplane.services.ports import LedgerStore, PlanStore, ServiceStore
 from core.errors import Conflict, Invalid
-from core.spec.freeze import read_unverified
 from core.spec.objects import ObjectRef
+from core.spec.statements.freeze import read_unverified
 
 _MAX_CONFIRMED = 1000
 

@@ -173,7 +173,8 @@ def is_intact(block: AuditBlock, terms: set[IndexTerm], previous: str) -> bool:
     numbers = range(block.first_number, block.last_number + 1)
     return (
         (previous, digest) == (block.previous_hash, block.hash)
-        and [(row.kind, row.number) for row in contents] == [(block.kind, one) for one in numbers]
+        and [(row.kind, row.number) for row in contents]
+        == [(block.kind, number) for number in numbers]
         and span == (block.first_at, block.last_at)
         and terms == index_terms(contents)
     )

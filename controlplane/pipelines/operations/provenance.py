@@ -16,8 +16,6 @@ from controlplane.services.operations.fences import fenced_services
 from controlplane.services.ports import ComponentStore, RevisionStore, ServiceStore
 from core.errors import Invalid, NotFound
 from core.signatures.commit import read_commit
-from core.spec.attestation import AttestationStatement, SignedSource, decode_statement
-from core.spec.in_toto import envelope
 from core.spec.source_signatures import (
     Evidence,
     SignatureRule,
@@ -25,6 +23,8 @@ from core.spec.source_signatures import (
     decode_evidence,
     is_chart,
 )
+from core.spec.statements.attestation import AttestationStatement, SignedSource, decode_statement
+from core.spec.statements.in_toto import envelope
 
 _MAX_APPROVALS = 50
 _IN_STATEMENT = "named in the signed statement, which the agent checks"

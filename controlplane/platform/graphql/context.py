@@ -12,7 +12,7 @@ from strawberry.types import Info as StrawberryInfo
 from controlplane.authorization import ANONYMOUS, Actor, ResourceKind
 from core.errors import TowlineError
 from core.identity import TokenKind, token_kind
-from core.spec.signing_keys import SigningIdentity
+from core.spec.statements.signing_keys import SigningIdentity
 
 Part = TypeVar("Part")
 

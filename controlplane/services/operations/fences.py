@@ -370,8 +370,8 @@ async def _projects(tx: Transaction, services: Iterable[Service]) -> Mapping[str
 async def _submodules(tx: Transaction, repository: Repository | None) -> tuple[str, ...]:
     if repository is None or not repository.submodules:
         return ()
-    others = await tx[RepositoryStore].of_project(repository.project_id)
-    return tuple(other.url for other in others if other.id != repository.id)
+    known = await tx[RepositoryStore].of_project(repository.project_id)
+    return tuple(submodule.url for submodule in known if submodule.id != repository.id)
 
 
 async def _clusters(

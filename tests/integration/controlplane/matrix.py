@@ -43,7 +43,7 @@ from controlplane.services.ports import ComponentStore, RevisionStore, ServiceSt
 from controlplane.settings import ControlPlaneSettings
 from controlplane.store.audit_log import SqlAudit
 from core.identity import ClusterId, ServiceId
-from core.spec.freeze import FreezeAction, FreezeStatement
+from core.spec.statements.freeze import FreezeAction, FreezeStatement
 from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.fakes.control_plane import FakeProxySessions, built

@@ -28,11 +28,11 @@ from core.rpc.http2_server import Http2Server
 from core.rpc.methods import FETCH, SYNC
 from core.runtime.clock import Clock, SystemClock
 from core.sealing import SealingKey
-from core.spec.attestation import AttestationStatement, Signer, TrustedKeys
 from core.spec.bundle import digest_of
-from core.spec.orders import open_order
 from core.spec.sealed_secrets import SealedSecret
-from core.spec.signing_keys import public_key, rotate
+from core.spec.statements.attestation import AttestationStatement, Signer, TrustedKeys
+from core.spec.statements.orders import open_order
+from core.spec.statements.signing_keys import public_key, rotate
 from core.wire.codec import attestation_from_message
 from core.wire.orders import order_for_command, order_for_desired
 from core.wire.v1 import agent_pb2 as wire

@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from core.errors import Invalid, TowlineError
 from core.runtime.clock import SystemClock
-from core.spec.attestation import AttestationStatement, decode_statement
 from core.spec.renderers import HELM, HelmRelease
 from core.spec.source import GitCredentials, RenderedBundle, RenderRequest, SourceFolder
 from core.spec.source_signatures import SignatureRule, SignerSet, check_signatures, decode_evidence
+from core.spec.statements.attestation import AttestationStatement, decode_statement
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.chartserver import ChartServer, archive, chart, serving
 from tests.integration.gitcache.manifests import config_map

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from core.errors import Invalid
-from core.spec.attestation import decode_statement
 from core.spec.source import GitCredentials, RenderedBundle, RenderRequest
+from core.spec.statements.attestation import decode_statement
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.chartserver import chart
 from tests.integration.gitcache.manifests import config_map

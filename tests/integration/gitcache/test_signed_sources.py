@@ -8,7 +8,6 @@ import pytest
 
 from core.errors import Invalid
 from core.runtime.clock import SystemClock
-from core.spec.attestation import AttestationStatement, decode_statement
 from core.spec.bundle import Attestation
 from core.spec.desired import BundleSpec, Desired
 from core.spec.fences import ServiceFence
@@ -20,6 +19,7 @@ from core.spec.source_signatures import (
     check_signatures,
     decode_evidence,
 )
+from core.spec.statements.attestation import AttestationStatement, decode_statement
 from gitcache.sync.cache import GitCache
 from syncagent.autonomy.tenants import parse_tenants
 from syncagent.domain.tenants import TenantPolicy

@@ -9,9 +9,9 @@ import pytest
 
 from core.errors import Invalid
 from core.identity import RepositoryId
-from core.spec.attestation import decode_statement
 from core.spec.renderers import RenderOptions, RenderValue
 from core.spec.source import RenderRequest, SourceFolder
+from core.spec.statements.attestation import decode_statement
 from gitcache.sync.cache import GitCache
 from syncagent.autonomy.policy import SourcePolicy
 from tests.integration.gitcache.hostile import SYMLINK, blob, commit, tree

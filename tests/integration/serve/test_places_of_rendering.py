@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
 from controlplane.clusters.ports import ClusterStore, CommandStore
 from core.runtime.clock import SystemClock
-from core.spec.attestation import Signer
+from core.spec.statements.attestation import Signer
 from syncagent.compose import build
 from syncagent.settings import (
     AutonomySettings,

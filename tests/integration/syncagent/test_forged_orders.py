@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from core.errors import Invalid
 from core.identity import RepositoryId
 from core.runtime.clock import SystemClock
-from core.spec.attestation import AttestationStatement, Signer
 from core.spec.bundle import KubeObject, make_bundle
-from core.spec.orders import OrderSigner
-from core.spec.signing_keys import SigningIdentity, rotate
 from core.spec.source import RenderedBundle, RenderRequest, RepositorySpec
+from core.spec.statements.attestation import AttestationStatement, Signer
+from core.spec.statements.orders import OrderSigner
+from core.spec.statements.signing_keys import SigningIdentity, rotate
 from core.wire.codec import attestation_to_message
 from core.wire.orders import order_for_command, order_for_desired
 from core.wire.v1 import agent_pb2 as pb

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.runtime.clock import SystemClock
-from core.spec.freeze import FreezeAction, FreezeStatement
+from core.spec.statements.freeze import FreezeAction, FreezeStatement
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.settings import FreezeSettings
 from tests.fakes.tls import TestAuthority

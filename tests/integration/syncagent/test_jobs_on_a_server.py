@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.runtime.clock import SystemClock
 from core.sealing import placeholder, seal
-from core.spec.attestation import AttestationStatement, SignedSource, Signer
+from core.spec.statements.attestation import AttestationStatement, SignedSource, Signer
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.compose import control_plane_access
 from syncagent.kube.access import from_kubeconfig

@@ -15,7 +15,7 @@ import pytest
 
 from core.mux.codec import FLAG_NOBODY, FLAG_PASSTHROUGH, FLAG_UPGRADE, Open, add_proof
 from core.runtime.clock import SystemClock
-from core.spec.freeze import FreezeAction
+from core.spec.statements.freeze import FreezeAction
 from core.wire.v1 import agent_pb2 as pb
 from proxy.domain.access import Impersonation, identity_block
 from syncagent.compose import build

@@ -7,9 +7,9 @@ import pytest
 from controlplane.authorization import BUILT_IN
 from controlplane.authorization.actor import EVERYBODY
 from core.runtime.clock import SystemClock
-from core.spec.attestation import read_public_keys
 from core.spec.fences import ServiceFence
-from core.spec.freeze import FreezeKeys
+from core.spec.statements.attestation import read_public_keys
+from core.spec.statements.freeze import FreezeKeys
 from syncagent.autonomy.tenants import parse_tenants
 from syncagent.compose import identity_proofs
 from syncagent.settings import from_environment

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from core.spec.attestation import read_public_keys
+from core.spec.statements.attestation import read_public_keys
 from syncagent.settings import from_environment
 from tests.unit.charts.rendering import (
     VALUE_SETS,

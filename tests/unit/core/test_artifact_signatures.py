@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from core.errors import Invalid
 from core.signatures.cosign import ArtifactSignature, signature_tag
 from core.signatures.trusted import read_signers
-from core.spec.attestation import SignedSource
 from core.spec.source_signatures import (
     Evidence,
     SignatureRule,
@@ -21,6 +20,7 @@ from core.spec.source_signatures import (
     check_signatures,
     decode_evidence,
 )
+from core.spec.statements.attestation import SignedSource
 from tests.fakes.clock import START
 
 _MADE = json.loads((Path(__file__).parent / "cosign_signature.json").read_text())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Invalid
-from core.spec.attestation import (
+from core.spec.statements.attestation import (
     Attestation,
     AttestationStatement,
     SignedSource,
@@ -18,7 +18,7 @@ from core.spec.attestation import (
     TrustedKeys,
     read_public_keys,
 )
-from core.spec.in_toto import dsse_prefix, envelope
+from core.spec.statements.in_toto import dsse_prefix, envelope
 
 DIGEST = "sha256:" + "a" * 64
 SOURCE = SignedSource("https://git.example/shop.git", "deploy/web", "c" * 40, "d" * 40)

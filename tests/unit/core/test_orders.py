@@ -8,9 +8,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.errors import Invalid
-from core.spec.attestation import AttestationStatement, Signer, TrustedKeys
 from core.spec.bundle import Attestation
-from core.spec.orders import (
+from core.spec.statements.attestation import AttestationStatement, Signer, TrustedKeys
+from core.spec.statements.orders import (
     ALL_POWERS,
     CLOCK_SKEW,
     VALID_FOR,
@@ -20,7 +20,7 @@ from core.spec.orders import (
     open_order,
     require_powers,
 )
-from core.spec.signing_keys import SigningIdentity, follow_rotations, public_key, rotate
+from core.spec.statements.signing_keys import SigningIdentity, follow_rotations, public_key, rotate
 from core.wire.orders import order_for_command, order_for_desired
 from core.wire.v1 import agent_pb2 as pb
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from core.errors import Invalid
 from core.identity import RepositoryId
-from core.spec.attestation import AttestationStatement, Signer
 from core.spec.source import (
     Commit,
     GitCredentials,
@@ -18,6 +17,7 @@ from core.spec.source import (
     RepositorySpec,
     RepositoryState,
 )
+from core.spec.statements.attestation import AttestationStatement, Signer
 from gitcache.domain import messages
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)

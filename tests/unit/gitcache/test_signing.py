@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.errors import Conflict, Invalid
-from core.spec.attestation import AttestationStatement, SignedSource, Signer, TrustedKeys
-from core.spec.signing_keys import follow_rotations, public_key
+from core.spec.statements.attestation import AttestationStatement, SignedSource, Signer, TrustedKeys
+from core.spec.statements.signing_keys import follow_rotations, public_key
 from gitcache.render.signing import RenderSigner, SigningKeyFile, SigningSources
 from tests.fakes.clock import FakeClock
 

@@ -11,15 +11,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from core.errors import Invalid
 from core.identity import local_id
 from core.sealing import SealingKey, seal
-from core.spec.attestation import (
+from core.spec.desired import BundleSpec, Desired
+from core.spec.objects import ObjectRef
+from core.spec.statements.attestation import (
     AttestationStatement,
     SignedSource,
     Signer,
     TrustedKeys,
     read_public_keys,
 )
-from core.spec.desired import BundleSpec, Desired
-from core.spec.objects import ObjectRef
 from core.spec.status import StageTimes, SyncStatus
 from core.spec.sync import Removal, SyncOptions
 from syncagent.autonomy.admission import DesiredStateAdmission, StoredStateCheck

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from core.errors import Invalid, Unavailable
 from core.runtime.tasks import Tasks
-from core.spec.attestation import key_id
-from core.spec.freeze import FreezeAction, FreezeKeys, FreezeStatement, read_unverified
 from core.spec.reports.commands import CommandAnswer, CommandOutcome
+from core.spec.statements.attestation import key_id
+from core.spec.statements.freeze import FreezeAction, FreezeKeys, FreezeStatement, read_unverified
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.autonomy.freeze import FreezeSwitch
 from syncagent.link.commands import Commands

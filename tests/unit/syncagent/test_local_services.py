@@ -8,13 +8,13 @@ import yaml
 
 from core.errors import Invalid, NotFound, TowlineError, Unavailable
 from core.identity import is_local_id, local_id
-from core.spec.attestation import TrustedKeys
 from core.spec.bundle import make_bundle
 from core.spec.desired import Desired
 from core.spec.objects import ObjectRef
 from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.reports.local_services import LocalServiceReport
 from core.spec.source import HelmRelease
+from core.spec.statements.attestation import TrustedKeys
 from core.spec.status import Phase, StageTimes
 from core.spec.sync import DriftPolicy, Removal
 from syncagent.autonomy.admission import DesiredStateAdmission

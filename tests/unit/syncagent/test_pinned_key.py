@@ -8,10 +8,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.errors import Invalid
-from core.spec.attestation import Signer, TrustedKeys
 from core.spec.desired import Desired
-from core.spec.orders import ALL_POWERS, CLOCK_SKEW, VALID_FOR, OrderSigner, Power
-from core.spec.signing_keys import SigningIdentity, rotate
+from core.spec.statements.attestation import Signer, TrustedKeys
+from core.spec.statements.orders import ALL_POWERS, CLOCK_SKEW, VALID_FOR, OrderSigner, Power
+from core.spec.statements.signing_keys import SigningIdentity, rotate
 from core.wire.codec import attestation_to_message, desired_from_message
 from core.wire.orders import order_for_command, order_for_desired
 from core.wire.v1 import agent_pb2 as pb

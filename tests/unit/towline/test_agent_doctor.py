@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from core.spec.attestation import read_public_keys
-from core.spec.freeze import FreezeKeys
+from core.spec.statements.attestation import read_public_keys
+from core.spec.statements.freeze import FreezeKeys
 from syncagent.autonomy.freeze import FreezeSwitch
 from tests.fakes.clock import START, FakeClock
 from towline import freeze_key

@@ -7,8 +7,8 @@ from stat import S_IMODE
 import pytest
 
 from core.errors import Invalid
-from core.spec.attestation import read_public_keys
-from core.spec.freeze import EVERY_CLUSTER, FreezeAction, FreezeKeys
+from core.spec.statements.attestation import read_public_keys
+from core.spec.statements.freeze import EVERY_CLUSTER, FreezeAction, FreezeKeys
 from tests.fakes.clock import START
 from tests.fakes.command_line import Finished, run_in_process
 from towline import freeze_key

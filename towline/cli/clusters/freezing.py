@@ -118,13 +118,14 @@ def _issue(
     named = [find_cluster(api, name) for name in clusters or ()]
     found = named or [*operations.clusters(api)]
     failed = 0
-    for one in found:
+    for cluster in found:
+        handle = cluster["handle"]
         try:
-            operations.deliver_freeze_statement(api, one["id"], statement)
+            operations.deliver_freeze_statement(api, cluster["id"], statement)
         except TowlineError as error:
             failed += 1
-            say(f"{one['handle']}: {error.message}")
+            say(f"{handle}: {error.message}")
         else:
-            say(f"{one['handle']}: {action} sent; `towline clusters get {one['handle']}` shows it")
+            say(f"{handle}: {action} sent; `towline clusters get {handle}` shows it")
     if failed:
         raise Forbidden(f"{failed} of {len(found)} clusters were not reached; use --print")

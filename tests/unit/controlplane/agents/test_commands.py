@@ -19,8 +19,8 @@ from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import CommandStore
 from controlplane.platform.context import CLUSTER, CLUSTER_JOB, DESIRED_STATE, SERVICE
 from core.errors import Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
-from core.spec.freeze import FreezeAction, FreezeStatement
 from core.spec.objects import ObjectRef
+from core.spec.statements.freeze import FreezeAction, FreezeStatement
 from tests.fakes.actors import EDITOR, NOBODY, VIEWER
 from tests.fakes.clock import START
 from tests.fakes.operations import (

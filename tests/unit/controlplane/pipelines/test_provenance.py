@@ -19,8 +19,8 @@ from controlplane.pipelines.operations.provenance import (
 from controlplane.services.model.service import Revision, Service
 from core.errors import NotFound
 from core.signatures.commit import object_id
-from core.spec.attestation import AttestationStatement, SignedSource, Signer
 from core.spec.source_signatures import Evidence, SignerSet
+from core.spec.statements.attestation import AttestationStatement, SignedSource, Signer
 from tests.fakes.actors import ADMIN, NOBODY
 from tests.fakes.clock import START
 from tests.fakes.operations import (

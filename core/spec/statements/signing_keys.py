@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.errors import Invalid
-from core.spec.attestation import Signer, TrustedKeys, key_id
 from core.spec.bundle import Attestation
+from core.spec.statements.attestation import Signer, TrustedKeys, key_id
 
 MAX_ROTATIONS = 64
 _PREFIX = b"towline rotation 1\n"

@@ -1,8 +1,8 @@
 """Signed statements of the render tier: all inputs of a bundle.
 
 A statement is an in-toto statement as canonical JSON (sorted keys, no spaces, as in
-`core.spec.bundle`). The Ed25519 signature (RFC 8032) covers it as DSSE says (`core.spec.in_toto`),
-whose prefix is unique to this use of the key.
+`core.spec.bundle`). The Ed25519 signature (RFC 8032) covers it as DSSE says
+(`core.spec.statements.in_toto`), whose prefix is unique to this use of the key.
 A key's id is the sha256 of its 32 raw bytes. Only the render tier has the private key, so an
 attacker who controls the API tier cannot make an agent apply other objects.
 """
@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from core.errors import Invalid
 from core.spec.bundle import Attestation, digest_of
-from core.spec.in_toto import dsse_prefix, from_in_toto, to_in_toto
+from core.spec.statements.in_toto import dsse_prefix, from_in_toto, to_in_toto
 
 MAX_STATEMENT_BYTES = 32768
 _PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----", re.DOTALL)

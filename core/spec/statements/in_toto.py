@@ -5,10 +5,10 @@ A statement is an in-toto Statement v1 with the predicate of SLSA provenance v1,
 """
 
 import base64
-from typing import Any
 
 import orjson
 
+from core.json_object import JsonObject
 from core.spec.bundle import Attestation
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
@@ -34,7 +34,7 @@ def envelope(attestation: Attestation) -> bytes:
     )
 
 
-def to_in_toto(fields: dict[str, Any]) -> dict[str, Any]:
+def to_in_toto(fields: JsonObject) -> JsonObject:
     """Returns the in-toto form of a statement's fields."""
     return {
         "_type": _STATEMENT,
@@ -59,7 +59,7 @@ def to_in_toto(fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def from_in_toto(raw: dict[str, Any]) -> dict[str, Any]:
+def from_in_toto(raw: JsonObject) -> JsonObject:
     """Returns the fields of a statement. Raises LookupError, TypeError, ValueError or
     AttributeError for another form; the caller compares the result's form with the original.
     """
@@ -75,7 +75,7 @@ def from_in_toto(raw: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _dependency(source: dict[str, str]) -> dict[str, Any]:
+def _dependency(source: dict[str, str]) -> JsonObject:
     """A resource descriptor: a chart by its archive, and files by their commit and Git id."""
     kind, _, value = source["digest"].rpartition(":")
     if kind:
@@ -85,7 +85,7 @@ def _dependency(source: dict[str, str]) -> dict[str, Any]:
     return {"uri": source["url"], "name": source["path"], "digest": digest, **more}
 
 
-def _source(item: dict[str, Any]) -> dict[str, str]:
+def _source(item: JsonObject) -> dict[str, str]:
     digest = item["digest"]
     if "gitCommit" in digest:
         revision, value = digest["gitCommit"], digest["gitTree"]

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from core.errors import Invalid
 from core.json_object import JsonObject
-from core.spec.attestation import key_id
+from core.spec.statements.attestation import key_id
 
 MAX_FREEZE_TEXT = 4096
 EVERY_CLUSTER = "*"

@@ -1,8 +1,8 @@
 """Signed orders: the permission to act on desired state or a command of the control plane.
 
-An order is canonical JSON under an Ed25519 signature, as `core.spec.attestation`. It names one
-cluster, one service or command, the digest of the content, a generation and a period. So it has no
-effect on another cluster, another service, with other content, later, or a second time.
+An order is canonical JSON under an Ed25519 signature, as `core.spec.statements.attestation`. It
+names one cluster, one service or command, the digest of the content, a generation and a period. So
+it has no effect on another cluster, another service, with other content, later, or a second time.
 """
 
 from collections.abc import Collection, Iterable
@@ -13,8 +13,8 @@ from enum import StrEnum
 import orjson
 
 from core.errors import Invalid
-from core.spec.attestation import Signer, TrustedKeys
 from core.spec.bundle import Attestation
+from core.spec.statements.attestation import Signer, TrustedKeys
 
 VALID_FOR = timedelta(minutes=15)
 """Validity of an order. Each delivery gets a new one."""

@@ -1,0 +1,1 @@
+"""Signed statements: about bundles, orders to agents, changes of the signing key, and freezes."""
