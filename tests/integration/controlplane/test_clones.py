@@ -40,6 +40,8 @@ OWN_SETTINGS = {
     "subjects": "the creator's roles apply, not those of the original",
 }
 OWN_STATE = {
+    "commits_behind": "counts from the pin of the original",
+    "drifted": "reported by the agent of the original",
     **dict.fromkeys(("id", "cluster_id", "project_id"), "identity and place"),
     **dict.fromkeys(("inserted_at", "updated_at", "deleted_at", "removal"), "its own life"),
     **dict.fromkeys(("pinned_sha", "promoted", "stage_verification"), "decisions on the original"),
@@ -169,7 +171,7 @@ async def test_a_clone_has_its_own_state(world: World, original: Original) -> No
         **{"attestation": Attestation("k", b"s", b"t"), "owner_kind": OwnerKind.SET},
         **{"owner_id": "o1", "waiting": True, "wait_skipped": True, "quarantined": "sha256:2"},
         **{"quarantine": Quarantine("sha256:2", "bad", at), "deleted_at": at},
-        **{"removal": Removal.ORPHAN},
+        **{"removal": Removal.ORPHAN, "drifted": 1, "commits_behind": 2},
     }
     async with world.deps.store.write() as tx:
         await tx[ServiceStore].change(original.service.id, **state)

@@ -90,8 +90,9 @@ async def test_wrong_is_wrong_whoever_it_was(door: Gate) -> None:
             await door.signin.by_password(email, password, "10.0.0.1")
         said.add(refused.value.message)
     assert len(said) == 1
-    page = await door.world.records.page(door.world.admin, PageQuery(equals={"action": "signIn"}))
-    assert [row.verdict for row in page.items] == [AuditVerdict.REFUSED] * 5
+    page = await door.world.records.page(door.world.admin, PageQuery())
+    found = [row.verdict for row in page.items if row.action == "signIn"]
+    assert found == [AuditVerdict.REFUSED] * 5
 
 
 async def test_guessing_ends_after_ten_tries_and_survives_a_restart(door: Gate) -> None:
@@ -238,8 +239,8 @@ async def test_the_first_use_of_a_day_is_on_the_record(door: Gate) -> None:
     for _ in range(5):
         await door.identity.authenticate(secret, "10.0.0.7")
         await door.world.clock.advance(120)
-    query = PageQuery(equals={"action": "useToken"})
-    (row,) = (await door.world.records.page(door.world.admin, query)).items
+    rows = (await door.world.records.page(door.world.admin, PageQuery())).items
+    (row,) = (row for row in rows if row.action == "useToken")
     assert (row.actor, row.source) == ("bo@example.org", "10.0.0.7")
 
 
