@@ -25,6 +25,7 @@ def set_health(draft: StateDraft, stage: StageId, health: Health, reason: str) -
     """
     state = draft.stage(stage)
     settled = health is Health.HEALTHY
+    settled_reason = clip(reason) if settled else ""
     if draft.pipeline.stage[stage].workflow is not None:
         health, reason = _with_workflow(state, health, reason)
     healthy = health is Health.HEALTHY
@@ -36,6 +37,7 @@ def set_health(draft: StateDraft, stage: StageId, health: Health, reason: str) -
         verified=state.verified or healthy,
         verified_at=state.verified_at or (draft.now if healthy else None),
         settled=settled,
+        settled_reason=settled_reason,
     )
     if healthy and not state.verified:
         _announce(draft, stage, Topic.STAGE_VERIFIED, "healthy")
@@ -56,7 +58,7 @@ def advance_workflow(draft: StateDraft, stage: Stage) -> None:
     now = draft.stage(stage.id)
     health, _ = _with_workflow(now, Health.HEALTHY, "")
     if now.workflow != state.workflow or health is not now.health:
-        set_health(draft, stage.id, Health.HEALTHY, now.silence.reason)
+        set_health(draft, stage.id, Health.HEALTHY, now.settled_reason)
 
 
 def _run_workflow(

@@ -305,6 +305,8 @@ class StageState:
     """Git change made for the current release. None without one."""
     settled: bool = False
     """True if the services are healthy with the release. A workflow decides afterwards."""
+    settled_reason: str = ""
+    """Reason of the settled services, such as failures within the limit. Empty otherwise."""
     workflow: GateState | None = None
 
     @property
