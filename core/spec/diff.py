@@ -7,7 +7,6 @@ only that they differ.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import orjson
 

@@ -14,6 +14,7 @@ from controlplane.pipelines.engine.events import (
     ReleaseRejected,
     Resumed,
     Retried,
+    ServicesHealth,
     Skipped,
 )
 from controlplane.pipelines.gates.kinds import (
@@ -34,6 +35,7 @@ from controlplane.pipelines.model.pipeline import (
     Verification,
     validate,
 )
+from controlplane.pipelines.model.rollout import Rollout
 from controlplane.pipelines.model.state import Health, ReleaseId
 from core.errors import Invalid
 from tests.fakes.pipelines import Line, make_pipeline
@@ -152,6 +154,24 @@ def test_a_newer_commit_begins_the_steps_of_the_first_stage_anew() -> None:
     line.send(CheckAnswered(old.gate, "look", old.attempt_key, CheckAnswer.PASSED))
     assert line.notes() == ["the answer belongs to an outdated check"]
     assert line.stage("dev").health is Health.PROGRESSING
+
+
+def test_failures_within_the_limit_are_named_after_the_workflow_too() -> None:
+    pipeline = with_workflow(LOOK)
+    stages = tuple(
+        replace(stage, rollout=Rollout(max_failed=1)) if stage.name == "prod" else stage
+        for stage in pipeline.stages
+    )
+    line = Line(validate(replace(pipeline, stages=stages)))
+    release = line.observe("c1")
+    line.render("prod", release)
+    first, *rest = line.stage("prod").progress
+    healths = {first: Health.FAILED} | dict.fromkeys(rest, Health.HEALTHY)
+    line.send(ServicesHealth(StageId("prod"), release, healths, {first: "crash loop"}))
+    (check,) = [effect for effect in line.last if isinstance(effect, RunCheck)]
+    line.send(CheckAnswered(check.gate, "look", check.attempt_key, CheckAnswer.PASSED, "green"))
+    held = line.stage("prod")
+    assert (held.health, held.reason) == (Health.HEALTHY, "1 services failed, within the limit")
 
 
 def test_a_failed_workflow_puts_a_stage_with_a_verification_back() -> None:
