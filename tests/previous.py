@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "81799599d92f28ffff1301749be12c337425c74a"
+COMMIT = "909a6abe2e9431e4f90e256ec651e786801faa95"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
