@@ -17,7 +17,7 @@ from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.service import Confirmation, Service
 from controlplane.services.operations.generations import publish_service
-from controlplane.services.operations.services import find_managed_service, find_service
+from controlplane.services.operations.lookup import find_managed_service, find_service
 from controlplane.services.ports import LedgerStore, PlanStore, ServiceStore
 from core.errors import Conflict, Invalid
 from core.spec.objects import ObjectRef

@@ -34,7 +34,7 @@ from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Service
-from controlplane.services.operations.services import find_managed_service, find_service
+from controlplane.services.operations.lookup import find_managed_service, find_service
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import Conflict, Invalid, NotFound
 

@@ -16,7 +16,7 @@ from controlplane.platform.parts import part
 from controlplane.repositories.operations import find_repository
 from controlplane.services.model.service import Service
 from controlplane.services.operations.fences import fenced_services, render_inside
-from controlplane.services.operations.services import find_service
+from controlplane.services.operations.lookup import find_service
 from controlplane.services.operations.sources import resolve_sources, sources_of
 from controlplane.services.ports import RevisionStore, ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound, TowlineError

@@ -30,7 +30,8 @@ from controlplane.services.model.templates import (
     check_override,
     override_delta,
 )
-from controlplane.services.operations.services import ServiceChange, find_service
+from controlplane.services.operations.lookup import find_service
+from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid
 

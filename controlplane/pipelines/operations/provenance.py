@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
+from controlplane.authorization import Actor, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.pipelines.engine import codec
@@ -13,8 +13,9 @@ from controlplane.platform.context import OperationContext
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.service import Component, Revision, Service
 from controlplane.services.operations.fences import fenced_services
-from controlplane.services.ports import ComponentStore, RevisionStore, ServiceStore
-from core.errors import Invalid, NotFound
+from controlplane.services.operations.lookup import find_service
+from controlplane.services.ports import ComponentStore, RevisionStore
+from core.errors import Invalid
 from core.signatures.commit import read_commit
 from core.spec.source_signatures import (
     Evidence,
@@ -95,9 +96,7 @@ class ProvenanceReports:
         """The chain of a service. NotFound, Forbidden."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            service = await tx[ServiceStore].get(id)
-            if service is None:
-                raise NotFound(kind=ResourceKind.SERVICE)
+            service = await find_service(tx, id)
             require(actor, Verb.READ, service.target)
             (fenced,) = await fenced_services(tx, [service])
             revision = await tx[RevisionStore].get(service.desired.revision_id or "")

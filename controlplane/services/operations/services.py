@@ -18,7 +18,7 @@ from controlplane.platform.conflicts import check_unchanged, name_conflict
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.parts import Columns
-from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
+from controlplane.platform.ports import ANY, Page, PageQuery
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.repository import (
@@ -53,6 +53,7 @@ from controlplane.services.operations.helm_sources import (
     resolve_helm_repository,
     with_chart_ref,
 )
+from controlplane.services.operations.lookup import find_managed_service, find_service
 from controlplane.services.operations.quarantine import check_not_denied
 from controlplane.services.operations.removal import begin_removal
 from controlplane.services.operations.sources import SourceChange, set_sources, sources_of
@@ -618,30 +619,6 @@ def _settings_of(model: Service, context_ids: Sequence[str]) -> ServiceChange:
         docs_path=spec.docs_path,
         context_ids=context_ids,
     )
-
-
-async def find_service(tx: Transaction, id: str) -> Service:
-    """The service with this id. NotFound: it does not exist, or is deleted."""
-    service = await tx[ServiceStore].get(id)
-    if service is None:
-        raise NotFound(kind=ResourceKind.SERVICE)
-    return service
-
-
-async def find_managed_service(tx: Transaction, id: str, *, going: bool = False) -> Service:
-    """A service that is defined here; with `going`, also one that is being deleted.
-
-    Conflict: its cluster defines the service itself.
-    """
-    service = await tx[ServiceStore].get(id, deleted=True) if going else await find_service(tx, id)
-    if service is None:
-        raise NotFound(kind=ResourceKind.SERVICE)
-    if service.mirrored:
-        raise Conflict(
-            f"service {service.name!r} is defined in its cluster by {service.origin}: change it "
-            "there"
-        )
-    return service
 
 
 def _readable(actor: Actor, service: Service | None) -> Service:
