@@ -165,7 +165,7 @@ class Fence:
 
     def destination_refusal(self, cluster: FenceCluster, namespace: str) -> str:
         """Returns why a namespace of a cluster is not allowed; empty if it is."""
-        if self.unrestricted or self._destination(cluster, namespace) is not None:
+        if self.unrestricted or self.destination(cluster, namespace) is not None:
             return ""
         return f"no destination rule allows namespace {namespace} of cluster {cluster.handle}"
 
@@ -176,7 +176,7 @@ class Fence:
         """
         if self.unrestricted:
             return ServiceFence(project)
-        place = self._destination(cluster, namespace)
+        place = self.destination(cluster, namespace)
         if place is None:
             return ServiceFence(project, rules=(ObjectRules(),))
         same = [rule for rule in self.destinations if rule.covers(cluster)]
@@ -190,7 +190,8 @@ class Fence:
         account = qualified_account(place.service_account, namespace)
         return ServiceFence(project, account, (rules,), self.max_objects)
 
-    def _destination(self, cluster: FenceCluster, namespace: str) -> DestinationRule | None:
+    def destination(self, cluster: FenceCluster, namespace: str) -> DestinationRule | None:
+        """Returns the first rule that covers a cluster and a namespace."""
         for rule in self.destinations:
             if rule.covers(cluster) and matches_any(rule.namespaces, namespace):
                 return rule

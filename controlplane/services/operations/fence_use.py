@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from controlplane.access.model.bindings import Project
-from controlplane.access.ports import ProjectStore
+from controlplane.access.operations.scopes import find_project
 from controlplane.authorization import (
     Actor,
     DestinationRule,
-    ResourceKind,
+    Fence,
     SourceRule,
     Verb,
     require,
@@ -20,8 +20,6 @@ from controlplane.services.operations.fences import (
     fenced_services,
     services_of_project,
 )
-from core.errors import NotFound
-from core.spec.fences import matches_any
 
 _MAX_NAMES = 100
 
@@ -73,9 +71,7 @@ class FenceUses:
         """The use of a project's fence. NotFound, Forbidden."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            project = await tx[ProjectStore].get(id)
-            if project is None:
-                raise NotFound(kind=ResourceKind.PROJECT)
+            project = await find_project(tx, id)
             require(actor, Verb.READ, project.target)
             services = [
                 service
@@ -87,15 +83,13 @@ class FenceUses:
         return FenceUse(
             project,
             tuple(_source_use(rule, fenced) for rule in fence.sources),
-            tuple(
-                _destination_use(rule, fence.destinations, fenced) for rule in fence.destinations
-            ),
+            tuple(_destination_use(rule, fence, fenced) for rule in fence.destinations),
             tuple(_refusals(fenced)),
         )
 
 
 def _source_use(rule: SourceRule, fenced: Iterable[FencedService]) -> FenceRuleUse:
-    names = [_name(row) for row in fenced if any(rule.allows(source) for source in row.sources)]
+    names = [row.title for row in fenced if any(rule.allows(source) for source in row.sources)]
     notes = [
         f"{title} {', '.join(values)}"
         for title, values in (
@@ -110,31 +104,21 @@ def _source_use(rule: SourceRule, fenced: Iterable[FencedService]) -> FenceRuleU
 
 
 def _destination_use(
-    rule: DestinationRule, rules: tuple[DestinationRule, ...], fenced: Iterable[FencedService]
+    rule: DestinationRule, fence: Fence, fenced: Iterable[FencedService]
 ) -> FenceRuleUse:
-    names = [_name(row) for row in fenced if _first(rules, row) is rule]
+    names = [
+        row.title for row in fenced if fence.destination(row.cluster, row.service.namespace) is rule
+    ]
     tags = [f"{key}={value}" for key, value in sorted(rule.tags.items())]
     account = f"as {rule.service_account}" if rule.service_account else "as the agent itself"
     note = f"namespaces {', '.join(rule.namespaces)}; {account}"
     return _use(", ".join((*rule.clusters, *tags)), note, names)
 
 
-def _first(rules: tuple[DestinationRule, ...], row: FencedService) -> DestinationRule | None:
-    """The rule that counts for a service: the first that covers its cluster and namespace."""
-    for rule in rules:
-        if rule.covers(row.cluster) and matches_any(rule.namespaces, row.service.namespace):
-            return rule
-    return None
-
-
 def _refusals(fenced: Iterable[FencedService]) -> list[FenceRefusal]:
-    refused = [FenceRefusal(_name(row), reason) for row in fenced if (reason := row.refusal())]
+    refused = [FenceRefusal(row.title, reason) for row in fenced if (reason := row.refusal())]
     return sorted(refused, key=lambda refusal: refusal.service)[:_MAX_NAMES]
 
 
 def _use(title: str, note: str, names: list[str]) -> FenceRuleUse:
     return FenceRuleUse(title, note, len(names), tuple(sorted(names)[:_MAX_NAMES]))
-
-
-def _name(row: FencedService) -> str:
-    return f"{row.cluster.handle}/{row.service.name}"

@@ -27,9 +27,10 @@ from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import publish_service
+from controlplane.services.operations.lookup import find_service
 from controlplane.services.operations.sources import sources_of
 from controlplane.services.ports import ServiceStore
-from core.errors import Forbidden, Invalid, NotFound
+from core.errors import Forbidden, Invalid
 from core.identity import ClusterId, RepositoryId
 from core.spec.bundle import KubeObject
 from core.spec.fences import ServiceFence
@@ -118,6 +119,11 @@ class FencedService:
     submodules: tuple[str, ...] = ()
     """URLs of the repositories that submodules may come from."""
 
+    @property
+    def title(self) -> str:
+        """Returns its name as CLUSTER/NAME."""
+        return f"{self.cluster.handle}/{self.service.name}"
+
     def checks(self) -> list[FenceCheck]:
         """Returns the decisions about each source and the destination."""
         fence, namespace = self.project.fence, self.service.namespace
@@ -181,9 +187,10 @@ async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[
     """The services with their projects, clusters and sources, except those of deleted clusters."""
     projects, clusters = await _projects(tx, services), await _clusters(tx, services)
     further = await sources_of(tx, [service.id for service in services])
-    used = {s.repository_id for s in services if s.repository_id}
-    used |= {row.repository_id for rows in further.values() for row in rows}
+    own = {s.repository_id for s in services if s.repository_id}
+    used = own | {row.repository_id for rows in further.values() for row in rows}
     repositories = {row.id: row for row in await tx[RepositoryStore].by_ids(used)}
+    submodules = {id: await _submodules(tx, repositories[id]) for id in own & repositories.keys()}
     found = []
     for service in services:
         if service.cluster_id not in clusters:
@@ -202,7 +209,7 @@ async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[
                 clusters[service.cluster_id],
                 tuple(sources),
                 repository,
-                await _submodules(tx, repository),
+                submodules[repository.id] if repository is not None else (),
             )
         )
     return found
@@ -245,9 +252,7 @@ class FenceReports:
         """The decisions of its project's fence about a service. NotFound, Forbidden."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            service = await tx[ServiceStore].get(id)
-            if service is None:
-                raise NotFound(kind=ResourceKind.SERVICE)
+            service = await find_service(tx, id)
             require(actor, Verb.READ, service.target)
             (fenced,) = await fenced_services(tx, [service])
         return FenceReport(fenced.project, fenced.part.service_account, tuple(fenced.checks()))
@@ -258,8 +263,7 @@ class ServiceFences:
 
     async def outside(self, tx: Transaction, project: Project) -> Sequence[str]:
         fenced = await fenced_services(tx, await services_of_project(tx, project))
-        refused = [row for row in fenced if row.refusal()]
-        return [f"{row.cluster.handle}/{row.service.name}" for row in refused]
+        return [row.title for row in fenced if row.refusal()]
 
     async def renew(self, tx: Change, project: Project) -> None:
         services = await services_of_project(tx, project)
@@ -367,8 +371,8 @@ async def _projects(tx: Transaction, services: Iterable[Service]) -> Mapping[str
     return {project.id: project for project in await tx[ProjectStore].by_ids(ids)}
 
 
-async def _submodules(tx: Transaction, repository: Repository | None) -> tuple[str, ...]:
-    if repository is None or not repository.submodules:
+async def _submodules(tx: Transaction, repository: Repository) -> tuple[str, ...]:
+    if not repository.submodules:
         return ()
     known = await tx[RepositoryStore].of_project(repository.project_id)
     return tuple(submodule.url for submodule in known if submodule.id != repository.id)
