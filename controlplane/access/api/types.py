@@ -15,19 +15,19 @@ from controlplane.access.model.users import Token as TokenRow
 from controlplane.access.model.users import User as UserRow
 from controlplane.access.operations.access_requests import AccessRequestView
 from controlplane.access.operations.roles import BindingView, PermissionHolder
-from controlplane.authorization import DestinationRule as DestinationRuleRow
-from controlplane.authorization import Fence as FenceRow
 from controlplane.authorization import (
+    DestinationRule,
+    Fence,
     Grant,
     KubernetesRights,
     KubernetesRule,
     Scope,
+    SourceRule,
 )
 from controlplane.authorization import Role as RoleRow
 from controlplane.authorization import Rule as RuleRow
-from controlplane.authorization import SourceRule as SourceRuleRow
 from controlplane.platform.graphql.derive import Output, computed, output
-from core.spec.source_signatures import SignerSet as SignerSetRow
+from core.spec.source_signatures import SignerSet
 
 
 @output(UserRow, only={"id", "email", "name", "kind", "disabled_at"})
@@ -86,24 +86,24 @@ def bindings_of(bindings: Sequence[BindingView], scope: Scope, role: str) -> lis
     ]
 
 
-@output(SourceRuleRow)
-class SourceRule(Output[SourceRuleRow]):
+@output(SourceRule)
+class SourceRuleType(Output[SourceRule]):
     """Repositories that services of a project may use. `*` in a pattern is any text."""
 
 
-@output(DestinationRuleRow)
-class DestinationRule(Output[DestinationRuleRow]):
+@output(DestinationRule)
+class DestinationRuleType(Output[DestinationRule]):
     """Clusters and namespaces that services of a project may use, and the account that applies
     them. `*` in a pattern is any text."""
 
 
-@output(SignerSetRow)
-class SignerSet(Output[SignerSetRow]):
+@output(SignerSet)
+class SignerSetType(Output[SignerSet]):
     """Keys whose signatures are trusted."""
 
 
-@output(FenceRow)
-class Fence(Output[FenceRow]):
+@output(Fence)
+class FenceType(Output[Fence]):
     """The fence of a project. What it does not list is denied."""
 
 
