@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.errors import Invalid
-from core.signatures.signer import Signer
+from core.signatures.signer import VerifiedSigner
 
 PAYLOAD_MEDIA_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
 SIGNATURE_ANNOTATION = "dev.cosignproject.cosign/signature"
@@ -72,7 +72,7 @@ def read_cosign_key(pem: str) -> CosignKey:
 
 def verify_artifact(
     content: str, signatures: Iterable[ArtifactSignature], keys: Iterable[CosignKey]
-) -> Signer:
+) -> VerifiedSigner:
     """Returns the signer of the artifact whose layer has the digest `content`.
 
     Raises Invalid if no signature of these keys is about a manifest with this layer.
@@ -85,7 +85,7 @@ def verify_artifact(
         elif not _is_about(signature, content):
             reason = "the signature is of another artifact"
         else:
-            return Signer("", maker.fingerprint, "cosign")
+            return VerifiedSigner("", maker.fingerprint, "cosign")
     raise Invalid(reason)
 
 

@@ -23,7 +23,7 @@ from core.signatures.openpgp_packets import (
     read_key,
     read_signature,
 )
-from core.signatures.signer import Signer
+from core.signatures.signer import VerifiedSigner
 
 ARMOR = "PGP SIGNATURE"
 _OF_DATA = 0x00
@@ -95,14 +95,14 @@ def read_detached(data: bytes) -> SignaturePacket:
 
 def verify_gpg(
     signature: SignaturePacket, message: bytes, now: datetime, trusted: Iterable[GpgKey]
-) -> Signer:
+) -> VerifiedSigner:
     """Verifies a signature. Invalid: it is wrong, or of no trusted key, or of one that ended."""
     for gpg_key in trusted:
         for key in gpg_key.keys:
             if signature.issuer and key.packet.fingerprint.endswith(signature.issuer):
                 signature.verify(key.packet, message)
                 _check_validity(gpg_key, key, signature, now)
-                return Signer(gpg_key.name, gpg_key.fingerprint, "gpg")
+                return VerifiedSigner(gpg_key.name, gpg_key.fingerprint, "gpg")
     raise Invalid(f"the signer is not allowed: GPG key {signature.issuer or '(none)'}")
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
+class VerifiedSigner:
     """A signer whose signature is valid."""
 
     name: str
@@ -12,7 +12,7 @@ class Signer:
     key: str
     """Fingerprint of the key, such as `SHA256:…` of an SSH key."""
     method: str
-    """`ssh`, `gpg`, `x509` or `cosign`."""
+    """`ssh`, `gpg` or `cosign`."""
 
     def __str__(self) -> str:
         return f"{self.name or 'a key without a name'} ({self.method} key {self.key})"

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from core.errors import Invalid
-from core.signatures.signer import Signer
+from core.signatures.signer import VerifiedSigner
 
 ARMOR = "SSH SIGNATURE"
 NAMESPACE = "git"
@@ -117,7 +117,7 @@ def parse_ssh_signature(data: bytes) -> SshSignature:
 
 def verify_ssh(
     signature: SshSignature, message: bytes, moment: datetime, allowed: Iterable[AllowedSigner]
-) -> Signer:
+) -> VerifiedSigner:
     """Verifies a signature of a commit of a moment. Invalid: it is wrong, or of no allowed key."""
     if signature.namespace != NAMESPACE.encode():
         text = signature.namespace.decode("utf-8", "replace")[:40]
@@ -133,7 +133,7 @@ def verify_ssh(
         except Invalid as error:
             refusal = error
         else:
-            return Signer(line.name, line.fingerprint, "ssh")
+            return VerifiedSigner(line.name, line.fingerprint, "ssh")
     raise refusal or Invalid("the signer is not allowed")
 
 

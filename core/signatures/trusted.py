@@ -15,7 +15,7 @@ from core.signatures import cosign, openpgp, ssh
 from core.signatures.commit import SignedCommit
 from core.signatures.cosign import ArtifactSignature, CosignKey
 from core.signatures.openpgp import GpgKey
-from core.signatures.signer import Signer
+from core.signatures.signer import VerifiedSigner
 from core.signatures.ssh import AllowedSigner
 
 MAX_TEXT = 65536
@@ -33,7 +33,9 @@ class TrustedSigners:
     gpg: tuple[GpgKey, ...] = ()
     cosign: tuple[CosignKey, ...] = ()
 
-    def verify_artifact(self, content: str, signatures: Iterable[ArtifactSignature]) -> Signer:
+    def verify_artifact(
+        self, content: str, signatures: Iterable[ArtifactSignature]
+    ) -> VerifiedSigner:
         """Verifies the signature of the artifact with a layer of this digest. Invalid."""
         try:
             return cosign.verify_artifact(content, signatures, self.cosign)
@@ -43,7 +45,7 @@ class TrustedSigners:
                 f"signature of {self.expected()}"
             ) from None
 
-    def verify_commit(self, commit: SignedCommit, now: datetime) -> Signer:
+    def verify_commit(self, commit: SignedCommit, now: datetime) -> VerifiedSigner:
         """Verifies the signature of a commit. Invalid: it names the commit, the signer that was
         found and those that were expected."""
         try:
@@ -62,7 +64,7 @@ class TrustedSigners:
         more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
         return f"{', '.join(self.names) or 'trusted signers'} ({', '.join(keys[:5])}{more})"
 
-    def _verified(self, commit: SignedCommit, now: datetime) -> Signer:
+    def _verified(self, commit: SignedCommit, now: datetime) -> VerifiedSigner:
         if not commit.is_signed:
             raise Invalid("it is not signed")
         data = openpgp.unarmored(commit.signature)

@@ -16,7 +16,7 @@ import orjson
 from core.errors import Invalid
 from core.signatures.commit import object_id, read_commit
 from core.signatures.cosign import ArtifactSignature
-from core.signatures.signer import Signer
+from core.signatures.signer import VerifiedSigner
 from core.signatures.trusted import TrustedSigners, joined, read_signers
 from core.spec.fences import matches_any
 from core.spec.statements.attestation import SignedSource
@@ -102,7 +102,7 @@ def check_signatures(
     sources: Iterable[SignedSource],
     evidence: Evidence,
     now: datetime,
-) -> dict[SignedSource, Signer]:
+) -> dict[SignedSource, VerifiedSigner]:
     """Returns the signers of the sources that need a signature.
 
     Raises Invalid for a source that no rule covers, and for one whose signature is missing or
@@ -129,7 +129,7 @@ def is_chart(source: SignedSource) -> bool:
 
 def _signer_of(
     rules: Sequence[SignatureRule], source: SignedSource, evidence: Evidence, now: datetime
-) -> Signer | None:
+) -> VerifiedSigner | None:
     covering = [rule for rule in rules if rule.covers(source)]
     if not covering:
         raise Invalid(f"no source rule allows {source.url}, {source.path or '/'}")
@@ -147,7 +147,9 @@ def _signer_of(
     return trusted.verify_commit(read_commit(source.revision, data), now)
 
 
-def _signer_of_chart(trusted: TrustedSigners, source: SignedSource, evidence: Evidence) -> Signer:
+def _signer_of_chart(
+    trusted: TrustedSigners, source: SignedSource, evidence: Evidence
+) -> VerifiedSigner:
     try:
         return trusted.verify_artifact(source.digest, evidence.artifacts)
     except Invalid as error:
