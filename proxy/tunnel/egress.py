@@ -17,6 +17,7 @@ from core.errors import Unavailable
 from core.identity import ClusterId
 from core.mux.codec import END, FEATURE_TCP, KIND_TCP, Buffer, Open, ProtocolError
 from core.runtime.clock import Clock
+from core.runtime.connections import half_close
 from proxy.ports import AgentRoute, RequestStream
 
 log = structlog.get_logger(__name__)
@@ -165,8 +166,8 @@ class EgressConnection(asyncio.Protocol):
     def on_end(self, close: bool) -> None:
         if self._stream is not None and self._stream.sent_end:
             self._transport.close()
-        elif self._transport.can_write_eof():
-            self._transport.write_eof()
+        else:
+            half_close(self._transport)
 
     def on_writable(self) -> None:
         self._transport.resume_reading()

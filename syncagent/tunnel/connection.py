@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from core.mux.codec import Buffer
+from core.runtime.connections import half_close
 
 WRITE_HIGH, WRITE_LOW = 256 << 10, 64 << 10
 
@@ -77,8 +78,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def write_eof(self) -> None:
         """Ends sending, if the transport supports it (TLS does not)."""
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
+        half_close(self._transport)
 
     def hold(self) -> None:
         """Pauses reading."""
