@@ -34,7 +34,7 @@ _numbers = count(1)
 _cluster_ends: dict[str, Callable[[], None]] = {}
 _ALLOWED_SKIP = "platform: "
 _CLUSTERS = ("kubernetes", "cluster", "second_cluster")
-_GROUPS = {"proxy": "doors", "cli": "doors", "console": "console"}
+_GROUPS = {"proxy": "proxies", "cli": "proxies", "console": "console"}
 _SCRUBBED = ("GIT_", "TOWLINE_", "REDIS_", "PG")
 # A busy machine makes any example slow: that is no fault of what is tested.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

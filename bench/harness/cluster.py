@@ -50,14 +50,14 @@ async def _measure_get(stand: TunnelHarness, member: DemoCluster, report: BenchR
     token = member.kubectl("create", "token", "default", "-n", "default").strip()
     server = _api_server(member)
     trusting = ssl.create_default_context(cafile=str(stand.stage.authority))
-    door = ("127.0.0.1", stand.https_port, trusting)
+    proxy = ("127.0.0.1", stand.https_port, trusting)
     past: list[float] = []
     impersonated: list[float] = []
     through: list[float] = []
     for _ in range(ROUNDS):
         past += await _latencies(server, OBJECT, token)
         impersonated += await _latencies(server, OBJECT, token, IMPERSONATING)
-        through += await _latencies(door, f"{PREFIX}/dev{OBJECT}", stand.token)
+        through += await _latencies(proxy, f"{PREFIX}/dev{OBJECT}", stand.token)
     for part, goal in ((0.5, 1.5), (0.99, 6.0)):
         name = f"API server: GET p{part * 100:.0f} added"
         quick = percentile(past, part)

@@ -45,10 +45,10 @@ async def _reconnect(stand: TunnelHarness, report: BenchReport, tokens: list[str
 
 async def _watches(stand: TunnelHarness, report: BenchReport) -> None:
     hub, agent = stand.hub_pid, stand.agent.pid
-    await hang(stand.door, 1)
+    await hang(stand.proxy, 1)
     before = {pid: resident(pid) for pid in (hub, agent)}
     began = time.perf_counter()
-    writers = await hang(stand.door, WATCHES)
+    writers = await hang(stand.proxy, WATCHES)
     report.add("10,000 watches open in", [time.perf_counter() - began], "s")
     grown = {pid: (resident(pid) - before[pid]) / WATCHES / 1000 for pid in before}
     report.add("control plane's memory for an idle watch", [grown[hub]], "KB", goal=10)
@@ -67,12 +67,12 @@ async def _watches(stand: TunnelHarness, report: BenchReport) -> None:
 
 async def measure_churn(stand: TunnelHarness, report: BenchReport) -> None:
     """Sends all kinds of requests with all kinds of endings; checks for leaks afterwards."""
-    pids = stand.door.pids
-    await _churn(stand.door, CHURN_SECONDS / 2)
+    pids = stand.proxy.pids
+    await _churn(stand.proxy, CHURN_SECONDS / 2)
     await asyncio.sleep(SETTLE_SECONDS)
     files = sum(map(descriptors, pids))
     memory = sum(map(resident, pids))
-    count = await _churn(stand.door, CHURN_SECONDS)
+    count = await _churn(stand.proxy, CHURN_SECONDS)
     await asyncio.sleep(SETTLE_SECONDS)
     report.add("churn: requests", [count], "")
     left = sum(map(descriptors, pids)) - files

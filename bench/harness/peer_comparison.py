@@ -27,9 +27,9 @@ async def measure(stand: TunnelHarness, report: BenchReport) -> None:
         OURS,
         stand.https_port,
         stand.stage.authority,
-        stand.door.prefix,
+        stand.proxy.prefix,
         stand.token,
-        stand.door.pids,
+        stand.proxy.pids,
     )
     runs: Runs = defaultdict(list)
     with peers(stand.backend) as others:

@@ -24,7 +24,7 @@ async def measure(stand: TunnelHarness, report: BenchReport) -> None:
     """Requests per second with 1, 16 and 128 connections, and CPU time per request."""
     rates: dict[tuple[str, int], list[float]] = defaultdict(list)
     costs: dict[tuple[str, int], list[float]] = defaultdict(list)
-    systems = [stand.direct, stand.relay, stand.door]
+    systems = [stand.direct, stand.relay, stand.proxy]
     for _ in range(ROUNDS):
         for system in random.sample(systems, len(systems)):
             for connections in CONNECTIONS:
@@ -32,7 +32,7 @@ async def measure(stand: TunnelHarness, report: BenchReport) -> None:
                 rates[system.name, connections].append(tally.rate)
                 costs[system.name, connections].append(cpu / len(tally.latencies) * 1e6)
     for connections in CONNECTIONS:
-        name, ours = f"get{connections}", rates["door", connections]
+        name, ours = f"get{connections}", rates["proxy", connections]
         base = rates["relay", connections]
         report.add(
             f"{name} vs own relay", ours, "req/s", baseline="own relay", baseline_values=base
@@ -48,7 +48,7 @@ async def measure(stand: TunnelHarness, report: BenchReport) -> None:
         )
         report.add(
             f"{name} CPU of control plane and agent",
-            costs["door", connections],
+            costs["proxy", connections],
             "us/req",
             baseline="own relay",
             baseline_values=costs["relay", connections],
@@ -69,7 +69,7 @@ async def measure_websocket(stand: TunnelHarness, report: BenchReport) -> None:
         way = stand.through("websocket", agent)
         rates: dict[str, list[float]] = defaultdict(list)
         for _ in range(ROUNDS):
-            for name, system in (("websocket", way), ("grpc", stand.door)):
+            for name, system in (("websocket", way), ("grpc", stand.proxy)):
                 for connections in (1, 16):
                     tally, _ = await _one(system, connections)
                     rates[f"{name}{connections}"].append(tally.rate)
@@ -92,10 +92,10 @@ async def measure_beside_the_api(stand: TunnelHarness, report: BenchReport) -> N
     async with aiohttp.ClientSession(headers=headers) as session:
         limit = await _queries(session, url, 2.0, None)
         for _ in range(ROUNDS):
-            tally = await ask_often(stand.door, "/small", 4, 2.0, pause=0.01)
+            tally = await ask_often(stand.proxy, "/small", 4, 2.0, pause=0.01)
             quiet.append(tally.percentile(0.99) * 1000)
             load = asyncio.ensure_future(_queries(session, url, 2.5, limit / 2))
-            tally = await ask_often(stand.door, "/small", 4, 2.0, pause=0.01)
+            tally = await ask_often(stand.proxy, "/small", 4, 2.0, pause=0.01)
             beside.append(tally.percentile(0.99) * 1000)
             await load
     report.add("API queries per second at its limit", [limit], "1/s")

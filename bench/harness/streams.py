@@ -30,7 +30,7 @@ Runs = dict[tuple[str, str], list[float]]
 async def measure(stand: TunnelHarness, report: BenchReport) -> None:
     """Measures 1 and 4 downloads, echo and watches; systems run in random order in each round."""
     runs: Runs = defaultdict(list)
-    systems = [stand.direct, stand.relay, stand.door]
+    systems = [stand.direct, stand.relay, stand.proxy]
     for _ in range(ROUNDS):
         for system in random.sample(systems, len(systems)):
             await _bulk(system, runs)
@@ -50,7 +50,7 @@ def _against(report: BenchReport, runs: Runs, name: str, baseline: str, unit: st
     shown = "own relay" if baseline == "relay" else baseline
     report.add(
         f"{name} vs {shown}",
-        runs["door", name],
+        runs["proxy", name],
         unit,
         baseline=shown,
         baseline_values=runs[baseline, name],
@@ -82,14 +82,14 @@ async def _watches(system: BenchTarget, runs: Runs) -> None:
 
 async def measure_slow_reader(stand: TunnelHarness, report: BenchReport) -> None:
     """Small requests of four users, with and without a user who reads 1 GB at 100 KB/s."""
-    await ask_often(stand.door, "/small", 4, 0.5)
+    await ask_often(stand.proxy, "/small", 4, 0.5)
     alone, beside, grown = [], [], []
     for _ in range(ROUNDS):
-        alone.append((await ask_often(stand.door, "/small", 4, 1.0)).rate)
+        alone.append((await ask_often(stand.proxy, "/small", 4, 1.0)).rate)
         held = resident(stand.hub_pid)
-        reader = asyncio.ensure_future(_read_slowly(stand.door))
+        reader = asyncio.ensure_future(_read_slowly(stand.proxy))
         await asyncio.sleep(0.5)
-        beside.append((await ask_often(stand.door, "/small", 4, 1.0)).rate)
+        beside.append((await ask_often(stand.proxy, "/small", 4, 1.0)).rate)
         grown.append((resident(stand.hub_pid) - held) / 1e6)
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)

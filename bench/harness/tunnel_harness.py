@@ -38,7 +38,7 @@ class TunnelHarness:
         self.agent: Program = self._closing.enter_context(self.agents(["bench"]))
         self.token = self.stage.token_file.read_text().strip()
         self.direct = BenchTarget("direct", self.backend)
-        self.door = self.through("bench", self.agent)
+        self.proxy = self.through("bench", self.agent)
         self.relay = self._start_relay()
         return self
 
@@ -53,7 +53,7 @@ class TunnelHarness:
     def through(self, cluster: str, agent: Program) -> BenchTarget:
         """System that reaches a cluster through the Kubernetes proxy."""
         pids = (self.hub_pid, agent.pid)
-        return BenchTarget("door", self.http_port, f"{PREFIX}/{cluster}", self.token, pids)
+        return BenchTarget("proxy", self.http_port, f"{PREFIX}/{cluster}", self.token, pids)
 
     @contextmanager
     def agents(

@@ -1,4 +1,4 @@
-"""The ports of the door, answered from memory."""
+"""The ports of the proxy, answered from memory."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field

@@ -167,7 +167,7 @@ def _as_h11_tells(name: bytes, value: bytes) -> bytes:
 
 
 def accepted(data: bytes) -> RequestHead | None:
-    """The head as the door reads it; None: it refuses."""
+    """The head as the proxy reads it; None: it refuses."""
     try:
         read = parse_head(data, LIMITS)
         validate_head(read)

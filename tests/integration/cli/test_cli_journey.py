@@ -109,10 +109,10 @@ def test_a_commit_is_promoted_by_commands(
     shown = installation.run("pipelines", "get", "journey").stdout
     assert "CLOSED" in shown and "not polite" in shown
     assert greeting(cluster, namespace, "prod") == "hello"
-    check_door(installation, kubernetes, namespace)
+    check_proxy(installation, kubernetes, namespace)
 
 
-def check_door(installation: Installation, kubernetes: Path, namespace: str) -> None:
+def check_proxy(installation: Installation, kubernetes: Path, namespace: str) -> None:
     """kubectl goes through the control plane with the kubeconfig that the command line wrote."""
     installation.run("kubeconfig", "journey", "--merge")
     words = ["get", "configmap", "prod", "--namespace", namespace, "--output", "name"]

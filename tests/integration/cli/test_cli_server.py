@@ -229,11 +229,11 @@ def test_tokens_are_made_used_and_revoked(installation: Installation) -> None:
 
 
 def test_kubeconfig_is_merged_and_its_plugin_gives_the_token(installation: Installation) -> None:
-    installation.run("clusters", "create", "Door", "--handle", "door")
-    installation.run("kubeconfig", "door", "--merge")
+    installation.run("clusters", "create", "Prod", "--handle", "prod")
+    installation.run("kubeconfig", "prod", "--merge")
     home = Path(installation.environment["HOME"])
     merged = yaml.safe_load((home / ".kube" / "config").read_text())
-    assert merged["current-context"] == "towline-door"
+    assert merged["current-context"] == "towline-prod"
     plugin = merged["users"][0]["user"]["exec"]
     said = subprocess.run(
         [str(PROGRAMS / "towline-kubectl-login"), *plugin["args"]],
@@ -243,7 +243,7 @@ def test_kubeconfig_is_merged_and_its_plugin_gives_the_token(installation: Insta
         env=installation.environment,
     )
     assert json.loads(said.stdout)["status"] == {"token": installation.token}
-    embedded = yaml.safe_load(installation.run("kubeconfig", "door", "--embed-token").stdout)
+    embedded = yaml.safe_load(installation.run("kubeconfig", "prod", "--embed-token").stdout)
     assert embedded["users"][0]["user"] == {"token": installation.token}
 
 

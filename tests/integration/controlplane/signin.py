@@ -25,7 +25,7 @@ REDIRECT = "https://towline.test/oauth/callback"
 
 
 @dataclass
-class Gate:
+class AccessOperations:
     """All verbs of signing in over one world."""
 
     world: World
@@ -48,7 +48,7 @@ class Gate:
 
 
 @asynccontextmanager
-async def gate(world: World, *required: str) -> AsyncGenerator[Gate, None]:
+async def access_operations(world: World, *required: str) -> AsyncGenerator[AccessOperations, None]:
     """Signing in, with one provider called corp."""
     async with FakeIssuer(world.clock).serve() as issuer, aiohttp.ClientSession() as http:
         known = OidcClient(Issuer("corp", issuer.url, "Corp", required), CLIENT, "secret")
@@ -56,7 +56,7 @@ async def gate(world: World, *required: str) -> AsyncGenerator[Gate, None]:
         passwords = ArgonPasswords(HASHER)
         federation = Federation(world.deps, issuers)
         try:
-            yield Gate(
+            yield AccessOperations(
                 world,
                 issuer,
                 issuers,

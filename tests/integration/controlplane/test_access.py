@@ -1,4 +1,4 @@
-"""Nobody gets past a use case without the right, whichever door they came through."""
+"""Nobody gets past a use case without the right, whichever interface they came through."""
 
 import inspect
 from datetime import timedelta
@@ -138,7 +138,7 @@ async def test_a_token_expires(world: World) -> None:
         await world.identity.authenticate(secret)
 
 
-async def test_tokens_of_one_kind_open_no_other_door(world: World) -> None:
+async def test_tokens_of_one_kind_are_refused_elsewhere(world: World) -> None:
     """A deploy token is no user, a user token no agent, garbage neither."""
     cluster, deploy = await world.clusters.create(world.admin, ClusterChange(name="dev"))
     user = await world.people.bootstrap() or ""
@@ -161,7 +161,7 @@ async def test_other_peoples_tokens_read_as_absent(world: World) -> None:
         await world.identity.revoke_token(person(Role.EDITOR, "eve"), "nonsense")
 
 
-async def test_the_door_grants_by_role_and_forgets_in_seconds(world: World) -> None:
+async def test_the_proxy_grants_by_role_and_forgets_in_seconds(world: World) -> None:
     """A verdict carries the user's groups and is asked for anew after 3 s."""
     user = await world.people.upsert(world.admin, "bo@example.org", "Bo", Role.EDITOR)
     cluster = await world.cluster()

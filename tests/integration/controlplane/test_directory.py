@@ -23,7 +23,7 @@ from controlplane.authorization import (
 from controlplane.authorization.roles import BuiltInRole
 from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
 from tests.integration.controlplane.conftest import World, person
-from tests.integration.controlplane.signin import Gate, gate
+from tests.integration.controlplane.signin import AccessOperations, access_operations
 
 PUSHES = Role(
     "p", "directory", rules=(Rule((Verb.WRITE,), (ResourceKind.USER, ResourceKind.GROUP)),)
@@ -41,7 +41,7 @@ def account(name: str, *roles: Role) -> Actor:
 class Office:
     """A directory that pushes for the provider of a gate, and one of another provider."""
 
-    gate: Gate
+    gate: AccessOperations
     verbs: ScimDirectory
     corp: Actor
     other: Actor
@@ -56,7 +56,7 @@ class Office:
 
 @pytest.fixture
 async def office(world: World) -> AsyncIterator[Office]:
-    async with gate(world) as opened:
+    async with access_operations(world) as opened:
         issuers = {
             "corp@service-accounts": opened.issuer.url,
             "other@service-accounts": "https://x.test",

@@ -33,13 +33,13 @@ from tests.fakes.issuer import CLIENT, FakeIssuer
 from tests.fakes.local_server import LocalServer
 from tests.fakes.tls import TestAuthority
 from tests.integration.controlplane.conftest import World
-from tests.integration.controlplane.signin import REDIRECT, Gate, gate
+from tests.integration.controlplane.signin import REDIRECT, AccessOperations, access_operations
 from tests.integration.controlplane.test_directory import PUSHES, account
 
 
 @pytest.fixture
-async def door(world: World) -> AsyncIterator[Gate]:
-    async with gate(world) as opened:
+async def access(world: World) -> AsyncIterator[AccessOperations]:
+    async with access_operations(world) as opened:
         yield opened
 
 
@@ -127,112 +127,116 @@ BAD: dict[str, Callable[[FakeIssuer], str]] = {
 }
 
 
-async def test_no_other_token_gets_in(door: Gate) -> None:
+async def test_no_other_token_gets_in(access: AccessOperations) -> None:
     """The matrix: each is refused with a sentence, and makes nobody."""
     let_in = []
     for what, make in BAD.items():
         try:
-            await door.identity.authenticate(make(door.issuer))
+            await access.identity.authenticate(make(access.issuer))
             let_in.append(what)
         except Unauthenticated:
             pass
     assert let_in == []
-    async with door.world.deps.store.read() as tx:
+    async with access.world.deps.store.read() as tx:
         assert await tx[UserStore].all() == []
 
 
-async def test_an_agents_call_takes_no_token_of_a_person(door: Gate) -> None:
-    """Nor does a person's ID token open the agents' door."""
+async def test_an_agents_call_takes_no_token_of_a_person(access: AccessOperations) -> None:
+    """Nor does a person's ID token open the agents' access."""
     with pytest.raises(Unauthenticated, match="deploy token"):
-        await door.identity.authenticate_agent(door.issuer.token())
+        await access.identity.authenticate_agent(access.issuer.token())
 
 
-async def test_an_id_token_is_a_bearer_token(door: Gate) -> None:
-    """At the API and the door; its user is made with the first, and is the same with the next."""
-    first = await door.identity.authenticate(door.issuer.token())
-    again = await door.identity.authenticate(door.issuer.token(iat=at(door.issuer, -1)))
+async def test_an_id_token_is_a_bearer_token(access: AccessOperations) -> None:
+    """At the API and the access; its user is made with the first, and is the same with the next."""
+    first = await access.identity.authenticate(access.issuer.token())
+    again = await access.identity.authenticate(access.issuer.token(iat=at(access.issuer, -1)))
     assert (first.id, first.email) == (again.id, "ada@example.org")
     assert first.expires_at is not None and first.policy.grants == ()
 
 
-async def test_new_keys_are_found_and_forged_ids_cost_nothing(door: Gate) -> None:
+async def test_new_keys_are_found_and_forged_ids_cost_nothing(access: AccessOperations) -> None:
     """After a rotation the next token fetches the keys; unknown ids do at most every 10 s."""
-    await door.identity.authenticate(door.issuer.token())
-    door.issuer.rotate()
-    await door.world.clock.advance(11)
-    await door.identity.authenticate(door.issuer.token())
-    asked = door.issuer.asked.count("jwks")
+    await access.identity.authenticate(access.issuer.token())
+    access.issuer.rotate()
+    await access.world.clock.advance(11)
+    await access.identity.authenticate(access.issuer.token())
+    asked = access.issuer.asked.count("jwks")
     for number in range(20):
         with pytest.raises(Unauthenticated):
-            await door.identity.authenticate(door.issuer.token(header={"kid": f"no{number}"}))
-    assert door.issuer.asked.count("jwks") == asked
+            await access.identity.authenticate(access.issuer.token(header={"kid": f"no{number}"}))
+    assert access.issuer.asked.count("jwks") == asked
 
 
-async def test_known_keys_serve_while_the_provider_is_away(door: Gate) -> None:
+async def test_known_keys_serve_while_the_provider_is_away(access: AccessOperations) -> None:
     """Who has come before can come again; who needs the provider is told that it is away."""
-    await door.identity.authenticate(door.issuer.token())
-    door.issuer.is_away = True
-    await door.world.clock.advance(3601)
-    await door.identity.authenticate(door.issuer.token(jti="again"))
+    await access.identity.authenticate(access.issuer.token())
+    access.issuer.is_away = True
+    await access.world.clock.advance(3601)
+    await access.identity.authenticate(access.issuer.token(jti="again"))
     with pytest.raises(Unavailable, match="status 503"):
-        await door.signin.begin_oidc("corp", REDIRECT, "/", "10.0.0.1")
+        await access.signin.begin_oidc("corp", REDIRECT, "/", "10.0.0.1")
 
 
-async def test_a_browser_signs_in_by_code_with_proof(door: Gate) -> None:
+async def test_a_browser_signs_in_by_code_with_proof(access: AccessOperations) -> None:
     """Code, PKCE, state and nonce; then a session that ends when it is idle."""
-    actor = await door.by_provider()
+    actor = await access.by_provider()
     assert actor.email == "ada@example.org"
-    (session,) = await door.identity.sessions(actor)
+    (session,) = await access.identity.sessions(actor)
     assert session.source == "10.0.0.1"
     assert session.last_used_at is not None
 
 
-async def test_a_state_serves_once_and_in_its_browser(door: Gate) -> None:
+async def test_a_state_serves_once_and_in_its_browser(access: AccessOperations) -> None:
     """Neither a second use nor another browser gets a session."""
-    begun = await door.signin.begin_oidc("corp", REDIRECT, "/", "10.0.0.1")
-    code, state = await door.issuer.visit(begun.url, door.http)
+    begun = await access.signin.begin_oidc("corp", REDIRECT, "/", "10.0.0.1")
+    code, state = await access.issuer.visit(begun.url, access.http)
     with pytest.raises(Unauthenticated, match="another browser"):
-        await door.signin.finish_oidc(ProviderReply(REDIRECT, state, code), "of somebody else", "")
+        await access.signin.finish_oidc(
+            ProviderReply(REDIRECT, state, code), "of somebody else", ""
+        )
     with pytest.raises(Unauthenticated, match="already used"):
-        await door.signin.finish_oidc(ProviderReply(REDIRECT, state, code), begun.browser, "")
+        await access.signin.finish_oidc(ProviderReply(REDIRECT, state, code), begun.browser, "")
 
 
-async def test_a_replayed_nonce_is_refused(door: Gate) -> None:
+async def test_a_replayed_nonce_is_refused(access: AccessOperations) -> None:
     """An ID token of another sign-in does not complete this one."""
-    door.issuer.claims["nonce"] = "of-yesterday"
-    begun = await door.signin.begin_oidc("corp", REDIRECT, "/", "10.0.0.1")
-    code, state = await door.issuer.visit(begun.url, door.http)
+    access.issuer.claims["nonce"] = "of-yesterday"
+    begun = await access.signin.begin_oidc("corp", REDIRECT, "/", "10.0.0.1")
+    code, state = await access.issuer.visit(begun.url, access.http)
     with pytest.raises(Unauthenticated, match="another browser"):
-        await door.signin.finish_oidc(ProviderReply(REDIRECT, state, code), begun.browser, "")
+        await access.signin.finish_oidc(ProviderReply(REDIRECT, state, code), begun.browser, "")
 
 
-async def test_states_are_long_and_never_the_same(door: Gate) -> None:
+async def test_states_are_long_and_never_the_same(access: AccessOperations) -> None:
     """256 bits each (C21)."""
-    urls = [(await door.signin.begin_oidc("corp", REDIRECT, "/", "10.0.0.1")).url for _ in range(5)]
+    urls = [
+        (await access.signin.begin_oidc("corp", REDIRECT, "/", "10.0.0.1")).url for _ in range(5)
+    ]
     from_query = [dict(part.split("=") for part in url.split("?")[1].split("&")) for url in urls]
     for name in ("state", "nonce", "code_challenge"):
         values = {one[name] for one in from_query}
         assert len(values) == 5 and all(len(value) >= 43 for value in values)
 
 
-async def test_an_unknown_provider_is_not_found(door: Gate) -> None:
+async def test_an_unknown_provider_is_not_found(access: AccessOperations) -> None:
     with pytest.raises(NotFound, match="unknown identity provider"):
-        await door.signin.begin_oidc("other", REDIRECT, "/", "10.0.0.1")
+        await access.signin.begin_oidc("other", REDIRECT, "/", "10.0.0.1")
 
 
-async def test_groups_are_what_the_provider_says(door: Gate) -> None:
+async def test_groups_are_what_the_provider_says(access: AccessOperations) -> None:
     """Joining gives the group's role, leaving takes it, at the next sign-in; own groups stay."""
-    world = door.world
-    change = GroupChange("platform", issuer=door.issuer.url)
+    world = access.world
+    change = GroupChange("platform", issuer=access.issuer.url)
     group = await world.people.create_group(world.admin, change)
     other = await world.people.create_group(world.admin, GroupChange("friends"))
     draft = BindingDraft(Role.EDITOR, INSTALLATION, group="platform")
     await world.rights.bind(world.admin, draft)
-    actor = await door.by_provider()
+    actor = await access.by_provider()
     assert [grant.role.id for grant in actor.policy.grants] == [Role.EDITOR]
     await world.people.add_member(world.admin, other.id, actor.id)
-    door.issuer.claims["groups"] = ["sales"]
-    again = await door.by_provider()
+    access.issuer.claims["groups"] = ["sales"]
+    again = await access.by_provider()
     assert again.policy.grants == ()
     assert {one.id for one in await world.people.groups_of(again)} == {other.id}
     assert group.id not in {one.id for one in await world.people.groups_of(again)}
@@ -240,98 +244,104 @@ async def test_groups_are_what_the_provider_says(door: Gate) -> None:
 
 async def test_whoever_the_provider_lets_go_is_out_everywhere(world: World) -> None:
     """Without a group that is needed there is no entry, and what was opened before ends."""
-    async with gate(world, "platform") as door:
-        actor = await door.by_provider()
-        _, secret = await door.identity.create_token(actor, "laptop")
-        await door.identity.authenticate(secret)
-        door.issuer.claims["groups"] = ["former"]
+    async with access_operations(world, "platform") as access:
+        actor = await access.by_provider()
+        _, secret = await access.identity.create_token(actor, "laptop")
+        await access.identity.authenticate(secret)
+        access.issuer.claims["groups"] = ["former"]
         with pytest.raises(Forbidden, match="none of the required groups"):
-            await door.by_provider()
-        door.identity.drop_user(actor.id)
+            await access.by_provider()
+        access.identity.drop_user(actor.id)
         with pytest.raises(Unauthenticated, match="revoked"):
-            await door.identity.authenticate(secret)
+            await access.identity.authenticate(secret)
 
 
-async def test_an_address_is_taken_over_only_if_the_provider_vouches(door: Gate) -> None:
+async def test_an_address_is_taken_over_only_if_the_provider_vouches(
+    access: AccessOperations,
+) -> None:
     """Otherwise whoever can type an address at the provider would become its owner here."""
-    world = door.world
+    world = access.world
     await world.people.upsert(world.admin, "ada@example.org", None, Role.ADMIN)
-    door.issuer.claims["email_verified"] = False
+    access.issuer.claims["email_verified"] = False
     with pytest.raises(Conflict, match="does not verify"):
-        await door.by_provider()
-    door.issuer.claims["email_verified"] = True
-    actor = await door.by_provider()
+        await access.by_provider()
+    access.issuer.claims["email_verified"] = True
+    actor = await access.by_provider()
     assert actor.may(Verb.WRITE, (await world.cluster()).target)
 
 
-async def test_an_unverified_address_is_nobodys(door: Gate) -> None:
+async def test_an_unverified_address_is_nobodys(access: AccessOperations) -> None:
     """A stranger of the provider cannot take an address before its owner signs in."""
-    group = await door.world.people.create_group(
-        door.world.admin, GroupChange(name="cluster-admins", issuer=door.issuer.url)
+    group = await access.world.people.create_group(
+        access.world.admin, GroupChange(name="cluster-admins", issuer=access.issuer.url)
     )
     for unverified in (False, None, "no", 1):
         sub = f"stranger-{unverified}"
         claims = {"sub": sub, "email": "boss@example.org", "email_verified": unverified}
-        door.issuer.claims |= {**claims, "groups": []}
-        stranger = await door.by_provider()
-        assert stranger.email == f"{sub}@{door.issuer.url.partition('://')[2]}"
-    door.issuer.claims |= {"sub": "boss", "email_verified": True, "groups": ["cluster-admins"]}
-    boss = await door.by_provider()
+        access.issuer.claims |= {**claims, "groups": []}
+        stranger = await access.by_provider()
+        assert stranger.email == f"{sub}@{access.issuer.url.partition('://')[2]}"
+    access.issuer.claims |= {"sub": "boss", "email_verified": True, "groups": ["cluster-admins"]}
+    boss = await access.by_provider()
     assert boss.email == "boss@example.org" and boss.id != stranger.id
-    assert [found.id for found in await door.world.people.groups_of(boss)] == [group.id]
-    assert await door.world.people.groups_of(stranger) == []
+    assert [found.id for found in await access.world.people.groups_of(boss)] == [group.id]
+    assert await access.world.people.groups_of(stranger) == []
 
 
-async def test_a_directory_takes_over_no_account_with_an_unverified_address(door: Gate) -> None:
+async def test_a_directory_takes_over_no_account_with_an_unverified_address(
+    access: AccessOperations,
+) -> None:
     """The person that it pushes gets an account of their own."""
-    world = door.world
-    directory = ScimDirectory(world.deps, {"corp@service-accounts": door.issuer.url})
+    world = access.world
+    directory = ScimDirectory(world.deps, {"corp@service-accounts": access.issuer.url})
     corp = account("corp", PUSHES)
-    door.issuer.claims = {"sub": "stranger", "email": "boss@example.org", "email_verified": False}
-    stranger = await door.by_provider()
+    access.issuer.claims = {"sub": "stranger", "email": "boss@example.org", "email_verified": False}
+    stranger = await access.by_provider()
     user = await directory.add_user(corp, UserPush("boss@example.org", "Boss", "boss-id", True))
     assert user.id != stranger.id
-    door.issuer.claims = {"sub": "boss-id", "email": "boss@example.org", "email_verified": True}
-    assert (await door.by_provider()).id == user.id
+    access.issuer.claims = {"sub": "boss-id", "email": "boss@example.org", "email_verified": True}
+    assert (await access.by_provider()).id == user.id
 
 
 @pytest.mark.parametrize("email", ["ci@service-accounts", "CI@Service-Accounts", "a\u202e@b.org"])
-async def test_no_provider_gives_a_reserved_or_deceptive_address(door: Gate, email: str) -> None:
-    door.issuer.claims |= {"email": email, "email_verified": True}
+async def test_no_provider_gives_a_reserved_or_deceptive_address(
+    access: AccessOperations, email: str
+) -> None:
+    access.issuer.claims |= {"email": email, "email_verified": True}
     with pytest.raises(Invalid):
-        await door.by_provider()
+        await access.by_provider()
 
 
 @pytest.mark.parametrize(("claim", "trusted"), [(None, True), (False, False)])
 async def test_addresses_of_a_trusted_provider_need_no_claim(
-    door: Gate, claim: bool | None, trusted: bool
+    access: AccessOperations, claim: bool | None, trusted: bool
 ) -> None:
     """Entra ID sends none; a provider that denies the address is believed."""
-    client = OidcClient(Issuer("corp", door.issuer.url), CLIENT, trust_email=True)
-    issuers = OidcIssuers([client], door.world.clock)
-    token = door.issuer.token(email_verified=claim)
+    client = OidcClient(Issuer("corp", access.issuer.url), CLIENT, trust_email=True)
+    issuers = OidcIssuers([client], access.world.clock)
+    token = access.issuer.token(email_verified=claim)
     assert (await issuers.verify(token)).email_verified is trusted
     await issuers.close()
 
 
 @pytest.mark.parametrize("names_itself", [False, True])
-async def test_replies_name_their_issuer(door: Gate, names_itself: bool) -> None:
+async def test_replies_name_their_issuer(access: AccessOperations, names_itself: bool) -> None:
     """RFC 9207: required of an issuer that announces it, and checked if given."""
-    door.issuer.names_itself = names_itself
-    await door.issuers.check_reply("corp", door.issuer.url)
-    for issuer in ("https://evil.example.org", "" if names_itself else f"{door.issuer.url}/"):
+    access.issuer.names_itself = names_itself
+    await access.issuers.check_reply("corp", access.issuer.url)
+    for issuer in ("https://evil.example.org", "" if names_itself else f"{access.issuer.url}/"):
         with pytest.raises(Unauthenticated, match="not of"):
-            await door.issuers.check_reply("corp", issuer)
+            await access.issuers.check_reply("corp", issuer)
     if not names_itself:
-        await door.issuers.check_reply("corp", "")
+        await access.issuers.check_reply("corp", "")
 
 
-async def test_nobody_signs_in_as_a_service_account(door: Gate) -> None:
+async def test_nobody_signs_in_as_a_service_account(access: AccessOperations) -> None:
     """Whatever address a provider vouches for."""
-    robot = await door.world.people.create_account(door.world.admin, "robot")
-    door.issuer.claims |= {"email": robot.email, "email_verified": True}
+    robot = await access.world.people.create_account(access.world.admin, "robot")
+    access.issuer.claims |= {"email": robot.email, "email_verified": True}
     with pytest.raises(Conflict, match="service account"):
-        await door.by_provider()
+        await access.by_provider()
 
 
 def test_providers_are_asked_over_tls_only() -> None:
@@ -372,34 +382,36 @@ async def _hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     await writer.drain()
 
 
-async def exchange_rule(door: Gate, **given: Any) -> str:
+async def exchange_rule(access: AccessOperations, **given: Any) -> str:
     """A service account that trusts tokens of a CI; its id."""
-    account = await door.world.people.create_account(door.world.admin, "deployer")
-    keys = json.dumps(door.issuer.jwks())
+    account = await access.world.people.create_account(access.world.admin, "deployer")
+    keys = json.dumps(access.issuer.jwks())
     rule: dict[str, Any] = {"issuer": "https://ci.example.org", "audience": "towline-ci"}
     rule |= {"subject": "repo:acme/shop:*", "claims": {"environment": "prod"}, "keys": keys}
-    await door.accounts.trust(door.world.admin, account.id, TrustRuleSpec(**{**rule, **given}))
+    await access.accounts.trust(access.world.admin, account.id, TrustRuleSpec(**{**rule, **given}))
     return account.id
 
 
-def of_ci(door: Gate, **claims: Any) -> str:
+def of_ci(access: AccessOperations, **claims: Any) -> str:
     given: dict[str, Any] = {"iss": "https://ci.example.org", "aud": "towline-ci"}
     given |= {"sub": "repo:acme/shop:ref:refs/heads/main", "environment": "prod", **claims}
-    return door.issuer.token(**given)
+    return access.issuer.token(**given)
 
 
-async def test_a_pipelines_token_becomes_one_of_its_service_account(door: Gate) -> None:
+async def test_a_pipelines_token_becomes_one_of_its_service_account(
+    access: AccessOperations,
+) -> None:
     """RFC 8693: short-lived, without any secret kept at the CI."""
-    account = await exchange_rule(door)
-    row, secret = await door.accounts.exchange(of_ci(door), "10.1.1.1")
-    actor = await door.identity.authenticate(secret)
+    account = await exchange_rule(access)
+    row, secret = await access.accounts.exchange(of_ci(access), "10.1.1.1")
+    actor = await access.identity.authenticate(secret)
     assert (actor.id, actor.email) == (account, "deployer@service-accounts")
     assert row.expires_at is not None
     with pytest.raises(Forbidden, match="cannot create tokens"):
-        await door.identity.create_token(actor, "for good")
-    await door.world.clock.advance(3601)
+        await access.identity.create_token(actor, "for good")
+    await access.world.clock.advance(3601)
     with pytest.raises(Unauthenticated, match="expired"):
-        await door.identity.authenticate(secret)
+        await access.identity.authenticate(secret)
 
 
 NOT_NAMED: list[dict[str, Any]] = [
@@ -413,16 +425,16 @@ NOT_NAMED: list[dict[str, Any]] = [
 ]
 
 
-async def test_only_what_a_rule_names_is_exchanged(door: Gate) -> None:
+async def test_only_what_a_rule_names_is_exchanged(access: AccessOperations) -> None:
     """Another repository, branch-less subject, environment, audience, issuer, or time."""
-    await exchange_rule(door)
+    await exchange_rule(access)
     for claims in NOT_NAMED:
         with pytest.raises(Unauthenticated):
-            await door.accounts.exchange(of_ci(door, **claims))
-    await door.accounts.exchange(of_ci(door))
+            await access.accounts.exchange(of_ci(access, **claims))
+    await access.accounts.exchange(of_ci(access))
 
 
-async def test_a_rule_trusts_somebody_in_particular(door: Gate) -> None:
+async def test_a_rule_trusts_somebody_in_particular(access: AccessOperations) -> None:
     """Everything, plain HTTP and endless lives are refused."""
     for given in (
         {"subject": "*", "claims": {}},
@@ -430,7 +442,7 @@ async def test_a_rule_trusts_somebody_in_particular(door: Gate) -> None:
         {"minutes": 100_000},
     ):
         with pytest.raises(Invalid):
-            await exchange_rule(door, **given)
-        async with door.world.deps.store.write() as tx:
+            await exchange_rule(access, **given)
+        async with access.world.deps.store.write() as tx:
             for user in await tx[UserStore].all():
                 await tx[UserStore].remove(user.id)

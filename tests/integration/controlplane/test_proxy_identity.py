@@ -1,4 +1,4 @@
-"""What the door is told of who asks."""
+"""What the proxy is told of who asks."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -14,7 +14,7 @@ from tests.integration.controlplane.conftest import World, person
 from towline.serve.proxy_adapters import ProxyAuthenticator
 
 
-async def test_the_door_knows_when_a_token_ends(world: World) -> None:
+async def test_the_proxy_knows_when_a_token_ends(world: World) -> None:
     """The first answer and the remembered one both carry the end of the token itself."""
     user = await world.people.upsert(world.admin, "ann@example.org", "Ann", Role.VIEWER)
     owner = replace(person(Role.VIEWER, "ann"), id=user.id)
@@ -29,7 +29,7 @@ async def test_the_door_knows_when_a_token_ends(world: World) -> None:
         await cluster_identity.authenticate(shown, source="127.0.0.1:1")
 
 
-async def test_who_guesses_at_the_door_locks_out_nobody_known(world: World) -> None:
+async def test_guesses_at_the_proxy_lock_out_no_known_user(world: World) -> None:
     """From whatever port; an address is what is counted, and what nobody sends twice.
 
     Pages of whoever is signed in go on: their tickets were made here.

@@ -352,7 +352,7 @@ async def test_given_access_is_taken_back_and_wide_wishes_are_refused(world: Wor
             await world.requests.ask(bo, Role.ADMIN, INSTALLATION, minutes, "x")
 
 
-async def test_the_door_is_opened_by_bindings(world: World) -> None:
+async def test_the_proxy_is_opened_by_bindings(world: World) -> None:
     """On one cluster, with the role's groups, and for the requests that its rules name."""
     shop, _ = await two_teams(world)
     role = await world.rights.save_role(

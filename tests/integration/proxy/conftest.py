@@ -1,4 +1,4 @@
-"""A door, an agent and a cluster's API server in one process, and kubectl through and past it."""
+"""A proxy, an agent and a cluster's API server in one process, and kubectl through and past it."""
 
 import asyncio
 import base64
@@ -20,7 +20,7 @@ from tests.integration.proxy.stack import Stack, run_stack
 from tests.integration.proxy.user import User
 from towline.demo.clusters.cluster import LocalCluster
 
-ACCOUNT = "towline-door-test"
+ACCOUNT = "towline-proxy-test"
 GROUP = "rbac.authorization.k8s.io"
 KUBECTL_SECONDS = 60.0
 TRANSPORTS = {
@@ -49,7 +49,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> TestAuthority:
 
 @pytest.fixture
 async def stack(authority: TestAuthority) -> AsyncIterator[Stack]:
-    """The door with no agent yet."""
+    """The proxy with no agent yet."""
     async with run_stack(authority) as running:
         yield running
 
@@ -93,7 +93,7 @@ def _rbac() -> list[dict[str, object]]:
             ACCOUNT, ACCOUNT, {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": "default"}
         ),
         _binding(
-            "door-devs", "cluster-admin", {"kind": "Group", "name": "devs", "apiGroup": GROUP}
+            "proxy-devs", "cluster-admin", {"kind": "Group", "name": "devs", "apiGroup": GROUP}
         ),
     ]
 
@@ -162,9 +162,9 @@ def kubectl_program(kubernetes: Path) -> Path:
 async def through(
     stack: Stack, upstream: Upstream, kubectl_program: Path, tmp_path: Path
 ) -> AsyncIterator[Kubectl]:
-    """kubectl as the user ann, through the door."""
+    """kubectl as the user ann, through the proxy."""
     await stack.connect(upstream)
-    yield door_kubectl(stack, kubectl_program, tmp_path / "door.kubeconfig")
+    yield proxied_kubectl(stack, kubectl_program, tmp_path / "proxy.kubeconfig")
 
 
 @pytest.fixture
@@ -173,8 +173,8 @@ def direct(cluster: LocalCluster, kubectl_program: Path) -> Kubectl:
     return Kubectl(kubectl_program, cluster.kubeconfig)
 
 
-def door_kubectl(stack: Stack, program: Path, path: Path, token: str = "ann-token") -> Kubectl:
-    """kubectl through the door with a token."""
+def proxied_kubectl(stack: Stack, program: Path, path: Path, token: str = "ann-token") -> Kubectl:
+    """kubectl through the proxy with a token."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -197,7 +197,7 @@ def door_kubectl(stack: Stack, program: Path, path: Path, token: str = "ann-toke
 
 @pytest.fixture
 async def recorder(stack: Stack) -> AsyncIterator[RecordingUpstream]:
-    """A recording stand-in for the API server, connected to the door by an agent."""
+    """A recording stand-in for the API server, connected to the proxy by an agent."""
     async with recording_upstream() as server:
         await stack.connect(server.upstream)
         yield server
@@ -205,7 +205,7 @@ async def recorder(stack: Stack) -> AsyncIterator[RecordingUpstream]:
 
 @pytest.fixture
 async def user(stack: Stack) -> AsyncIterator[User]:
-    """A plain connection of a user to the door."""
+    """A plain connection of a user to the proxy."""
     reader, writer = await asyncio.open_connection("127.0.0.1", stack.plain_port)
     yield User(reader, writer)
     writer.close()

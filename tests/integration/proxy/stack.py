@@ -1,4 +1,4 @@
-"""The door in one process: uvicorn with the edge, agents' listener, an agent, its upstream."""
+"""The proxy in one process: uvicorn with the edge, agents' listener, an agent, its upstream."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -45,7 +45,7 @@ async def eventually(condition: Callable[[], object], seconds: float = 10.0) -> 
 class Stack:
     """What a test may touch. `port` speaks HTTPS, `plain_port` HTTP."""
 
-    door: KubeProxy
+    proxy: KubeProxy
     installation: FakeInstallation
     authority: TestAuthority
     port: int
@@ -60,9 +60,9 @@ class Stack:
     """What the next agent accepts as proof of identity."""
 
     async def connect(self, upstream: Upstream, token: str = "agent-token") -> asyncio.Task[str]:
-        """Start an agent; returns when the door knows it."""
+        """Start an agent; returns when the proxy knows it."""
         task = self.tasks.spawn("agent", self.agent(upstream, token))
-        await eventually(lambda: self.door.tunnels.is_connected(CLUSTER) or task.done())
+        await eventually(lambda: self.proxy.tunnels.is_connected(CLUSTER) or task.done())
         return task
 
     async def agent(self, upstream: Upstream, token: str) -> str:
@@ -116,24 +116,24 @@ async def run_stack(
     settings: ProxySettings | None = None,
     installation: FakeInstallation | None = None,
 ) -> AsyncGenerator[Stack, None]:
-    """A door that listens on free ports; everything it started ends with it."""
+    """A proxy that listens on free ports; everything it started ends with it."""
     installation = installation or FakeInstallation()
     recordings = TemporaryDirectory()
-    door = build(
+    proxy = build(
         settings or ProxySettings(),
         SystemClock(),
         ProxyPorts(installation, installation, installation, installation, installation.agent),
         recordings=Path(recordings.name),
     )
-    door.start()
+    proxy.start()
     tasks = Tasks("stack")
-    agents = Http2Server({TUNNEL: door.tunnels.serve}, ServerLimits(), SystemClock())
+    agents = Http2Server({TUNNEL: proxy.tunnels.serve}, ServerLimits(), SystemClock())
     agents_port = await agents.start(("127.0.0.1", 0), authority)
-    servers = [_server(door, authority), _server(door, None)]
+    servers = [_server(proxy, authority), _server(proxy, None)]
     serving = [tasks.spawn("serve", server.serve()) for server in servers]
     await eventually(lambda: all(server.started for server in servers))
     ports = [server.servers[0].sockets[0].getsockname()[1] for server in servers]
-    stack = Stack(door, installation, authority, ports[0], ports[1], agents_port, tasks)
+    stack = Stack(proxy, installation, authority, ports[0], ports[1], agents_port, tasks)
     try:
         yield stack
     finally:
@@ -147,17 +147,17 @@ async def _stop(
     serving: list[asyncio.Task[None]],
     agents: CallServer,
 ) -> None:
-    for proxied_request in stack.door.gateway.proxied_requests:
+    for proxied_request in stack.proxy.gateway.proxied_requests:
         proxied_request.on_user_lost()
     for server in servers:
         server.should_exit = True
     await asyncio.wait(serving, timeout=5)
-    await stack.door.stop()
+    await stack.proxy.stop()
     await stack.tasks.stop()
     await agents.stop()
 
 
-def _server(door: KubeProxy, authority: TestAuthority | None) -> uvicorn.Server:
+def _server(proxy: KubeProxy, authority: TestAuthority | None) -> uvicorn.Server:
     tls: dict[str, Any] = {}
     if authority is not None:
         tls = {"ssl_certfile": str(authority.certificate), "ssl_keyfile": str(authority.key)}
@@ -165,7 +165,7 @@ def _server(door: KubeProxy, authority: TestAuthority | None) -> uvicorn.Server:
         APPLICATION,
         host="127.0.0.1",
         port=0,
-        http=door.protocol_class,
+        http=proxy.protocol_class,
         ws="wsproto",
         lifespan="off",
         log_config=None,

@@ -47,7 +47,7 @@ async def judged(
     async with asyncio.timeout(10):
         await held.reached.wait()
     change(stack.installation)
-    await stack.door.recheck(None)
+    await stack.proxy.recheck(None)
     held.go_on.set()
     return await user.answer()
 
@@ -83,7 +83,7 @@ async def test_rights_that_change_without_end_let_nothing_in(
     stack: Stack, recorder: RecordingUpstream, user: User
 ) -> None:
     async def changes() -> None:
-        stack.door.gateway.authorizer.forget(user=None, token=None, session=None)
+        stack.proxy.gateway.authorizer.forget(user=None, token=None, session=None)
 
     stack.installation.slow = changes
     status, _, _ = await user.ask(request())
@@ -103,7 +103,7 @@ async def talking(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 async def begun(stack: Stack, user: User, head: bytes) -> None:
     user.writer.write(head)
     await eventually(
-        lambda: any(one.bytes_out for one in stack.door.here.open_streams(ALL_STREAMS))
+        lambda: any(one.bytes_out for one in stack.proxy.here.open_streams(ALL_STREAMS))
     )
 
 
@@ -124,7 +124,7 @@ async def test_a_watch_ends_with_the_groups_that_it_acts_with(
     recorder.script = watching
     await begun(stack, user, request(b"GET", b"/api/v1/pods?watch=1"))
     change(stack.installation)
-    await stack.door.recheck("u1")
+    await stack.proxy.recheck("u1")
     reasons = [row.reason for row in stack.installation.closed_rows]
     assert reasons == [EndReason.REVOKED] * ends
     if ends:
@@ -140,10 +140,10 @@ async def test_acting_as_another_ends_with_the_right_to_it(
     rules["ann"] = ImpersonationRule(("ben",), ("team-*",))
     asked = b"Impersonate-User: ben", b"Impersonate-Group: team-a"
     await begun(stack, user, request(b"GET", b"/api/v1/pods?watch=1", *asked))
-    await stack.door.recheck(None)
+    await stack.proxy.recheck(None)
     assert stack.installation.closed_rows == []
     rules["ann"] = ImpersonationRule(("ben",), ("team-b",))
-    await stack.door.recheck(None)
+    await stack.proxy.recheck(None)
     assert [row.reason for row in stack.installation.closed_rows] == [EndReason.REVOKED]
 
 
@@ -157,6 +157,6 @@ async def test_a_session_ends_where_policy_begins_to_record(
     more = UPGRADE if terminal else ()
     await begun(stack, user, request(b"GET", path, *more))
     stack.installation.recording = RecordingPolicy.OUTPUT
-    await stack.door.recheck(None)
+    await stack.proxy.recheck(None)
     reasons = [row.reason for row in stack.installation.closed_rows]
     assert reasons == [EndReason.REVOKED] * terminal

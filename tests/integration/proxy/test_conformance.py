@@ -1,4 +1,4 @@
-"""What people and programs do with clusters, done through the door and past it: no difference."""
+"""What people and programs do with clusters, done through the proxy and past it: no difference."""
 
 import asyncio
 import hashlib
@@ -15,7 +15,7 @@ import pytest
 
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.kube_proxy import CLUSTER
-from tests.integration.proxy.conftest import POD, Kubectl, Result, door_kubectl, stop
+from tests.integration.proxy.conftest import POD, Kubectl, Result, proxied_kubectl, stop
 from tests.integration.proxy.stack import Stack, eventually
 from towline.demo.clusters.cluster import LocalCluster
 
@@ -147,10 +147,10 @@ VARYING = (
 async def root(
     stack: Stack, upstream: Upstream, kubectl_program: Path, tmp_path: Path
 ) -> AsyncIterator[Kubectl]:
-    """kubectl through the door as somebody who may act as others, who is in the group devs."""
+    """kubectl through the proxy as somebody who may act as others, who is in the group devs."""
     stack.installation.impersonation["ann"] = stack.installation.impersonation["root"]
     await stack.connect(upstream)
-    yield door_kubectl(stack, kubectl_program, tmp_path / "root.kubeconfig")
+    yield proxied_kubectl(stack, kubectl_program, tmp_path / "root.kubeconfig")
 
 
 def plain(text: str, namespace: str) -> str:
@@ -217,13 +217,13 @@ def as_one(told: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 async def sides(
     stack: Stack, upstream: Upstream, cluster: LocalCluster
 ) -> AsyncIterator[tuple["Side", "Side"]]:
-    """Plain HTTP clients: through the door, and past it as the same user."""
+    """Plain HTTP clients: through the proxy, and past it as the same user."""
     await stack.connect(upstream)
     token = await upstream.token()
     async with aiohttp.ClientSession(auto_decompress=False) as http:
-        door = Side(http, f"http://127.0.0.1:{stack.plain_port}/k8s/clusters/dev", "ann-token", {})
+        proxy = Side(http, f"http://127.0.0.1:{stack.plain_port}/k8s/clusters/dev", "ann-token", {})
         fields = {"Impersonate-User": "ann", "Impersonate-Group": "devs"}
-        yield door, Side(http, cluster.server, token, fields, upstream.tls)
+        yield proxy, Side(http, cluster.server, token, fields, upstream.tls)
 
 
 @dataclass
@@ -249,7 +249,7 @@ async def test_big_lists_are_whole(
     sides: tuple[Side, Side], direct: Kubectl, namespace: str, cluster: LocalCluster
 ) -> None:
     """50 MB, plain and compressed, in JSON, as a table and in protobuf: the same bytes."""
-    door, past = sides
+    proxy, past = sides
     await asyncio.gather(*(fill(past, namespace, number) for number in range(50)))
     path = await as_of_now(past, f"/api/v1/namespaces/{namespace}/configmaps")
     for fields in (
@@ -258,7 +258,7 @@ async def test_big_lists_are_whole(
         {"Accept": "application/vnd.kubernetes.protobuf"},
         {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"},
     ):
-        seen, expected = await asyncio.gather(door.get(path, **fields), past.get(path, **fields))
+        seen, expected = await asyncio.gather(proxy.get(path, **fields), past.get(path, **fields))
         assert digest(seen) == digest(expected), fields
         if not fields:
             assert len(seen[2]) > 48 * MEBIBYTE
@@ -303,9 +303,9 @@ ODD = (
 
 async def test_odd_paths_answer_alike(sides: tuple[Side, Side]) -> None:
     """Proxied paths, old revisions (410), deprecated watches, odd queries."""
-    door, past = sides
+    proxy, past = sides
     accept = {"Accept": "application/json"}
-    seen = await asyncio.gather(*(door.get(path, **accept) for path in ODD))
+    seen = await asyncio.gather(*(proxy.get(path, **accept) for path in ODD))
     expected = await asyncio.gather(*(past.get(path, **accept) for path in ODD))
     for path, one, other in zip(ODD, seen, expected, strict=True):
         assert (one[0], one[1], settled(one[2])) == (other[0], other[1], settled(other[2])), path
@@ -319,15 +319,15 @@ def settled(body: bytes) -> str:
 async def test_watch_lists_and_bookmarks_arrive(
     sides: tuple[Side, Side], direct: Kubectl, namespace: str
 ) -> None:
-    """A list by watch (`sendInitialEvents`) ends in its bookmark, as past the door."""
-    door, past = sides
+    """A list by watch (`sendInitialEvents`) ends in its bookmark, as past the proxy."""
+    proxy, past = sides
     for number in range(20):
         await direct("create", "configmap", f"m{number}", "-n", namespace)
     path = (
         f"/api/v1/namespaces/{namespace}/configmaps?watch=1&sendInitialEvents=true"
         "&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=2"
     )
-    seen, expected = await asyncio.gather(door.get(path), past.get(path))
+    seen, expected = await asyncio.gather(proxy.get(path), past.get(path))
     assert events(seen[2]) == events(expected[2])
     assert events(seen[2])[-1][0] == "BOOKMARK"
     assert len(events(seen[2])) >= 21
@@ -341,8 +341,8 @@ def events(body: bytes) -> list[tuple[str, str]]:
     )
 
 
-async def test_kubectl_proxy_behind_the_door(root: Kubectl, sides: tuple[Side, Side]) -> None:
-    """A local proxy of kubectl's own serves what the door serves."""
+async def test_kubectl_proxy_through_the_proxy(root: Kubectl, sides: tuple[Side, Side]) -> None:
+    """A local proxy of kubectl's own serves what the proxy serves."""
     proxy = await root.start("proxy", "--port=0", "--append-server-path")
     assert proxy.stdout is not None
     async with asyncio.timeout(20):
@@ -444,9 +444,9 @@ async def test_an_informer_survives_agents_that_come_and_go(
     expected = set()
     for number in range(6):
         if number % 2:
-            stack.door.tunnels.stop()
+            stack.proxy.tunnels.stop()
             await direct("create", "configmap", f"m{number}", "-n", namespace)
-            await eventually(lambda: not stack.door.is_connected(CLUSTER), 5)
+            await eventually(lambda: not stack.proxy.is_connected(CLUSTER), 5)
             await stack.connect(upstream)
         else:
             await direct("create", "configmap", f"m{number}", "-n", namespace)

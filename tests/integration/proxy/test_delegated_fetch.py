@@ -58,8 +58,8 @@ async def site(stack: Stack, git_server: GitServer, tmp_path: Path) -> AsyncIter
     port = (await front.start()).port
     agent = Tasks("agent")
     agent.spawn("agent", _agent(stack, EgressPolicy.parse(f"localhost:{port}")))
-    await eventually(lambda: stack.door.tunnels.is_connected(CLUSTER))
-    egress = EgressProxy(SystemClock(), stack.door.tunnels.find)
+    await eventually(lambda: stack.proxy.tunnels.is_connected(CLUSTER))
+    egress = EgressProxy(SystemClock(), stack.proxy.tunnels.find)
     await egress.start()
     options = MirrorOptions(request_seconds=10, allow_private_hosts=False)
     mirror = GitMirror(tmp_path / "home", options, SystemClock(), egress=egress)

@@ -67,7 +67,7 @@ REFUSED = {
         request(b"POST", b"/api", b"Transfer-Encoding: chunked").replace(b"HTTP/1.1", b"HTTP/1.0"),
     ),
     "two hosts": (400, request(b"GET", b"/api", b"Host: other")),
-    "no host": (400, request().replace(b"Host: door\r\n", b"")),
+    "no host": (400, request().replace(b"Host: proxy\r\n", b"")),
     "folded field": (400, request(b"GET", b"/api", b"X: a\r\n b")),
     "bare line feed": (400, request(b"GET", b"/api", b"X: a\nImpersonate-User: root")),
     "space before colon": (400, request(b"GET", b"/api", b"Host : x")),
@@ -112,9 +112,9 @@ async def test_refused_and_never_sent(recorder: RecordingUpstream, user: User, n
     assert recorder.heads == []
 
 
-async def test_absolute_target_is_not_the_doors(recorder: RecordingUpstream, user: User) -> None:
+async def test_absolute_target_is_refused(recorder: RecordingUpstream, user: User) -> None:
     """A target that is no path never leads to a cluster."""
-    await user.ask(request().replace(b"GET /k8s", b"GET http://door/k8s"))
+    await user.ask(request().replace(b"GET /k8s", b"GET http://proxy/k8s"))
     assert recorder.heads == []
 
 
@@ -176,7 +176,7 @@ async def test_pipelined_requests_are_answered_in_order(
 ) -> None:
     """Several in one segment, the application's among them, run one by one."""
     post = request(b"POST", b"/api/v1/pods", b"Content-Length: 3", body=b"abc")
-    app = b"POST /gql?x HTTP/1.1\r\nHost: door\r\nContent-Length: 4\r\n\r\nbody"
+    app = b"POST /gql?x HTTP/1.1\r\nHost: proxy\r\nContent-Length: 4\r\n\r\nbody"
     user.writer.write(post + request(b"GET", b"/one") + app + request(b"GET", b"/two") + app)
     answers = [await user.answer() for _ in range(5)]
     assert [body for _, _, body in answers] == [b"ok", b"ok", b"POST /gql 4", b"ok", b"POST /gql 4"]
@@ -184,7 +184,7 @@ async def test_pipelined_requests_are_answered_in_order(
     assert recorder.connections == 1
 
 
-async def test_prefix_in_pieces_is_still_the_doors(recorder: RecordingUpstream, user: User) -> None:
+async def test_prefix_in_pieces_reaches_the_proxy(recorder: RecordingUpstream, user: User) -> None:
     """The first bytes alone do not decide who serves a request."""
     for piece in (b"\r\nGE", b"T /k8", b"s/clus", b"ters/dev/api HTTP/1.1\r\nHost: x\r\n"):
         user.writer.write(piece)
@@ -256,7 +256,7 @@ async def test_wrong_answers_reach_nobody(
 
 
 class BadGateway(Exception):
-    """The door said 502."""
+    """The proxy said 502."""
 
 
 ANSWERS = {

@@ -28,10 +28,10 @@ ENDLESS = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encodi
 
 
 @asynccontextmanager
-async def door(
+async def running_proxy(
     authority: TestAuthority, **settings: object
 ) -> AsyncGenerator[tuple[Stack, RecordingUpstream]]:
-    """A door with these settings and an agent of a recording upstream."""
+    """A proxy with these settings and an agent of a recording upstream."""
     async with run_stack(authority, ProxySettings(**settings)) as stack:  # ty: ignore[invalid-argument-type]
         async with recording_upstream() as server:
             await stack.connect(server.upstream)
@@ -65,7 +65,7 @@ async def test_waves_of_requests_go_over_the_same_connections(authority: TestAut
             writer.write(OK)
             await reader.readuntil(b"\r\n\r\n")
 
-    async with door(authority) as (stack, server), contextlib.AsyncExitStack() as leaving:
+    async with running_proxy(authority) as (stack, server), contextlib.AsyncExitStack() as leaving:
         server.script = answer_together
         users = [await leaving.enter_async_context(connected(stack)) for _ in range(crowd)]
         for _ in range(3):
@@ -111,7 +111,7 @@ async def test_http2_is_refused_at_once(stack: Stack, user: User) -> None:
 async def test_a_slow_head_is_given_up(authority: TestAuthority) -> None:
     """A byte now and then does not hold a connection; nor does saying nothing."""
     timeouts = Timeouts(head=1.0, idle=1.0)
-    async with door(authority, timeouts=timeouts) as (stack, _), connected(stack) as slow:
+    async with running_proxy(authority, timeouts=timeouts) as (stack, _), connected(stack) as slow:
         async with connected(stack) as silent:
             slow.writer.write(b"GET " + PATH + b"/api HTTP/1.1\r\n")
 
@@ -134,7 +134,7 @@ async def test_peers_that_acknowledge_nothing_are_given_up_after_a_minute(
 ) -> None:
     """By the system, whatever waits for them: their host has gone without a word."""
     await user.ask(request())
-    (connection,) = cast("set[UserConnection]", stack.door.gateway.connections)
+    (connection,) = cast("set[UserConnection]", stack.proxy.gateway.connections)
     sock = connection._transport.get_extra_info("socket")
     milliseconds = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
     assert milliseconds == DEAD_PEER_MILLISECONDS == 60_000
@@ -143,7 +143,7 @@ async def test_peers_that_acknowledge_nothing_are_given_up_after_a_minute(
 async def test_connections_are_bounded(authority: TestAuthority) -> None:
     """One too many is told so, and the others go on."""
     limits = StreamLimits(connections=2)
-    async with door(authority, streams=limits) as (stack, _):
+    async with running_proxy(authority, streams=limits) as (stack, _):
         async with connected(stack) as first, connected(stack) as second:
             assert (await first.ask(request()))[0] == 200
             assert (await second.ask(request()))[0] == 200
@@ -155,7 +155,10 @@ async def test_connections_are_bounded(authority: TestAuthority) -> None:
 async def test_requests_end_at_their_age(authority: TestAuthority) -> None:
     """Whatever is open is ended after a life, and the row says why."""
     timeouts = Timeouts(recheck=0.2, life=0.3)
-    async with door(authority, timeouts=timeouts) as (stack, server), connected(stack) as user:
+    async with (
+        running_proxy(authority, timeouts=timeouts) as (stack, server),
+        connected(stack) as user,
+    ):
         server.script = watching
         user.writer.write(request(b"GET", b"/api/v1/pods?watch=1"))
         with pytest.raises(ConnectionError):
@@ -171,19 +174,19 @@ async def test_open_requests_are_listed_and_ended(
     recorder.script = watching
     user.writer.write(request(b"GET", b"/api/v1/namespaces/a/pods?watch=1"))
     await eventually(
-        lambda: any(one.bytes_out for one in stack.door.here.open_streams(ALL_STREAMS))
+        lambda: any(one.bytes_out for one in stack.proxy.here.open_streams(ALL_STREAMS))
     )
-    (stream,) = stack.door.here.open_streams(ALL_STREAMS)
+    (stream,) = stack.proxy.here.open_streams(ALL_STREAMS)
     assert (stream.user, stream.handle, stream.what) == ("ann", "dev", "watch pods a")
     assert stream.kind == "watch"
-    assert not stack.door.here.end_stream("nothing", "root")
-    assert stack.door.here.end_stream(stream.id, "root")
+    assert not stack.proxy.here.end_stream("nothing", "root")
+    assert stack.proxy.here.end_stream(stream.id, "root")
     with pytest.raises(ConnectionError):
         await user.rest()
     (row,) = stack.installation.closed_rows
     assert row.reason is EndReason.ENDED
     assert stack.installation.began_rows == [row]
-    assert stack.door.here.open_streams(ALL_STREAMS) == []
+    assert stack.proxy.here.open_streams(ALL_STREAMS) == []
 
 
 async def test_revoking_a_grant_ends_what_it_let_in(
@@ -192,9 +195,9 @@ async def test_revoking_a_grant_ends_what_it_let_in(
     """And nothing else."""
     recorder.script = watching
     user.writer.write(request(b"GET", b"/api/v1/pods?watch=1"))
-    await eventually(lambda: stack.door.here.open_streams(ALL_STREAMS))
-    assert stack.door.revoke(grant="other") == 0
-    assert stack.door.revoke(grant="g1") == 1
+    await eventually(lambda: stack.proxy.here.open_streams(ALL_STREAMS))
+    assert stack.proxy.revoke(grant="other") == 0
+    assert stack.proxy.revoke(grant="g1") == 1
     assert stack.installation.closed_rows[0].reason is EndReason.REVOKED
 
 
@@ -251,8 +254,8 @@ async def test_draining_tells_every_client(
         refused.writer.write(b"GET " + PATH)
         user.writer.write(request())
         await started.wait()
-        stack.tasks.spawn("drain", stack.door.drain())
-        await eventually(lambda: stack.door.gateway.draining)
+        stack.tasks.spawn("drain", stack.proxy.drain())
+        await eventually(lambda: stack.proxy.gateway.draining)
         refused.writer.write(b"/api HTTP/1.1\r\nHost: x\r\n\r\n")
         status, head, _ = await refused.answer()
         assert (status, b"Connection: close\r\n" in head) == (401, True)
@@ -280,18 +283,18 @@ async def test_a_reader_that_stops_holds_up_nobody(
     user.writer.transport.pause_reading()  # ty: ignore[missing-attribute]
     user.writer.write(request())
     await eventually(
-        lambda: any(one.bytes_out for one in stack.door.here.open_streams(ALL_STREAMS))
+        lambda: any(one.bytes_out for one in stack.proxy.here.open_streams(ALL_STREAMS))
     )
     recorder.script = None
     async with connected(stack) as other:
         for _ in range(20):
             assert (await other.ask(request()))[0] == 200
-    assert stack.door.here.open_streams(ALL_STREAMS)[0].bytes_out < 32 << 20
+    assert stack.proxy.here.open_streams(ALL_STREAMS)[0].bytes_out < 32 << 20
 
 
 async def test_passthrough_sends_the_users_own_token_only(authority: TestAuthority) -> None:
     """Neither an identity nor the agent's token; one of this installation never leaves it."""
-    async with door(authority, passthrough=frozenset({"dev"})) as (stack, server):
+    async with running_proxy(authority, passthrough=frozenset({"dev"})) as (stack, server):
         async with connected(stack) as user:
             stack.installation.users["a.b.c"] = ANN
             status, _, body = await user.ask(request(token=b"a.b.c"))
@@ -315,7 +318,7 @@ async def test_passthrough_sends_the_users_own_token_only(authority: TestAuthori
 async def test_heads_are_bounded_by_settings(authority: TestAuthority) -> None:
     """What an installation allows is what is allowed."""
     limits = HeadLimits(size=600)
-    async with door(authority, head=limits) as (stack, _), connected(stack) as user:
+    async with running_proxy(authority, head=limits) as (stack, _), connected(stack) as user:
         assert (await user.ask(request()))[0] == 200
         assert (await user.ask(request(b"GET", b"/api", b"X: " + b"a" * 600)))[0] == 431
 
@@ -328,7 +331,7 @@ async def test_a_steady_upload_takes_the_time_it_needs(authority: TestAuthority)
 
     Together the pieces take longer than that time, and no pause on a busy machine does.
     """
-    async with door(authority, timeouts=Timeouts(answer=3.5)) as (stack, _):
+    async with running_proxy(authority, timeouts=Timeouts(answer=3.5)) as (stack, _):
         async with connected(stack) as user:
             user.writer.write(UPLOAD)
             for _ in range(10):
@@ -339,7 +342,7 @@ async def test_a_steady_upload_takes_the_time_it_needs(authority: TestAuthority)
 
 async def test_an_upload_that_stops_is_given_up(authority: TestAuthority) -> None:
     """The user is told that it was the body that did not come."""
-    async with door(authority, timeouts=Timeouts(answer=1.0, idle=0.5)) as (stack, _):
+    async with running_proxy(authority, timeouts=Timeouts(answer=1.0, idle=0.5)) as (stack, _):
         async with connected(stack) as user:
             user.writer.write(UPLOAD + bytes(50))
             status, _, body = await user.answer()
@@ -351,7 +354,7 @@ async def test_an_upload_that_stops_is_given_up(authority: TestAuthority) -> Non
 
 async def test_a_whole_upload_is_answered_in_time(authority: TestAuthority) -> None:
     """Else the API server is named."""
-    async with door(authority, timeouts=Timeouts(answer=1.0)) as (stack, server):
+    async with running_proxy(authority, timeouts=Timeouts(answer=1.0)) as (stack, server):
         server.script = watching_nothing
         async with connected(stack) as user:
             user.writer.write(UPLOAD + bytes(50))

@@ -73,9 +73,9 @@ async def way(stack: Stack) -> AsyncIterator[Way]:
     port = server.port
     policy = EgressPolicy.parse(f"127.0.0.1:{port}, 127.0.0.1:1")
     tasks.spawn("agent", _agent(stack, policy))
-    await eventually(lambda: stack.door.tunnels.is_connected(CLUSTER))
+    await eventually(lambda: stack.proxy.tunnels.is_connected(CLUSTER))
     clock = FakeClock()
-    egress = EgressProxy(clock, stack.door.tunnels.find)
+    egress = EgressProxy(clock, stack.proxy.tunnels.find)
     await egress.start()
     way = Way(egress, clock, port, closed)
     try:
@@ -141,7 +141,7 @@ async def test_no_agent_and_no_list_are_told_at_once(stack: Stack, way: Way) -> 
     """Before git is started."""
     with pytest.raises(Unavailable):
         await way.egress.proxy_url(ClusterId("unknown"))
-    link = stack.door.tunnels.find(CLUSTER)
+    link = stack.proxy.tunnels.find(CLUSTER)
     assert link is not None and link.peer is not None
     nothing_allowed = EgressProxy(SystemClock(), lambda _: link)
     object.__setattr__(link.peer, "features", 0)

@@ -34,7 +34,7 @@ SWITCHED = b"HTTP/1.1 101 Go\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\
 
 @asynccontextmanager
 async def a_user(stack: Stack, *, limit: int = 1 << 16) -> AsyncGenerator[User, None]:
-    """One more connection to the door, which reads `limit` bytes ahead."""
+    """One more connection to the proxy, which reads `limit` bytes ahead."""
     reader, writer = await asyncio.open_connection("127.0.0.1", stack.plain_port, limit=limit)
     try:
         yield User(reader, writer)
@@ -43,10 +43,10 @@ async def a_user(stack: Stack, *, limit: int = 1 << 16) -> AsyncGenerator[User, 
 
 
 @asynccontextmanager
-async def a_door(
+async def running_proxy(
     authority: TestAuthority, settings: ProxySettings
 ) -> AsyncGenerator[tuple[Stack, RecordingUpstream], None]:
-    """A door with other settings, its agent connected."""
+    """A proxy with other settings, its agent connected."""
     async with run_stack(authority, settings) as stack, recording_upstream() as recorder:
         await stack.connect(recorder.upstream)
         yield stack, recorder
@@ -102,7 +102,7 @@ async def test_agent_that_dies_in_the_middle_breaks_the_connection(
         if killed:
             agent.cancel()
         else:
-            stack.door.tunnels.stop()
+            stack.proxy.tunnels.stop()
         with pytest.raises(ConnectionResetError):
             await user.rest()
         await eventually(lambda: stack.installation.closed_rows)
@@ -120,7 +120,7 @@ async def test_agent_that_dies_before_the_answer_is_told(
     recorder.script = silence
     user.writer.write(request())
     await eventually(lambda: recorder.heads)
-    stack.door.tunnels.stop()
+    stack.proxy.tunnels.stop()
     status, _, body = await user.answer()
     assert status == 502
     assert b'the agent of \\"dev\\"' in body
@@ -154,7 +154,7 @@ async def test_absent_agent(stack: Stack, user: User) -> None:
 async def test_refused_agent_gets_a_reason(stack: Stack, recorder: RecordingUpstream) -> None:
     """A wrong token ends the call with the sentence to show."""
     assert "not an agent token" in await stack.agent(recorder.upstream, "wrong")
-    assert stack.door.is_connected(CLUSTER)
+    assert stack.proxy.is_connected(CLUSTER)
 
 
 async def test_second_agent_takes_over(stack: Stack, user: User) -> None:
@@ -163,7 +163,7 @@ async def test_second_agent_takes_over(stack: Stack, user: User) -> None:
         old = await stack.connect(first.upstream)
         await stack.connect(second.upstream)
         await old
-        await eventually(lambda: stack.door.tunnels.is_connected(CLUSTER))
+        await eventually(lambda: stack.proxy.tunnels.is_connected(CLUSTER))
         assert (await user.ask(request()))[0] == 200
         assert (len(first.heads), len(second.heads)) == (0, 1)
 
@@ -206,9 +206,9 @@ async def test_user_who_leaves_ends_the_watch_upstream(
 
 
 async def test_lost_right_ends_open_requests(authority: TestAuthority) -> None:
-    """Even when nobody tells the door, it asks again."""
+    """Even when nobody tells the proxy, it asks again."""
     settings = ProxySettings(timeouts=Timeouts(recheck=0.1))
-    async with a_door(authority, settings) as (stack, recorder), a_user(stack) as user:
+    async with running_proxy(authority, settings) as (stack, recorder), a_user(stack) as user:
         recorder.script = a_watch
         user.writer.write(request(b"GET", WATCHED))
         await user.reader.readuntil(b"{event}")
@@ -230,16 +230,16 @@ async def test_revocation_before_the_answer(
     recorder.script = silence
     user.writer.write(request())
     await eventually(lambda: recorder.heads)
-    assert stack.door.revoke(user="somebody else") == 0
-    assert stack.door.revoke(session="other", cluster=ClusterId("c2")) == 0
-    assert stack.door.revoke(cluster=CLUSTER) == 1
+    assert stack.proxy.revoke(user="somebody else") == 0
+    assert stack.proxy.revoke(session="other", cluster=ClusterId("c2")) == 0
+    assert stack.proxy.revoke(cluster=CLUSTER) == 1
     assert (await user.answer())[0] == 401
 
 
 async def test_late_answer(authority: TestAuthority) -> None:
     """504, except for a watch, whose events may take for ever."""
     settings = ProxySettings(timeouts=Timeouts(answer=0.2))
-    async with a_door(authority, settings) as (stack, recorder):
+    async with running_proxy(authority, settings) as (stack, recorder):
         go = asyncio.Event()
 
         async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -278,7 +278,7 @@ async def test_slow_head_is_cut_off(authority: TestAuthority) -> None:
 async def test_too_many_requests_of_one_user(authority: TestAuthority) -> None:
     """429 with Retry-After; room comes back when one ends."""
     settings = ProxySettings(streams=StreamLimits(per_user_and_cluster=1))
-    async with a_door(authority, settings) as (stack, recorder):
+    async with running_proxy(authority, settings) as (stack, recorder):
         recorder.script = a_watch
         async with a_user(stack) as watcher, a_user(stack) as user:
             watcher.writer.write(request(b"GET", WATCHED))
@@ -288,7 +288,7 @@ async def test_too_many_requests_of_one_user(authority: TestAuthority) -> None:
             assert b"Retry-After: 1\r\n" in head
             recorder.script = None
             watcher.writer.close()
-            await eventually(lambda: not stack.door.gateway.proxied_requests)
+            await eventually(lambda: not stack.proxy.gateway.proxied_requests)
             assert (await user.ask(request()))[0] == 200
 
 
@@ -354,7 +354,7 @@ async def test_an_upload_that_nobody_reads_holds_up_nobody_and_little_memory(
 async def test_drain_lets_requests_end(authority: TestAuthority) -> None:
     """Idle connections go, answers say that they are the last, the rest ends after the grace."""
     settings = ProxySettings(timeouts=Timeouts(grace=1.0))
-    async with a_door(authority, settings) as (stack, recorder):
+    async with running_proxy(authority, settings) as (stack, recorder):
         go = asyncio.Event()
 
         async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -368,7 +368,7 @@ async def test_drain_lets_requests_end(authority: TestAuthority) -> None:
             await eventually(lambda: len(recorder.heads) == 1)
             endless.writer.write(request())
             await endless.reader.readuntil(b"half")
-            draining = stack.tasks.spawn("drain", stack.door.drain())
+            draining = stack.tasks.spawn("drain", stack.proxy.drain())
             assert await idle.rest() == b""
             assert stack.client is not None
             await stack.client.draining.wait()
@@ -399,7 +399,7 @@ async def test_drain_ends_a_watch_between_events(
     user.writer.write(request(b"GET", WATCHED))
     await user.reader.readuntil(b"{ev")
     await user.reader.readuntil(b"{ev")
-    draining = stack.tasks.spawn("drain", stack.door.drain())
+    draining = stack.tasks.spawn("drain", stack.proxy.drain())
     await asyncio.sleep(0.2)
     assert not draining.done()
     go.set()
@@ -422,8 +422,8 @@ async def test_uvicorn_that_stops_leaves_open_requests_to_the_drain(
     user.writer.write(request())
     await eventually(lambda: recorder.heads)
     async with a_user(stack) as idle:
-        await eventually(lambda: len(stack.door.gateway.connections) == 2)
-        for connection in tuple(stack.door.gateway.connections):
+        await eventually(lambda: len(stack.proxy.gateway.connections) == 2)
+        for connection in tuple(stack.proxy.gateway.connections):
             connection.shutdown()
         assert await idle.rest() == b""
     go.set()
@@ -444,14 +444,14 @@ async def test_churn_leaves_nothing_behind(stack: Stack, recorder: RecordingUpst
 
     for _ in range(4):
         await asyncio.gather(*(one(number) for number in range(40)))
-    gateway = stack.door.gateway
+    gateway = stack.proxy.gateway
     await eventually(lambda: not gateway.connections)
-    link = stack.door.tunnels.find(CLUSTER)
+    link = stack.proxy.tunnels.find(CLUSTER)
     assert link is not None
     await eventually(lambda: not link.streams)
     assert link.budget.used == 0
     assert len(gateway.tasks._tasks) == 2
-    assert stack.door.here.requests.empty
+    assert stack.proxy.here.requests.empty
     assert stack.client is not None
     await eventually(lambda: not stack.client._mux.streams if stack.client._mux else True)
     rows = stack.installation.closed_rows

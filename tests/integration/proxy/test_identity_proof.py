@@ -16,7 +16,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.issuer import FakeIssuer
 from tests.fakes.kube_proxy import ANN, CLUSTER, EVERYBODY
 from tests.fakes.tunnel import RecordingOwner
-from tests.integration.proxy.conftest import Kubectl, door_kubectl
+from tests.integration.proxy.conftest import Kubectl, proxied_kubectl
 from tests.integration.proxy.stack import Stack, eventually
 from towline.demo.clusters.cluster import LocalCluster
 
@@ -46,7 +46,7 @@ async def issuer() -> AsyncIterator[FakeIssuer]:
 async def proving(
     stack: Stack, upstream: Upstream, cluster: LocalCluster, issuer: FakeIssuer
 ) -> AsyncIterator[Stack]:
-    """The door with an agent that requires proofs, on a cluster whose RBAC knows both groups."""
+    """The proxy with an agent that requires proofs, on a cluster whose RBAC knows both groups."""
     items = [
         _binding("proof-platform", "edit", "oidc:platform"),
         _binding("proof-unproven", "view", UNPROVEN),
@@ -64,7 +64,7 @@ async def proving(
 def as_user(stack: Stack, program: Path, folder: Path, token: str) -> Kubectl:
     """kubectl with a bearer token that the control plane takes for Ann's."""
     stack.installation.users[token] = ANN
-    return door_kubectl(stack, program, folder / "proof.kubeconfig", token)
+    return proxied_kubectl(stack, program, folder / "proof.kubeconfig", token)
 
 
 async def whoami(kubectl: Kubectl) -> tuple[str, set[str]]:
@@ -128,7 +128,7 @@ async def test_an_expired_token_is_refused_to_kubectl(
 
 async def ask(stack: Stack, identity: bytes, request: str = "GET /api/v1/pods") -> RecordingOwner:
     """Send a request to the agent as a control plane in enemy hands; its complete answer."""
-    link = stack.door.tunnels.find(CLUSTER)
+    link = stack.proxy.tunnels.find(CLUSTER)
     assert link is not None
     owner = RecordingOwner()
     head = f"{request} HTTP/1.1\r\nAccept: application/json\r\n\r\n".encode()

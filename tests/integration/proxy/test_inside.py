@@ -1,4 +1,4 @@
-"""Reads that the control plane makes for a user: through all decisions of the door."""
+"""Reads that the control plane makes for a user: through all decisions of the proxy."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -30,7 +30,7 @@ def answered(body: bytes) -> bytes:
 
 
 async def read(stack: Stack, most: int = 1000) -> tuple[int, bytes]:
-    return await stack.door.read(ANN, "127.0.0.1", POD, most)
+    return await stack.proxy.read(ANN, "127.0.0.1", POD, most)
 
 
 @pytest.mark.parametrize(
@@ -94,14 +94,14 @@ async def test_it_is_listed_while_it_is_under_way_and_ends_with_the_right(
     cluster.script = silence
     reading = stack.tasks.spawn("read", read(stack))
     await eventually(lambda: cluster.heads)
-    (listed,) = stack.door.here.open_streams(ALL_STREAMS)
+    (listed,) = stack.proxy.here.open_streams(ALL_STREAMS)
     assert (listed.user, listed.what) == ("ann", "get pods shop/web")
-    assert stack.door.revoke(user="somebody else") == 0
-    assert stack.door.revoke(user=ANN.user_id) == 1
+    assert stack.proxy.revoke(user="somebody else") == 0
+    assert stack.proxy.revoke(user=ANN.user_id) == 1
     async with asyncio.timeout(5):
         status, _ = await reading
     assert status == 401
-    assert stack.door.here.open_streams(ALL_STREAMS) == []
+    assert stack.proxy.here.open_streams(ALL_STREAMS) == []
     (row,) = stack.installation.closed_rows
     assert row.reason == EndReason.REVOKED
 
@@ -111,7 +111,7 @@ async def test_a_right_lost_in_between_ends_it(stack: Stack, cluster: RecordingU
     reading = stack.tasks.spawn("read", read(stack))
     await eventually(lambda: cluster.heads)
     stack.installation.forbidden.add("ann")
-    await stack.door.recheck(ANN.user_id)
+    await stack.proxy.recheck(ANN.user_id)
     async with asyncio.timeout(5):
         assert (await reading)[0] == 403
 

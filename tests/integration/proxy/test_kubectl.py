@@ -1,4 +1,4 @@
-"""Real kubectl through the door on a real API server, compared with kubectl past it."""
+"""Real kubectl through the proxy on a real API server, compared with kubectl past it."""
 
 import asyncio
 import hashlib
@@ -137,21 +137,21 @@ async def test_port_forward_carries_many_connections(
 async def test_refusals_are_printed_well(
     stack: Stack, through: Kubectl, direct: Kubectl, namespace: str
 ) -> None:
-    """kubectl shows the door's sentence, with the reason that fits."""
+    """kubectl shows the proxy's sentence, with the reason that fits."""
     stack.installation.forbidden.add("ann")
     done = await through("get", "pods", "-n", namespace)
     assert done.code == 1
     assert 'user "ann" may not' in done.err
     stack.installation.forbidden.clear()
     stack.installation.users.clear()
-    stack.door.revoke(user="u1")
+    stack.proxy.revoke(user="u1")
     done = await through("get", "pods", "-n", namespace)
     assert "run towline login" in done.err or "must be logged in" in done.err
 
 
 async def test_absent_agent_is_told_at_once(stack: Stack, through: Kubectl) -> None:
     """Without an agent kubectl ends within seconds, with the age of the last contact."""
-    stack.door.tunnels.stop()
+    stack.proxy.tunnels.stop()
     async with asyncio.timeout(5):
         done = await through("get", "pods")
     assert done.code == 1
@@ -169,7 +169,7 @@ async def test_killing_kubectl_ends_the_exec_upstream(
         assert await shell.stdout.readline() == b"hello\n"
     shell.kill()
     await shell.communicate()
-    await eventually(lambda: not stack.door.gateway.proxied_requests, 5)
+    await eventually(lambda: not stack.proxy.gateway.proxied_requests, 5)
     rows = [row for row in stack.installation.closed_rows if row.upgrade]
     assert [row.reason for row in rows] == [EndReason.USER_LEFT]
 
@@ -188,9 +188,9 @@ async def test_revocation_ends_an_exec_and_a_watch(
         await watch.stdout.readline()
         await watch.stdout.readline()
     # What was printed is of the list before the watch, which may still be open.
-    await eventually(lambda: sum(map(lasts, stack.door.gateway.proxied_requests)) == 2, 20)
+    await eventually(lambda: sum(map(lasts, stack.proxy.gateway.proxied_requests)) == 2, 20)
     stack.installation.users.clear()
-    assert stack.door.revoke(token="t1") == 2
+    assert stack.proxy.revoke(token="t1") == 2
     async with asyncio.timeout(5):
         await asyncio.gather(shell.communicate(), watch.communicate())
     reasons = [row.reason for row in stack.installation.closed_rows if row.upgrade]

@@ -53,12 +53,12 @@ async def agent(stack: Stack) -> AsyncGenerator[Agent, None]:
 
 @asynccontextmanager
 async def connected(stack: Stack) -> AsyncGenerator[Agent, None]:
-    """A hand-driven agent, known to the door."""
+    """A hand-driven agent, known to the proxy."""
     async with stack.channel() as channel:
         call = await channel.call(TUNNEL, signed("agent-token"))
         one = Agent(make_call_link(call))
         carrying = stack.tasks.spawn("agent", one.link.carry(one.mux, SystemClock()))
-        await eventually(lambda: stack.door.is_connected(CLUSTER))
+        await eventually(lambda: stack.proxy.is_connected(CLUSTER))
         yield one
         one.mux.close("the test is over")
         call.cancel()
@@ -97,7 +97,7 @@ async def test_wrong_answers_end_only_their_request(
                     await user.reader.read()
     except ConnectionResetError:
         pass
-    assert stack.door.is_connected(CLUSTER)
+    assert stack.proxy.is_connected(CLUSTER)
 
 
 async def test_bytes_behind_an_answer_do_not_reach_the_next_request(
@@ -127,7 +127,7 @@ async def test_frames_for_other_streams_close_the_link(
     agent.mux.post(99, codec.DATA | END, OK)
     status, _, _ = await user.answer()
     assert status == 502
-    await eventually(lambda: not stack.door.is_connected(CLUSTER))
+    await eventually(lambda: not stack.proxy.is_connected(CLUSTER))
 
 
 async def test_whoever_broke_the_rules_may_not_begin_anew_at_once(
@@ -135,16 +135,16 @@ async def test_whoever_broke_the_rules_may_not_begin_anew_at_once(
 ) -> None:
     """Else the hub would be busy with one agent for ever; it is told why it has to wait."""
     agent.mux.post(99, codec.DATA | END, OK)
-    await eventually(lambda: not stack.door.is_connected(CLUSTER))
+    await eventually(lambda: not stack.proxy.is_connected(CLUSTER))
     async with stack.channel() as channel:
         call = await channel.call(TUNNEL, signed("agent-token"))
         with pytest.raises(CallFailed, match="protocol error") as refused:
             await call.read()
         assert refused.value.status is CallStatus.UNAVAILABLE
-    stack.door.tunnels._violations[CLUSTER] = (0.0, "")
+    stack.proxy.tunnels._violations[CLUSTER] = (0.0, "")
     async with recording_upstream() as server:
         await stack.connect(server.upstream)
-        assert stack.door.is_connected(CLUSTER)
+        assert stack.proxy.is_connected(CLUSTER)
 
 
 async def test_data_beyond_credit_ends_the_request(stack: Stack, agent: Agent, user: User) -> None:
@@ -161,7 +161,7 @@ async def test_data_beyond_credit_ends_the_request(stack: Stack, agent: Agent, u
             break
         await asyncio.sleep(0)
     await eventually(lambda: stream.closed or agent.mux.closed)
-    link = stack.door.tunnels.find(CLUSTER)
+    link = stack.proxy.tunnels.find(CLUSTER)
     assert link is None or link.budget.used == 0
 
 
@@ -174,6 +174,6 @@ async def test_a_request_that_is_never_answered_ends_with_its_user(
     user.writer.transport.abort()
     await eventually(lambda: stream.reset)
     assert stream.reset == (codec.CANCELLED, "")
-    link = stack.door.tunnels.find(CLUSTER)
+    link = stack.proxy.tunnels.find(CLUSTER)
     assert link is not None
     assert not link.streams

@@ -16,7 +16,7 @@ from proxy.domain.access import ImpersonationRule
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.kube_proxy import ANN
-from tests.integration.proxy.conftest import Kubectl, door_kubectl
+from tests.integration.proxy.conftest import Kubectl, proxied_kubectl
 from tests.integration.proxy.stack import Stack
 from tests.world.clients import operations
 from tests.world.clients.matrix import compare
@@ -86,14 +86,14 @@ async def test_system_names_need_a_role_and_the_agent(
     stack: Stack, upstream: Upstream, kubectl_program: Path, tmp_path: Path
 ) -> None:
     """Each refusal names the missing setting; with both, the cluster sees the system's user."""
-    kubectl = door_kubectl(stack, kubectl_program, tmp_path / "root.kubeconfig", "root-token")
+    kubectl = proxied_kubectl(stack, kubectl_program, tmp_path / "root.kubeconfig", "root-token")
     as_node = ("auth", "whoami", "--as=system:node:n1", "--as-group=system:nodes")
     agent = await stack.connect(upstream)
     assert "a role must list user:system:node:n1" in (await kubectl(*as_node)).err
     rule = ImpersonationRule.of(["*", "user:system:node:*", "group:system:nodes"])
     assert rule is not None
     stack.installation.impersonation["root"] = rule
-    stack.door.revoke(user="u2")
+    stack.proxy.revoke(user="u2")
     refused = await kubectl(*as_node)
     assert "list user:system:node:n1 in the agent's setting kubernetes.system_id" in refused.err
     agent.cancel()
@@ -117,9 +117,9 @@ async def test_heads_are_as_long_and_methods_as_known_as_at_the_api_server(
         return status
 
     async def through_it(path: str, method: str, token: str) -> int:
-        door = HTTPSConnection("127.0.0.1", stack.port, context=trusted)
+        proxy = HTTPSConnection("127.0.0.1", stack.port, context=trusted)
         fields = {"Authorization": f"Bearer {token}"}
-        return await asyncio.to_thread(ask, door, f"/k8s/clusters/dev{path}", method, fields)
+        return await asyncio.to_thread(ask, proxy, f"/k8s/clusters/dev{path}", method, fields)
 
     async def past_it(path: str, method: str) -> int:
         server = HTTPSConnection(upstream.host, upstream.port, context=upstream.tls)

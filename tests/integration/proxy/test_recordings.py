@@ -105,8 +105,8 @@ async def test_kubectl_exec_is_kept(
     await eventually(lambda: [row for row in stack.installation.closed_rows if row.upgrade])
     (row,) = (row for row in stack.installation.closed_rows if row.upgrade)
     assert row.recorded
-    await stack.door.stop()
-    part = await stack.door.recording(row.id, 0, 1 << 20)
+    await stack.proxy.stop()
+    part = await stack.proxy.recording(row.id, 0, 1 << 20)
     about, *events = (json.loads(line) for line in part.data.splitlines())
     assert about["title"].endswith("/box")
     assert about["command"] == f"sh -c {script}"

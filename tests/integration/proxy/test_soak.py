@@ -101,9 +101,9 @@ def _alive() -> Counter[str]:
 
 async def _quiet(stack: Stack) -> Quiet:
     """What is alive, open and running once nobody asks any more."""
-    link = stack.door.tunnels.find(CLUSTER)
+    link = stack.proxy.tunnels.find(CLUSTER)
     assert link is not None
-    await eventually(lambda: not stack.door.gateway.connections and not link.streams)
+    await eventually(lambda: not stack.proxy.gateway.connections and not link.streams)
     assert stack.client is not None and stack.client._mux is not None
     await eventually(lambda: not stack.client._mux.streams)
     assert link.budget.used == 0

@@ -1,4 +1,4 @@
-"""What kubectl prints for each refusal: the door's own sentence, whatever kubectl makes of it."""
+"""What kubectl prints for each refusal: the proxy's own sentence, whatever kubectl makes of it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ from proxy.settings import ProxySettings
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.kube_proxy import ANN, CLUSTER
 from tests.fakes.tls import TestAuthority
-from tests.integration.proxy.conftest import Kubectl, door_kubectl
+from tests.integration.proxy.conftest import Kubectl, proxied_kubectl
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
 from tests.integration.proxy.stack import Stack, eventually, run_stack
 from tests.integration.proxy.user import User, request
@@ -30,7 +30,7 @@ async def no_token() -> str:
 @pytest.fixture
 def kubectl(stack: Stack, kubectl_program: Path, tmp_path: Path) -> Kubectl:
     """The user ann's, with a discovery cache as cold as can be."""
-    return door_kubectl(stack, kubectl_program, tmp_path / "told.kubeconfig")
+    return proxied_kubectl(stack, kubectl_program, tmp_path / "told.kubeconfig")
 
 
 async def unknown_cluster(stack: Stack, kubectl: Kubectl) -> None:
@@ -39,13 +39,13 @@ async def unknown_cluster(stack: Stack, kubectl: Kubectl) -> None:
 
 
 async def away(stack: Stack, kubectl: Kubectl) -> None:
-    at = stack.door.gateway.clock.now() - timedelta(minutes=3, seconds=12)
+    at = stack.proxy.gateway.clock.now() - timedelta(minutes=3, seconds=12)
     stack.installation.seen = LastContact(at)
 
 
 async def without_tunnel(stack: Stack, kubectl: Kubectl) -> None:
     problem = "the agent reports: no tunnel for kubectl: gateway"
-    stack.installation.seen = LastContact(stack.door.gateway.clock.now(), problem)
+    stack.installation.seen = LastContact(stack.proxy.gateway.clock.now(), problem)
 
 
 async def forbidden(stack: Stack, kubectl: Kubectl) -> None:
@@ -53,7 +53,7 @@ async def forbidden(stack: Stack, kubectl: Kubectl) -> None:
 
 
 async def expired(stack: Stack, kubectl: Kubectl) -> None:
-    ended = stack.door.gateway.clock.now() - timedelta(minutes=1)
+    ended = stack.proxy.gateway.clock.now() - timedelta(minutes=1)
     stack.installation.users["ann-token"] = replace(ANN, expires_at=ended)
 
 
@@ -156,10 +156,10 @@ async def test_an_agent_learns_why_it_has_no_tunnel(stack: Stack) -> None:
     async with asyncio.timeout(30):
         while not reasons:
             agent = stack.tasks.spawn("agent", stack.agent(upstream, "agent-token"))
-            link = stack.door.tunnels.find(CLUSTER)
+            link = stack.proxy.tunnels.find(CLUSTER)
             await eventually(
                 lambda link=link, agent=agent: (
-                    agent.done() or stack.door.tunnels.find(CLUSTER) not in {None, link}
+                    agent.done() or stack.proxy.tunnels.find(CLUSTER) not in {None, link}
                 )
             )
             if agent.done():

@@ -27,7 +27,7 @@ def answering(size: int) -> bytes:
 
 
 @asynccontextmanager
-async def door(
+async def running_proxy(
     authority: TestAuthority, timeouts: Timeouts
 ) -> AsyncGenerator[tuple[Stack, RecordingUpstream]]:
     async with run_stack(authority, ProxySettings(timeouts=timeouts)) as stack:
@@ -56,13 +56,13 @@ def read_on(user: User) -> None:
 
 
 def connection(stack: Stack) -> UserConnection:
-    (one,) = stack.door.gateway.connections
+    (one,) = stack.proxy.gateway.connections
     assert isinstance(one, UserConnection)
     return one
 
 
 def held(stack: Stack) -> int:
-    """Bytes that the door keeps for its only user."""
+    """Bytes that the proxy keeps for its only user."""
     one = connection(stack)
     return one._transport.get_write_buffer_size() + len(one._pending)
 
@@ -87,7 +87,7 @@ async def test_answers_that_nobody_reads_are_not_piled_up(
     recorder.answer = answering(BIG)
     async with idle_reader(stack) as user:
         user.writer.write(asked * count)
-        await eventually(lambda: stack.door.gateway.connections and connection(stack).write_paused)
+        await eventually(lambda: stack.proxy.gateway.connections and connection(stack).write_paused)
         await until_still(lambda: held(stack))
         assert connection(stack).write_paused
         assert held(stack) < MOST_HELD
@@ -100,10 +100,13 @@ async def test_an_idle_connection_ends_though_its_user_read_slowly(
     authority: TestAuthority,
 ) -> None:
     """The time for the next request runs from when the last answer has been read."""
-    async with door(authority, Timeouts(idle=0.5)) as (stack, server), idle_reader(stack) as user:
+    async with (
+        running_proxy(authority, Timeouts(idle=0.5)) as (stack, server),
+        idle_reader(stack) as user,
+    ):
         server.answer = answering(HUGE)
         user.writer.write(request())
-        await eventually(lambda: stack.door.gateway.connections and connection(stack).write_paused)
+        await eventually(lambda: stack.proxy.gateway.connections and connection(stack).write_paused)
         await asyncio.sleep(1.5)
         read_on(user)
         assert (await user.answer())[0] == 200
@@ -114,10 +117,13 @@ async def test_half_a_head_is_given_up_behind_an_answer_read_slowly(
     authority: TestAuthority,
 ) -> None:
     """Its time runs once the user has read what came before."""
-    async with door(authority, Timeouts(head=0.5)) as (stack, server), idle_reader(stack) as user:
+    async with (
+        running_proxy(authority, Timeouts(head=0.5)) as (stack, server),
+        idle_reader(stack) as user,
+    ):
         server.answer = answering(HUGE)
         user.writer.write(request() + STRANGER[:30])
-        await eventually(lambda: stack.door.gateway.connections and connection(stack).write_paused)
+        await eventually(lambda: stack.proxy.gateway.connections and connection(stack).write_paused)
         await asyncio.sleep(1.5)
         read_on(user)
         assert (await user.answer())[0] == 200
@@ -128,10 +134,10 @@ async def test_half_a_head_is_given_up_behind_an_answer_read_slowly(
 async def test_users_who_never_read_are_cut_off(authority: TestAuthority, size: int) -> None:
     """Whether their last answer is whole or not, and whatever else they send."""
     async with (
-        door(authority, Timeouts(stalled=1.0)) as (stack, server),
+        running_proxy(authority, Timeouts(stalled=1.0)) as (stack, server),
         idle_reader(stack) as user,
     ):
         server.answer = answering(size)
         user.writer.write(request() * 100)
-        await eventually(lambda: stack.door.gateway.connections)
-        await eventually(lambda: not stack.door.gateway.connections)
+        await eventually(lambda: stack.proxy.gateway.connections)
+        await eventually(lambda: not stack.proxy.gateway.connections)

@@ -8,7 +8,7 @@ PATH = b"/k8s/clusters/dev"
 
 @dataclass
 class User:
-    """A connection to the door."""
+    """A connection to the proxy."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -43,7 +43,7 @@ def request(
     body: bytes = b"",
 ) -> bytes:
     """A request to the cluster `dev` with further header fields."""
-    lines = [method + b" " + PATH + path + b" HTTP/1.1", b"Host: door"]
+    lines = [method + b" " + PATH + path + b" HTTP/1.1", b"Host: proxy"]
     if token:
         lines.append(b"Authorization: Bearer " + token)
     return b"\r\n".join([*lines, *fields, b"", body])

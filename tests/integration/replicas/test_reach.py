@@ -33,7 +33,7 @@ async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     await reader.read()
 
 
-class Door:
+class ClusterClient:
     """A user's way to one cluster through any replica."""
 
     def __init__(self, http: aiohttp.ClientSession, handle: str) -> None:
@@ -95,35 +95,35 @@ async def agent(
 
 
 @pytest.fixture
-def door(http: aiohttp.ClientSession, registered: dict[str, Any]) -> Door:
-    return Door(http, registered["handle"])
+def client(http: aiohttp.ClientSession, registered: dict[str, Any]) -> ClusterClient:
+    return ClusterClient(http, registered["handle"])
 
 
 async def test_each_replica_reaches_the_agent_of_one(
-    replicas: Fleet, agent: Agent, door: Door, recorder: RecordingUpstream
+    replicas: Fleet, agent: Agent, client: ClusterClient, recorder: RecordingUpstream
 ) -> None:
     """Small and large, both ways, byte for byte."""
     body = os.urandom(3 << 20)
     recorder.answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-    await door.until_reached(replicas.replicas[0])
+    await client.until_reached(replicas.replicas[0])
     for replica in replicas.replicas:
-        async with door.ask(replica, method="POST", data=io.BytesIO(body)) as answer:
+        async with client.ask(replica, method="POST", data=io.BytesIO(body)) as answer:
             assert (answer.status, await answer.read() == body) == (200, True)
     assert recorder.bodies[-3:] == [body] * 3
     assert all(b"Impersonate-User: " in head for head in recorder.heads)
 
 
 async def test_an_agent_that_moves_is_found_where_it_is(
-    replicas: Fleet, agent: Agent, door: Door
+    replicas: Fleet, agent: Agent, client: ClusterClient
 ) -> None:
     """Requests never fail over it: who has the old place asks once more."""
     first = replicas.replicas[0]
-    await door.until_reached(first)
+    await client.until_reached(first)
     for replica in replicas.replicas:
         agent.only = replica
         assert agent.client is not None
         agent.client.draining.set()
-        statuses = [await door.status(one) for _ in range(10) for one in replicas.replicas]
+        statuses = [await client.status(one) for _ in range(10) for one in replicas.replicas]
         assert statuses == [200] * 30
         assert agent.at is replica
 
@@ -131,14 +131,14 @@ async def test_an_agent_that_moves_is_found_where_it_is(
 async def test_two_agents_of_one_token_are_told_apart_on_any_replica(
     replicas: Fleet,
     agent: Agent,
-    door: Door,
+    client: ClusterClient,
     registered: dict[str, Any],
     recorder: RecordingUpstream,
 ) -> None:
     """After three swaps the newcomer is refused; both addresses are named."""
     a, b = replicas.replicas[:2]
     agent.only = a
-    await door.until_reached(a)
+    await client.until_reached(a)
     async with an_agent(replicas, registered["deployToken"], recorder.upstream) as other:
         other.only = b
         async with asyncio.timeout(30):
@@ -147,7 +147,11 @@ async def test_two_agents_of_one_token_are_told_apart_on_any_replica(
 
 
 async def test_a_token_revoked_on_one_replica_ends_its_watch_on_another(
-    replicas: Fleet, agent: Agent, door: Door, recorder: RecordingUpstream, own_redis: Redis
+    replicas: Fleet,
+    agent: Agent,
+    client: ClusterClient,
+    recorder: RecordingUpstream,
+    own_redis: Redis,
 ) -> None:
     """Within five seconds, by the bus, and by the sweep while Redis is away."""
     recorder.script = endless
@@ -156,7 +160,7 @@ async def test_a_token_revoked_on_one_replica_ends_its_watch_on_another(
         made = await asyncio.to_thread(a.ask, MAKE_TOKEN)
         token = made["createAccessToken"]
         headers = {"authorization": f"Bearer {token['token']}"}
-        watch = await door.open(b, PODS + "?watch=1", headers)
+        watch = await client.open(b, PODS + "?watch=1", headers)
         try:
             assert await watch.content.readany()
             if frozen:
@@ -168,7 +172,7 @@ async def test_a_token_revoked_on_one_replica_ends_its_watch_on_another(
             with suppress(aiohttp.ClientError):
                 async with asyncio.timeout(15):
                     await watch.content.read()
-            while await status_of_request(door, b, headers) != 401:
+            while await status_of_request(client, b, headers) != 401:
                 await asyncio.sleep(0.1)
             assert loop.time() - began < 5.0 + 4.0 * frozen
         finally:
@@ -176,60 +180,64 @@ async def test_a_token_revoked_on_one_replica_ends_its_watch_on_another(
             watch.close()
 
 
-async def status_of_request(door: Door, replica: Replica, headers: dict[str, str]) -> int:
+async def status_of_request(
+    client: ClusterClient, replica: Replica, headers: dict[str, str]
+) -> int:
     """The status of a new request."""
     async with asyncio.timeout(15):
-        answer = await door.open(replica, PODS, headers)
+        answer = await client.open(replica, PODS, headers)
     answer.close()
     return answer.status
 
 
 async def test_a_killed_holder_is_replaced_by_another_replica(
-    replicas: Fleet, agent: Agent, door: Door
+    replicas: Fleet, agent: Agent, client: ClusterClient
 ) -> None:
     """The agent dials another one; its requests come there by any that is left."""
     victim, *others = replicas.replicas
     agent.only = victim
-    await door.until_reached(others[0])
+    await client.until_reached(others[0])
     victim.kill()
     agent.only = None
-    took = await asyncio.gather(*(door.until_reached(one) for one in others))
+    took = await asyncio.gather(*(client.until_reached(one) for one in others))
     victim.start()
     await asyncio.to_thread(victim.wait_ready)
-    await door.until_reached(victim)
+    await client.until_reached(victim)
     assert sorted(took)[0] < 5.0
 
 
-async def test_a_holder_that_slept_is_fenced(replicas: Fleet, agent: Agent, door: Door) -> None:
+async def test_a_holder_that_slept_is_fenced(
+    replicas: Fleet, agent: Agent, client: ClusterClient
+) -> None:
     """While it stands still its agent goes elsewhere; awake, it sends requests there, too."""
     sleeper, other = replicas.replicas[:2]
     agent.only = sleeper
-    await door.until_reached(sleeper)
+    await client.until_reached(sleeper)
     sleeper.say(signal.SIGSTOP)
     try:
         agent.only = other
         assert agent.client is not None
         agent.client.draining.set()
-        await door.until_reached(other)
+        await client.until_reached(other)
         await asyncio.sleep(6.0)
     finally:
         sleeper.say(signal.SIGCONT)
-    statuses = [await door.status(one) for _ in range(5) for one in replicas.replicas]
+    statuses = [await client.status(one) for _ in range(5) for one in replicas.replicas]
     assert statuses == [200] * 15
     assert agent.at is other
 
 
 async def test_a_rolling_restart_fails_no_request(
-    replicas: Fleet, agent: Agent, door: Door
+    replicas: Fleet, agent: Agent, client: ClusterClient
 ) -> None:
     """Clients go to replicas that are ready, as a load balancer leads them."""
-    await door.until_reached(replicas.replicas[0])
+    await client.until_reached(replicas.replicas[0])
     statuses: list[int] = []
     done = asyncio.Event()
 
     async def load() -> None:
         while not done.is_set():
-            statuses.append(await door.status(random.choice(replicas.up)))
+            statuses.append(await client.status(random.choice(replicas.up)))
             await asyncio.sleep(0.02)
 
     users = [asyncio.ensure_future(load()) for _ in range(4)]
@@ -260,14 +268,14 @@ async def listed(replica: Replica, places: list[str], silent: list[str]) -> list
 
 
 async def test_an_open_watch_is_listed_and_ended_from_any_replica(
-    replicas: Fleet, agent: Agent, door: Door, recorder: RecordingUpstream
+    replicas: Fleet, agent: Agent, client: ClusterClient, recorder: RecordingUpstream
 ) -> None:
     """With where it is; a replica that stands still is named, not silently missing."""
     a, b, c = replicas.replicas
-    await door.until_reached(b)
+    await client.until_reached(b)
     recorder.script = endless
     headers = {"authorization": f"Bearer {b.token}"}
-    watch = await door.open(b, PODS + "?watch=1", headers)
+    watch = await client.open(b, PODS + "?watch=1", headers)
     assert await watch.content.readany()
     for replica, place in ((a, f"127.0.0.1:{b.replicas}"), (b, "")):
         (watched,) = await listed(replica, [place], silent=[])

@@ -7,7 +7,7 @@ from tests.integration.serve.conftest import Running
 
 
 class BrokenConnection:
-    """A mistake of ours, met by the door's sweep."""
+    """A mistake of ours, met by the proxy's sweep."""
 
     proxied_request: ProxiedRequest | None = None
 
@@ -18,8 +18,8 @@ class BrokenConnection:
         """Nothing is open."""
 
 
-async def test_the_process_hears_of_a_dead_sweep_of_the_door(hub: Running) -> None:
-    """A door that no longer looks after deadlines and lost rights must not stay in service."""
+async def test_the_process_ends_with_a_dead_sweep_of_the_proxy(hub: Running) -> None:
+    """A proxy that no longer looks after deadlines and lost rights must not stay in service."""
     hub.process.kube_proxy.gateway.connections.add(BrokenConnection())
     async with asyncio.timeout(60):
         assert isinstance(await hub.process.wait_failed(), ZeroDivisionError)

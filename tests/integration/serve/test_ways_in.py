@@ -1,4 +1,4 @@
-"""Every credential at the door of the whole program, and kubectl's plugin signing somebody in."""
+"""Every credential at the proxy of the whole program, and kubectl's plugin signing somebody in."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ UPGRADE = {
 
 
 async def knock(hub: Running, headers: Mapping[str, str]) -> int:
-    """The status with which the door answers."""
+    """The status with which the proxy answers."""
     async with hub.http.get(f"{hub.url}/k8s/clusters/dev/version", headers=headers) as answer:
         return answer.status
 
@@ -53,7 +53,7 @@ def subprotocol(secret: str) -> dict[str, str]:
     return {**UPGRADE, "Sec-WebSocket-Protocol": protocols}
 
 
-async def test_tokens_and_sessions_open_the_door(hub: Running) -> None:
+async def test_tokens_and_sessions_open_the_proxy(hub: Running) -> None:
     """A token in its header, a session by its cookie and only as our own page sends it."""
     await hub.cluster()
     secret = await session(hub)
@@ -119,7 +119,7 @@ async def decide(hub: Running, code: str) -> None:
 async def test_the_plugin_signs_a_person_in(
     hub: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It shows a code, the person approves it, and the token opens the door."""
+    """It shows a code, the person approves it, and the token opens the proxy."""
     await hub.cluster()
     wish = GlobalFlags(url=hub.url, config=tmp_path / "config.toml")
     tasks = Tasks("test")

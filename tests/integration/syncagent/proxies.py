@@ -1,4 +1,4 @@
-"""Hubs with a door: a fake hub and the real edge on one gRPC server, and a relay before two."""
+"""Hubs with a proxy: a fake hub and the real edge on one gRPC server, and a relay before two."""
 
 import asyncio
 import json
@@ -24,18 +24,18 @@ AGENT_TOKEN = "agent-token"
 
 
 @dataclass(frozen=True)
-class DoorHub:
+class ProxyHub:
     """A hub; users come to `port` by HTTPS and are who `FakeInstallation` says."""
 
     hub: FakeHub
-    door: KubeProxy
+    proxy: KubeProxy
     port: int
     authority: TestAuthority
     installation: FakeInstallation
 
     @property
     def connected(self) -> bool:
-        return self.door.is_connected(CLUSTER)
+        return self.proxy.is_connected(CLUSTER)
 
     def kubeconfig(self, path: Path) -> Path:
         """A kubeconfig of the user ann."""
@@ -54,22 +54,22 @@ class DoorHub:
 
 
 async def _no_application(scope: object, receive: object, send: object) -> None:
-    raise AssertionError("only the door is served")
+    raise AssertionError("only the proxy is served")
 
 
 @asynccontextmanager
-async def door_hub(authority: TestAuthority) -> AsyncGenerator[DoorHub]:
+async def proxy_hub(authority: TestAuthority) -> AsyncGenerator[ProxyHub]:
     """A hub that listens on free ports."""
     one = FakeInstallation()
-    door = build(ProxySettings(), SystemClock(), ProxyPorts(one, one, one, one, one.agent))
-    door.start()
+    proxy = build(ProxySettings(), SystemClock(), ProxyPorts(one, one, one, one, one.agent))
+    proxy.start()
     hub = FakeHub()
     hub.token = AGENT_TOKEN
-    hub.handlers[TUNNEL] = door.tunnels.serve
+    hub.handlers[TUNNEL] = proxy.tunnels.serve
     config = uvicorn.Config(
         _no_application,
         port=0,
-        http=door.protocol_class,
+        http=proxy.protocol_class,
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -77,20 +77,20 @@ async def door_hub(authority: TestAuthority) -> AsyncGenerator[DoorHub]:
         ssl_certfile=str(authority.certificate),
         ssl_keyfile=str(authority.key),
     )
-    server, tasks = uvicorn.Server(config), Tasks("door hub")
+    server, tasks = uvicorn.Server(config), Tasks("proxy hub")
     async with hub:
         serving = tasks.spawn("serve", server.serve())
         while not server.started:
             await asyncio.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
         try:
-            yield DoorHub(hub, door, port, authority, one)
+            yield ProxyHub(hub, proxy, port, authority, one)
         finally:
-            for exchange in door.gateway.proxied_requests:
+            for exchange in proxy.gateway.proxied_requests:
                 exchange.on_user_lost()
             server.should_exit = True
             await asyncio.wait({serving}, timeout=5)
-            await door.stop()
+            await proxy.stop()
             await tasks.stop()
 
 

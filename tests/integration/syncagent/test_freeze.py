@@ -16,7 +16,7 @@ from core.wire.v1 import agent_pb2 as pb
 from syncagent.settings import FreezeSettings
 from tests.fakes.tls import TestAuthority
 from tests.integration.syncagent.conftest import Bench
-from tests.integration.syncagent.proxies import DoorHub, door_hub
+from tests.integration.syncagent.proxies import ProxyHub, proxy_hub
 from tests.integration.syncagent.test_tunnel import (
     User,
     tunnelling,
@@ -25,7 +25,7 @@ from tests.integration.syncagent.test_tunnel import (
 )
 
 SECONDS = 5.0
-Send = Callable[[Bench, DoorHub, str], Awaitable[None]]
+Send = Callable[[Bench, ProxyHub, str], Awaitable[None]]
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def freezable(bench: Bench, key: FreezeKey) -> None:
     bench.settings = replace(bench.settings, freeze=FreezeSettings(pinned, "dev", place, file))
 
 
-async def by_control_plane(bench: Bench, hub: DoorHub, statement: str) -> None:
+async def by_control_plane(bench: Bench, hub: ProxyHub, statement: str) -> None:
     id = f"freeze-{len(hub.hub.results())}"
     order = pb.FreezeOrder(statement=statement)
     hub.hub.send(pb.HubMessage(command=pb.Command(id=id, freeze=order)))
@@ -70,7 +70,7 @@ async def by_control_plane(bench: Bench, hub: DoorHub, statement: str) -> None:
     assert hub.hub.results()[id].outcome == pb.OUTCOME_SUCCEEDED
 
 
-async def by_configmap(bench: Bench, hub: DoorHub, statement: str) -> None:
+async def by_configmap(bench: Bench, hub: ProxyHub, statement: str) -> None:
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -80,7 +80,7 @@ async def by_configmap(bench: Bench, hub: DoorHub, statement: str) -> None:
     await asyncio.to_thread(bench.cluster.kubectl, "apply", "-f", "-", stdin=json.dumps(body))
 
 
-async def by_file(bench: Bench, hub: DoorHub, statement: str) -> None:
+async def by_file(bench: Bench, hub: ProxyHub, statement: str) -> None:
     (bench.state / "statements").write_text(f"# of the security team\n{statement}\n")
 
 
@@ -107,7 +107,7 @@ async def test_a_freeze_ends_everything_within_5_s(
     """Watches and writes of users, syncs and heals; also after a restart, until the thaw."""
     key = FreezeKey()
     freezable(bench, key)
-    async with door_hub(authority) as hub:
+    async with proxy_hub(authority) as hub:
         hub.hub.pulse_ms = 1000
         ann = User(kubernetes / "kubectl", hub.kubeconfig(tmp_path / "ann"))
         async with tunnelling(bench, hub.hub.address):
@@ -143,7 +143,7 @@ async def test_a_freeze_ends_everything_within_5_s(
                     await asyncio.sleep(0.1)
 
 
-def frozen_status(hub: DoorHub) -> bool:
+def frozen_status(hub: ProxyHub) -> bool:
     """Whether the newest status names the freeze."""
     status = hub.hub.status("web")
     return status is not None and any("is frozen" in one.message for one in status.problems)

@@ -24,7 +24,7 @@ from syncagent.upkeep.doctor import DoctorResult, diagnose
 from tests.fakes.kube_proxy import AGENT_TOKEN as AGENT_ID
 from tests.fakes.tls import TestAuthority
 from tests.integration.syncagent.conftest import Bench
-from tests.integration.syncagent.proxies import AGENT_TOKEN, DoorHub, door_hub
+from tests.integration.syncagent.proxies import AGENT_TOKEN, ProxyHub, proxy_hub
 from tests.integration.syncagent.test_tunnel import RIGHTS, User, until_connected
 
 PREFIX = "/k8s/clusters/c-m-abc"
@@ -45,52 +45,52 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> TestAuthority:
 
 
 @pytest.fixture
-async def door(authority: TestAuthority) -> AsyncIterator[DoorHub]:
-    async with door_hub(authority) as running:
+async def proxy(authority: TestAuthority) -> AsyncIterator[ProxyHub]:
+    async with proxy_hub(authority) as running:
         running.hub.pulse_ms = 1_000
         yield running
 
 
 @asynccontextmanager
-async def agent_of(bench: Bench, door: DoorHub, kubeconfig: Path) -> AsyncGenerator[None]:
+async def agent_of(bench: Bench, proxy: ProxyHub, kubeconfig: Path) -> AsyncGenerator[None]:
     """The agent with this kubeconfig, linked to the hub."""
     await asyncio.to_thread(bench.cluster.kubectl, "apply", "-f", "-", stdin=json.dumps(RIGHTS))
     bench.settings = replace(
         bench.settings,
-        hub=HubSettings(door.hub.address, AGENT_TOKEN),
+        hub=HubSettings(proxy.hub.address, AGENT_TOKEN),
         kubernetes=KubernetesSettings(kubeconfig),
     )
     async with bench.agent():
         yield
 
 
-async def check_access(bench: Bench, door: DoorHub, kubernetes: Path, folder: Path) -> None:
+async def check_access(bench: Bench, proxy: ProxyHub, kubernetes: Path, folder: Path) -> None:
     """kubectl reads, writes, streams and executes as the user, and never as the agent."""
-    await until_connected(door)
-    ann = User(kubernetes / "kubectl", door.kubeconfig(folder / "ann"))
+    await until_connected(proxy)
+    ann = User(kubernetes / "kubectl", proxy.kubeconfig(folder / "ann"))
     who = json.loads(await ann("auth", "whoami", "-o", "json"))["status"]["userInfo"]
     assert (who["username"], "devs" in who["groups"]) == ("ann", True)
     literal = f"--from-literal=a={'x' * 50_000}"
     await ann("create", "configmap", "big", "-n", bench.namespace, literal)
     assert "big" in await ann("get", "configmaps", "-n", bench.namespace)
     assert json.loads(await ann("get", "--raw", "/version"))["major"] == "1"
-    door.installation.groups["ann"] = ()
-    await door.door.recheck(None)
+    proxy.installation.groups["ann"] = ()
+    await proxy.proxy.recheck(None)
     refused = await ann.refusal("get", "configmaps", "-n", bench.namespace)
     assert 'User "ann" cannot list resource "configmaps"' in refused
 
 
 async def test_a_client_certificate(
-    bench: Bench, door: DoorHub, kubernetes: Path, tmp_path: Path
+    bench: Bench, proxy: ProxyHub, kubernetes: Path, tmp_path: Path
 ) -> None:
     """As in the kubeconfigs of kind, k3s and kubeadm."""
     assert "client-certificate" in bench.cluster.kubeconfig.read_text()
-    async with agent_of(bench, door, bench.cluster.kubeconfig):
-        await check_access(bench, door, kubernetes, tmp_path)
+    async with agent_of(bench, proxy, bench.cluster.kubeconfig):
+        await check_access(bench, proxy, kubernetes, tmp_path)
 
 
 async def test_a_plugin_that_returns_a_certificate(
-    bench: Bench, door: DoorHub, kubernetes: Path, tmp_path: Path
+    bench: Bench, proxy: ProxyHub, kubernetes: Path, tmp_path: Path
 ) -> None:
     """Its command is relative to the kubeconfig, and its own version of the API is asked for."""
     cluster, user = _parts(bench)
@@ -101,13 +101,13 @@ async def test_a_plugin_that_returns_a_certificate(
     plugin.chmod(0o700)
     api = "client.authentication.k8s.io/v1beta1"
     path = _kubeconfig(tmp_path, cluster, {"exec": {"command": "./plugin", "apiVersion": api}})
-    async with agent_of(bench, door, path):
-        await check_access(bench, door, kubernetes, tmp_path)
+    async with agent_of(bench, proxy, path):
+        await check_access(bench, proxy, kubernetes, tmp_path)
     assert (tmp_path / "runs").read_text() == "x"
 
 
 async def test_a_path_prefix_without_a_credential(
-    bench: Bench, door: DoorHub, kubernetes: Path, tmp_path: Path
+    bench: Bench, proxy: ProxyHub, kubernetes: Path, tmp_path: Path
 ) -> None:
     """`kubectl proxy` is both: a prefix, and connections with permissions of their own."""
     process = await asyncio.create_subprocess_exec(
@@ -123,38 +123,40 @@ async def test_a_path_prefix_without_a_credential(
     assert said is not None
     server = f"http://127.0.0.1:{int(said[1])}{PREFIX}"
     try:
-        async with agent_of(bench, door, _kubeconfig(tmp_path, {"server": server}, {})):
-            await check_access(bench, door, kubernetes, tmp_path)
+        async with agent_of(bench, proxy, _kubeconfig(tmp_path, {"server": server}, {})):
+            await check_access(bench, proxy, kubernetes, tmp_path)
     finally:
         process.terminate()
         await process.communicate()
 
 
 async def test_a_gateway_that_drops_impersonation_gets_no_request_of_users(
-    bench: Bench, door: DoorHub, kubernetes: Path, tmp_path: Path
+    bench: Bench, proxy: ProxyHub, kubernetes: Path, tmp_path: Path
 ) -> None:
     """Users would act as the agent. kubectl and the agent's pulses say why there is no tunnel."""
     async with _forgetful_gateway(bench) as server:
         cluster = {"server": f"{server}{PREFIX}"}
-        async with agent_of(bench, door, _kubeconfig(tmp_path, cluster, {"token": "t"})):
-            await door.hub.until(
-                lambda: any("drops Impersonate-User" in c for c in door.hub.complaints)
+        async with agent_of(bench, proxy, _kubeconfig(tmp_path, cluster, {"token": "t"})):
+            await proxy.hub.until(
+                lambda: any("drops Impersonate-User" in c for c in proxy.hub.complaints)
             )
-            assert not door.connected
-    assert door.hub.complaints[-1].startswith("no tunnel for kubectl: the server of the kubeconfig")
+            assert not proxy.connected
+    assert proxy.hub.complaints[-1].startswith(
+        "no tunnel for kubectl: the server of the kubeconfig"
+    )
 
 
-async def test_the_reason_of_a_closed_tunnel_is_reported(bench: Bench, door: DoorHub) -> None:
+async def test_the_reason_of_a_closed_tunnel_is_reported(bench: Bench, proxy: ProxyHub) -> None:
     """A refusal of the control plane is the agent's to tell, until it is over."""
-    async with agent_of(bench, door, bench.cluster.kubeconfig):
-        await until_connected(door)
-        door.installation.agents.clear()
-        door.door.disconnect(AGENT_ID)
+    async with agent_of(bench, proxy, bench.cluster.kubeconfig):
+        await until_connected(proxy)
+        proxy.installation.agents.clear()
+        proxy.proxy.disconnect(AGENT_ID)
         told = "no tunnel for kubectl: not an agent token of this installation"
-        await door.hub.until(lambda: door.hub.complaints[-1:] == [told])
-        door.installation.agents[AGENT_TOKEN] = AGENT_ID
-        await until_connected(door)
-        await door.hub.until(lambda: door.hub.complaints[-1:] == [""])
+        await proxy.hub.until(lambda: proxy.hub.complaints[-1:] == [told])
+        proxy.installation.agents[AGENT_TOKEN] = AGENT_ID
+        await until_connected(proxy)
+        await proxy.hub.until(lambda: proxy.hub.complaints[-1:] == [""])
 
 
 @pytest.mark.parametrize(
@@ -165,24 +167,24 @@ async def test_the_reason_of_a_closed_tunnel_is_reported(bench: Bench, door: Doo
     ],
 )
 async def test_the_doctor_tries_the_tunnel(
-    bench: Bench, door: DoorHub, token: str, good: bool, text: str
+    bench: Bench, proxy: ProxyHub, token: str, good: bool, text: str
 ) -> None:
     """A running agent keeps its own."""
-    async with agent_of(bench, door, bench.cluster.kubeconfig):
-        await until_connected(door)
-        door.hub.token = token
-        hub = HubSettings(door.hub.address, token)
+    async with agent_of(bench, proxy, bench.cluster.kubeconfig):
+        await until_connected(proxy)
+        proxy.hub.token = token
+        hub = HubSettings(proxy.hub.address, token)
         found = await _diagnose(bench, hub, bench.cluster.kubeconfig)
         assert (found.good, found.text, found.needed) == (good, text, False)
-        assert door.connected
+        assert proxy.connected
 
 
 async def test_the_doctor_finds_a_gateway_that_drops_impersonation(
-    bench: Bench, door: DoorHub, tmp_path: Path
+    bench: Bench, proxy: ProxyHub, tmp_path: Path
 ) -> None:
     async with _forgetful_gateway(bench) as server:
         kubeconfig = _kubeconfig(tmp_path, {"server": f"{server}{PREFIX}"}, {"token": "t"})
-        hub = HubSettings(door.hub.address, AGENT_TOKEN)
+        hub = HubSettings(proxy.hub.address, AGENT_TOKEN)
         found = await _diagnose(bench, hub, kubeconfig)
     assert not found.good and "drops Impersonate-User" in found.text
 

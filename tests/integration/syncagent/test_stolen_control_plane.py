@@ -33,7 +33,7 @@ from tests.fakes.issuer import FakeIssuer
 from tests.fakes.kube_proxy import CLUSTER
 from tests.fakes.tls import TestAuthority
 from tests.fakes.tunnel import RecordingOwner
-from tests.integration.syncagent.proxies import AGENT_TOKEN, DoorHub, door_hub
+from tests.integration.syncagent.proxies import AGENT_TOKEN, ProxyHub, proxy_hub
 from tests.integration.syncagent.test_freeze import SECONDS, FreezeKey
 from tests.integration.syncagent.test_tunnel import until_connected
 from towline.demo.clusters.agent_access import agent_kubeconfig
@@ -95,12 +95,12 @@ def _bind(name: str, role: str, group: str) -> dict[str, object]:
 class Attacker:
     """The control plane's end of the agent's links."""
 
-    def __init__(self, hub: DoorHub) -> None:
+    def __init__(self, hub: ProxyHub) -> None:
         self.hub = hub
 
     def open(self, identity: bytes, request: str, flags: int = FLAG_NOBODY) -> RecordingOwner:
         """Open a stream to the agent with whatever identity."""
-        link = self.hub.door.tunnels.find(CLUSTER)
+        link = self.hub.proxy.tunnels.find(CLUSTER)
         assert link is not None
         owner = RecordingOwner()
         fields = "Accept: application/json\r\n"
@@ -158,7 +158,7 @@ async def test_nobody_is_impersonated_without_their_proof_and_a_freeze_ends_all(
     pinned.write_bytes(key.pem)
     issuer = FakeIssuer(FakeClock(SystemClock().now()))
     issuer.claims["aud"] = "dev"
-    async with issuer.serve(), door_hub(authority) as hub:
+    async with issuer.serve(), proxy_hub(authority) as hub:
         settings = Settings(
             HubSettings(hub.hub.address, AGENT_TOKEN),
             KubernetesSettings(kubeconfig),

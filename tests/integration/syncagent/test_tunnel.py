@@ -1,4 +1,4 @@
-"""The whole agent with its tunnel: kubectl through a door, and hubs that drain."""
+"""The whole agent with its tunnel: kubectl through a proxy, and hubs that drain."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from core.errors import Unavailable
 from syncagent.settings import HubSettings, KubernetesSettings
 from tests.fakes.tls import TestAuthority
 from tests.integration.syncagent.conftest import Bench
-from tests.integration.syncagent.proxies import AGENT_TOKEN, DoorHub, Relay, door_hub
+from tests.integration.syncagent.proxies import AGENT_TOKEN, ProxyHub, Relay, proxy_hub
 from towline.demo.clusters.agent_access import agent_kubeconfig
 
 RIGHTS = {
@@ -73,7 +73,7 @@ async def tunnelling(bench: Bench, address: str, impersonator: str = "") -> Asyn
 
 
 class User:
-    """kubectl through one hub's door."""
+    """kubectl through one hub's proxy."""
 
     def __init__(self, program: Path, kubeconfig: Path) -> None:
         self._command = (program, f"--kubeconfig={kubeconfig}", f"--cache-dir={kubeconfig}.cache")
@@ -105,7 +105,7 @@ class User:
         return process.returncode, out.decode(), err.decode()
 
 
-async def until_connected(hub: DoorHub) -> None:
+async def until_connected(hub: ProxyHub) -> None:
     async with asyncio.timeout(60):
         while not hub.connected:
             await asyncio.sleep(0.02)
@@ -131,7 +131,7 @@ async def test_kubectl_through_the_agent(
     bench: Bench, authority: TestAuthority, kubernetes: Path, tmp_path: Path
 ) -> None:
     """What the agent applied is read, as the user and not as the agent, through its own tunnel."""
-    async with door_hub(authority) as hub, tunnelling(bench, hub.hub.address):
+    async with proxy_hub(authority) as hub, tunnelling(bench, hub.hub.address):
         hub.hub.want("web", [bench.config("c")], namespace=bench.namespace)
         await until_connected(hub)
         ann = User(kubernetes / "kubectl", hub.kubeconfig(tmp_path / "ann"))
@@ -147,7 +147,7 @@ async def test_an_account_that_only_impersonates_speaks_for_people(
 ) -> None:
     """Groups that its role lists pass; others, and those of the system, whoever asks for them."""
     await asyncio.to_thread(bench.cluster.kubectl, "apply", "-f", "-", stdin=json.dumps(SPEAKER))
-    hub_of = door_hub(authority)
+    hub_of = proxy_hub(authority)
     async with hub_of as hub, tunnelling(bench, hub.hub.address, "default:people"):
         await until_connected(hub)
         ann = User(kubernetes / "kubectl", hub.kubeconfig(tmp_path / "ann"))
@@ -160,7 +160,7 @@ async def test_an_account_that_only_impersonates_speaks_for_people(
             ("system:nodes", '"system:nodes" may not be impersonated'),
         ):
             hub.installation.groups["ann"] = ("devs", group)
-            await hub.door.recheck(None)
+            await hub.proxy.recheck(None)
             assert said in await ann.refusal("get", "configmaps", "-n", bench.namespace)
     with pytest.raises(Unavailable):
         speaker = "--as=system:serviceaccount:default:people"
@@ -172,8 +172,8 @@ async def test_a_watch_outlives_the_hub_it_goes_through(
 ) -> None:
     """Make before break: new requests go to the new hub while the old one's stream goes on."""
     async with (
-        door_hub(authority) as old,
-        door_hub(authority) as new,
+        proxy_hub(authority) as old,
+        proxy_hub(authority) as new,
         Relay(old.hub.port) as relay,
         tunnelling(bench, relay.address),
     ):
@@ -182,7 +182,7 @@ async def test_a_watch_outlives_the_hub_it_goes_through(
         watch = await watch_under_way(before, bench.namespace)
         relay.target = new.hub.port
         old.hub.drain()
-        old.door.tunnels.drain(60.0, "the control plane is restarting")
+        old.proxy.tunnels.drain(60.0, "the control plane is restarting")
         await until_connected(new)
         assert not old.connected
         after = User(kubernetes / "kubectl", new.kubeconfig(tmp_path / "new"))
@@ -197,11 +197,11 @@ async def test_a_tunnel_that_drains_alone_is_dialled_again(
     bench: Bench, authority: TestAuthority, kubernetes: Path, tmp_path: Path
 ) -> None:
     """DRAIN without a goodbye: another tunnel on the same link, and the open watch goes on."""
-    async with door_hub(authority) as hub, tunnelling(bench, hub.hub.address):
+    async with proxy_hub(authority) as hub, tunnelling(bench, hub.hub.address):
         await until_connected(hub)
         ann = User(kubernetes / "kubectl", hub.kubeconfig(tmp_path / "ann"))
         watch = await watch_under_way(ann, bench.namespace)
-        hub.door.tunnels.drain(60.0, "stream ids are used up")
+        hub.proxy.tunnels.drain(60.0, "stream ids are used up")
         assert not hub.connected
         await until_connected(hub)
         await ann("create", "configmap", "later", "-n", bench.namespace)

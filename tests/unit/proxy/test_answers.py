@@ -1,4 +1,4 @@
-"""The door's own answers, and the identity it sends."""
+"""The proxy's own answers, and the identity it sends."""
 
 from datetime import timedelta
 

@@ -48,7 +48,7 @@ def test_requests_are_counted_by_cluster_verb_and_code() -> None:
 
 
 def test_refusals_and_broken_streams_have_their_reason() -> None:
-    """The door's own answers by code, the others by what ended them."""
+    """The proxy's own answers by code, the others by what ended them."""
     meters = ProxyMetrics()
     refused = record(status=403, refused=True, cluster_id=None, reason=EndReason.REFUSED)
     meters.closed(refused, entered=False)

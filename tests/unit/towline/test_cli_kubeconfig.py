@@ -17,7 +17,7 @@ from towline.kubeconfig import build, default_path, merge, merge_into_file
 TARGET = ControlPlaneTarget("https://towline.example:8443", "twu_secret", "PEM")
 
 
-def test_each_cluster_has_a_context_that_goes_through_the_door() -> None:
+def test_each_cluster_has_a_context_that_goes_through_the_proxy() -> None:
     made = build(TARGET, ["dev", "prod"], embed_token=False)
     assert [one["name"] for one in made["contexts"]] == ["towline-dev", "towline-prod"]
     assert made["current-context"] == "towline-dev"

@@ -1,4 +1,4 @@
-"""What the door is told of a user's rights."""
+"""What the proxy is told of a user's rights."""
 
 from typing import cast
 

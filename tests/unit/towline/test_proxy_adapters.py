@@ -1,4 +1,4 @@
-"""How the door's requests are put to the control plane, and what becomes of them in the trail."""
+"""How the proxy's requests are put to the control plane, and what becomes of them in the trail."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The door's audit rows under a flood, and while the store is away."""
+"""The proxy's audit rows under a flood, and while the store is away."""
 
 import asyncio
 from collections.abc import Iterable

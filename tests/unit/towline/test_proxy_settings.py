@@ -1,4 +1,4 @@
-"""The door's group of `towline serve`'s settings, and secrets that are not there."""
+"""The proxy's group of `towline serve`'s settings, and secrets that are not there."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from core.errors import Invalid
 from towline.settings import load
 
 
-def test_limits_of_the_door_can_be_set(tmp_path: Path) -> None:
+def test_limits_of_the_proxy_can_be_set(tmp_path: Path) -> None:
     """From the file and from the environment; what is not named keeps its default."""
     config = tmp_path / "towline.toml"
     config.write_text("[proxy.streams]\nper_agent = 7\n")
@@ -25,7 +25,7 @@ def test_limits_of_the_door_can_be_set(tmp_path: Path) -> None:
         ("TOWLINE_PROXY__HEAD__SIZE", "big", "proxy.head.size"),
     ],
 )
-def test_wrong_limits_of_the_door_are_named(variable: str, value: str, said: str) -> None:
+def test_wrong_limits_of_the_proxy_are_named(variable: str, value: str, said: str) -> None:
     with pytest.raises(Invalid, match=said):
         load({}, environ={variable: value})
 

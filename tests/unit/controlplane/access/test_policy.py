@@ -153,7 +153,7 @@ def test_nobody_gains_by_giving(
                 assert giver.may(verb, target)
 
 
-def test_a_door_never_opens_wider_by_giving() -> None:
+def test_a_proxy_never_opens_wider_by_giving() -> None:
     """Groups, impersonation and what is let through are compared too."""
     narrow = KubernetesRights(("team",), (KubernetesRule(("get",)),), (), record=True)
     connect = (Rule((Verb.READ, Verb.CONNECT), (ResourceKind.CLUSTER,)),)
@@ -182,7 +182,7 @@ def test_input_is_kept_only_with_output() -> None:
     assert check_kubernetes(both) is both
 
 
-def test_the_door_takes_groups_only_of_roles_that_let_the_request_pass() -> None:
+def test_the_proxy_takes_groups_only_of_roles_that_let_the_request_pass() -> None:
     """Each request is judged with the roles that allow it; nobody gets all groups for one rule."""
     cluster = Resource.within(ResourceKind.CLUSTER, None, "c")
     connect = (Rule((Verb.CONNECT,), (ResourceKind.CLUSTER,)),)

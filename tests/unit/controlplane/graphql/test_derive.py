@@ -309,19 +309,19 @@ def test_null_of_an_optional_field_is_no_value_for_a_field_without_none() -> Non
     """The class gives such a field its value."""
 
     @dataclass(frozen=True)
-    class Door:
+    class House:
         side: str
         window: str | None
 
-    @draft(Door)
-    class DoorAttributes(Draft[Door]):
+    @draft(House)
+    class WindowAttributes(Draft[House]):
         side: str | None = None
 
         def given(self) -> dict[str, Any]:
             return {"side": "left", **super().given()}
 
-    made: Any = DoorAttributes
-    assert made(window=None).change() == Door("left", None)
+    made: Any = WindowAttributes
+    assert made(window=None).change() == House("left", None)
 
 
 def test_null_in_a_list_of_names_and_values_is_an_empty_text() -> None:
