@@ -74,7 +74,7 @@ def unquoted(one: Any) -> Any:
     return orjson.loads(one) if isinstance(one, str) and one[:1] in "{[" and one else one
 
 
-async def test_what_is_loaded_is_what_was_dumped(source: AsyncEngine, target: AsyncEngine) -> None:
+async def test_a_loaded_archive_equals_the_dump(source: AsyncEngine, target: AsyncEngine) -> None:
     """Every table and type, SQL's nothing apart from JSON's, through both dialects."""
     schema, lines = await kept(source)
     told: list[int] = []

@@ -75,7 +75,7 @@ async def test_many_rows_at_once_are_kept_whole_and_in_order(store: Store) -> No
     assert plain == [entry(number, "kubernetes.get") for number in range(600)]
 
 
-async def test_what_is_rolled_back_leaves_no_gap(store: Store) -> None:
+async def test_a_rolled_back_transaction_leaves_no_gap_in_the_chain(store: Store) -> None:
     await fill(store, 2)
     with pytest.raises(ZeroDivisionError):
         async with store.write() as tx:
@@ -116,7 +116,7 @@ async def test_the_database_refuses_to_change_rows(sql_store: SqlStore, statemen
         ("DELETE FROM audit_blocks WHERE last_number >= 3", "missing, and all up to 5"),
     ],
 )
-async def test_what_was_changed_past_the_triggers_is_named(
+async def test_the_chain_check_names_rows_that_bypassed_the_triggers(
     sql_store: SqlStore, statement: str, found: str
 ) -> None:
     """Whoever owns the database can drop triggers; the chain tells."""

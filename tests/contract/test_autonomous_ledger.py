@@ -85,7 +85,7 @@ class Agent:
         return [deployment.sequence for deployment in found]
 
 
-async def test_what_was_deployed_while_nobody_listened_is_handed_over(store: Store) -> None:
+async def test_an_agent_hands_over_deployments_made_while_disconnected(store: Store) -> None:
     """Commit, own time, actor and result of both; a repeated hand-over adds nothing."""
     agent = Agent(store)
     await agent.join()

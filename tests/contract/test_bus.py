@@ -53,7 +53,7 @@ def own_redis(redis: Redis) -> Iterator[Redis]:
         yield server
 
 
-async def test_who_waits_for_one_key_is_not_woken_by_others(bus: Bus) -> None:
+async def test_a_subscriber_of_one_key_is_not_woken_by_other_keys(bus: Bus) -> None:
     one, all_keys = bus.subscribe(("apple", "2"), "pear"), bus.subscribe("apple")
     for topic, key in (("apple", "1"), ("apple", "2"), ("pear", "3")):
         bus.publish(topic, key)
@@ -98,7 +98,7 @@ async def test_wakes_cross_from_one_process_to_another_in_order(redis_url: str) 
         assert await soon(mine) == ("apple", "back")
 
 
-async def test_what_is_not_ours_in_redis_is_passed_over(redis_url: str) -> None:
+async def test_the_bus_ignores_foreign_messages_in_redis(redis_url: str) -> None:
     async with over(redis_url) as bus, AsyncRedis.from_url(redis_url) as plain:
         wakes = bus.subscribe("apple")
         for text in (b"", b"{", b"[1]", b'["a", [["apple"]]]', b'["a", [["apple", 1]]]'):

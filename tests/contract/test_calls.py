@@ -130,7 +130,7 @@ async def test_messages_come_back_as_they_went(
         assert await echoed(sides.channel, *messages) == messages
 
 
-async def test_what_the_caller_sends_along_arrives(
+async def test_metadata_of_the_caller_reaches_the_handler(
     wires: tuple[GrpcImplementation, GrpcImplementation],
 ) -> None:
     """Names in lower case; the address of the caller is known."""
@@ -166,7 +166,7 @@ async def test_what_the_caller_sends_along_arrives(
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("after", [0, 1], ids=["at once", "after a message"])
-async def test_an_error_is_told_with_its_status_and_text(
+async def test_a_handler_error_reaches_the_caller_with_status_and_text(
     wires: tuple[GrpcImplementation, GrpcImplementation], error: TowlineError, after: int
 ) -> None:
     async def refuse(call: Call) -> None:
@@ -271,7 +271,7 @@ async def held_up(write: Callable[[], Awaitable[None]], most: int) -> int:
 
 
 @pytest.mark.parametrize("reads_not", ["caller", "handler"])
-async def test_who_does_not_read_holds_up_the_writer_and_no_other_call(
+async def test_a_slow_reader_blocks_its_writer_and_no_other_call(
     wires: tuple[GrpcImplementation, GrpcImplementation], reads_not: str
 ) -> None:
     """Little waits meanwhile; what was written comes whole once it is read."""
@@ -300,7 +300,7 @@ async def test_who_does_not_read_holds_up_the_writer_and_no_other_call(
         call.cancel()
 
 
-async def test_a_line_that_is_cut_is_told_to_both_ends(
+async def test_both_ends_notice_a_cut_connection(
     wires: tuple[GrpcImplementation, GrpcImplementation],
 ) -> None:
     """And the next call finds a new one."""

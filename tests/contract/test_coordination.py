@@ -212,7 +212,7 @@ async def test_leaving_frees_at_once(start: Start) -> None:
 
 
 @several
-async def test_who_is_prepared_is_known_until_the_owner_changes(start: Start) -> None:
+async def test_the_prepared_replica_is_known_until_the_owner_changes(start: Start) -> None:
     one, two = await start("a"), await start("b")
     await one.replicas.claim(SHOP)
     await two.replicas.prepare(SHOP)
@@ -223,7 +223,7 @@ async def test_who_is_prepared_is_known_until_the_owner_changes(start: Start) ->
 
 
 @several
-async def test_what_another_key_has_written_is_refused(start: Start) -> None:
+async def test_messages_signed_with_another_key_are_refused(start: Start) -> None:
     one, stranger = await start("a"), await start("x", "another key, also long enough")
     await stranger.replicas.claim(SHOP)
     assert await stranger.replicas.publish(state(6))

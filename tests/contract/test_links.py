@@ -115,7 +115,7 @@ async def test_the_largest_frames_pass(ends: Ends) -> None:
 
 
 @pytest.mark.parametrize("end", ["hub", "agent", "line"])
-async def test_the_end_is_told_to_both_sides_and_every_stream(ends: Ends, end: str) -> None:
+async def test_both_sides_and_every_stream_learn_that_the_link_ended(ends: Ends, end: str) -> None:
     """Whether a side closes it or the line is cut."""
     here = opened(ends.hub)
     there = await accepted(ends, here)

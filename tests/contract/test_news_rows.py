@@ -20,7 +20,7 @@ from tests.servers.postgres import Postgres
 TEST = [notification(NotificationKind.TEST, START, f"n{number}") for number in range(4)]
 
 
-async def test_what_is_routed_or_dropped_waits_no_more(store: Store) -> None:
+async def test_routed_or_dropped_notifications_leave_the_queue(store: Store) -> None:
     async with store.write() as tx:
         await tx[NotificationStore].append(TEST)
     async with store.write() as tx:
@@ -67,7 +67,7 @@ async def test_two_who_route_at_once_take_different_ones(postgres: Postgres) -> 
         ([LedgerStage.FAILED, LedgerStage.APPLIED], LedgerStage.FAILED),
     ],
 )
-async def test_what_a_service_was_before(
+async def test_previous_stages_are_those_before_the_notification(
     store: Store, stages: list[LedgerStage], expected: LedgerStage | None
 ) -> None:
     """Of each service its own, and nothing of what came later."""

@@ -134,7 +134,7 @@ async def test_a_build_time_is_asked_once_a_digest(
     assert len(fake.asked) == before + 1
 
 
-async def test_what_is_said_of_a_digest_counts_for_the_same_image_only(
+async def test_the_date_of_a_digest_counts_for_its_own_image_only(
     fake: FakeRegistry, client: OciRegistryClient
 ) -> None:
     """Who offers somebody else's digest must not say when that was made."""
@@ -147,7 +147,7 @@ async def test_what_is_said_of_a_digest_counts_for_the_same_image_only(
     assert len(fake.asked) == before + 3
 
 
-async def test_what_a_registry_refuses_is_told_with_when_to_come_again(
+async def test_a_registry_rate_limit_carries_its_retry_after(
     fake: FakeRegistry, client: OciRegistryClient
 ) -> None:
     place = OciRepository(fake.host, "shop")
@@ -205,7 +205,7 @@ def tags_of(*tags: object) -> Replies:
         Replies(401, {"www-authenticate": "Negotiate"}),
     ],
 )
-async def test_odd_answers_of_registries_are_told_and_break_nothing(replies: Replies) -> None:
+async def test_malformed_registry_responses_raise_unavailable(replies: Replies) -> None:
     with pytest.raises(Unavailable):
         await OciRegistryClient(replies, SystemClock()).tags(TEST, None)
     assert len(replies.asked) == 1 or replies.asked[1][0].startswith("https://registry.test/")
@@ -246,7 +246,7 @@ async def test_content_with_another_digest_is_refused() -> None:
             await read(TEST, digest, None)
 
 
-async def test_what_can_be_no_tag_is_passed_over() -> None:
+async def test_invalid_tags_are_ignored() -> None:
     """It would end up in messages of commits, and in files."""
     replies = tags_of("1.0", "a\nSigned-off-by: eve", "..", "\u0661", "x" * 129, 7)
     assert await OciRegistryClient(replies, SystemClock()).tags(TEST, None) == ["1.0"]

@@ -82,7 +82,7 @@ async def phases(store: Store) -> list[Phase | None]:
         return [one.observed.phase for one in await tx[ServiceStore].all()]
 
 
-async def test_what_clusters_tell_at_once_is_all_kept(
+async def test_concurrent_reports_of_clusters_are_all_stored(
     store: Store, reporting: ReportCommitter, bus: MemoryBus
 ) -> None:
     wakes = bus.subscribe(SERVICE)
@@ -98,7 +98,7 @@ async def test_what_clusters_tell_at_once_is_all_kept(
             assert [one.stage for one in rows] == [LedgerStage.OFFERED, LedgerStage.HEALTHY]
 
 
-async def test_what_an_agent_told_before_it_left_is_passed_on(
+async def test_a_report_of_an_agent_that_disconnects_is_still_published(
     store: Store, reporting: ReportCommitter, bus: MemoryBus
 ) -> None:
     """It is committed, so nobody tells of it again."""
@@ -112,7 +112,7 @@ async def test_what_an_agent_told_before_it_left_is_passed_on(
     assert (await anext(wakes))[1] == f"in-{CLUSTERS[0]}"
 
 
-async def test_what_cannot_be_kept_of_one_cluster_fails_no_other(
+async def test_a_report_that_cannot_be_stored_fails_no_other_cluster(
     store: Store, reporting: ReportCommitter
 ) -> None:
     several = [told(id, sequence=UNKEEPABLE if id == CLUSTERS[2] else 1) for id in CLUSTERS]
@@ -126,7 +126,7 @@ async def test_what_cannot_be_kept_of_one_cluster_fails_no_other(
     assert rows == [] and [one.acknowledged for one in clusters] == [2, 2, 0, 2]
 
 
-async def test_a_cluster_that_is_gone_is_told_so_alone(reporting: ReportCommitter) -> None:
+async def test_only_the_deleted_cluster_gets_not_found(reporting: ReportCommitter) -> None:
     answers = await at_once(
         reporting, [told(CLUSTERS[0]), told(ClusterId("no")), told(CLUSTERS[1])]
     )
@@ -134,7 +134,7 @@ async def test_a_cluster_that_is_gone_is_told_so_alone(reporting: ReportCommitte
     assert isinstance(answers[1], NotFound)
 
 
-async def test_what_two_calls_of_a_cluster_tell_at_once_counts_once(
+async def test_reports_sent_by_two_calls_of_a_cluster_count_once(
     store: Store, reporting: ReportCommitter
 ) -> None:
     """An agent has come again, and the end of its call before is still being worked on."""

@@ -60,7 +60,7 @@ async def test_a_caller_has_one_limit_at_all_replicas(
     assert one.ask("ada", 20) == other.ask("ada", 20) == 10
 
 
-async def test_what_others_wrote_there_is_passed_over(
+async def test_foreign_fields_in_redis_are_ignored(
     replicas: list[Replica], redis_url: str, clock: FakeClock
 ) -> None:
     one, _ = replicas

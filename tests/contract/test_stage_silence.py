@@ -130,7 +130,7 @@ async def test_a_silent_cluster_is_left_out_and_brought_up_to_date(store: Store)
     assert (stage.progress[away.id], stage.silence.left_out) == (Progress.HEALTHY, {})
 
 
-async def test_what_is_left_out_is_audited_and_announced(store: Store) -> None:
+async def test_leaving_out_silent_clusters_is_audited_and_announced(store: Store) -> None:
     fleet = Fleet(store)
     await fleet.prepare()
     await fleet.push("1")

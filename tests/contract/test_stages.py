@@ -16,7 +16,7 @@ from tests.fakes.pipelines import make_pipeline
 from tests.integration.controlplane.conftest import World
 
 
-async def test_what_is_let_go_takes_back_no_sequence(store: Store) -> None:
+async def test_leaving_a_stage_never_lowers_the_generation(store: Store) -> None:
     """A delivery at the same time raises it, too: the agent hears of both."""
     clock, manifests = FakeClock(), FakeManifests()
     deps = OperationContext(store, MemoryBus(), clock, manifests, EnvelopeSealer(b"k" * 32))

@@ -67,7 +67,7 @@ async def test_rows_are_written_together_each_with_its_own_columns(store: Store)
     assert found == expected
 
 
-async def test_what_decides_a_render_is_what_the_service_has(store: Store) -> None:
+async def test_render_state_has_the_fields_of_the_service(store: Store) -> None:
     """The narrow view of a service has the fields of the service, and none of a deleted one."""
     made = a_service().changed(ref="v1", folder="web", reads={"web": "1" * 40}, pinned_sha="2" * 40)
     gone = replace(a_service(2), deleted_at=NOW)
@@ -306,7 +306,7 @@ async def test_the_same_key_is_the_same_job(store: Store) -> None:
     assert (job.id, job.payload) == ("a", {"n": 2})
 
 
-async def test_what_is_asked_for_anew_is_tried_as_often_as_any_other(store: Store) -> None:
+async def test_a_job_that_is_enqueued_again_starts_with_no_attempts(store: Store) -> None:
     """Work that asks for itself again each time never uses up its attempts."""
     async with store.write() as tx:
         for _ in range(3):

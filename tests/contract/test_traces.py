@@ -115,7 +115,7 @@ async def turn(clock: FakeClock) -> None:
     await asleep(clock)
 
 
-async def test_what_ends_is_told_once_and_what_was_before_is_not(
+async def test_a_finished_deployment_is_exported_once_and_older_ones_never(
     store: Store, collector: tuple[Collector, str]
 ) -> None:
     taken, url = collector
@@ -165,7 +165,7 @@ async def test_an_end_is_found_with_what_it_is_called(store: Store) -> None:
         assert await tx[DeploymentStore].ended(0, edge.last, 1) == (edge.last - 1, [])
 
 
-async def test_what_commits_late_is_told_too(
+async def test_a_row_that_commits_late_is_exported_too(
     store: Store, collector: tuple[Collector, str]
 ) -> None:
     """A row with a lower number than what has been seen; where one writes at a time, none is."""
@@ -203,7 +203,7 @@ async def test_what_commits_late_is_told_too(
     assert roots == {"deploy prod/s1", "deploy prod/s2"}
 
 
-async def test_what_another_replica_delivers_is_left_to_it(
+async def test_deployments_of_another_replica_are_not_exported(
     store: Store, collector: tuple[Collector, str]
 ) -> None:
     taken, url = collector
@@ -223,7 +223,7 @@ async def test_what_another_replica_delivers_is_left_to_it(
     assert {one.name for one in taken.spans if not one.parent_span_id} == {"deploy prod/own"}
 
 
-async def test_what_is_never_taken_does_not_keep_the_rest_waiting(
+async def test_a_refused_export_does_not_block_later_ones(
     store: Store, collector: tuple[Collector, str]
 ) -> None:
     taken, url = collector

@@ -44,7 +44,7 @@ async def test_each_claim_raises_the_epoch_and_wakes_the_others(
     assert await tunnels.lost("b", {CLUSTER: 2}) == []
 
 
-async def test_who_was_replaced_releases_nothing(tunnels: TunnelClaims) -> None:
+async def test_a_replaced_tunnel_owner_releases_nothing(tunnels: TunnelClaims) -> None:
     await tunnels.claim(CLUSTER, "a", "one", "10.0.0.1")
     await tunnels.claim(CLUSTER, "b", "one", "10.0.0.1")
     await tunnels.release(CLUSTER, 1)
@@ -62,7 +62,7 @@ async def test_claims_at_once_get_epochs_of_their_own(tunnels: TunnelClaims) -> 
     assert sorted(one.epoch for one in made) == [2, 3, 4, 5, 6, 7]
 
 
-async def test_first_claims_at_once_are_told_to_try_again(tunnels: TunnelClaims) -> None:
+async def test_concurrent_first_claims_succeed_or_conflict(tunnels: TunnelClaims) -> None:
     made = await asyncio.gather(
         *(tunnels.claim(CLUSTER, name, "one", "10.0.0.1") for name in "ab"), return_exceptions=True
     )

@@ -37,7 +37,9 @@ async def roles_of(sql_store: SqlStore, *written: list[dict[str, Any]]) -> list[
         return sorted(await tx[RoleStore].all(), key=lambda role: role.id)
 
 
-async def test_what_a_rule_says_beside_an_unknown_verb_still_holds(sql_store: SqlStore) -> None:
+async def test_a_rule_with_an_unknown_verb_still_grants_its_known_verbs(
+    sql_store: SqlStore,
+) -> None:
     newer = {"verbs": ["approve", "foresee"], "kinds": ["pipeline", "planet"], "moons": ["io"]}
     (role,) = await roles_of(sql_store, [newer])
     policy = Policy((Grant(role),))
