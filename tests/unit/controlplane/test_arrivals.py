@@ -91,7 +91,7 @@ async def test_no_answer_is_older_than_its_question(
     assert (await found(before), await after) == ("c1", None)
 
 
-async def test_who_leaves_in_the_middle_leaves_nobody_behind(
+async def test_a_cancelled_lookup_strands_no_other_caller(
     arrivals: DeployTokenReader, tokens: SlowStore
 ) -> None:
     """Also where others wait for the same answer."""
@@ -103,7 +103,7 @@ async def test_who_leaves_in_the_middle_leaves_nobody_behind(
     assert first.cancelled()
 
 
-async def test_everybody_is_told_that_the_store_is_away(
+async def test_every_waiting_lookup_fails_when_the_store_is_away(
     arrivals: DeployTokenReader, tokens: SlowStore
 ) -> None:
     """By one attempt for all who wait and two by themselves; whoever comes later asks anew."""

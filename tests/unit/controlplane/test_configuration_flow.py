@@ -85,7 +85,7 @@ def test_a_lone_reference_takes_over_the_type() -> None:
     assert resolve_imports(flow).imports["web"]["port"].value == 5432
 
 
-def test_what_is_missing_is_said_and_stops_nobody_else() -> None:
+def test_a_missing_import_is_named_and_blocks_no_other_service() -> None:
     """A default fills in; without one the importer is told which export it lacks."""
     flow = graph(
         node("db", (HOST,)),
@@ -136,7 +136,7 @@ def test_a_cycle_is_named_from_end_to_end() -> None:
         rollout_order(flow)
 
 
-def test_who_is_affected_comes_in_the_order_of_a_roll_out() -> None:
+def test_affected_services_come_in_rollout_order() -> None:
     assert affected_services(shop(), "db") == ["api", "web"]
     assert affected_services(shop(), "web") == []
     assert rollout_order(shop(), ["web", "db"]) == [["db"], ["web"]]

@@ -62,7 +62,7 @@ def test_with_the_password_given_again_the_way_may_change() -> None:
         ),
     ],
 )
-def test_what_cannot_work_is_named(given: GitCredentials, field: str) -> None:
+def test_unusable_credentials_are_refused_by_field(given: GitCredentials, field: str) -> None:
     with pytest.raises(Invalid) as caught:
         merge_credentials({}, given)
     assert caught.value.field == field
@@ -79,5 +79,7 @@ def test_what_cannot_work_is_named(given: GitCredentials, field: str) -> None:
         ({"known_hosts": "x"}, None),
     ],
 )
-def test_how_a_repository_is_read(kept: dict[str, str], method: AuthMethod | None) -> None:
+def test_the_authentication_method_follows_the_credentials(
+    kept: dict[str, str], method: AuthMethod | None
+) -> None:
     assert auth_method_of(kept) is method

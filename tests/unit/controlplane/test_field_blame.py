@@ -58,7 +58,7 @@ def test_each_noted_field_has_its_value_and_its_manager() -> None:
     assert replicas.at == datetime(2026, 1, 3, tzinfo=UTC)
 
 
-def test_only_what_is_below_a_pointer_is_told() -> None:
+def test_managed_fields_are_limited_to_the_pointer() -> None:
     assert [one.pointer for one in managed_fields([APPLIED, SCALED], LIVE, "/spec/repl")] == []
     assert [one.pointer for one in managed_fields([APPLIED, SCALED], LIVE, "/spec/replicas")] == [
         "/spec/replicas"

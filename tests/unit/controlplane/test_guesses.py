@@ -78,7 +78,7 @@ async def test_an_address_guesses_no_more_than_it_may(lookups: Lookups) -> None:
     lookups.guess(MAX_PER_ADDRESS)
 
 
-async def test_what_is_good_or_not_found_out_counts_for_nobody(lookups: Lookups) -> None:
+async def test_valid_tokens_and_store_outages_are_no_guesses(lookups: Lookups) -> None:
     """Many new users come from one address; an outage of the store is nobody's guess."""
     keys = [f"user {number}" for number in range(MAX_PER_ADDRESS + 1)]
     lookups.away = True
@@ -103,7 +103,7 @@ async def test_many_good_ones_that_come_at_once_are_no_guesses(lookups: Lookups)
         lookups.ask("another guess")
 
 
-async def test_what_was_made_here_is_no_guess(lookups: Lookups) -> None:
+async def test_tickets_issued_here_are_no_guesses(lookups: Lookups) -> None:
     lookups.good.add("ticket")
     lookups.guesses.expect("ticket")
     lookups.guess(MAX_PER_ADDRESS)
@@ -130,7 +130,7 @@ async def test_many_addresses_guess_no_more_together(lookups: Lookups) -> None:
         lookups.ask("one more", THERE)
 
 
-async def test_what_is_remembered_is_bounded(
+async def test_the_cache_of_refused_tokens_is_bounded(
     lookups: Lookups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest goes first."""

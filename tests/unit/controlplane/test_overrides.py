@@ -52,7 +52,7 @@ def test_a_patch_follows_its_template() -> None:
     assert apply_override(moved, patch).spec.configuration == {"a": "b", "replicas": "5"}
 
 
-def test_what_is_as_in_the_template_is_no_difference() -> None:
+def test_an_override_equal_to_the_template_is_no_difference() -> None:
     assert (
         override_delta(TEMPLATE, TemplateOverride(ref="main", configuration={"replicas": "2"}))
         == ()
@@ -102,7 +102,7 @@ def test_a_version_that_a_cluster_has_otherwise_is_followed() -> None:
         TemplateOverride(helm={"url": "https://other.example.org"}),
     ],
 )
-def test_where_a_chart_is_from_is_the_same_in_all_clusters(patch: TemplateOverride) -> None:
+def test_overrides_cannot_change_the_source_of_a_chart(patch: TemplateOverride) -> None:
     with pytest.raises(Invalid):
         check_override(CHART, patch)
     check_override(TEMPLATE, patch)

@@ -36,7 +36,7 @@ def test_no_cluster_is_taken_more_of_than_its_budget(steps: list[tuple[list[int]
     asyncio.run(play())
 
 
-async def test_a_loud_cluster_is_told_once_that_it_waits_and_once_that_it_is_calm() -> None:
+async def test_throttling_and_recovery_are_signalled_once_each() -> None:
     """Others do not notice; at its own rate it goes on."""
     clock = FakeClock()
     paces = ReportLimiter(clock)
@@ -85,7 +85,7 @@ def test_reports_weigh_by_the_work_that_they_make() -> None:
     assert 120 < report_weight(wire.Report(inventory=wire.Inventory(gone=gone))) < 130
 
 
-async def test_what_a_process_before_this_one_has_told_of_a_cluster_ends_too() -> None:
+async def test_a_cluster_that_starts_throttled_recovers() -> None:
     paces = ReportLimiter(FakeClock())
     paces.throttle(LOUD)
     assert list(paces.recovered()) == [LOUD]

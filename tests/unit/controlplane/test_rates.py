@@ -23,7 +23,7 @@ def test_no_caller_gets_more_than_they_may(asked: list[tuple[str, float]], most:
             let_in[place] = let_in.get(place, 0) + 1
 
 
-def test_what_others_let_in_counts_in_its_window_only() -> None:
+def test_requests_of_other_replicas_count_in_their_window_only() -> None:
     rates = RequestLimiter(RatePolicy.per(WINDOW_S, 10))
     assert rates.take("ada", 100.0) == 0.0
     rates.learn(rates.window, {"ada": 9})
@@ -34,7 +34,7 @@ def test_what_others_let_in_counts_in_its_window_only() -> None:
     assert rates.take("ada", 110.0) == 0.0
 
 
-def test_only_who_asks_much_is_told_of() -> None:
+def test_only_busy_callers_are_shared() -> None:
     rates = RequestLimiter(RatePolicy.per(WINDOW_S, 100))
     for caller, count in (("loud", 5), ("quiet", 4)):
         for _ in range(count):

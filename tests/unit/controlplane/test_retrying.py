@@ -84,7 +84,7 @@ async def test_work_beside_a_step_that_collides_is_done_once() -> None:
     assert (verbs.looks, verbs.tries) == (1, MAX_TRIES)
 
 
-async def test_what_is_no_collision_is_not_tried_again() -> None:
+async def test_only_conflicts_are_retried() -> None:
     """A store that is away may have written."""
     verbs = Stubborn(1, Unavailable("away"))
     with pytest.raises(Unavailable, match="away"):

@@ -113,7 +113,7 @@ def test_a_group_without_members_leaves_those_it_has() -> None:
         {"displayName": "nobody"},
     ],
 )
-def test_what_is_no_person_is_refused(body: object) -> None:
+def test_an_invalid_user_is_refused(body: object) -> None:
     with pytest.raises(Invalid):
         scim.parse_user(body)
 
@@ -132,7 +132,7 @@ def test_what_is_no_person_is_refused(body: object) -> None:
         "add",
     ],
 )
-def test_what_is_no_change_of_a_group_is_refused(operation: object) -> None:
+def test_an_invalid_group_patch_is_refused(operation: object) -> None:
     with pytest.raises(Invalid):
         scim.parse_group_patch(patch(operation))
 

@@ -48,7 +48,7 @@ def test_terms_of_a_key_are_alternatives() -> None:
         ("x" * 501, "501 characters"),
     ],
 )
-def test_what_cannot_be_meant_is_named(text: str, told: str) -> None:
+def test_an_invalid_search_names_the_mistake(text: str, told: str) -> None:
     with pytest.raises(Invalid, match=told):
         parse_search(text)
 

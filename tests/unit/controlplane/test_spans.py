@@ -33,7 +33,7 @@ def test_each_stage_that_was_passed_has_its_span() -> None:
     assert whole.problem == ""
 
 
-def test_a_failure_is_told_as_one() -> None:
+def test_a_failed_deployment_has_a_failed_span() -> None:
     whole, *stages = spans_of(ended(offered_at=at(1), failed_at=at(9)))
     assert whole.end == at(9) and whole.problem
     assert [one.name for one in stages] == ["offer"]

@@ -134,7 +134,7 @@ def test_a_second_plan_has_nothing_to_do(
     assert not again.create and not again.update and not again.remove
 
 
-def test_what_has_changed_is_named_by_field() -> None:
+def test_changed_columns_are_named() -> None:
     before = service(("c1", "web"))
     assert changed_columns(before, wanted(("c1", "web"))) == {}
     assert changed_columns(before, wanted(("c1", "web"), "next")) == {"ref": "next"}

@@ -77,7 +77,7 @@ def test_a_commit_that_was_never_desired_has_a_reason(service: dict[str, Any], t
     assert path_of(service, None) == (*told, SERVICE.updated_at)
 
 
-def test_of_several_reasons_the_first_on_the_path_counts() -> None:
+def test_the_first_of_several_reasons_on_the_path_counts() -> None:
     """Each list of fields lacks the first of the one before."""
     fields: dict[str, Any] = {
         "render_error": "no chart",

@@ -44,7 +44,7 @@ async def begun(
     return tasks
 
 
-async def test_who_comes_while_others_are_served_is_served_together(work: Work) -> None:
+async def test_calls_made_during_a_batch_form_the_next_batch(work: Work) -> None:
     """And each gets the results, or the failure, of its own items."""
     tasks = await begun(work, Batcher(work), [1], [2, 3], [0], [4])
     work.go_on.set()
@@ -79,7 +79,7 @@ async def test_nobody_with_little_to_do_is_served_with_one_who_brings_much(work:
     assert work.batches == [[1], [2, 3, 4], [6], [7]]
 
 
-async def test_what_cannot_be_worked_on_fails_nobody_else(work: Work) -> None:
+async def test_a_failing_item_fails_no_other_caller(work: Work) -> None:
     batches = Batcher(work)
     tasks = await begun(work, batches, [1], [2], [13], [3])
     work.go_on.set()
@@ -103,7 +103,7 @@ async def test_not_everybody_finds_out_that_what_all_need_is_away() -> None:
     assert tried[-3:] == [[1, 2, 3, 4, 5], [1], [2]]
 
 
-async def test_who_leaves_takes_nothing_from_the_others(work: Work) -> None:
+async def test_a_cancelled_caller_takes_nothing_from_the_others(work: Work) -> None:
     """Before its turn it is passed over; what has begun for others, too, is brought to its end."""
     first, leaving, waiting, last = await begun(work, Batcher(work), [1], [2], [3], [4])
     leaving.cancel()

@@ -72,7 +72,7 @@ def test_another_version_of_a_group_is_a_change() -> None:
     assert "/apiVersion" in fields(old, {**one(), "apiVersion": "apps/v1"})
 
 
-def test_no_value_of_a_secret_is_told_and_that_it_differs_is() -> None:
+def test_diffs_mask_secret_values_and_show_that_they_differ() -> None:
     old = one("Secret", data={"a": CANARY + "1", "same": CANARY}, stringData={"b": CANARY})
     new = one("Secret", data={"a": CANARY + "2", "same": CANARY})
     found = compare_bundles(bundle(old), bundle(new))
@@ -80,7 +80,7 @@ def test_no_value_of_a_secret_is_told_and_that_it_differs_is() -> None:
     assert fields(old, new) == {"/data/a": (MASKED, MASKED), "/stringData": (MASKED, "")}
 
 
-def test_what_kubectl_last_applied_is_masked_on_every_kind() -> None:
+def test_the_last_applied_annotation_is_masked_on_every_kind() -> None:
     note = {"kubectl.kubernetes.io/last-applied-configuration": CANARY}
     for old_annotations, new_annotations in (({}, note), (note, {}), (None, note)):
         old, new = one(), one()
@@ -91,7 +91,7 @@ def test_what_kubectl_last_applied_is_masked_on_every_kind() -> None:
         assert CANARY not in repr(compare_bundles(bundle(old), bundle(new)))
 
 
-def test_what_is_told_is_bounded_and_counts_are_whole() -> None:
+def test_diffs_are_bounded_and_their_counts_complete() -> None:
     many = [one(name=f"n{number}") for number in range(MAX_OBJECTS + 5)]
     found = compare_bundles(None, bundle(*many))
     assert found.added == MAX_OBJECTS + 5 and len(found.objects) == MAX_OBJECTS
@@ -111,7 +111,7 @@ json_values = st.recursive(
 
 
 @given(json_values, json_values)
-def test_a_difference_is_told_exactly_when_there_is_one(old: Any, new: Any) -> None:
+def test_a_diff_is_empty_exactly_when_objects_are_equal(old: Any, new: Any) -> None:
     found = compare_bundles(bundle(one(spec=old)), bundle(one(spec=new)))
     assert bool(found) == (
         orjson.dumps(old, option=orjson.OPT_SORT_KEYS)

@@ -83,13 +83,13 @@ def test_a_fence_without_rules_allows_everything() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["", "a?", "[ab]", "a b", "*" * 9, "-a", "a" * 513, "{a,b}"])
-def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+def test_an_invalid_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(Invalid, match="is not a pattern"):
         check_pattern(pattern, "namespaces")
 
 
 @pytest.mark.parametrize("account", ["", ":a", "a:", "a:b:c", "A", "a/b", "a b", "a" * 300])
-def test_what_is_no_service_account_is_refused(account: str) -> None:
+def test_an_invalid_service_account_is_refused(account: str) -> None:
     with pytest.raises(Invalid, match="is not the name of a service account"):
         check_service_account(account, "serviceAccount")
 

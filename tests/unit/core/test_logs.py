@@ -77,7 +77,7 @@ except OSError:
 """
 
 
-def test_what_libraries_say_is_as_clean_and_of_the_same_form() -> None:
+def test_library_logs_are_redacted_and_formatted_alike() -> None:
     """In a process of its own: the test runner has handlers for theirs."""
     done = subprocess.run(
         [sys.executable, "-c", LIBRARY], capture_output=True, text=True, check=True

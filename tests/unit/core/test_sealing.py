@@ -71,7 +71,7 @@ def test_a_secret_named_elsewhere_is_refused(one: dict[str, object]) -> None:
         placeholder_names(one)
 
 
-def test_what_is_missing_is_named_and_what_is_no_text_is_not_shown() -> None:
+def test_missing_secrets_are_named_and_binary_values_stay_hidden() -> None:
     with pytest.raises(Invalid, match=r"Secret db needs the secrets db\.password"):
         fill_placeholders(secret(data={"p": PASSWORD}), {})
     with pytest.raises(Invalid, match="is not UTF-8 text") as failure:

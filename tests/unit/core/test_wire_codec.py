@@ -314,7 +314,7 @@ def test_every_member_of_an_enum_comes_back(enum: codec.EnumCodec[Any]) -> None:
     assert enum.from_message(0) is None and enum.from_message(999) is None
 
 
-def test_what_this_version_does_not_know_is_left_out_or_refused() -> None:
+def test_unknown_wire_values_are_skipped_or_refused() -> None:
     assert report_codec.planned_change_from_message(pb.PlannedChange()) is None
     assert codec.health_rule_from_message(pb.HealthRule()) is None
     options = pb.SyncOptions(health_rules=[pb.HealthRule()])

@@ -251,7 +251,7 @@ def test_refusals_read_alike_for_foreign_and_absent() -> None:
         require(ANONYMOUS, Verb.READ, foreign)
 
 
-def test_what_has_no_project_is_in_the_default_one() -> None:
+def test_resources_without_a_project_are_in_the_default_one() -> None:
     """A role in the default project holds for it."""
     policy = Policy((Grant(EDITOR, Scope(f"project:{DEFAULT_PROJECT}")),))
     assert policy.may(Verb.WRITE, Resource.within(ResourceKind.CLUSTER, None, "c"))

@@ -51,7 +51,7 @@ def test_a_fragment_is_weighed_once_however_often_it_is_spread(levels: int) -> N
     assert scale.visits <= levels + 3
 
 
-def test_what_fragments_expand_to_is_refused() -> None:
+def test_fragments_that_expand_beyond_the_limit_are_refused() -> None:
     """A kilobyte that would come to 2**41 fields."""
     assert refusal(doubling(40)) == f"the query has more than {MAX_FIELDS:,} fields; split it"
 

@@ -35,7 +35,7 @@ def test_a_query_without_a_hash_is_passed_on_and_not_kept() -> None:
 
 
 @pytest.mark.parametrize("hash", ["", "a" * 63, "G" * 64, None, 7, ["a"]])
-def test_what_is_no_hash_is_refused(hash: object) -> None:
+def test_an_invalid_hash_is_refused(hash: object) -> None:
     with pytest.raises(Invalid, match="64 hexadecimal"):
         PersistedQueries().text("{ a }", {"persistedQuery": {"sha256Hash": hash}})
 

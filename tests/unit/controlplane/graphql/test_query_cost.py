@@ -50,7 +50,7 @@ def test_fragments_count_each_time_and_are_reckoned_once() -> None:
     assert cost(f"{{ ...f0 }} {links} fragment f40 on Query {{ me {{ id }} }}") == 2 * 2**40
 
 
-def test_what_costs_too_much_is_told_what_to_do() -> None:
+def test_an_expensive_query_is_refused_with_a_remedy() -> None:
     aliases = " ".join(
         f"a{n}: fleetDiff(repositoryId: 1, ref: 1) {{ __typename }}" for n in range(6)
     )
@@ -58,7 +58,7 @@ def test_what_costs_too_much_is_told_what_to_do() -> None:
         DocumentCost(schema._schema, parse(f"{{ {aliases} }}"), {}).check()
 
 
-def test_what_the_command_line_asks_is_within_the_limit() -> None:
+def test_cli_queries_stay_within_the_cost_limit() -> None:
     """With the largest pages."""
     names = (path.relative_to(ROOT).with_suffix("") for path in ROOT.glob(f"towline/**/{MODULE}"))
     modules = [importlib.import_module(".".join(name.parts)) for name in names]

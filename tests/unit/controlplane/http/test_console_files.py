@@ -83,11 +83,11 @@ async def test_every_address_of_a_page_gets_the_console(built: Client, path: str
 @pytest.mark.parametrize(
     "path", ["/gql/x", "/oauth/x", "/ext/x", "/webhooks/git/x", "/assets/gone.js", "/k8s/x"]
 )
-async def test_what_programs_ask_for_is_never_the_page(built: Client, path: str) -> None:
+async def test_asset_requests_never_get_the_page(built: Client, path: str) -> None:
     assert (await built.get(path, PAGE)).status == 404
 
 
-async def test_a_program_that_is_lost_is_told_so(built: Client) -> None:
+async def test_api_requests_to_unknown_paths_get_404(built: Client) -> None:
     assert (await built.get("/services/1", {"accept": "*/*"})).status == 404
     assert (await built.get("/services/1", PAGE, how="POST")).status == 404
 

@@ -33,7 +33,7 @@ def test_hours_are_those_of_clocks_on_the_wall(moment: str, is_open: bool) -> No
     assert (OFFICE.closed(at(moment)) is None) == is_open
 
 
-def test_it_is_told_when_it_opens_next() -> None:
+def test_a_calendar_knows_when_it_opens_next() -> None:
     """From Friday evening on, the next change is Monday morning."""
     assert OFFICE.next_change(at("2026-01-09T18:00")) == at("2026-01-12T08:00")
     assert OFFICE.next_change(at("2026-01-12T08:00")) == at("2026-01-12T16:00")

@@ -150,7 +150,7 @@ def test_an_attempt_that_is_over_has_no_say() -> None:
     assert not waiting.moved
 
 
-def test_what_is_undecided_is_looked_at_again_within_one_attempt() -> None:
+def test_an_undecided_check_is_repeated_within_one_attempt() -> None:
     waiting = Waiting(VersionRule("db", ">=2"), interval_seconds=15, timeout_seconds=60)
     waiting.answer(CheckAnswer.UNDECIDED, "db has 1.9.0")
     assert "1.9.0" in waiting.gate.reason

@@ -58,7 +58,7 @@ def test_a_state_of_a_newer_program_is_refused() -> None:
         state_from_json({"version": 2, "state": {}})
 
 
-def test_what_is_no_event_is_refused() -> None:
+def test_unknown_or_incomplete_events_are_refused() -> None:
     with pytest.raises(Invalid, match="neither event nor effect"):
         event_from_json({"type": "Promote"})
     with pytest.raises(Invalid, match="gate"):

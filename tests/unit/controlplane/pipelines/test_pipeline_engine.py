@@ -405,7 +405,7 @@ def test_a_stage_with_two_ways_in_waits_for_both() -> None:
     assert line.promotions()[-1] == ("prod", release)
 
 
-def test_a_render_that_fails_is_told_and_can_be_retried(line: Line) -> None:
+def test_a_failed_render_is_reported_and_can_be_retried(line: Line) -> None:
     release = waiting(line)
     line.send(StageRenderFailed(PROD, release, "web.yaml line 3: no kind"))
     assert why(line) == "cannot be rendered: web.yaml line 3: no kind"

@@ -86,7 +86,7 @@ TABLE: list[tuple[GateRule, GateInputs, GateStatus, str, datetime | None]] = [
 
 
 @pytest.mark.parametrize(("rule", "seen", "status", "reason", "wake"), TABLE)
-def test_what_each_gate_of_people_and_time_answers(
+def test_each_gate_reports_its_status_reason_and_wake_time(
     rule: GateRule, seen: GateInputs, status: GateStatus, reason: str, wake: datetime | None
 ) -> None:
     """Open or not, why, and when it may be otherwise with nobody doing anything."""

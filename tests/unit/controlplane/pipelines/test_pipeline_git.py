@@ -97,7 +97,7 @@ def test_a_name_without_a_value_is_said() -> None:
         (GitWrite((IMAGE,), provider="svn"), "git.provider"),
     ],
 )
-def test_what_can_never_be_written_is_refused_by_field(write: GitWrite, field: str) -> None:
+def test_invalid_git_writes_are_refused_by_field(write: GitWrite, field: str) -> None:
     with pytest.raises(Invalid) as error:
         write.check("git")
     assert error.value.field == field.replace("\\", "")
@@ -142,7 +142,7 @@ def test_the_first_stage_is_never_written_to() -> None:
         validate(replace(plain, stages=(replace(dev, git=GitWrite((IMAGE,))), prod)))
 
 
-def test_what_is_promoted_is_what_was_rendered_from_the_branch_of_its_own() -> None:
+def test_a_promotion_uses_the_render_of_its_own_branch() -> None:
     line, release = entered()
     (promote,) = [one for one in line.effects if isinstance(one, Promote)]
     assert {one.commit for one in promote.revisions.values()} == {"tried"}
@@ -210,7 +210,7 @@ def test_a_moved_base_leaves_the_stage_with_what_it_was_good_with() -> None:
     assert candidate is not None and candidate.release == second
 
 
-def test_what_is_told_of_another_release_changes_nothing() -> None:
+def test_events_of_another_release_change_nothing() -> None:
     line, _ = entered()
     before = line.state
     for event in (Changed(PROD, ReleaseId("r9"), OPEN), BaseMoved(PROD, ReleaseId("r9"), "x")):

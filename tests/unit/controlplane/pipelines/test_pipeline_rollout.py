@@ -247,7 +247,7 @@ def watched(seconds: int = 60) -> Roll:
     return roll
 
 
-def test_what_fails_before_it_has_proved_itself_goes_back() -> None:
+def test_a_failure_within_verification_rolls_the_stage_back() -> None:
     """The stage gets the digests of r1 again, r2's are refused, and the hold says why."""
     roll = watched()
     bad = roll.line.stage("prod").revisions
@@ -270,7 +270,7 @@ def test_what_fails_before_it_has_proved_itself_goes_back() -> None:
     assert roll.line.stage("prod").health is Health.HEALTHY
 
 
-def test_what_has_proved_itself_stays_when_it_fails_later() -> None:
+def test_a_failure_after_verification_keeps_the_release() -> None:
     roll = watched()
     roll.line.pass_time(60)
     roll.report("prod-1")

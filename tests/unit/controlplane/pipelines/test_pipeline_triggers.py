@@ -115,7 +115,7 @@ def test_an_hour_that_clocks_leave_out_is_kept_at_the_change(zone: str, expected
     assert rule.next_after(datetime(2026, 3, 1, tzinfo=UTC)).isoformat() == expected
 
 
-def test_what_is_found_is_written_once_and_again_only_after_it_failed() -> None:
+def test_a_finding_is_committed_once_and_retried_only_after_failure() -> None:
     line = Line(with_trigger(IMAGE, WRITE))
     for _ in range(3):
         line.send(TriggerFound("t", TriggerFinding("1.0")))
@@ -200,7 +200,7 @@ def test_no_version_is_written_twice_without_a_failure_between(story: list) -> N
         (TagRule("one"), None, "triggers[0].range"),
     ],
 )
-def test_what_can_never_trigger_is_refused_by_field(
+def test_invalid_triggers_are_refused_by_field(
     rule: TriggerRule, write: GitWrite | None, field: str
 ) -> None:
     with pytest.raises(Invalid) as error:

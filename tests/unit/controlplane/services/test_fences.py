@@ -131,7 +131,7 @@ async def test_a_tenant_deploys_to_a_shared_cluster_within_its_fence(
         ({"sources": [SourceChange("bank", "main", "apps", "x")]}, "prod", "bank/deploy.git"),
     ],
 )
-async def test_what_is_outside_is_refused_with_the_rule(
+async def test_requests_outside_the_fence_name_the_rule(
     world: MemoryOperations, services: Services, change: dict[str, Any], cluster: str, reason: str
 ) -> None:
     for actor in (EVE, ADMIN):

@@ -100,7 +100,7 @@ def test_helm_settings_are_stored_without_empty_values(
     assert check_helm(given) == stored
 
 
-def test_broken_values_are_told_with_their_line() -> None:
+def test_broken_helm_values_are_refused_with_their_line() -> None:
     with pytest.raises(Invalid, match=r"helm.values: is not YAML, line 3: did not find"):
         check_helm({"values": "a: 1\nb: [2\n"})
 
