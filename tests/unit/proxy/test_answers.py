@@ -62,7 +62,7 @@ def test_an_answer_to_head_has_no_body() -> None:
     ("seconds", "text"),
     [(-5, "0s"), (59, "59s"), (192, "3m12s"), (18_120, "5h02m"), (187_200, "2d04h")],
 )
-def test_ages_are_told_as_people_do(seconds: int, text: str) -> None:
+def test_ages_use_at_most_two_units(seconds: int, text: str) -> None:
     """Two units at most."""
     assert age(timedelta(seconds=seconds)) == text
 
@@ -83,7 +83,7 @@ def test_names_that_are_no_header_values_are_refused(name: str) -> None:
         identity_block(Impersonation(name))
 
 
-def test_too_many_groups_are_told() -> None:
+def test_too_many_groups_are_refused_with_their_number() -> None:
     """With their number."""
     with pytest.raises(Forbidden, match="2000 groups"):
         identity_block(Impersonation("ann", tuple(f"group-{n}" for n in range(2000))))

@@ -90,7 +90,7 @@ def test_attributes(method: str, target: str, expected: str) -> None:
         ("", False),
     ],
 )
-def test_who_asks_to_watch(query: str, watches: bool) -> None:
+def test_watch_requests_are_recognised_as_the_api_server_does(query: str, watches: bool) -> None:
     """As the API server: the first value counts, and only `0` and `false` are a no.
 
     Only a request without a name becomes a watch; one with a name is judged as a `get`.
@@ -103,7 +103,7 @@ def test_who_asks_to_watch(query: str, watches: bool) -> None:
     assert read_attributes("DELETE", f"{PODS}?{query}").verb == "deletecollection"
 
 
-def test_what_opens_a_connection_into_a_workload_is_a_write() -> None:
+def test_connections_into_a_workload_count_as_writes() -> None:
     """WebSocket exec is a GET, and yet no read."""
     for subresource in ("exec", "attach", "portforward", "proxy", "ephemeralcontainers"):
         assert read_attributes("GET", f"{PODS}/b/{subresource}").writes
@@ -112,7 +112,7 @@ def test_what_opens_a_connection_into_a_workload_is_a_write() -> None:
         assert read_attributes("POST", target).writes
 
 
-def test_what_may_take_for_ever() -> None:
+def test_watches_logs_and_connections_are_long_running() -> None:
     """Watches, logs and connections have no time limit; others do."""
     for target in (f"{PODS}?watch=1", f"{PODS}/b/log", f"{PODS}/b/exec"):
         assert read_attributes("GET", target).long_running
@@ -200,7 +200,7 @@ def test_the_spelling_of_a_path_changes_nothing(segments: list[str], data: st.Da
 
 @settings(deadline=None)
 @given(st.binary(max_size=30), st.integers(0, 30))
-def test_whose_request_it_is_does_not_depend_on_the_cut(rest: bytes, cut: int) -> None:
+def test_request_routing_does_not_depend_on_the_chunk_boundary(rest: bytes, cut: int) -> None:
     """A verdict on a part is the verdict on the whole; no verdict only while it is short."""
     for start in (b"GET /k8s/" + rest, b"GET /" + rest, rest):
         early, late = is_cluster_request(start[:cut]), is_cluster_request(start)

@@ -53,7 +53,7 @@ def test_credentials_are_found(fields: bytes, kind: CredentialKind, secret: str)
     assert secret not in repr(head(fields))
 
 
-def test_tickets_are_told_from_tokens() -> None:
+def test_tickets_are_recognised_by_their_prefix() -> None:
     """By their own prefix, so that they are used up rather than remembered."""
     ticket = new_token(TokenKind.TICKET)
     found = credential(head(subprotocol(ticket)))

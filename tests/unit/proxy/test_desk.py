@@ -112,7 +112,7 @@ async def test_identities_are_asked_once_in_a_while(office: Office) -> None:
     assert len(office.installation.asked) == 3
 
 
-async def test_who_asks_the_same_meanwhile_waits_for_the_same_answer(office: Office) -> None:
+async def test_concurrent_equal_checks_share_one_request(office: Office) -> None:
     """A pool of connections whose verdict got too old asks once, each of another kind again."""
     gate = Gate(office)
     asking = [
@@ -146,7 +146,7 @@ async def test_an_asker_that_goes_away_leaves_the_question_to_others(office: Off
     assert office.installation.asked == ["ann-token"] * 2
 
 
-async def test_a_refusal_is_told_to_all_who_wait(office: Office) -> None:
+async def test_all_waiting_callers_get_the_refusal(office: Office) -> None:
     """And nobody is told what was asked before rights changed."""
     gate = Gate(office)
     before = [
@@ -214,7 +214,7 @@ async def test_revocation_drops_all_verdicts(office: Office) -> None:
     assert office.authorization.find_cached(ANN_TOKEN, "dev", PODS) is None
 
 
-async def test_what_is_remembered_is_bounded_and_let_go(office: Office) -> None:
+async def test_the_verdict_cache_is_bounded_and_expires(office: Office) -> None:
     """No verdict on a path longer than usual, and none that nobody may use any more."""
     identity = await office.authorization.identify(ANN_TOKEN, "here")
     await office.authorization.admit(identity, "dev", PODS, [])
@@ -249,7 +249,7 @@ async def test_a_verdict_from_before_a_change_is_not_remembered(office: Office) 
         await office.authorization.identify(ANN_TOKEN, "here")
 
 
-async def test_absent_and_crowded_links_are_told(office: Office) -> None:
+async def test_absent_and_overloaded_links_are_refused(office: Office) -> None:
     """503 with an age, 429."""
     contact = LastContact(office.clock.now() - timedelta(hours=5, minutes=2))
     office.installation.seen = contact

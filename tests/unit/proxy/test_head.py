@@ -44,7 +44,7 @@ FIELD_VALUES = st.from_regex(
 
 @settings(deadline=None)
 @given(st.lists(TOKENS, max_size=14))
-def test_what_is_accepted_a_second_parser_reads_alike(tokens: list[bytes]) -> None:
+def test_accepted_input_is_read_alike_by_a_second_parser(tokens: list[bytes]) -> None:
     """Being stricter is fine; reading another method, target or field is not."""
     data = b"".join(tokens) + b"\r\n\r\n"
     data = data[: data.find(b"\r\n\r\n") + 4]
@@ -60,7 +60,7 @@ def test_what_is_accepted_a_second_parser_reads_alike(tokens: list[bytes]) -> No
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(FIELD_NAMES, FIELD_VALUES), max_size=6))
-def test_what_is_forwarded_is_what_was_read(fields: list[tuple[bytes, bytes]]) -> None:
+def test_the_forwarded_head_equals_the_parsed_one(fields: list[tuple[bytes, bytes]]) -> None:
     """A rebuilt head, parsed again, has the fields that may pass and no others."""
     data = b"GET /k8s HTTP/1.1\r\nHost: a\r\n"
     data += b"".join(name + b": " + value + b"\r\n" for name, value in fields) + b"\r\n"

@@ -196,7 +196,7 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("name", NONSENSE)
-def test_what_cannot_be_read_ends_the_session(name: str) -> None:
+def test_an_unreadable_protocol_ends_the_recorded_session(name: str) -> None:
     """Whoever must be recorded does not get around it with a protocol of their own."""
     spdy, data = NONSENSE[name]
     with pytest.raises(UnrecordableError):

@@ -207,7 +207,7 @@ async def test_a_stale_epoch_reaches_nothing_and_is_sent_once_more() -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [None, 3])
-async def test_who_is_nowhere_is_told_so(elsewhere: int | None) -> None:
+async def test_a_request_to_an_unreachable_agent_is_reset_with_503(elsewhere: int | None) -> None:
     two, user = Two(), RecordingOwner()
     two.elsewhere = two.way(elsewhere).without_retry() if elsewhere else None
     two.way(epoch=4).open(user, REQUEST, tenant=b"ann")

@@ -86,7 +86,7 @@ def remember(database: Database, key: SealingKey) -> None:
     ],
     ids=["nothing changed", "a key", "another key", "the agent's key is lost", "managed again"],
 )
-def test_what_would_not_be_taken_today_is_dropped_from_disk(
+def test_stored_services_that_no_longer_verify_are_dropped(
     database: Database, trusted: TrustedKeys, new_key: bool, defines: bool, expected: set[str]
 ) -> None:
     """It is told anew, since the agent no longer says that it holds it; till then the cluster is
@@ -155,7 +155,7 @@ def test_unsigned_options_let_no_more_objects_go_where_signatures_count(
     assert budgets == ([10, 3, 0] if trusted else [1_000_000, 3, 0])
 
 
-def test_what_the_render_tier_has_signed_of_no_repository_is_of_no_listed_source() -> None:
+def test_bundles_signed_without_a_repository_match_no_listed_source() -> None:
     """Who has the API may have any bundle kept and signed: only a list of sources refuses that."""
     raw = SIGNER.sign(AttestationStatement(DIGEST, ()))
     word = Desired("s", 1, spec("s", attestation=raw))

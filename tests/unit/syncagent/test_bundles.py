@@ -17,7 +17,7 @@ def files(tmp_path: Path) -> BundleFiles:
     return BundleFiles(tmp_path / "bundles")
 
 
-async def test_what_is_saved_is_there_after_a_restart(files: BundleFiles, tmp_path: Path) -> None:
+async def test_a_saved_bundle_survives_a_restart(files: BundleFiles, tmp_path: Path) -> None:
     """Whole, by parts, and found by another instance."""
     await files.save(BUNDLE.digest, BUNDLE.data)
     again = BundleFiles(tmp_path / "bundles")

@@ -24,7 +24,7 @@ def token(**claims: object) -> str:
         (timedelta(days=-1), False, True, "ended at 2025-12-31 00:00 UTC"),
     ],
 )
-def test_the_end_of_a_token_is_told_in_time(
+def test_an_expiring_token_is_reported_in_time(
     left: timedelta, good: bool, needed: bool, text: str
 ) -> None:
     found = check_token(token(exp=(NOW + left).timestamp()), NOW)

@@ -89,7 +89,7 @@ async def test_a_removal_takes_all_but_what_is_precious_at_one_word(stand: Stand
     assert not stand.cluster.objects
 
 
-async def test_what_is_precious_goes_where_it_says_so_itself(stand: Stand) -> None:
+async def test_a_delete_annotation_confirms_a_protected_object(stand: Stand) -> None:
     """In a cluster that takes no unsigned word, people say it on the object."""
     claim = config("data", notes={DELETE: "true"}) | {"kind": "PersistentVolumeClaim"}
     stand.bring([config("a"), claim])
@@ -99,7 +99,7 @@ async def test_what_is_precious_goes_where_it_says_so_itself(stand: Stand) -> No
     assert not stand.cluster.objects
 
 
-async def test_what_waits_to_be_pruned_goes_where_it_says_so_itself(stand: Stand) -> None:
+async def test_a_prune_annotation_confirms_each_awaiting_object(stand: Stand) -> None:
     """What asks for a word, and each of too many; those that nobody has spoken for stay."""
     many = [f"c{number}" for number in range(40)]
     stand.bring([config("a"), config("asked", notes={PRUNE: "confirm"}), *map(config, many)])
@@ -113,7 +113,7 @@ async def test_what_waits_to_be_pruned_goes_where_it_says_so_itself(stand: Stand
     assert len((await stand.phase(Phase.AWAITING)).awaiting) == 39
 
 
-async def test_what_is_never_deleted_outlives_its_service_unmarked(stand: Stand) -> None:
+async def test_an_object_never_deleted_outlives_its_service_unlabelled(stand: Stand) -> None:
     """`delete: false` on cascade: the object stays and is nobody's."""
     stand.bring([config("a"), config("kept", notes={DELETE: "false"})])
     await stand.phase(Phase.HEALTHY)
@@ -150,7 +150,7 @@ async def test_ten_thousand_objects_are_the_most_of_a_service(stand: Stand) -> N
     await stand.until(lambda: key("a") in stand.cluster.objects)
 
 
-async def test_drift_is_told_with_the_wanted_and_the_foreign_value(stand: Stand) -> None:
+async def test_drift_reports_the_desired_and_the_foreign_value(stand: Stand) -> None:
     """Path, manager, old and new; nothing more of a Secret than that it differs."""
     secret = {
         "apiVersion": "v1",

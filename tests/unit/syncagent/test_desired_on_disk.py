@@ -52,7 +52,7 @@ def told(text: str = "x", data: bytes = b"\x00\xff", number: int = 7) -> Desired
 
 
 @given(st.text(), st.binary(), st.integers(0, 80_000))
-def test_every_field_is_read_back_as_it_was_told(text: str, data: bytes, number: int) -> None:
+def test_every_field_of_the_desired_state_round_trips(text: str, data: bytes, number: int) -> None:
     one = told(text, data, number)
     assert load_desired(dump_desired(one)) == one
 
@@ -78,7 +78,7 @@ def test_a_service_that_is_known_from_labels_is_kept() -> None:
     assert load_desired(dump_desired(found)) == found
 
 
-def test_what_the_wire_says_is_what_is_meant() -> None:
+def test_desired_state_is_parsed_from_the_wire() -> None:
     """A conflict that is an error is not forced; a rule of no known health is left out."""
     spec = told().spec
     assert spec is not None and spec.attestation is not None
@@ -140,7 +140,7 @@ NEWER.verification.metric.query = "up"
     ],
     ids=["no message", "unknown removal", "unknown comparison"],
 )
-def test_what_another_version_wrote_is_not_taken_for_ours(message: bytes) -> None:
+def test_a_row_of_another_version_is_refused(message: bytes) -> None:
     """The row is then dropped and told anew; the agent starts all the same."""
     with pytest.raises(Invalid, match="another version"):
         load_desired(stored(message))

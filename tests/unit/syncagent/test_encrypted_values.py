@@ -80,7 +80,7 @@ async def test_the_cluster_has_the_values_and_nobody_else(stand: Stand) -> None:
     assert not any(form in said(stand) for form in (VALUE, *expected.values()))
 
 
-async def test_a_new_value_is_applied_and_told_of_without_it(stand: Stand) -> None:
+async def test_plans_of_new_secret_values_never_contain_them(stand: Stand) -> None:
     first = secret()
     stand.bring([first])
     await stand.phase(Phase.HEALTHY)
@@ -97,7 +97,7 @@ async def test_a_new_value_is_applied_and_told_of_without_it(stand: Stand) -> No
     assert "another-value" not in said(stand) and in_base64("another-value") not in said(stand)
 
 
-async def test_what_the_api_server_repeats_is_masked(stand: Stand) -> None:
+async def test_secret_values_in_api_server_errors_are_masked(stand: Stand) -> None:
     text = f"policy: {in_base64(VALUE)} is too short"
     stand.cluster.fail["db"] = RequestRefused(text, status=403, reason="Forbidden")
     stand.bring([secret()])
@@ -132,7 +132,7 @@ def moved() -> KubeObject:
         "slow rule",
     ],
 )
-async def test_what_cannot_be_opened_is_said_and_not_written(
+async def test_an_undecryptable_value_is_reported_and_not_applied(
     stand: Stand, broken: KubeObject, why: str
 ) -> None:
     stand.bring([broken])

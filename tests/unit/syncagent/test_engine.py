@@ -59,7 +59,7 @@ async def test_a_failed_fetch_never_prunes(stand: Stand) -> None:
     assert len(stand.cluster.objects) == 2
 
 
-async def test_a_full_disk_is_told_and_recovered_from(stand: Stand) -> None:
+async def test_a_full_disk_is_reported_and_recovered_from(stand: Stand) -> None:
     """The bundle cannot be kept: FAILED with the reason, the last state stays, then it goes on."""
     stand.want("a")
     await stand.phase(Phase.HEALTHY)
@@ -132,7 +132,7 @@ async def test_a_fault_of_ours_with_one_object_keeps_no_other_from_being_healed(
     await stand.phase(Phase.HEALTHY)
 
 
-async def test_a_service_that_cannot_be_told_silences_no_other(stand: Stand) -> None:
+async def test_a_status_that_cannot_be_sent_blocks_no_other_service(stand: Stand) -> None:
     """And the agent goes on."""
     take = stand.hub.status
 
@@ -197,7 +197,7 @@ async def test_a_hiccup_of_the_cluster_is_not_spoken_of(stand: Stand) -> None:
     assert len(stand.hub.statuses) == said
 
 
-async def test_nothing_is_decided_before_the_cluster_has_told_what_is_owned(
+async def test_nothing_is_removed_before_the_owned_objects_are_known(
     tmp_path: Path,
 ) -> None:
     """A lost disk and a dead cluster: bundles are fetched; nothing is removed or called removed."""
@@ -258,7 +258,7 @@ async def test_pause_stops_applying_and_healing(stand: Stand) -> None:
     await stand.until(lambda: stand.cluster.objects[KEY]["data"] == {"key": "1"})
 
 
-async def test_reported_drift_is_told_once_and_healed_when_the_policy_says_so(
+async def test_drift_is_reported_once_and_healed_when_the_policy_says_so(
     stand: Stand,
 ) -> None:
     """The same drift is one report however often the object is seen."""
@@ -368,7 +368,7 @@ async def test_a_command_is_executed_once(stand: Stand) -> None:
     assert [a.outcome.value for a in stand.hub.answers] == ["succeeded", "succeeded"]
 
 
-async def test_what_a_walk_writes_is_watched_once_it_is_written(stand: Stand) -> None:
+async def test_a_sync_starts_its_watches_after_the_writes(stand: Stand) -> None:
     """Before that nobody looks at what a watch tells: it would only cost."""
     stand.want("a", "b", "c")
     await stand.phase(Phase.HEALTHY)
@@ -392,7 +392,7 @@ async def test_a_sync_on_request_writes_only_what_differs(stand: Stand) -> None:
     assert stand.cluster.objects[KEY]["data"] == {"key": "1"}
 
 
-async def test_what_cannot_be_asked_about_is_applied_on_request(stand: Stand) -> None:
+async def test_kinds_that_cannot_be_listed_are_applied_on_request(stand: Stand) -> None:
     """An agent that may not list a kind still syncs it when it is told to."""
     stand.want("a")
     await stand.phase(Phase.HEALTHY)
@@ -446,7 +446,7 @@ def test_the_pace_of_healing() -> None:
     assert heal_delay((0.0,) * 8, 61.0) == 0.0
 
 
-async def test_what_a_restored_control_plane_forgot_is_said_again(stand: Stand) -> None:
+async def test_report_all_repeats_status_and_inventory(stand: Stand) -> None:
     """Status and the whole inventory of each service, with nothing written."""
     stand.want("a", "b")
     await stand.phase(Phase.HEALTHY)

@@ -158,7 +158,7 @@ def crashed(times: int) -> dict:
     }
 
 
-async def test_a_crash_loop_is_told_with_exit_code_and_log(stand: Stand) -> None:
+async def test_a_crash_loop_is_reported_with_exit_code_and_log(stand: Stand) -> None:
     """The log is read once a crash, however often the pod is seen."""
     stand.cluster.logs["db-0"] = "starting\nno such table: carts\n"
     stand.bring(workload())
@@ -175,7 +175,7 @@ async def test_a_crash_loop_is_told_with_exit_code_and_log(stand: Stand) -> None
     await stand.until(lambda: stand.cluster.count("log") == 2)
 
 
-async def test_why_a_pod_is_not_placed_is_told(stand: Stand) -> None:
+async def test_the_reason_of_an_unschedulable_pod_is_reported(stand: Stand) -> None:
     """The scheduler's sentence is what the service waits for."""
     stand.bring(workload())
     await stand.until(lambda: stand.cluster.count("apply"))
@@ -226,7 +226,7 @@ async def test_events_explain_a_controller_that_says_nothing(
     assert stand.cluster.count("warnings") <= asked + 4
 
 
-async def test_of_what_is_not_ours_nothing_is_told_and_of_bursts_the_end(stand: Stand) -> None:
+async def test_foreign_objects_send_no_reports_and_bursts_send_few(stand: Stand) -> None:
     """A thousand changes of others' objects and pods, then fifty of one of ours."""
     stand.bring(workload())
     await stand.until(lambda: stand.cluster.count("apply"))

@@ -14,7 +14,7 @@ apiserver_request_total{group="batch",resource="cronjobs"} 1
 UNITS = {"": 1.0, "Ki": 1024.0, "Mi": 1024.0**2, "G": 1e9}
 
 
-def test_what_is_still_asked_for_and_will_go_is_named() -> None:
+def test_deprecated_apis_in_use_are_named() -> None:
     """Only what was asked for, with the release that is without it."""
     assert list(deprecated_in(METRICS)) == [DeprecatedApi("batch", "v1beta1", "cronjobs", "1.25")]
 

@@ -105,7 +105,7 @@ async def test_a_word_for_a_hook_keeps_nothing_else_back(stand: Stand) -> None:
     assert ("", "ConfigMap", "prod", "old") not in stand.cluster.objects
 
 
-async def test_what_a_dropped_precious_hook_left_waits_for_a_word(stand: Stand) -> None:
+async def test_objects_of_a_dropped_protected_hook_await_confirmation(stand: Stand) -> None:
     stand.bring([claim(), config("y")])
     await bind(stand)
     stand.bring([config("z", notes=HOOK), config("y")])

@@ -143,7 +143,7 @@ PODS = st.fixed_dictionaries({}, optional={"containers": ANY, "initContainers": 
 
 
 @given(spec=ANY | PODS | PODS.map(lambda pod: {"template": {"spec": pod}}), status=ANY | STATUS)
-def test_whatever_a_custom_resource_holds_can_be_told(spec, status) -> None:
+def test_any_custom_resource_can_be_reported(spec, status) -> None:
     """Definitions without a schema let people write anything; reports are made of text."""
     meta = {"name": "x", "generation": 2, "resourceVersion": "7", "uid": "u"}
     one = {"apiVersion": "example.org/v1", "kind": "Thing", "metadata": meta}

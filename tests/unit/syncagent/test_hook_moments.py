@@ -232,7 +232,7 @@ async def test_a_hook_of_two_moments_runs_in_each(stand: Stand) -> None:
     await stand.phase(Phase.HEALTHY)
 
 
-async def test_the_event_of_a_hook_is_told_at_once(stand: Stand) -> None:
+async def test_a_warning_event_of_a_hook_is_reported_at_once(stand: Stand) -> None:
     """A Job without pods tells its reason by events only; after its time it fails with them."""
     text = 'FailedCreate: error looking up service account prod/create: "create" not found'
     stand.cluster.warned["create"] = [text]

@@ -81,7 +81,7 @@ def test_differences_add_up(states, alone: int) -> None:
     assert known == told(states[-1])
 
 
-def test_what_comes_and_goes_while_nobody_listens_is_not_told() -> None:
+def test_objects_that_come_and_go_while_offline_are_not_reported() -> None:
     """A cron job's pods of days take no room; what the other side knows is told to have gone."""
     states = [dict([named("known")])] + [dict([named(f"pod-{turn}")]) for turn in range(500)]
     changes = [inventory_change("s", *pair) for pair in pairwise(states)]

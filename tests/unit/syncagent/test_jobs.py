@@ -90,7 +90,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     one.database.close()
 
 
-async def test_a_job_is_created_followed_and_told_of(world: World) -> None:
+async def test_a_job_is_created_followed_and_reported(world: World) -> None:
     """Running, then its end with exit code, log and outputs; then the answer."""
     await world.run()
     world.cluster.runs(NAME, log="one\ntwo\n")
@@ -346,7 +346,7 @@ async def test_a_secret_of_another_job_does_not_open(world: World) -> None:
     assert "cannot decrypt" in world.told.answers[0].message and world.cluster.created == []
 
 
-def test_what_is_no_job_is_refused() -> None:
+def test_an_invalid_job_is_refused() -> None:
     for manifest, command_id in (
         ({"apiVersion": "v1", "kind": "ConfigMap"}, ID),
         ({"apiVersion": "v1", "kind": "Pod", "metadata": []}, ID),

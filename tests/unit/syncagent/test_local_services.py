@@ -120,7 +120,7 @@ async def test_a_changed_file_is_a_new_sequence(world: World) -> None:
     assert [one.sequence for one in world.shown] == [1, 2]
 
 
-async def test_what_cannot_be_read_removes_nothing(world: World) -> None:
+async def test_unreadable_definitions_remove_nothing(world: World) -> None:
     """A missing folder, a broken file, a broken manifest: the service stays, with the reason."""
     await world.services.look()
     world.define("shop", "name: [")
@@ -135,7 +135,7 @@ async def test_what_cannot_be_read_removes_nothing(world: World) -> None:
     assert len(world.desired) == 1
 
 
-async def test_what_defines_no_known_service_is_complained_about_while_it_is_unreadable(
+async def test_unreadable_definitions_are_listed_in_the_complaint(
     world: World,
 ) -> None:
     """No service shows it: the first file that was ever mounted may be the broken one."""
@@ -281,7 +281,7 @@ def test_odd_definitions_are_named_problems(text: str) -> None:
     assert len(read.problems) == 1 and read.problems[0].startswith("odd.yaml: ")
 
 
-def test_how_a_chart_is_rendered_is_read() -> None:
+def test_helm_settings_of_a_definition_are_read() -> None:
     """The release is called as the service; values are a map or a text."""
     head = "{name: shop, namespace: web, folder: c, repository: 'https://git.example.org/c.git', "
     texts = (

@@ -70,7 +70,7 @@ def registry(stand: Stand) -> ServiceRegistry:
     return stand.engine._registry
 
 
-async def test_what_others_workloads_bring_forth_is_not_kept(stand: Stand) -> None:
+async def test_children_of_foreign_workloads_are_not_tracked(stand: Stand) -> None:
     """Beside ours in a namespace nothing is remembered of them but whose they are."""
     grow(stand, stand.cluster.put(workload("theirs")))
     stand.bring([workload("ours")])

@@ -45,7 +45,7 @@ def pairs(seed: int) -> Iterator[tuple[float, float]]:
         before = at
 
 
-def test_who_is_sent_away_comes_back_spread_over_half_a_second() -> None:
+def test_agents_reconnect_spread_over_time() -> None:
     """A draining replica is left by all at once; who is refused asks again in a minute."""
     drained = [reconnect_delay(drained=True) for _ in range(AGENTS)]
     assert 0.4 < max(drained) <= 0.5 and min(drained) < 0.1

@@ -41,7 +41,7 @@ def foreign(name: str = "a", manager: str = "towline") -> KubeObject:
     return config(name) | {"metadata": meta, "data": {"key": "theirs"}}
 
 
-async def test_what_another_installation_has_is_not_taken(stand: Stand) -> None:
+async def test_objects_of_another_installation_are_not_taken_over(stand: Stand) -> None:
     """Both services are named with what to do; once it is given up, it is applied."""
     stand.cluster.put(foreign())
     await stand.clock.advance(1)
@@ -57,7 +57,7 @@ async def test_what_another_installation_has_is_not_taken(stand: Stand) -> None:
     assert stand.cluster.objects[KEY]["data"] == {"key": "1"}
 
 
-async def test_what_another_installation_takes_is_not_fought_over(stand: Stand) -> None:
+async def test_objects_taken_by_another_installation_are_left_to_it(stand: Stand) -> None:
     """It is said of our service, nothing is written; a removal leaves the object to the other."""
     stand.want("mine", "a")
     await stand.phase(Phase.HEALTHY)

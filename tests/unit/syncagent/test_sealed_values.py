@@ -122,7 +122,7 @@ async def test_drift_that_is_only_reported_shows_no_value(stand: Stand) -> None:
     assert not [form for form in forms(VALUE) if form in everything]
 
 
-async def test_what_the_api_server_repeats_is_masked(stand: Stand) -> None:
+async def test_secret_values_in_api_server_errors_are_masked(stand: Stand) -> None:
     """A webhook may refuse with the value in its sentence."""
     text = f"policy: data.whole {in_base64(VALUE)} ({VALUE}) is too short"
     stand.cluster.fail["db"] = RequestRefused(text, status=403, reason="Forbidden")
@@ -195,7 +195,7 @@ def workload(name: str) -> KubeObject:
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": {}}
 
 
-async def test_the_log_of_a_crash_is_told_without_values_of_its_service(stand: Stand) -> None:
+async def test_a_reported_crash_log_contains_no_secret_values(stand: Stand) -> None:
     """Neither those in boxes, nor those in the clear in the bundle's Secrets, nor their base64."""
     values = secret() | {"data": {"plain": in_base64("in-the-clear"), "whole": placeholder("pw")}}
     stand.cluster.logs["db-0"] = f"login {VALUE}\nor in-the-clear\n{in_base64(VALUE)} refused\n"
@@ -212,7 +212,7 @@ async def test_the_log_of_a_crash_is_told_without_values_of_its_service(stand: S
 
 
 @pytest.mark.parametrize("data", [{}, {"pw": "kein-Schlüssel"}], ids=["whole", "no base64"])
-async def test_the_log_of_a_failed_hook_is_told_without_values(
+async def test_a_reported_hook_log_contains_no_secret_values(
     stand: Stand, data: dict[str, str]
 ) -> None:
     """Also beside a Secret that the API server will refuse for what stands in it."""

@@ -46,7 +46,7 @@ def test_a_token_may_be_in_a_file(tmp_path: Path) -> None:
         HUB | {"TOWLINE_AGENT_KUBERNETES_CONCURRENCY": "many"},
     ],
 )
-def test_what_is_missing_or_unknown_is_refused(environ: dict[str, str]) -> None:
+def test_missing_or_unknown_settings_are_refused(environ: dict[str, str]) -> None:
     """With the name of the variable."""
     with pytest.raises(Invalid, match="TOWLINE_AGENT_"):
         from_environment(environ)

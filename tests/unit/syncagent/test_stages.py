@@ -331,7 +331,7 @@ async def test_too_many_deletions_wait_for_a_person(stand: Stand) -> None:
     assert len(stand.cluster.objects) == 1
 
 
-async def test_who_confirms_some_deletions_keeps_the_others(stand: Stand) -> None:
+async def test_confirming_some_deletions_keeps_the_others(stand: Stand) -> None:
     """Few enough to need no word by themselves they still wait: a person has left them out."""
     stand.want(*(f"c{number}" for number in range(40)))
     await stand.phase(Phase.HEALTHY)
@@ -430,7 +430,9 @@ async def test_two_services_that_want_one_object_are_both_named(stand: Stand) ->
 
 
 @pytest.mark.parametrize("goes", [True, False])
-async def test_what_another_service_waits_for_is_left_to_it(stand: Stand, goes: bool) -> None:
+async def test_an_object_that_another_service_awaits_is_handed_over(
+    stand: Stand, goes: bool
+) -> None:
     """A commit, or a removal, that moves an object from one service to another deletes nothing."""
     stand.want("a", "b", service="first")
     await stand.until(lambda: stand.last("first") == (Phase.HEALTHY, ""))
@@ -454,7 +456,7 @@ async def test_what_another_service_waits_for_is_left_to_it(stand: Stand, goes: 
 
 
 @pytest.mark.parametrize("still", [True, False])
-async def test_who_waited_for_an_object_may_want_it_no_more(stand: Stand, still: bool) -> None:
+async def test_an_object_that_neither_service_wants_is_deleted(stand: Stand, still: bool) -> None:
     """What two services give up with one commit goes; what one of them still wants stays."""
     stand.want("a", "b", service="first")
     await stand.until(lambda: stand.last("first") == (Phase.HEALTHY, ""))
@@ -537,7 +539,7 @@ async def test_a_refused_wave_keeps_the_next_back(stand: Stand) -> None:
     await stand.phase(Phase.HEALTHY)
 
 
-async def test_what_is_pruned_last_waits_for_the_rest(stand: Stand) -> None:
+async def test_prune_last_waits_for_the_other_objects(stand: Stand) -> None:
     """Argo CD's PruneLast: the old one stays while the new one is not well."""
     old: dict[str, Any] = config("old", notes={"argocd.argoproj.io/sync-options": "PruneLast=true"})
     stand.bring([old])

@@ -132,7 +132,7 @@ async def test_no_hiccup_of_the_api_server_leaves_an_upgrade_half_done(
             assert cluster.history == [NEW, OLD]
 
 
-async def test_a_refused_change_is_told_with_the_old_image_in_place() -> None:
+async def test_a_refused_upgrade_keeps_the_old_image() -> None:
     cluster = Cluster({OLD})
     cluster.away = {2: RequestRefused("not you", status=403, reason="Forbidden")}
     with pytest.raises(Invalid, match="could not be installed: not you"):
@@ -185,7 +185,7 @@ async def test_an_upgrade_is_a_job_with_a_canary_of_the_new_image() -> None:
         (AgentDeployment("towline", "agent", frozenset()), NEW, "allowed: none"),
     ],
 )
-async def test_what_the_operator_did_not_allow_replaces_nothing(
+async def test_an_upgrade_that_the_operator_forbids_is_refused(
     home: AgentDeployment | None, image: str, why: str
 ) -> None:
     asked = await upgraded(home, Cluster(set()), image)

@@ -208,7 +208,7 @@ def test_a_metric_must_hold() -> None:
     )
 
 
-def test_what_never_gets_healthy_is_bad_in_the_end() -> None:
+def test_a_release_that_never_gets_healthy_fails() -> None:
     """There is a time for it."""
     slow = seen(Phase.APPLIED)
     late = TIMEOUT_MS // 1000 + 31
