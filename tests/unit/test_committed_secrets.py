@@ -55,6 +55,6 @@ def test_no_tracked_file_holds_a_secret() -> None:
         pytest.param(f"token={new_token(TokenKind.AGENT)}", id="a token of ours"),
     ],
 )
-def test_what_would_be_one_is_found(text: str) -> None:
+def test_known_secret_formats_are_found(text: str) -> None:
     assert len(secrets_in(text.encode())) == 1
     assert all(len(one) <= 12 for one in secrets_in(text.encode()))

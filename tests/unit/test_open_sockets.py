@@ -17,13 +17,13 @@ async def connect(serve):
     writer.close()
     await asyncio.sleep(0.05)
 
-def test_that_closes_all():
+def test_closes_its_sockets():
     asyncio.run(connect(lambda reader, writer: writer.close()))
 
-def test_that_leaves_one():
+def test_leaves_a_socket_open():
     asyncio.run(connect(lambda reader, writer: None))
 
-def test_of_something_else(): ...
+def test_opens_no_socket(): ...
 """
 
 
@@ -40,5 +40,5 @@ def test_a_test_that_leaves_a_socket_open_fails(tmp_path: Path) -> None:
         env=os.environ | {"XDG_CACHE_HOME": "/nowhere"},
     )
     assert "3 passed, 1 error" in done.stdout, done.stdout
-    assert "ERROR at teardown of test_that_leaves_one" in done.stdout
+    assert "ERROR at teardown of test_leaves_a_socket_open" in done.stdout
     assert "unclosed transport" in done.stdout

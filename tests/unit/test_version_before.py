@@ -78,7 +78,7 @@ def test_fields_of_the_wire_mean_what_they_meant(wire: FileDescriptor) -> None:
     assert changed == []
 
 
-def test_what_the_wire_took_it_takes(wire: FileDescriptor) -> None:
+def test_no_wire_limit_is_tighter_than_in_the_previous_version(wire: FileDescriptor) -> None:
     """No limit is tighter than a peer of the version before believes."""
     now = {one.full_name: bounds_of(one) for one in fields_of(agent_pb2.DESCRIPTOR)}
     tighter = [

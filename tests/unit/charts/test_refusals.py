@@ -97,7 +97,9 @@ def test_no_list_of_groups_is_not_all_groups() -> None:
         (HUB, "certificate.enabled", True, "certificate.issuerRef.name: required"),
     ],
 )
-def test_what_does_not_fit_together_is_told(chart: str, path: str, value: Any, words: str) -> None:
+def test_conflicting_values_are_refused_with_the_reason(
+    chart: str, path: str, value: Any, words: str
+) -> None:
     """The message says what to give."""
     with pytest.raises(helm.HelmError, match=words):
         render(chart, changed(chart, path, value))

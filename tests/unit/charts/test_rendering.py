@@ -232,7 +232,7 @@ def test_long_release_names_stay_names(chart: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize(("server", "clients"), CLIENTS.items())
-def test_servers_of_a_trial_are_told_to_their_clients(server: str, clients: list[str]) -> None:
+def test_clients_of_a_trial_mount_the_urls_of_its_servers(server: str, clients: list[str]) -> None:
     """The URL of the made Secret leads to the made Service, and each client's pod mounts it."""
     objects = render("towline", values_of("towline", "trial"))
     secret = of_kind(objects, "Secret", f"-{server}")

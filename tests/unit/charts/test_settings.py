@@ -62,7 +62,7 @@ def test_a_tier_of_git_caches_is_found_by_the_control_planes(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("part", ["control-plane", "gitcache"])
-def test_what_replicas_share_comes_from_files(part: str, tmp_path: Path) -> None:
+def test_secrets_that_replicas_share_come_from_files(part: str, tmp_path: Path) -> None:
     """Each secret's variable names a file that a volume brings, and nothing is given in clear."""
     objects = render("towline", values_of("towline", "tiers"))
     pod = pod_of(objects, part)
@@ -146,7 +146,7 @@ def test_requests_are_answered_under_the_names_of_the_ingress_and_of_services(
         ("narrow", "[2001:db8::1]:8444"),
     ],
 )
-def test_the_agent_is_told_where_the_control_plane_is(name: str, address: str) -> None:
+def test_the_agent_gets_the_url_of_the_control_plane(name: str, address: str) -> None:
     """Given as an address or taken from the console's URL."""
     (container,) = pod_of(render("towline-agent", values_of("towline-agent", name)))["containers"]
     assert f"--url={address}" in container["args"]
@@ -163,7 +163,7 @@ def test_the_agents_variables_are_settings(tmp_path: Path) -> None:
     assert settings.hub.server_name == "towline.example.org"
 
 
-def test_what_the_cluster_decides_reaches_the_agent(tmp_path: Path) -> None:
+def test_chart_values_reach_the_agent_settings(tmp_path: Path) -> None:
     """Lists with commas, files where the volumes have them, its own Deployment and probes."""
     objects = render("towline-agent", values_of("towline-agent", "autonomous"))
     pod = pod_of(objects)

@@ -53,7 +53,7 @@ def test_a_missing_kubectl_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ClusterAccess(tmp_path / "config", "dev").kubectl("version")
 
 
-def test_what_kubectl_complains_of_is_in_the_error(
+def test_a_kubectl_error_contains_its_stderr(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its standard error, after the command."""

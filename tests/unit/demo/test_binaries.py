@@ -99,7 +99,7 @@ def test_given_programs_are_used_as_they_are(
     assert compiled() == []
 
 
-def test_what_the_given_folder_lacks_is_built_beside_it(
+def test_programs_missing_from_the_assets_folder_are_built(
     compiled: Callable[[], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """envtest's three programs are linked, the other four built."""

@@ -22,7 +22,7 @@ def test_versions_are_read_as_numbers(text: str, version: tuple[int, ...]) -> No
     assert parse_version(text) == version
 
 
-def test_what_does_not_run_has_no_version(tmp_path: Path) -> None:
+def test_a_program_that_does_not_run_has_no_version(tmp_path: Path) -> None:
     """A file that is no program is older than any Go."""
     assert version_of(tmp_path / "go") == ()
 

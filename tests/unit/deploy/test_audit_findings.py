@@ -60,7 +60,7 @@ def test_a_package_that_the_service_does_not_know_is_no_sound_one() -> None:
         from_pip_audit(json.dumps(said))
 
 
-def test_a_vulnerability_is_told_once_with_what_ends_it() -> None:
+def test_a_vulnerability_is_listed_once_with_its_fix() -> None:
     """And not again for each package that it is reached through."""
     (found,) = from_npm(json.dumps(THROUGH)).findings
     assert str(found) == (
@@ -73,7 +73,7 @@ def test_a_vulnerability_is_told_once_with_what_ends_it() -> None:
 @pytest.mark.parametrize(
     "said", ["", "Traceback\nOSError: away", "[]", "null", '{"message": "no"}']
 )
-def test_what_is_no_answer_says_nothing(said: str, read) -> None:
+def test_an_unreadable_audit_response_is_unavailable(said: str, read) -> None:
     with pytest.raises(AuditUnavailable):
         read(said)
 
@@ -91,7 +91,7 @@ def test_an_exemption_holds_for_one_package_until_its_day(
     assert standing == ([FOUND] if stands else [])
 
 
-def test_an_exemption_that_bears_nothing_is_told() -> None:
+def test_unused_exemptions_are_reported() -> None:
     assert apply_exemptions([], [KNOWN], TODAY) == ([], [KNOWN])
 
 

@@ -55,7 +55,7 @@ def test_the_image_has_what_git_is_started_by() -> None:
         assert ONLY["coreutils"].match(f"usr/bin/{program}")
 
 
-def test_what_is_pinned_is_chosen_for_the_images_python() -> None:
+def test_locked_packages_match_the_python_of_the_image() -> None:
     """Not for the one that builds it."""
     text = (
         "a==1 ; python_full_version < '3.11.3' \\\n    --hash=sha256:aa\n"

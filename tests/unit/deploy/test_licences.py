@@ -40,7 +40,7 @@ def test_nearly_all_packages_are_looked_at() -> None:
     assert len(HERE) > 0.9 * len(PINNED)
 
 
-def test_what_the_console_is_made_of_may_be_shipped() -> None:
+def test_licences_of_console_packages_allow_shipping() -> None:
     packages = json.loads((ROOT / "console/package-lock.json").read_text())["packages"]
     shipped = {name: one for name, one in packages.items() if name and not one.get("dev")}
     strange = {

@@ -126,7 +126,7 @@ async def test_a_bundle_that_was_lost_is_rendered_again(room: Room) -> None:
     assert await room.cache.bundle(rendered.digest) == kept
 
 
-async def test_what_is_not_here_is_named(room: Room) -> None:
+async def test_unknown_bundles_and_repositories_are_errors(room: Room) -> None:
     with pytest.raises(NotFound):
         await room.cache.bundle("sha256:" + "0" * 64)
     with pytest.raises(Unavailable, match="not followed"):
@@ -136,7 +136,7 @@ async def test_what_is_not_here_is_named(room: Room) -> None:
     room.cache.forget(ID)
 
 
-async def test_what_is_followed_before_the_start_is_polled_after_it() -> None:
+async def test_repositories_followed_before_the_start_are_polled() -> None:
     room = Room()
     sha = room.push(1, {"web/a.yaml": b"a"})
     room.cache.follow(SPEC)

@@ -26,6 +26,6 @@ def test_a_range_means_its_newest_version(wanted: str, found: str | None) -> Non
 
 
 @pytest.mark.parametrize("odd", ["latest", "1.2.3.4.5", "$(id)"])
-def test_what_is_no_range_is_refused(odd: str) -> None:
+def test_an_invalid_version_range_is_refused(odd: str) -> None:
     with pytest.raises(Invalid, match="not a version or version range"):
         newest(OFFERED, odd)

@@ -180,7 +180,7 @@ async def test_without_the_coordinating_server_states_wait_and_then_go_out(
     assert company.at(company.others()[0]) == sha
 
 
-async def test_what_lost_its_lease_publishes_nothing(company: Company) -> None:
+async def test_a_replica_without_the_lease_publishes_nothing(company: Company) -> None:
     company.push(1)
     await company.join("a", "b")
     stale, other = company.owner, company.others()[0]
@@ -193,7 +193,7 @@ async def test_what_lost_its_lease_publishes_nothing(company: Company) -> None:
     assert company.at(other) == sha
 
 
-async def test_nobody_to_ask_is_told_as_such(company: Company) -> None:
+async def test_a_request_without_an_owner_is_unavailable(company: Company) -> None:
     sha = company.push(1)
     await company.join("a", "b")
     other = company.others()[0]

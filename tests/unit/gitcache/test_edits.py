@@ -45,7 +45,7 @@ TEXTS = st.text(max_size=30).filter(lambda text: all(c.isprintable() or c in "\n
 
 
 @given(TEXTS | st.integers() | st.booleans())
-def test_what_was_set_is_what_is_read(value: str | int | bool) -> None:
+def test_a_set_field_is_read_back(value: str | int | bool) -> None:
     text = "a:\n  b: old # why\nc: 1\n"
     found = yaml.safe_load(set_field(text, ["a", "b"], value))
     assert found == {"a": {"b": value}, "c": 1}
@@ -106,7 +106,7 @@ def test_a_tag_that_a_digest_would_override_is_refused() -> None:
         ("a: 1\n" + "#" * (1 << 20), ["a"], "more than"),
     ],
 )
-def test_what_cannot_be_changed_in_place_is_named(
+def test_fields_that_cannot_be_edited_in_place_are_named(
     text: str, field: list[str | int], reason: str
 ) -> None:
     with pytest.raises(Invalid, match=reason):

@@ -59,7 +59,7 @@ async def test_old_bundles_leave_unless_they_are_live(disk: Disk) -> None:
     assert await disk.left([live, spare, young]) == {live, young}
 
 
-async def test_as_long_as_nobody_knows_what_is_live_all_stay(disk: Disk) -> None:
+async def test_no_bundle_is_evicted_while_the_live_ones_are_unknown(disk: Disk) -> None:
     old = await disk.put(b"old", 60)
     disk.used = 999
     await disk.eviction.run()

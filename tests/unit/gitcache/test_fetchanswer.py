@@ -47,7 +47,7 @@ def test_an_answer_that_is_cut_off_is_not_complete() -> None:
         pktline.encode(b"packfile\n") + pktline.encode(b"\3not our ref"),
     ],
 )
-def test_what_the_server_says_is_told(data: bytes) -> None:
+def test_an_error_of_the_server_is_raised(data: bytes) -> None:
     with pytest.raises(ServerError, match=r"access denied|not our ref"):
         FetchResponse().feed(data)
 

@@ -17,7 +17,7 @@ def files(root: Path) -> list[Path]:
     return [path for path in root.rglob("*") if path.is_file()]
 
 
-async def test_what_is_kept_is_found_again_by_another_process(tmp_path: Path) -> None:
+async def test_stored_content_is_found_by_another_process(tmp_path: Path) -> None:
     await FileContent(tmp_path, memory=1000).put(digest_of(ONE), ONE)
     assert await FileContent(tmp_path, memory=0).get(digest_of(ONE)) == ONE
 

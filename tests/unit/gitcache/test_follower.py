@@ -48,7 +48,7 @@ async def watch() -> AsyncIterator[Watch]:
     await watch.follower.stop()
 
 
-async def test_a_new_commit_is_fetched_and_told_once(watch: Watch) -> None:
+async def test_a_new_commit_is_fetched_and_published_once(watch: Watch) -> None:
     first = watch.git.push(MAIN, 1)
     await watch.start()
     assert watch.sha == first
@@ -95,7 +95,7 @@ async def test_a_server_that_names_a_time_is_left_alone_until_then(watch: Watch)
     assert len(watch.git.polls) == 1
 
 
-async def test_refs_that_do_not_exist_are_told_as_missing(watch: Watch) -> None:
+async def test_refs_that_do_not_exist_are_listed_as_missing(watch: Watch) -> None:
     watch.follower.replace(replace(SPEC, refs=frozenset({"main", "nope", "-bad"})))
     watch.git.push(MAIN, 1)
     await watch.start()
@@ -124,7 +124,7 @@ async def test_a_repository_of_which_nothing_is_in_use_is_asked_once_an_hour() -
     await watch.follower.stop()
 
 
-async def test_the_error_of_an_unused_repository_is_told() -> None:
+async def test_the_error_of_an_unused_repository_is_published() -> None:
     watch = Watch(replace(SPEC, refs=frozenset()))
     watch.git.error = Unavailable("repository not found")
     await watch.start()
@@ -332,7 +332,7 @@ async def test_a_slow_server_is_asked_less_often(watch: Watch) -> None:
     assert 4 <= len(watch.git.polls) <= 7
 
 
-async def test_what_was_asked_for_before_a_ref_showed_it_is_not_fetched_again(watch: Watch) -> None:
+async def test_a_commit_fetched_ahead_of_its_ref_is_not_fetched_again(watch: Watch) -> None:
     watch.git.push(MAIN, 1)
     await watch.start()
     sha = watch.git.push(MAIN, 2)
@@ -342,7 +342,7 @@ async def test_what_was_asked_for_before_a_ref_showed_it_is_not_fetched_again(wa
     assert [set(one.values()) for one in watch.git.fetches[1:]] == [{sha}]
 
 
-async def test_what_was_asked_for_and_is_gone_again_is_fetched_again(watch: Watch) -> None:
+async def test_a_commit_missing_from_the_clone_is_fetched_again(watch: Watch) -> None:
     """Its copy was damaged and made anew meanwhile."""
     watch.git.push(MAIN, 1)
     await watch.start()
@@ -353,7 +353,7 @@ async def test_what_was_asked_for_and_is_gone_again_is_fetched_again(watch: Watc
     assert watch.sha == sha and watch.told[-1].error is None
 
 
-async def test_who_may_fetch_no_more_says_that_another_may(watch: Watch) -> None:
+async def test_a_replica_without_ownership_refuses_to_fetch(watch: Watch) -> None:
     watch.git.push(MAIN, 1)
     await watch.start()
     watch.coordinator.mine = False

@@ -8,7 +8,7 @@ from gitcache.render import framing
 
 
 @given(st.dictionaries(st.text(), st.integers(0, 9)), st.dictionaries(st.text(), st.binary()))
-def test_what_is_encoded_is_decoded(fields: dict[str, int], blobs: dict[str, bytes]) -> None:
+def test_encoding_round_trips(fields: dict[str, int], blobs: dict[str, bytes]) -> None:
     data = framing.encode(fields, blobs)
     size = framing.LENGTH.size
     length = framing.header_length(data[:size])

@@ -54,7 +54,7 @@ def test_no_file_of_submodules_raises(data: bytes) -> None:
         ("https://user:secret@git.test/team/common", None),
     ],
 )
-def test_which_repository_a_submodule_means(url: str, found: str | None) -> None:
+def test_a_submodule_url_resolves_against_its_parent(url: str, found: str | None) -> None:
     assert place_of(url, PARENT) == found
 
 

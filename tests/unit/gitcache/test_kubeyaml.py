@@ -77,7 +77,7 @@ def test_scalars_are_read_like_the_api_server_reads_them(text: str, value: Any) 
 
 
 @pytest.mark.parametrize("text", [".inf", "-.Inf", ".nan"])
-def test_what_json_cannot_say_is_refused(text: str) -> None:
+def test_values_that_json_lacks_are_refused(text: str) -> None:
     with pytest.raises(YamlError, match="line 1"):
         load(f"k: {text}\n")
 
@@ -149,7 +149,7 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), json_values, min_size=1))
-def test_what_yaml_dumps_quoted_is_read_back(value: dict[str, Any]) -> None:
+def test_quoted_yaml_round_trips(value: dict[str, Any]) -> None:
     text = yaml.safe_dump(value, default_style='"')
     assert json.dumps(load(text), sort_keys=True) == json.dumps(value, sort_keys=True)
 

@@ -60,7 +60,7 @@ def test_inline_patches_are_no_paths() -> None:
         "transformers: ['{0}']",
     ],
 )
-def test_what_is_on_the_network_is_refused(field: str, reference: str) -> None:
+def test_remote_references_are_refused(field: str, reference: str) -> None:
     with pytest.raises(Invalid, match="remote reference"):
         named(field.format(reference))
 

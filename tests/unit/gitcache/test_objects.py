@@ -45,7 +45,7 @@ def test_names_that_escape_are_refused(name: str) -> None:
         check_entry_name(name)
 
 
-def test_a_commit_is_told_as_people_name_it() -> None:
+def test_a_parsed_commit_has_author_subject_and_time() -> None:
     data = (
         f"tree {TREE}\nparent {SHA}\nauthor Ann <ann@x> 1700000000 +0200\n"
         "committer Bob <bob@x> 1700000100 -0500\ngpgsig -----BEGIN\n tree x\n\n"

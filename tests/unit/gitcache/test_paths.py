@@ -36,5 +36,5 @@ def test_a_joined_path_never_leaves_the_repository(base: str, relative: str) -> 
     ("path", "folder", "seen"),
     [("a", "a", "."), ("", "", "."), ("base", "over/prod", "../../base"), ("a/b", "", "a/b")],
 )
-def test_how_a_path_is_seen_from_a_folder(path: str, folder: str, seen: str) -> None:
+def test_paths_are_relative_to_the_folder(path: str, folder: str, seen: str) -> None:
     assert paths.relative(path, folder) == seen

@@ -11,7 +11,7 @@ PEELED = "b" * 40
 
 
 @given(st.lists(st.binary(max_size=200)))
-def test_what_is_encoded_is_decoded(payloads: list[bytes]) -> None:
+def test_encoding_round_trips(payloads: list[bytes]) -> None:
     data = b"".join(pktline.encode(one) for one in payloads) + pktline.FLUSH
     assert list(pktline.decode(data)) == [*payloads, None]
 

@@ -36,5 +36,5 @@ def test_names_that_no_ref_can_have_are_missing_and_never_asked_for(name: str) -
 
 
 @given(st.text())
-def test_what_is_asked_for_fits_one_line(name: str) -> None:
+def test_ref_prefixes_contain_no_whitespace(name: str) -> None:
     assert all("\n" not in ref and " " not in ref for ref in refs.prefixes({name}))

@@ -88,7 +88,7 @@ async def test_many_who_ask_at_once_share_one_render() -> None:
     assert len(room.workers.jobs) == 1
 
 
-async def test_who_waits_takes_over_when_the_first_is_cancelled() -> None:
+async def test_a_waiting_render_takes_over_from_a_cancelled_one() -> None:
     room = Room(PLAIN)
     room.workers.gate.clear()
     async with asyncio.TaskGroup() as group:
@@ -131,7 +131,7 @@ async def test_a_failure_is_remembered_briefly() -> None:
     assert (await room.render()).count == 1
 
 
-async def test_a_full_disk_is_told_and_nothing_is_remembered() -> None:
+async def test_a_full_disk_fails_the_render_and_is_not_memoised() -> None:
     room = Room(PLAIN)
     room.content.broken = True
     with pytest.raises(Unavailable, match="disk"):
@@ -181,7 +181,7 @@ async def test_groups_are_known_after_a_restart() -> None:
     assert not (await room.render(for_cluster(2))).cached
 
 
-async def test_what_is_read_may_depend_on_what_was_read() -> None:
+async def test_the_memo_key_follows_the_parameters_read() -> None:
     room = Room(PLAIN)
     room.workers.reads = [["cluster", "tags", "tier"]]
     small = await room.render(for_cluster(0))
@@ -209,7 +209,7 @@ async def test_the_failure_of_one_group_is_not_that_of_another() -> None:
         await room.render(for_cluster(6))
 
 
-async def test_what_kustomizations_name_outside_the_folder_is_read_and_counts() -> None:
+async def test_bases_outside_the_folder_are_read_and_change_the_digest() -> None:
     room = Room(LAYERED)
     room.workers.named = {b"prod": ["../../base"], b"base": ["../common", "x.yaml"]}
     request = replace(REQUEST, folder="over/prod")
@@ -296,7 +296,7 @@ async def test_encrypted_files_reach_a_worker_in_the_clear() -> None:
     assert room.workers.jobs[0].files == {"web/a.yaml": b"a", "web/s.yaml": b"secret"}
 
 
-async def test_what_one_repositorys_keys_opened_is_not_given_to_another() -> None:
+async def test_decrypted_renders_are_not_shared_between_repositories() -> None:
     """Both hold the same encrypted file; only one of them may have it opened."""
     room = Room(SEALED)
     room.restart(Boxes(r="mine"))

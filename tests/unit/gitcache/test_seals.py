@@ -9,7 +9,7 @@ SEAL = MessageAuthenticator("k" * 32)
 
 
 @given(st.text(), st.binary())
-def test_what_was_sealed_is_opened(place: str, text: bytes) -> None:
+def test_a_sealed_text_opens(place: str, text: bytes) -> None:
     assert SEAL.open(place, SEAL.close(place, text)) == text
 
 

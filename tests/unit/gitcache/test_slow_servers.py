@@ -44,7 +44,7 @@ async def asked(*failures: type[TowlineError]) -> bytes:
     )
 
 
-async def test_what_takes_longer_is_asked_for_again() -> None:
+async def test_timeouts_of_peers_are_retried() -> None:
     assert (
         await asked(PeerTimeout, PeerTimeout, PeerUnavailable, PeerTimeout, PeerUnavailable) == DATA
     )
@@ -65,12 +65,12 @@ async def test_a_bundle_that_all_do_not_have_is_not_found() -> None:
         await asked(NotFound, NotFound)
 
 
-async def test_who_is_not_sure_whose_it_is_is_asked_again() -> None:
+async def test_a_peer_that_is_not_the_owner_is_asked_again() -> None:
     """A repository is changing hands, and this is the only server that is known."""
     assert await asked(NotOwner, PeerUnavailable, NotOwner) == DATA
 
 
-async def test_who_says_at_once_that_it_is_not_sure_is_not_asked_all_the_time() -> None:
+async def test_repeated_not_owner_answers_are_retried_with_a_pause() -> None:
     """One that was started anew has not been told of any repository yet."""
     clock = FakeClock()
     failures: list[type[TowlineError]] = [NotOwner] * 1000
@@ -123,7 +123,7 @@ async def test_patience_ends() -> None:
             await asked(*[failure] * 20)
 
 
-async def test_a_server_that_is_away_is_told_of_once(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_absent_server_is_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
     """It may be away for days, and is tried again every few seconds."""
     clock = FakeClock()
     cache = RemoteGitCache(Silent(clock, "a:1"), SERVERS, clock)

@@ -195,7 +195,7 @@ def test_every_tree_comes_back(tree: dict[str, Any]) -> None:
 
 @given(st.data())
 @settings(max_examples=60)
-def test_what_was_altered_does_not_open(data: st.DataObject) -> None:
+def test_altered_sops_documents_are_refused(data: st.DataObject) -> None:
     """A value changed, moved, removed or put in the clear; the message shows none."""
     tree = {"a": CANARY, "b": "other", "c_unencrypted": "seen", "d": [1, 2]}
     document = written(tree)

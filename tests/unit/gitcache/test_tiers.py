@@ -29,7 +29,7 @@ class Counted(FakeContent):
         return await super().get(digest)
 
 
-async def test_what_is_put_is_near_at_once_and_far_soon() -> None:
+async def test_writes_reach_the_near_tier_at_once_and_the_far_one_soon() -> None:
     near, far = FakeContent(), FakeContent()
     tiers = TieredContent(near, [far])
     await tiers.put(DIGEST, DATA)
@@ -38,7 +38,7 @@ async def test_what_is_put_is_near_at_once_and_far_soon() -> None:
     assert far.kept == {DIGEST: DATA}
 
 
-async def test_what_lies_far_is_looked_for_once_and_then_near() -> None:
+async def test_reads_of_far_content_are_shared_and_cached_near() -> None:
     near, far = FakeContent(), Counted()
     far.kept[DIGEST] = DATA
     tiers = TieredContent(near, [far])
@@ -67,7 +67,7 @@ async def test_an_object_store_keeps_and_gives_bundles() -> None:
     assert await objects.get("../../etc/passwd") is None
 
 
-async def test_who_changes_an_object_is_not_believed() -> None:
+async def test_content_with_a_wrong_digest_is_not_returned() -> None:
     store = MemoryStore()
     objects = ObjectContent(store)
     await objects.put(DIGEST, DATA)
@@ -120,7 +120,7 @@ class Hidden(FakeContent):
         raise Unavailable("does not answer")
 
 
-async def test_what_could_not_be_looked_for_is_not_taken_for_absent() -> None:
+async def test_an_unreachable_tier_does_not_count_as_absent() -> None:
     last = FakeContent()
     tiers = TieredContent(FakeContent(), [Hidden(), last])
     with pytest.raises(Unavailable):

@@ -75,7 +75,7 @@ async def test_a_repository_is_taken_though_each_takes_it_for_anothers() -> None
         await one.ownership.stop()
 
 
-async def test_a_repository_is_taken_though_the_one_it_falls_to_was_not_told() -> None:
+async def test_a_repository_unknown_to_its_best_replica_is_claimed() -> None:
     hub, clock = Hub(), FakeClock()
     best = assign_to_replicas({OLD[0]}, NAMES)[OLD[0]]
     replicas = [Follows(hub, name, clock, [] if name == best else [OLD[0]]) for name in NAMES]

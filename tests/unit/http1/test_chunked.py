@@ -59,7 +59,7 @@ def test_a_body_ends_where_it_ends(
 @given(
     st.lists(st.sampled_from([b"0", b"3", b"a", b"\r\n", b"\n", b"\r", b";", b" ", b"xyz", b":"]))
 )
-def test_what_is_accepted_a_second_parser_reads_alike(tokens: list[bytes]) -> None:
+def test_accepted_input_is_read_alike_by_a_second_parser(tokens: list[bytes]) -> None:
     """Being stricter is fine; reading other bytes is not."""
     data = b"".join(tokens)
     try:

@@ -132,7 +132,7 @@ def test_keep_alive_is_as_the_answer_says() -> None:
         b"\r\nall there is",
     ],
 )
-def test_what_an_answer_took_is_freed_with_its_last_reference(answer: bytes) -> None:
+def test_a_response_observer_is_freed_with_its_last_reference(answer: bytes) -> None:
     """Nothing waits for the collector: one of these is made for each request."""
     observer = ResponseObserver()
     observer.feed(b"HTTP/1.1 200 OK\r\n" + answer)

@@ -212,7 +212,7 @@ def test_a_breach_ends_the_connection_with_its_code(name: str, pieces: bool) -> 
 
 
 @pytest.mark.parametrize("name", FLOODS)
-def test_what_carries_nothing_is_weighed(name: str) -> None:
+def test_frames_without_content_are_rate_limited(name: str) -> None:
     """A flood within a second ends the connection; the same over minutes does not."""
     calm, flooded = greeted(), greeted()
     for end in (calm, flooded):
@@ -272,7 +272,7 @@ def test_more_streams_than_allowed_are_refused_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("last", [DATA, HEADERS])
-def test_what_comes_after_an_end_ends_its_stream_only(last: int) -> None:
+def test_frames_after_end_stream_reset_that_stream_only(last: int) -> None:
     """RFC 9113, 5.1: half closed."""
     end = greeted()
     payload = BLOCK if last == HEADERS else b"more than a few"
@@ -293,7 +293,7 @@ def test_what_comes_after_an_end_ends_its_stream_only(last: int) -> None:
     ],
     ids=["data", "the end", "a window", "a reset", "trailers"],
 )
-def test_what_crosses_with_the_end_of_its_stream_is_ignored(late: bytes) -> None:
+def test_frames_that_cross_a_reset_are_ignored(late: bytes) -> None:
     """We have reset it; the far side could not know."""
     end = greeted()
     end.connection.receive(OPEN)
@@ -326,7 +326,7 @@ def test_larger_frames_are_taken_of_whom_we_trust(size: int) -> None:
     assert last_code(end) == S
 
 
-def test_what_we_do_not_know_is_ignored() -> None:
+def test_unknown_frames_flags_and_settings_are_ignored() -> None:
     """Frames, flags, settings, codes, and the bit that is reserved (RFC 9113, 4.1 and 5.5)."""
     end = greeted()
     end.connection.receive(setting(0x77, MAX_WINDOW) + frame(99, 255, 77, b"what"))
@@ -395,7 +395,7 @@ def test_calls_of_a_peer_that_reads_nothing_are_bounded() -> None:
     assert len(end.readers) < 1100
 
 
-def test_what_a_stranger_has_us_keep_is_bounded() -> None:
+def test_memory_held_for_a_peer_is_bounded() -> None:
     """All that may wait before anybody has read of it: windows, headers, a frame; counted."""
     limits = Http2Limits(streams=4)
     end = greeted(limits, takes=False)

@@ -219,7 +219,7 @@ def test_received_bytes_are_acknowledged_in_the_end() -> None:
     assert [kind for _, kind, _ in acked] == [codec.ACK]
 
 
-def test_a_sender_waits_for_room_and_is_told() -> None:
+def test_credit_wakes_a_blocked_sender() -> None:
     """`send` says False when the window is used up; CREDIT wakes the owner once."""
     end = End()
     owner = end.open()
@@ -523,7 +523,7 @@ def test_small_frames_for_a_link_that_does_not_move_are_bounded() -> None:
     assert all(owner.may_send for owner in owners)
 
 
-def test_drain_is_told_and_refuses_new_streams() -> None:
+def test_drain_reaches_the_owner_and_refuses_new_streams() -> None:
     """Open streams go on."""
     end = End()
     owner = end.open()

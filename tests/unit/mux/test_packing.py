@@ -34,7 +34,7 @@ class Bulk:
 
 
 @given(st.binary(max_size=MAX_FRAME), st.integers(0, 3))
-def test_what_is_packed_comes_out_again(data: bytes, repeated: int) -> None:
+def test_packed_frames_decompress_to_the_payload(data: bytes, repeated: int) -> None:
     """One packer serves many frames, and each stands alone."""
     compressor = FrameCompressor()
     data = (data * 4**repeated)[:MAX_FRAME]
@@ -68,7 +68,7 @@ def test_a_frame_that_is_not_one_payload_is_refused(packed: bytes) -> None:
         decompress(packed)
 
 
-def test_what_does_not_shrink_is_not_tried_again_for_a_while() -> None:
+def test_incompressible_streams_skip_compression() -> None:
     """An archive or an encrypted stream costs one try in 33 frames."""
     queue, bulk = SendQueue(), Bulk(random.Random(1).randbytes(2 << 20))
     queue.offer(bulk)

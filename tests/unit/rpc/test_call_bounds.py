@@ -146,7 +146,7 @@ async def test_a_message_that_is_not_taken_is_refused_in_trailers(lead: bytes) -
     assert not end.transport.sent
 
 
-async def test_who_waits_for_room_hears_that_the_call_has_ended_well() -> None:
+async def test_a_writer_waiting_for_credit_learns_that_the_call_ended() -> None:
     """The far side has said its last, and reads nothing more."""
     end = Http2End(client=True)
     call = ClientCall(end.open().stream, "hub", 1 << 20)

@@ -50,7 +50,7 @@ def written(recording: ChurnRecording, path: Path) -> Path:
     return path
 
 
-async def test_what_an_agent_would_tell_of_is_kept_and_nothing_else() -> None:
+async def test_only_changes_that_an_agent_would_report_are_recorded() -> None:
     """Not what was there at the beginning, nor another version of an object that is as it was."""
     one, clock = recorder(pod("a", "Running"))
     await clock.advance(2.0)
@@ -69,7 +69,7 @@ async def test_what_an_agent_would_tell_of_is_kept_and_nothing_else() -> None:
     assert (recording.seconds, recording.objects) == (3.5, 1)
 
 
-async def test_what_went_while_nobody_watched_has_gone() -> None:
+async def test_objects_missing_from_a_new_list_are_recorded_as_gone() -> None:
     """After a new list, an object that is not in it."""
     one, clock = recorder(pod("a", "Running"), pod("b", "Running"))
     await clock.advance(1.0)
@@ -89,7 +89,7 @@ async def test_no_name_of_the_cluster_is_in_a_recording(tmp_path: Path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(CHANGES, min_size=1, max_size=20))
-def test_what_is_read_is_what_was_written(tmp_path: Path, changes: list[RecordedChange]) -> None:
+def test_a_churn_recording_round_trips(tmp_path: Path, changes: list[RecordedChange]) -> None:
     """In the order of times."""
     recording = ChurnRecording(60.0, 3, tuple(changes))
     found = read(written(recording, tmp_path / "churn"))
@@ -114,7 +114,7 @@ CHANGE = '{"at":1.5,"object":0,"kind":"v1/Pod"}'
         (f'{HEAD}\n{CHANGE[:-1]},"health":"FINE"}}', "line 2: health: .*one of HEALTHY"),
     ],
 )
-def test_what_is_no_recording_is_refused_by_line(tmp_path: Path, text: str, words: str) -> None:
+def test_an_invalid_recording_is_refused_by_line(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "churn.jsonl"
     path.write_text(text)
     with pytest.raises(Invalid, match=words):

@@ -35,7 +35,7 @@ def test_an_object_is_found_by_kind_and_name(thing: str, id: str) -> None:
     ("thing", "error"),
     [("ConfigMap/web", Invalid), ("web", Invalid), ("Pod/web", NotFound), ("a/b/c/d", Invalid)],
 )
-def test_what_is_not_one_object_is_refused(thing: str, error: type[Exception]) -> None:
+def test_an_ambiguous_object_name_is_refused(thing: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         find_object(API, "dev/web", thing)
 

@@ -71,7 +71,7 @@ def test_an_object_that_is_named_twice_is_confirmed_once() -> None:
     assert select_deletions([SHOP, DATA], ["Namespace/shop", "namespace/shop"]) == [SHOP]
 
 
-def test_kinds_of_two_groups_are_told_apart() -> None:
+def test_a_kind_in_two_groups_needs_its_group() -> None:
     with pytest.raises(Invalid, match=r"kind\.group"):
         select_deletions([MINE, BATCH], ["Job/data"])
     assert select_deletions([MINE, BATCH], ["job.batch/shop/data"]) == [BATCH]

@@ -42,9 +42,7 @@ def test_the_file_is_for_its_owner_only(config: Path) -> None:
 
 
 @given(st.dictionaries(TEXT, st.builds(ControlPlaneTarget, TEXT, TEXT, TEXT), max_size=3), TEXT)
-def test_what_is_written_is_read_again(
-    targets: dict[str, ControlPlaneTarget], current: str
-) -> None:
+def test_saved_contexts_round_trip(targets: dict[str, ControlPlaneTarget], current: str) -> None:
     path = Path(os.environ["HOME"]) / "contexts.toml"
     write(path, SavedContexts(current, targets))
     assert read(path) == SavedContexts(current, targets)
@@ -85,7 +83,7 @@ def test_secrets_and_authorities_come_from_files_too(tmp_path: Path) -> None:
     )
 
 
-def test_without_any_control_plane_the_way_in_is_told(tmp_path: Path) -> None:
+def test_without_a_control_plane_the_error_suggests_login(tmp_path: Path) -> None:
     with pytest.raises(Unauthenticated, match="towline login URL"):
         resolve(GlobalFlags(config=tmp_path / "none.toml"), {})
 
@@ -135,7 +133,7 @@ def test_urls_are_brought_into_one_form(given_url: str, url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://host", "https://", "https:///x"])
-def test_what_is_no_url_is_refused(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(Invalid, match="is not an http or https URL"):
         normal_url(url)
 

@@ -28,7 +28,7 @@ def test_objects_and_fields_have_their_lines() -> None:
     ]
 
 
-def test_what_was_left_out_is_counted() -> None:
+def test_omitted_objects_are_counted() -> None:
     assert list(lines(answer(change("REMOVED"), removed=9)))[-1] == "and 8 more objects"
 
 

@@ -128,7 +128,7 @@ def test_documents_come_in_the_order_in_which_they_need_each_other(tmp_path: Pat
         ("- a", "apiVersion is not"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_its_place(
+def test_invalid_manifests_are_refused_with_their_place(
     tmp_path: Path, text: str, sentence: str
 ) -> None:
     with pytest.raises(Invalid, match=sentence):
@@ -166,7 +166,7 @@ def test_apply_takes_the_option_several_times(tmp_path: Path) -> None:
     assert "a.yaml, document 1: unknown kind 'Pod'" in str(refused.exception)
 
 
-def test_what_is_missing_is_created_with_all_that_was_written(tmp_path: Path) -> None:
+def test_a_missing_service_is_created_with_every_attribute(tmp_path: Path) -> None:
     api = FakeApi(
         {
             repository_api.REPOSITORY: {"gitRepository": {"id": "g1"}},
@@ -218,7 +218,7 @@ def test_a_new_cluster_tells_its_deploy_token_once(tmp_path: Path) -> None:
     ],
     ids=["cluster", "service", "repository", "pipeline"],
 )
-def test_what_is_so_already_is_left_alone(
+def test_an_unchanged_manifest_sends_no_mutation(
     tmp_path: Path, text: str, answers: dict[str, Any]
 ) -> None:
     api = FakeApi(answers)
@@ -227,7 +227,7 @@ def test_what_is_so_already_is_left_alone(
     assert all(document.startswith("query") for document, _ in api.asked)
 
 
-def test_a_difference_is_told_and_sent(tmp_path: Path) -> None:
+def test_a_difference_is_printed_and_sent(tmp_path: Path) -> None:
     api = FakeApi(
         {
             service_api.SERVICE: {"serviceDeployment": FOUND_SERVICE},
@@ -246,7 +246,7 @@ def test_a_difference_is_told_and_sent(tmp_path: Path) -> None:
     assert sent["attributes"]["configuration"] == [{"name": "size", "value": "3"}]
 
 
-def test_a_changed_gate_is_told_by_its_place(tmp_path: Path) -> None:
+def test_a_changed_gate_is_printed_with_its_path(tmp_path: Path) -> None:
     api = FakeApi(
         {
             pipeline_api.PIPELINE: {"pipeline": found_pipeline(quorum=2)},
@@ -270,7 +270,7 @@ def test_a_dry_run_tells_and_sends_nothing(tmp_path: Path) -> None:
     assert api.sent(service_api.UPDATE_SERVICE) == []
 
 
-def test_what_cannot_be_changed_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+def test_immutable_fields_are_refused_before_any_mutation(tmp_path: Path) -> None:
     api = FakeApi({service_api.SERVICE: {"serviceDeployment": FOUND_SERVICE}})
     with pytest.raises(Conflict, match="namespace of a service cannot be changed"):
         apply(tmp_path, api, SERVICE.replace("namespace: shop", "namespace: other"))
@@ -310,7 +310,7 @@ def test_secrets_come_from_the_environment_or_a_file(tmp_path: Path) -> None:
         ("{env: A, file: b}", "either env or file"),
     ],
 )
-def test_a_secret_that_cannot_be_had_is_told_with_its_document(
+def test_a_missing_secret_source_names_its_document(
     tmp_path: Path, source: str, sentence: str
 ) -> None:
     (manifest,) = manifests(tmp_path, REPOSITORY + f"password: {source}\n")

@@ -111,13 +111,13 @@ def test_programs_get_json_yaml_or_names(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize(("ago", "text"), [(5, "5s"), (130, "2m"), (7_300, "2h"), (2e5, "2d")])
-def test_ages_are_told_in_their_largest_unit(ago: float, text: str) -> None:
+def test_ages_are_printed_in_their_largest_unit(ago: float, text: str) -> None:
     then = datetime.now(UTC) - timedelta(seconds=ago)  # noqa: TID251
     assert age(then.isoformat()) == f"{text} ago"
 
 
 @pytest.mark.parametrize(("later", "text"), [(130, "2m"), (7_300, "2h"), (2e5, "2d"), (2, "0s")])
-def test_times_to_come_are_told_in_their_largest_unit(later: float, text: str) -> None:
+def test_future_times_are_printed_in_their_largest_unit(later: float, text: str) -> None:
     then = datetime.now(UTC) + timedelta(seconds=later)  # noqa: TID251
     assert age(then.isoformat()) == (f"in {text}" if later > 5 else "0s ago")
 
@@ -156,7 +156,7 @@ DELETIONS = [
 
 
 @pytest.mark.parametrize("leaf", DELETIONS, ids=lambda leaf: " ".join(leaf.words))
-def test_a_deletion_asks_unless_told_otherwise(
+def test_a_deletion_asks_unless_yes_is_given(
     leaf: Leaf, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Without a terminal nobody can answer; with `--yes` it goes on to the control plane."""
@@ -198,7 +198,7 @@ def test_a_global_service_without_a_selector_is_refused() -> None:
         assert "--all-clusters" in refused.message
 
 
-def test_what_never_happened_has_no_age() -> None:
+def test_a_missing_time_is_printed_as_never() -> None:
     assert age(None) == "never"
 
 

@@ -66,7 +66,7 @@ def test_find_shows_where_a_service_is(api: FakeApi) -> None:
     assert run("find", "we", "-o", "name") == "s1\n"
 
 
-def test_a_commit_is_told_with_its_stragglers(api: FakeApi) -> None:
+def test_a_commit_report_lists_waiting_services(api: FakeApi) -> None:
     api.answers[report_api.COMMIT_TRACE] = {"commitTrace": TRACE}
     shown = run("fleet", "commit", "1f2e3d4")
     assert "live in 2 of 3 services" in shown and "p50 1.2 s, p99 9.0 s" in shown
@@ -88,7 +88,7 @@ def test_a_time_may_be_an_age(text: str, ago: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "-1d", "1w", "9999999d", "2026-13-01"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="invalid time"):
         time_of(text)
 

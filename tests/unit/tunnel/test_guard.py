@@ -107,7 +107,7 @@ VALUES = st.from_regex(rb"[\x21-\x7e]([\x20-\x7e\x80-\xff]{0,20}[\x21-\x7e])?", 
 
 
 @given(NAMES, st.lists(NAMES, max_size=4), st.lists(VALUES, max_size=4))
-def test_what_the_edge_sends_is_let_through(
+def test_requests_rebuilt_by_the_proxy_pass_the_guard(
     user: str, groups: list[str], values: list[bytes]
 ) -> None:
     """Both ends agree on what a proper request is."""
