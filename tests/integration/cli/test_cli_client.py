@@ -82,7 +82,7 @@ def test_an_error_of_the_api_becomes_ours(
     ("status", "body"),
     [(200, b"<html>"), (200, b"[]"), (200, b'{"data": null}'), (502, b""), (404, b"{}")],
 )
-def test_what_no_control_plane_says_is_unavailable(
+def test_a_response_of_no_control_plane_is_unavailable(
     server: Answers, status: int, body: bytes
 ) -> None:
     server.status, server.body = status, body

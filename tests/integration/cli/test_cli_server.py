@@ -51,7 +51,7 @@ def fleet(name: str, url: str) -> str:
     return FLEET.format(name=name) + "".join(parts) + repository
 
 
-def test_who_is_signed_in_is_told(installation: Installation) -> None:
+def test_whoami_prints_the_signed_in_user(installation: Installation) -> None:
     said = json.loads(installation.run("whoami", "-o", "json").stdout)
     assert (said["email"], said["role"]) == ("admin", "ADMIN")
 

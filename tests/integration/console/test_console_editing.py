@@ -296,7 +296,7 @@ def test_drift_has_the_name_of_who_did_it(ada: Desk, story: DemoSteps) -> None:
     expect(strangers).to_contain_text(EMAIL)
 
 
-def test_the_keys_are_told_and_lead_where_they_say(ada: Desk, story: DemoSteps) -> None:
+def test_the_help_dialog_lists_shortcuts_that_open_their_pages(ada: Desk, story: DemoSteps) -> None:
     """`?` lists the shortcut of every page, each shortcut opens its page, and Back works."""
     page = ada.go("/")
     page.get_by_role("heading", name="Fleet").wait_for()

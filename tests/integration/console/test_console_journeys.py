@@ -31,7 +31,7 @@ def chosen(page: Page, label: str) -> Locator:
     return page.get_by_role("combobox", name=re.compile(rf"^{label}\b"))
 
 
-def test_who_signs_in_lands_where_they_wanted_to(stranger: Desk, story: DemoSteps) -> None:
+def test_signing_in_returns_to_the_requested_page(stranger: Desk, story: DemoSteps) -> None:
     page = stranger.go("/pipelines?tab=board")
     stranger.sign_in(password="not-the-password-1")
     expect(page.get_by_role("alert")).to_contain_text("Wrong e-mail or password")
@@ -203,7 +203,7 @@ def test_returning_to_an_earlier_state_shows_what_it_changes(ada: Desk, story: D
     expect(page.get_by_text("new commits are ignored")).to_be_hidden()
 
 
-def test_what_if_another_commit_were_there(ada: Desk, story: DemoSteps) -> None:
+def test_the_preview_renders_another_branch(ada: Desk, story: DemoSteps) -> None:
     story.stage.repository.commit(shop("9.9"), "Try 9.9", branch="idea")
     page = ada.go(f"/services/{story.services['dev']}?tab=preview")
     keys = Keys(page)
@@ -299,7 +299,7 @@ def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: DemoSteps) -
     expect(save).to_be_enabled()
 
 
-def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: DemoSteps) -> None:
+def test_a_denied_sync_names_the_missing_permission(stranger: Desk, story: DemoSteps) -> None:
     """A viewer gets an error for a sync that names the missing permission, and can sign out."""
     page = stranger.page
     page.set_extra_http_headers({"Authorization": f"Bearer {viewer(story, 'onlooker')}"})

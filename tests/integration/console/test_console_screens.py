@@ -228,7 +228,7 @@ _ABOVE: dict[str, tuple[Callable[[Page], None], str]] = {
 }
 
 
-def test_what_opens_above_a_page_is_for_everybody(stranger: Desk, story: DemoSteps) -> None:
+def test_overlays_are_accessible(stranger: Desk, story: DemoSteps) -> None:
     """Toasts, command palette, shortcuts, confirmation and sign-in dialogs are accessible."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     page = stranger.go(f"/services/{story.services['dev']}?tab=settings")

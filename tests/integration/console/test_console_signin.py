@@ -271,9 +271,7 @@ def _show(route: Route, *, body: str) -> None:
     route.fulfill(body=body, content_type="text/html")
 
 
-def test_who_comes_by_the_identity_provider_lands_where_they_wanted_to(
-    chromium: Browser, federated: str
-) -> None:
+def test_single_sign_on_returns_to_the_requested_page(chromium: Browser, federated: str) -> None:
     """One click without a password opens the requested page."""
     context = chromium.new_context()
     context.set_default_timeout(PATIENCE)

@@ -49,7 +49,7 @@ class Untouchable:
 
 
 @given(st.sampled_from(list(Verb)))
-def test_strangers_are_told_to_sign_in(verb: Verb) -> None:
+def test_anonymous_requests_must_sign_in(verb: Verb) -> None:
     """Somebody without a token learns nothing but how to sign in."""
     with pytest.raises(Unauthenticated, match="sign in"):
         require(ANONYMOUS, verb, Resource.whole(ResourceKind.CLUSTER))

@@ -171,7 +171,7 @@ async def test_an_agent_is_welcomed_and_gets_the_difference(hub: Hub) -> None:
     assert (row.kubernetes_version, row.distribution, row.nodes) == ("v1.36.3", "K3S", 2)
 
 
-async def test_what_the_agent_has_is_not_sent_again(hub: Hub) -> None:
+async def test_services_that_the_agent_has_are_not_sent_again(hub: Hub) -> None:
     """Equal sequences cost nothing; a service that is unknown here is let go, not deleted."""
     cluster_id, token = await registered(hub.world)
     service_id = await a_service(hub.world, cluster_id)

@@ -38,7 +38,7 @@ async def hub(world: World) -> AsyncIterator[Hub]:
         yield running
 
 
-async def test_what_the_protocol_cannot_carry_keeps_nothing_else_back(hub: Hub) -> None:
+async def test_a_service_the_protocol_cannot_carry_blocks_no_other(hub: Hub) -> None:
     """The service says why it has failed; the agent stays and gets the others, now and later."""
     world = hub.world
     cluster_id, token = await registered(world)
@@ -184,7 +184,7 @@ async def test_a_service_without_a_fence_is_not_sent(world: World) -> None:
     assert "does not exist any more" in str(shown.observed)
 
 
-async def test_a_wait_that_a_process_before_this_one_has_told_of_ends(hub: Hub) -> None:
+async def test_a_throttle_alarm_of_an_earlier_process_is_cleared(hub: Hub) -> None:
     """The budget went with that process; what it told people stays in the store."""
     world = hub.world
     assert isinstance(world.clock, FakeClock)

@@ -102,7 +102,7 @@ async def test_a_flood_of_refusals_is_bounded(stage: Stage) -> None:
     assert stage.store.rows[-1].detail["requests"] == 20
 
 
-async def test_what_is_done_by_the_program_itself_has_its_name(stage: Stage) -> None:
+async def test_audit_rows_of_the_system_name_it_as_actor(stage: Stage) -> None:
     (row,), _ = await rows_of(stage, "createGroup", SYSTEM)
     assert row.actor == SYSTEM.name
 

@@ -126,5 +126,5 @@ async def test_a_scale_comes_from_the_newest_request_of_that_client(stand: Stand
     assert request and (request.actor, request.request_id) == ("eve@example.org", "r1")
 
 
-async def test_only_the_pointer_that_is_asked_for_is_told(stand: Stand) -> None:
+async def test_blame_returns_only_the_requested_pointer(stand: Stand) -> None:
     assert set(await stand.of(stand.world.admin, "/data/new")) == {"/data/new"}

@@ -71,7 +71,7 @@ async def test_nobody_runs_the_job_of_a_gate_in_its_place(world: World, cluster:
         {"secrets": {f"s{n}": "x" for n in range(65)}},
     ],
 )
-async def test_what_no_agent_could_run_is_refused(
+async def test_jobs_that_no_agent_could_run_are_refused(
     world: World, cluster: Cluster, given: dict[str, object]
 ) -> None:
     with pytest.raises(Invalid):
@@ -79,7 +79,7 @@ async def test_what_no_agent_could_run_is_refused(
     assert (await world.agents.desired_state(cluster.id)).commands == []
 
 
-async def test_who_may_only_look_runs_nothing(world: World, cluster: Cluster) -> None:
+async def test_a_viewer_can_read_jobs_and_run_none(world: World, cluster: Cluster) -> None:
     viewer = person(Role.VIEWER)
     job = await world.jobs.run(world.admin, cluster.id, request())
     assert (await world.jobs.get(viewer, job.id)).id == job.id
@@ -172,7 +172,7 @@ async def test_secrets_for_an_agent_without_a_key_are_not_sent(world: World, hub
     assert (await world.agents.desired_state(ClusterId(cluster_id))).commands == []
 
 
-async def test_what_ended_long_ago_is_deleted_and_what_has_not_ended_stays(
+async def test_old_finished_jobs_are_deleted_and_waiting_ones_stay(
     world: World, cluster: Cluster
 ) -> None:
     """Commands after a week, jobs after a month; one that waits is never too old."""

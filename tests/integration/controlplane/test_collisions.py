@@ -74,7 +74,7 @@ async def test_transactions_that_wait_for_each_other_both_succeed(postgres_world
     assert rows[two.id].description == one.id
 
 
-async def test_without_another_try_one_of_them_is_told_to_try_again(
+async def test_without_a_retry_one_transaction_conflicts(
     postgres_world: World,
 ) -> None:
     """What cannot be begun again says that nothing was written, and when to come back."""

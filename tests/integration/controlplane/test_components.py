@@ -84,7 +84,7 @@ async def test_it_is_read_as_who_asks_and_has_its_age(stand: Stand) -> None:
     assert {(who, where) for who, where, _ in stand.live.asked} == {("ann", "dev")}
 
 
-async def test_who_may_not_see_the_service_asks_no_cluster(stand: Stand) -> None:
+async def test_users_who_cannot_see_the_service_query_no_cluster(stand: Stand) -> None:
     eve = person(Role.ADMIN, "eve", Scope("project:elsewhere"))
     for ask in (stand.components.look, stand.components.family, stand.components.events):
         with pytest.raises(NotFound):
@@ -96,7 +96,7 @@ async def test_who_may_not_see_the_service_asks_no_cluster(stand: Stand) -> None
     assert stand.live.asked == []
 
 
-async def test_what_the_cluster_refuses_is_told(stand: Stand) -> None:
+async def test_the_error_of_the_cluster_reaches_the_caller(stand: Stand) -> None:
     stand.live.answers["/api/v1/namespaces/shop/pods/web"] = Forbidden("pods is forbidden")
     with pytest.raises(Forbidden, match="pods is forbidden"):
         await stand.components.look(stand.world.admin, "u3")

@@ -70,7 +70,7 @@ async def test_one_whose_cluster_is_gone_stops_nobody(world: World) -> None:
     assert [type(one) for one in told] == [AgentConnected, NotFound, AgentConnected]
 
 
-async def test_of_two_agents_of_a_cluster_the_later_one_stays(world: World) -> None:
+async def test_the_later_of_two_agents_of_a_cluster_stays(world: World) -> None:
     """Also where both are taken in at once."""
     first, second = await world.cluster("a"), await world.cluster("b")
     await asyncio.gather(
@@ -80,7 +80,7 @@ async def test_of_two_agents_of_a_cluster_the_later_one_stays(world: World) -> N
     assert await world.agents.instances([first.id]) == {first.id: "instance-3"}
 
 
-async def test_each_is_told_of_its_own_services(world: World) -> None:
+async def test_each_cluster_receives_only_its_own_services(world: World) -> None:
     repository = await world.repository()
     clusters = [await world.cluster(name) for name in ("a", "b", "c")]
     services = [await world.service(one, repository, "shop") for one in clusters[:2]]

@@ -138,7 +138,7 @@ async def test_a_service_that_has_nothing_yet_says_that_git_cannot_be_read(world
     assert (await world.get(service)).errors == ()
 
 
-async def test_when_a_repository_was_asked_last_is_told_without_a_change(world: World) -> None:
+async def test_the_last_poll_is_shown_without_a_write_per_poll(world: World) -> None:
     """Polls that find nothing new are not written one by one; a sweep keeps them."""
     cluster, repository = await world.cluster(), await world.repository()
     await world.service(cluster, repository)
@@ -403,7 +403,7 @@ async def test_a_repository_whose_services_are_leaving_stays(world: World) -> No
         await world.repositories.delete(world.admin, repository.id)
 
 
-async def test_what_the_protocol_has_no_room_for_is_refused(world: World) -> None:
+async def test_namespace_labels_beyond_the_protocol_limits_are_refused(world: World) -> None:
     """Too many or too long labels are refused where people can read why."""
     cluster, repository = await world.cluster(), await world.repository()
     for labels in ({f"k{n}": "v" for n in range(65)}, {"k": "v" * 254}):

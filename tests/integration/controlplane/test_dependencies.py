@@ -86,7 +86,7 @@ async def test_circles_and_strangers_are_refused(world: World) -> None:
         await world.services.update(world.admin, shop.id, ServiceChange(dependencies=["absent"]))
 
 
-async def test_what_others_depend_on_is_not_deleted(world: World) -> None:
+async def test_a_service_with_dependents_is_not_deleted(world: World) -> None:
     database, shop, _ = await pair(world)
     with pytest.raises(Conflict, match="shop depend on service 'db'"):
         await world.services.delete(world.admin, database.id)

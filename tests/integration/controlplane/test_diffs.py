@@ -123,7 +123,7 @@ async def test_a_merge_moves_no_service_that_is_held_or_promoted(world: World) -
     assert group.difference.added == 1
 
 
-async def test_strangers_are_told_nothing(world: World) -> None:
+async def test_diffs_are_hidden_from_users_without_permission(world: World) -> None:
     cluster, repository = await world.cluster(), await world.repository()
     service = await world.service(cluster, repository)
     diffs, nobody = Diffs(world.deps), person(None)

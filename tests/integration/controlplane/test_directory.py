@@ -83,7 +83,7 @@ async def test_only_the_account_that_is_named_pushes(
         await office.verbs.groups(caller, None)
 
 
-async def test_who_was_pushed_signs_in_without_a_vouched_address(office: Office) -> None:
+async def test_a_provisioned_user_signs_in_without_a_verified_email(office: Office) -> None:
     """By the id that directory and token have in common; to Entra's tokens that is `oid`."""
     ada = await office.verbs.add_user(office.corp, ADA)
     bo = await office.verbs.add_user(office.corp, UserPush("bo@example.org", "Bo", "object-2"))
@@ -93,7 +93,7 @@ async def test_who_was_pushed_signs_in_without_a_vouched_address(office: Office)
     assert (await office.gate.by_provider()).id == bo.id
 
 
-async def test_who_is_not_active_any_more_is_out_and_comes_back(office: Office) -> None:
+async def test_a_deactivated_user_is_signed_out_until_reactivated(office: Office) -> None:
     """Sessions end; so does signing in, until the directory says otherwise."""
     await office.verbs.add_user(office.corp, ADA)
     actor = await office.gate.by_provider()
@@ -115,7 +115,7 @@ async def test_whom_somebody_here_disabled_no_directory_lets_in(office: Office) 
     assert (await office.user(ada.email)).disabled_at is None
 
 
-async def test_who_is_removed_is_gone_for_the_directory_and_disabled_here(office: Office) -> None:
+async def test_a_removed_user_leaves_the_directory_and_is_disabled(office: Office) -> None:
     """Pushed anew, it is the same account."""
     ada = await office.verbs.add_user(office.corp, ADA)
     group = await office.verbs.add_group(office.corp, scim.parse_group(
@@ -149,7 +149,7 @@ async def test_accounts_of_others_are_not_taken_over(office: Office) -> None:
             await office.verbs.change_user(office.corp, ada.id, UserPush(address))
 
 
-async def test_who_has_signed_in_before_is_kept_from_now_on(office: Office) -> None:
+async def test_provisioning_adopts_a_user_who_signed_in_before(office: Office) -> None:
     actor = await office.gate.by_provider()
     assert await office.verbs.users(office.corp, None) == []
     assert (await office.verbs.add_user(office.corp, ADA)).id == actor.id

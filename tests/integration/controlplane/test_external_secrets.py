@@ -155,7 +155,7 @@ async def test_a_secret_of_a_cluster_is_read_as_a_service_account(elsewhere: Els
     ],
     ids=lambda one: str(one)[:30],
 )
-async def test_what_cannot_be_read_is_named(
+async def test_an_unreadable_secret_source_is_named(
     elsewhere: Elsewhere, source: SecretSource, why: str
 ) -> None:
     """The message begins with source and reference."""

@@ -80,7 +80,7 @@ async def test_a_changed_export_renders_its_importers_once_and_nobody_else(fleet
     assert await fleet.deliver() == []
 
 
-async def test_those_that_are_affected_are_told_in_order(fleet: Fleet) -> None:
+async def test_affected_services_are_listed_in_order(fleet: Fleet) -> None:
     found = await fleet.flows.affected(fleet.world.admin, fleet.services["db"].id)
     assert [one.name for one in found] == ["api", "web"]
 
@@ -124,7 +124,7 @@ async def test_an_export_in_use_stays_and_so_does_its_service(fleet: Fleet) -> N
     assert found["imports"] == {"host": "none"}
 
 
-async def test_what_is_not_exported_cannot_be_imported(fleet: Fleet) -> None:
+async def test_imports_need_an_export(fleet: Fleet) -> None:
     with pytest.raises(Invalid, match="has no export port"):
         await fleet.save("other", None, fleet.of("db", "port"))
     gone = Import("x", "absent", "x")

@@ -100,7 +100,9 @@ def bad_digest() -> str:
     return make_bundle([config_map("a", v="bad")]).digest
 
 
-async def test_agents_are_told_how_bundles_prove_themselves(world: World, service: Service) -> None:
+async def test_desired_state_carries_the_verification_policy(
+    world: World, service: Service
+) -> None:
     """All of the policy goes over the wire; without one, nothing."""
     told = messages.desired(service).verification
     assert (told.soak_seconds, told.max_restarts) == (60, 2)
@@ -113,7 +115,7 @@ async def test_agents_are_told_how_bundles_prove_themselves(world: World, servic
     assert after.desired.generation == service.desired.generation + 1
 
 
-async def test_what_was_delivered_meanwhile_is_not_taken_back(
+async def test_a_rollback_does_not_replace_a_newer_delivery(
     world: World, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With PostgreSQL others commit after a batch has looked at its services."""
@@ -138,7 +140,7 @@ async def test_what_was_delivered_meanwhile_is_not_taken_back(
     )
 
 
-async def test_what_agents_find_at_once_ends_no_call(
+async def test_concurrent_verdicts_on_a_bundle_end_no_call(
     world: World, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With PostgreSQL another one's row may come between the look for it and the writing."""
@@ -158,7 +160,7 @@ async def test_what_agents_find_at_once_ends_no_call(
     assert (await world.get(bad)).desired.quarantined == bad_digest()
 
 
-async def test_what_the_agent_went_back_to_is_what_is_desired(
+async def test_the_bundle_of_a_rollback_becomes_the_desired_one(
     world: World, service: Service, held: Service
 ) -> None:
     """An agent that has lost its disk gets the good one; the service says why."""

@@ -197,7 +197,7 @@ async def test_both_keys_are_rotated_while_everything_stays_readable(
     await signed_in.close()
 
 
-async def test_what_does_not_open_is_named_and_stops_nothing_else(world: World) -> None:
+async def test_undecryptable_values_are_named_and_block_no_others(world: World) -> None:
     """A value that was altered, cut off, or moved to another row."""
     sealing = Sealing(world, LocalKek(b"k" * 32))
     await sealing.keys.begin()

@@ -120,7 +120,7 @@ async def stand(world: World) -> AsyncIterator[Stand]:
     await outward.close()
 
 
-async def test_a_failing_service_is_told_with_a_signature(stand: Stand, receiver: Receiver) -> None:
+async def test_the_webhook_of_a_failed_service_is_signed(stand: Stand, receiver: Receiver) -> None:
     """As Standard Webhooks says, so that any of its libraries verifies it."""
     world = stand.world
     await stand.router(await stand.sink(f"{receiver.url}/hook"), severity=Severity.ERROR)
@@ -140,7 +140,7 @@ async def test_a_failing_service_is_told_with_a_signature(stand: Stand, receiver
     assert await stand.states() == [(DeliveryState.DONE, 1, "")]
 
 
-async def test_recovery_is_told_only_after_a_failure(stand: Stand) -> None:
+async def test_recovery_is_announced_only_after_a_failure(stand: Stand) -> None:
     world = stand.world
     service = await world.service(await world.cluster(), await world.repository())
     for phase in (Phase.HEALTHY, Phase.FAILED, Phase.HEALTHY):
@@ -154,7 +154,7 @@ async def test_recovery_is_told_only_after_a_failure(stand: Stand) -> None:
     ]
 
 
-async def test_what_fails_is_tried_again_and_in_the_end_given_up(
+async def test_a_failing_delivery_is_retried_and_finally_given_up(
     stand: Stand, receiver: Receiver
 ) -> None:
     """With the same id each time; once given up it can be sent again by hand."""
@@ -271,7 +271,7 @@ async def test_audit_rows_are_forwarded_from_now_on_without_loss(
     assert [row["number"] for row in rows] == [2, 3, 4]
 
 
-async def test_clusters_that_go_and_come_back_are_told_once(stand: Stand) -> None:
+async def test_a_disconnect_and_its_reconnect_are_announced_once(stand: Stand) -> None:
     cluster = await stand.world.cluster()
     await stand.world.clock.advance(100)
     for _ in range(3):
@@ -294,7 +294,7 @@ async def test_secrets_are_never_shown_and_do_not_follow_to_another_receiver(
     assert stand.secret not in (None, first)
 
 
-async def test_who_may_do_what_with_sinks(stand: Stand) -> None:
+async def test_sinks_follow_the_scope_of_the_caller(stand: Stand) -> None:
     """An editor of a project has sinks there; the trail is forwarded by who may read all of it."""
     editor = person(Role.EDITOR, "eve", Scope(f"project:{DEFAULT_PROJECT}"))
     own = SinkDraft("own", SlackSink("https://hooks.example.org/x"), DEFAULT_PROJECT)
@@ -330,7 +330,7 @@ async def test_routers_that_cannot_work_are_refused(
         await stand.verbs.save_router(stand.world.admin, router)
 
 
-async def test_what_is_old_is_forgotten(stand: Stand, receiver: Receiver) -> None:
+async def test_old_notifications_are_deleted(stand: Stand, receiver: Receiver) -> None:
     sink = await stand.sink(receiver.url)
     await stand.verbs.test_sink(stand.world.admin, sink.id)
     await stand.world.clock.advance(timedelta(days=91).total_seconds())

@@ -245,7 +245,7 @@ async def test_a_metric_as_a_real_prometheus_answers_it(
     assert passes or told in (await stand.gate()).reason
 
 
-async def test_what_a_metric_measures_is_kept_beside_its_gate(
+async def test_metric_results_are_stored_with_their_gate(
     stand: Stand, prometheus: Prometheus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each answer with its release, failed ones too; numbers that are none are not kept; of many
@@ -580,7 +580,7 @@ async def test_the_freeze_of_a_group_stops_it_there_only(world: World) -> None:
     assert await stand.deployed() == [True, True, True]
 
 
-async def test_what_fails_within_its_verification_goes_back_by_itself(stand: Stand) -> None:
+async def test_a_release_that_fails_its_verification_is_rolled_back(stand: Stand) -> None:
     prod = stand.services["prod"][0]
     stage = StageDraft("prod", [prod.id], verification=Verification(600))
     await stand.save(stage=stage)

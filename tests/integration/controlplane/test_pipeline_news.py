@@ -16,7 +16,7 @@ async def told(world: World) -> dict[NotificationKind, str]:
     return {one.kind: one.subject for one in page.items if one.pipeline_id}
 
 
-async def test_a_waiting_gate_and_a_verified_stage_are_told(world: World) -> None:
+async def test_waiting_gates_and_verified_stages_are_announced(world: World) -> None:
     line = await Line.make(world)
     await line.push("1")
     before = await told(world)

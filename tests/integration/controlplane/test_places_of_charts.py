@@ -121,7 +121,7 @@ async def test_a_chart_must_be_named(world: World) -> None:
         await world.services.create(world.admin, cluster.id, None, change)
 
 
-async def test_a_version_that_is_not_offered_is_told_by_chart_and_range(world: World) -> None:
+async def test_a_missing_version_is_reported_with_chart_and_range(world: World) -> None:
     cluster, charts = await world.cluster(), await place(world)
     change = of_chart(repository_id=charts.id, version="^9")
     service = await world.services.create(world.admin, cluster.id, None, change)

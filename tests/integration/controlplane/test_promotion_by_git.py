@@ -368,7 +368,7 @@ async def test_a_merge_is_seen_by_the_branch_while_the_hosts_interface_is_away(
     assert (await stand.given()).desired.pinned_sha == sha
 
 
-async def test_what_others_changed_meanwhile_is_not_deployed_unapproved(stand: Stand) -> None:
+async def test_changes_merged_meanwhile_need_a_new_approval(stand: Stand) -> None:
     """The release goes back to its gate with what it comes to now."""
     await stand.save(GitWrite((IMAGE,)), ApprovalRule())
     await stand.release("7")
@@ -403,7 +403,7 @@ async def test_a_folder_is_copied_unless_it_has_moved_on(stand: Stand) -> None:
         )
 
 
-async def test_who_may_not_change_the_repository_may_not_have_stages_write_there(
+async def test_git_stages_need_write_access_to_the_repository(
     stand: Stand,
 ) -> None:
     stand.world.admin = person(Role.VIEWER, "eve")
@@ -433,7 +433,7 @@ async def test_nothing_is_tried_out_on_the_branch_of_the_services(stand: Stand) 
     assert stand.commits()[0] == "Change"
 
 
-async def test_what_was_aborted_meanwhile_is_not_written(stand: Stand) -> None:
+async def test_an_aborted_release_is_not_committed(stand: Stand) -> None:
     """The job had waited for a server that was away."""
     await stand.save(GitWrite((IMAGE,)), ApprovalRule())
     await stand.release("2")

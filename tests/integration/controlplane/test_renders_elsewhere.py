@@ -127,7 +127,7 @@ async def test_an_order_is_made_by_its_agent_and_leaves_no_secret(
     ],
     ids=["at fault", "not sent"],
 )
-async def test_what_went_wrong_is_told(
+async def test_a_render_that_failed_on_an_agent_reports_the_reason(
     world: World, placed: AgentRenderedManifests, made: RenderedBundle | None, words: str
 ) -> None:
     """The agent's own words, or that it has kept its bundle to itself."""
@@ -186,7 +186,7 @@ async def test_an_agent_that_was_never_there_is_named(
         assert await tx[CommandStore].select(kind=CommandKind.RENDER) == []
 
 
-async def test_who_may_not_write_a_cluster_may_not_have_its_agent_work(world: World) -> None:
+async def test_rendering_on_an_agent_needs_write_access_to_its_cluster(world: World) -> None:
     """Nor is a cluster that is not there taken."""
     cluster, repository = await world.cluster(), await world.repository()
     service = await world.service(cluster, repository)
@@ -216,7 +216,7 @@ async def test_files_that_an_agent_renders_are_not_fetched_here(world: World) ->
     assert world.manifests.specs[repository.id].refs == {there.spec.ref}
 
 
-async def test_what_a_cluster_reads_by_itself_is_not_followed_here(world: World) -> None:
+async def test_repositories_of_local_services_are_not_followed(world: World) -> None:
     """Even if its repository is connected: nobody here asks where its branch is."""
     cluster, repository = await world.cluster(), await world.repository()
     place = (repository.url, "main", "shop", "a" * 40, "sha256:" + "0" * 64)

@@ -90,7 +90,7 @@ async def test_services_and_pipelines_reach_into_no_other_project(world: World) 
     assert found.clusters == {}
 
 
-async def test_what_has_no_project_is_the_default_ones(world: World) -> None:
+async def test_resources_without_a_project_belong_to_the_default_one(world: World) -> None:
     """It is there from the beginning, and stays."""
     await world.cluster("dev")
     viewer = person(Role.VIEWER, scope=Scope(f"project:{DEFAULT_PROJECT}"))
@@ -203,7 +203,7 @@ async def test_roles_of_ones_own_are_changed_for_all_and_end_unused(world: World
     await world.rights.delete_role(world.admin, role.id)
 
 
-async def test_who_can_tells_everybody_and_why(world: World) -> None:
+async def test_who_can_lists_each_user_with_the_reason(world: World) -> None:
     """Directly, by a group, by everybody's group; the disabled are not among them."""
     shop, _ = await two_teams(world)
     cluster = await world.clusters.get(world.admin, None, "shop-prod")

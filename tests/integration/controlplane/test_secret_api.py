@@ -108,7 +108,7 @@ REFUSED = (
 )
 
 
-async def test_what_cannot_be_is_refused_by_name(plane: ControlPlane) -> None:
+async def test_invalid_secrets_are_refused_with_the_reason(plane: ControlPlane) -> None:
     await ask(plane, 'mutation { saveSecret(name: "db", attributes: {value: "old"}) { id } }')
     for attributes, why in REFUSED:
         document = f'mutation {{ saveSecret(name: "db", attributes: {attributes}) {{ id }} }}'

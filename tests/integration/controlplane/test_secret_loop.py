@@ -129,7 +129,7 @@ async def test_sources_are_read_when_they_are_due(loop: Loop) -> None:
     assert second.due_at - first.due_at >= timedelta(seconds=60)
 
 
-async def test_what_is_sealed_follows_a_new_key(loop: Loop) -> None:
+async def test_sealed_values_are_resealed_after_a_rotation(loop: Loop) -> None:
     world = loop.world
     await loop.secrets.save(world.admin, "db", SecretChange(CANARY))
     key = await loop.keys.rotate(world.admin)

@@ -74,6 +74,6 @@ async def test_a_private_server_is_refused_unless_allowed() -> None:
         await GuardedSender().syslog("syslog+tcp://localhost:601", MESSAGES)
 
 
-async def test_nobody_listening_is_told_by_its_host() -> None:
+async def test_an_unreachable_syslog_server_is_named_by_host() -> None:
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1 cannot be reached"):
         await GuardedSender(("127.0.0.0/8",)).syslog("syslog+tcp://127.0.0.1:1", MESSAGES)

@@ -246,7 +246,7 @@ async def test_more_removals_than_the_budget_wait_for_a_person(fleet: Fleet) -> 
     assert (after.waiting, after.problem, after.confirmed) == (0, "", 0)
 
 
-async def test_what_cannot_be_found_out_deletes_nothing(fleet: Fleet) -> None:
+async def test_missing_template_sources_delete_no_service(fleet: Fleet) -> None:
     """The template's service, its repository, a group: each gone, and all services stay."""
     world = fleet.world
     (home, eu) = await fleet.clusters("home", "eu")
@@ -311,7 +311,7 @@ async def test_a_place_that_another_service_has_is_left_to_it(fleet: Fleet) -> N
     assert (await fleet.world.get(there)).owner_id is None
 
 
-async def test_of_a_project_it_reaches_only_its_clusters(fleet: Fleet) -> None:
+async def test_a_global_service_of_a_project_targets_only_its_clusters(fleet: Fleet) -> None:
     world = fleet.world
     shop = await world.projects.create(world.admin, ProjectChange("shop", fence=UNRESTRICTED))
     await fleet.clusters("other")
@@ -378,7 +378,7 @@ async def test_a_preview_tells_and_changes_nothing(fleet: Fleet) -> None:
         GlobalChange(name="x", template=ServiceChange(name="BAD", namespace="b")),
     ],
 )
-async def test_what_cannot_be_meant_is_refused(fleet: Fleet, change: GlobalChange) -> None:
+async def test_invalid_global_services_are_refused(fleet: Fleet, change: GlobalChange) -> None:
     with pytest.raises(Invalid):
         await fleet.globals.create(fleet.world.admin, change)
 

@@ -298,7 +298,7 @@ async def test_a_namespace_can_hold_a_service_in_every_cluster(stand: Stand) -> 
     assert {s.namespace for s in owned} == {"team-a"}
 
 
-async def test_deleting_a_namespace_leaves_what_is_in_it_unless_told_otherwise(
+async def test_deleting_a_managed_namespace_detaches_by_default(
     stand: Stand,
 ) -> None:
     one = await stand.namespaces.create(stand.world.admin, NamespaceChange("team-a"))

@@ -99,7 +99,7 @@ async def test_nobody_hands_out_secrets_that_they_may_not_use(vault: Vault) -> N
         await vault.create(password=(db.id, 1))
 
 
-async def test_a_secret_that_is_gone_is_told_and_the_others_are_handed_out(vault: Vault) -> None:
+async def test_deleted_template_secrets_are_reported_and_the_others_applied(vault: Vault) -> None:
     fleet, db, key = vault.fleet, await vault.secret("db"), await vault.secret("key")
     one = await vault.create(password=(db.id, None), key=(key.id, None))
     await vault.secrets.delete(vault.world.admin, db.id)

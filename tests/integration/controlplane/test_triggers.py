@@ -272,7 +272,7 @@ async def test_looks_become_rarer_without_news_and_heed_the_registry(stand: Stan
     assert (await stand.row()).error == ""
 
 
-async def test_what_could_not_be_written_is_tried_again_with_the_next_look(stand: Stand) -> None:
+async def test_a_failed_trigger_commit_is_retried_on_the_next_check(stand: Stand) -> None:
     stand.registry.push("shop", "1.0.0")
     stand.writes.error = Forbidden("the server declines the commit: protected branch")
     await stand.save(ImageRule(stand.image))
@@ -391,7 +391,7 @@ async def test_a_signed_call_of_a_ci_answers_at_its_gate(stand: Stand) -> None:
     assert await call(release) == 409
 
 
-async def test_who_may_not_approve_neither_starts_nor_checks(stand: Stand) -> None:
+async def test_starting_and_checking_triggers_needs_the_approve_verb(stand: Stand) -> None:
     view = await stand.save(TagRule(), writes=False)
     eve = person(Role.VIEWER, "eve")
     for work in (stand.triggers.start, stand.triggers.check_now):

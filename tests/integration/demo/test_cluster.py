@@ -195,7 +195,7 @@ def test_two_start_side_by_side_and_stop_without_a_trace(kubernetes: Path) -> No
     assert not any(folder.exists() for folder in folders)
 
 
-def test_when_one_of_two_cannot_start_neither_runs(kubernetes: Path, tmp_path: Path) -> None:
+def test_one_cluster_that_cannot_start_stops_both(kubernetes: Path, tmp_path: Path) -> None:
     """The failure is told, and the good one is stopped."""
     good = LocalCluster("good", kubernetes, folder=tmp_path / "good")
     bad = LocalCluster(

@@ -63,7 +63,7 @@ def test_a_cluster_comes_and_goes(state: Path, kubernetes: Path) -> None:
     assert command("list")[1] == ""
 
 
-def test_what_is_not_there_cannot_be_stopped(state: Path) -> None:
+def test_stopping_an_unknown_cluster_fails(state: Path) -> None:
     """One line, exit code 1."""
     code, _, complaint = command("down", "nobody")
     assert (code, complaint) == (1, "towline.demo.clusters: could not find cluster nobody")

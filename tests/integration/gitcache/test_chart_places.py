@@ -98,7 +98,7 @@ async def test_while_the_place_is_away_the_last_version_stays_also_after_a_resta
     assert await shown(cache, first) == "of 1.0.0"
 
 
-async def test_who_has_not_seen_a_version_finds_it_by_its_digest(
+async def test_a_fresh_replica_finds_a_chart_version_by_digest(
     charts: ChartServer, place: str, tmp_path: Path
 ) -> None:
     """As another replica does, or one that has lost its disk; what is not offered is refused."""

@@ -133,7 +133,7 @@ async def test_a_large_change_goes_the_ordinary_way(
     assert git(clone, "cat-file", "-s", f"{sha}:big") == str(len(noise))
 
 
-async def test_what_git_forbids_does_not_come_in_by_the_quick_way(
+async def test_the_fast_fetch_path_rejects_forbidden_trees(
     mirror: GitMirror, repository: ServedRepository
 ) -> None:
     follow = spec(repository.url)

@@ -104,9 +104,7 @@ async def test_a_webhook_that_comes_before_the_commit_is_asked_for_again(
     await at_commit(cache, second)
 
 
-async def test_states_are_told_only_when_something_changed(
-    git_server: GitServer, stand: Stand
-) -> None:
+async def test_states_are_published_only_on_change(git_server: GitServer, stand: Stand) -> None:
     cache = await stand.start(poll=0.05)
     told: list[RepositoryState] = []
     cache.on_state(told.append)

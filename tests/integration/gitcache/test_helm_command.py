@@ -114,7 +114,7 @@ def argv(told: dict[str, str]) -> list[Any]:
     return orjson.loads(told["argv"])
 
 
-async def test_helm_is_told_release_values_and_cluster(pool: WorkerPool) -> None:
+async def test_helm_receives_release_values_and_cluster(pool: WorkerPool) -> None:
     told = await seen(pool)
     *options, end, release, chart = argv(told)
     values = options.pop(options.index("--values") + 1)
@@ -144,9 +144,7 @@ async def test_a_release_that_looks_like_an_option_is_none(pool: WorkerPool) -> 
     assert argv(told)[-3:-1] == ["--", "--post-renderer=/bin/sh"]
 
 
-async def test_what_helm_says_is_told_without_paths_of_this_machine(
-    pool: WorkerPool, tmp_path: Path
-) -> None:
+async def test_helm_errors_contain_no_local_paths(pool: WorkerPool, tmp_path: Path) -> None:
     with pytest.raises(RenderInputError, match=r"^helm: templates/a\.yaml:3: nil pointer$"):
         await pool.render(released("broken"))
 

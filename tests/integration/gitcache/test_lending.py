@@ -70,7 +70,9 @@ async def test_an_app_lends_a_token_for_one_repository(
     [None, GitCredentials(username="reader", password="pa55"), GitCredentials(private_key="key")],
     ids=["public", "password", "key"],
 )
-async def test_what_lasts_is_not_lent(sides: Sides, credentials: GitCredentials | None) -> None:
+async def test_long_lived_credentials_are_not_lent(
+    sides: Sides, credentials: GitCredentials | None
+) -> None:
     """An agent that needs more has its own."""
     mirror = await sides.make()
     follow = spec("https://git.example.org/shop.git", MAIN, credentials=credentials)

@@ -78,7 +78,7 @@ def follow(host: Host, name: str = "shop") -> RepositorySpec:
 
 
 @pytest.mark.parametrize("provider", list(Provider))
-async def test_all_pages_are_read_and_forks_are_told_from_branches(
+async def test_all_pages_are_read_and_forks_are_marked(
     hosts: GitWriteService, host: Host, provider: Provider
 ) -> None:
     for number in range(1, 8):
@@ -103,7 +103,7 @@ async def test_a_page_that_is_missing_is_an_error_and_no_end(
         await hosts.open_requests(follow(host), Provider.GITHUB)
 
 
-async def test_what_cannot_be_read_or_has_no_end_is_an_error(
+async def test_malformed_or_endless_responses_are_errors(
     hosts: GitWriteService, host: Host
 ) -> None:
     host.requests.append({"number": 1})

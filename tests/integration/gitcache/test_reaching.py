@@ -133,7 +133,7 @@ async def test_a_server_of_the_old_protocol_is_asked_by_git_itself(
     assert "/shop.git/info/refs?service=git-upload-pack" in git_server.requests
 
 
-async def test_a_redirect_is_told_and_not_followed(cache: GitCache) -> None:
+async def test_a_redirect_is_reported_and_not_followed(cache: GitCache) -> None:
     async def move(request: web.Request) -> web.Response:
         target = "http://169.254.169.254/new.git/git-upload-pack?token=s3cret"
         raise web.HTTPMovedPermanently(target)
@@ -297,7 +297,7 @@ async def test_a_git_that_takes_too_long_is_killed_with_its_children(runner: Git
         await runner.run(["-c", "alias.s=!sleep 30", "s"], {"PATH": "/usr/bin:/bin"}, seconds=0.3)
 
 
-async def test_what_git_says_is_told_without_secrets(
+async def test_git_errors_contain_no_secrets(
     git_server: GitServer, runner: GitRunner, home: Path
 ) -> None:
     secret = "canary-77e0-reaching"

@@ -127,7 +127,7 @@ async def test_a_kustomize_path_below_the_folder(
 
 
 @needs_kustomize
-async def test_what_kustomize_says_comes_without_paths_of_this_machine(
+async def test_kustomize_errors_contain_no_local_paths(
     repository: ServedRepository, render: Render, stand: Stand
 ) -> None:
     sha = repository.commit({"web/kustomization.yaml": "resources: [missing.yaml]\n"})
@@ -264,7 +264,7 @@ async def test_manifests_with_templates_of_others_stay_as_they_are(
         ({"other/a.yaml": config_map("x")}, "folder 'web' is not in commit"),
     ],
 )
-async def test_what_is_wrong_with_a_folder_is_told(
+async def test_a_broken_folder_is_refused_with_the_reason(
     repository: ServedRepository, render: Render, files: dict[str, str | bytes | None], reason: str
 ) -> None:
     assert reason in await refusal(render(repository.commit(files)))

@@ -214,7 +214,7 @@ def test_a_worker_of_root_becomes_nobody_for_good(tmp_path: Path) -> None:
     assert (done.stdout.splitlines(), done.stderr) == (told, "")
 
 
-async def test_what_a_worker_looked_at_is_told(pool: WorkerPool) -> None:
+async def test_a_render_reports_the_parameters_it_read(pool: WorkerPool) -> None:
     text = config_map("{{ cluster.handle }}") + "# {% if cluster.tags.x %}{% endif %}\n"
     parameters = {
         "cluster": {"handle": "eu", "name": "n", "tags": {"x": "1", "y": "2"}},

@@ -367,7 +367,7 @@ async def test_a_repository_is_reached_through_a_cluster_s_agent(
     assert await mirror.clones.pins(follow) == {"m": sha}
 
 
-async def test_when_the_agent_goes_away_its_own_reason_is_told(
+async def test_an_absent_agent_is_named_in_the_error(
     sides: Sides, secure: Front, repository: ServedRepository, authority: TestAuthority
 ) -> None:
     repository.commit({"a": "1"})

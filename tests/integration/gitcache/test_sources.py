@@ -140,7 +140,7 @@ async def test_jsonnet_imports_what_is_in_the_commit_and_knows_parameters(
         ("{}", "no objects"),
     ],
 )
-async def test_jsonnet_that_cannot_be_is_told(
+async def test_invalid_jsonnet_is_refused_with_the_reason(
     repository: ServedRepository, objects: Objects, text: str, reason: str
 ) -> None:
     sha = repository.commit({"web/main.jsonnet": text})

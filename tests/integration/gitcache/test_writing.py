@@ -148,7 +148,7 @@ async def test_a_branch_that_never_stands_still_is_given_up(
     assert "y" not in git(repository.path, "ls-tree", "--name-only", "main").split()
 
 
-async def test_what_the_server_declines_is_told(
+async def test_the_message_of_a_declined_push_is_reported(
     writer: CommitWriter, repository: ServedRepository, follow: RepositorySpec
 ) -> None:
     hook = repository.path / "hooks" / "pre-receive"
@@ -187,7 +187,7 @@ async def test_a_lean_clone_can_be_written_from(
         ([PutFile("a", b"")], ANN, "-x --upload-pack=id", "not a branch name"),
     ],
 )
-async def test_what_cannot_be_written_is_refused_by_name(
+async def test_invalid_commits_are_refused_with_the_reason(
     writer: CommitWriter,
     repository: ServedRepository,
     follow: RepositorySpec,

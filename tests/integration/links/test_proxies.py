@@ -99,7 +99,7 @@ async def test_a_websocket_goes_through_the_proxy(
 
 
 @pytest.mark.parametrize("wire", GrpcImplementation)
-async def test_grpc_goes_through_the_proxy_unless_told_not_to(
+async def test_grpc_goes_through_the_proxy_unless_no_proxy_matches(
     proxy: ConnectProxy,
     authority: TestAuthority,
     monkeypatch: pytest.MonkeyPatch,

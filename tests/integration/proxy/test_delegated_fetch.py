@@ -84,7 +84,7 @@ async def test_polls_clones_and_small_changes_go_through_the_agent(site: Site) -
         assert await site.mirror.reader.commit(site.spec, sha) is not None
 
 
-async def test_without_the_agent_it_is_told_and_the_copy_stays(site: Site) -> None:
+async def test_without_the_agent_fetches_fail_and_the_clone_stays(site: Site) -> None:
     sha = site.repository.commit({"a.yaml": "1"})
     await site.mirror.clones.fetch(site.spec, {"m": sha})
     await site.agent.stop()
@@ -95,7 +95,7 @@ async def test_without_the_agent_it_is_told_and_the_copy_stays(site: Site) -> No
     assert await site.mirror.reader.commit(site.spec, sha) is not None
 
 
-async def test_what_the_cluster_does_not_allow_is_not_reached(site: Site) -> None:
+async def test_hosts_that_the_cluster_does_not_allow_are_not_reached(site: Site) -> None:
     """Nor is its network reached without its agent."""
     other = RepositorySpec(RepositoryId("other"), "https://localhost:1/x", frozenset(), via=CLUSTER)
     with pytest.raises(Unavailable, match="403"):

@@ -137,7 +137,7 @@ async def test_credentials_end_and_cannot_be_guessed(way: Way) -> None:
         assert head.startswith(b"HTTP/1.1 407 ")
 
 
-async def test_no_agent_and_no_list_are_told_at_once(stack: Stack, way: Way) -> None:
+async def test_egress_without_agent_or_allowlist_fails_at_once(stack: Stack, way: Way) -> None:
     """Before git is started."""
     with pytest.raises(Unavailable):
         await way.egress.proxy_url(ClusterId("unknown"))

@@ -109,7 +109,7 @@ async def test_agent_that_dies_in_the_middle_breaks_the_connection(
     assert [row.reason for row in stack.installation.closed_rows] == [EndReason.UPSTREAM]
 
 
-async def test_agent_that_dies_before_the_answer_is_told(
+async def test_an_agent_that_dies_before_the_response_yields_502(
     stack: Stack, recorder: RecordingUpstream, user: User
 ) -> None:
     """A request without an answer gets one."""
@@ -126,7 +126,7 @@ async def test_agent_that_dies_before_the_answer_is_told(
     assert b'the agent of \\"dev\\"' in body
 
 
-async def test_unreachable_api_server_is_told(stack: Stack, user: User) -> None:
+async def test_an_unreachable_api_server_yields_502(stack: Stack, user: User) -> None:
     """502, with what the agent found."""
 
     async def token() -> str:

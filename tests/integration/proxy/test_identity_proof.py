@@ -88,7 +88,7 @@ async def test_the_api_server_sees_the_user_of_the_id_token(
     assert "forbidden" in (await ada("get", "nodes")).err.lower()
 
 
-async def test_without_a_proof_users_only_view_and_are_told(
+async def test_users_without_an_identity_proof_only_view_and_are_warned(
     proving: Stack, kubectl_program: Path, tmp_path: Path, namespace: str
 ) -> None:
     ann = as_user(proving, kubectl_program, tmp_path, "ann-token")

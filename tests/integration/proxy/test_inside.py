@@ -56,7 +56,7 @@ async def test_it_is_read_as_the_user_and_written_down(
     assert stack.installation.asked == [] and len(stack.installation.checked) == 1
 
 
-async def test_who_may_not_is_told_why_and_nothing_reaches_the_cluster(
+async def test_a_denied_request_names_the_reason_and_stays_off_the_cluster(
     stack: Stack, cluster: RecordingUpstream
 ) -> None:
     stack.installation.forbidden.add("ann")

@@ -149,7 +149,7 @@ async def test_refusals_are_printed_well(
     assert "run towline login" in done.err or "must be logged in" in done.err
 
 
-async def test_absent_agent_is_told_at_once(stack: Stack, through: Kubectl) -> None:
+async def test_kubectl_reports_an_absent_agent_at_once(stack: Stack, through: Kubectl) -> None:
     """Without an agent kubectl ends within seconds, with the age of the last contact."""
     stack.proxy.tunnels.stop()
     async with asyncio.timeout(5):

@@ -210,7 +210,7 @@ async def test_a_long_list_is_cut_and_arrives(trio: Trio) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b'{"ask":"all"}', b"x" * (MAX_QUESTION + 1)])
-async def test_what_is_no_question_is_refused(trio: Trio, text: bytes) -> None:
+async def test_malformed_replica_requests_are_refused(trio: Trio, text: bytes) -> None:
     """And the link goes on."""
     link = await trio.asker.link(trio.addresses[0])
     owner = RecordingOwner()

@@ -83,7 +83,7 @@ async def test_nobody_displaces_the_recordings_of_others(tmp_path: Path) -> None
     assert sorted(path.stem for path in tmp_path.iterdir()) == ["0-ada", "3-eve", "4-eve"]
 
 
-async def test_what_cannot_be_kept_does_not_begin(tmp_path: Path) -> None:
+async def test_a_session_that_cannot_be_recorded_does_not_begin(tmp_path: Path) -> None:
     """No folder, no session."""
     (tmp_path / "file").write_text("")
     recorder = FileRecorder(tmp_path / "file", RecordingLimits(), FakeClock())

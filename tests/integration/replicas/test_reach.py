@@ -128,7 +128,7 @@ async def test_an_agent_that_moves_is_found_where_it_is(
         assert agent.at is replica
 
 
-async def test_two_agents_of_one_token_are_told_apart_on_any_replica(
+async def test_two_agents_of_one_token_are_detected_on_any_replica(
     replicas: Fleet,
     agent: Agent,
     client: ClusterClient,

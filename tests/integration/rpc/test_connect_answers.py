@@ -56,7 +56,9 @@ async def proxy(answer: bytes, *, ends: bool = False) -> AsyncGenerator[tuple[An
         (b"\r\n\r\n", False, "refused to connect"),
     ],
 )
-async def test_any_other_answer_is_told_and_ends_it(answer: bytes, ends: bool, text: str) -> None:
+async def test_any_other_proxy_response_ends_the_connection_with_an_error(
+    answer: bytes, ends: bool, text: str
+) -> None:
     """It names the proxy, and never what we have said to it."""
     async with proxy(answer, ends=ends) as (asked, place), asyncio.timeout(20):
         with pytest.raises(Unavailable, match=text) as refused:
@@ -66,7 +68,7 @@ async def test_any_other_answer_is_told_and_ends_it(answer: bytes, ends: bool, t
 
 
 @pytest.mark.parametrize("status", [b"200 OK", b"200", b"204 Nothing"])
-async def test_what_comes_behind_the_answer_is_of_the_target(status: bytes) -> None:
+async def test_bytes_after_the_proxy_response_belong_to_the_target(status: bytes) -> None:
     """Not one byte of it is taken."""
     async with proxy(b"HTTP/1.1 " + status + b"\r\nA: b\r\n\r\nhello", ends=True) as (_, place):
         with await connect_through_proxy(place, "hub", 443) as raw:
@@ -87,7 +89,7 @@ async def test_what_comes_behind_the_answer_is_of_the_target(status: bytes) -> N
 @pytest.mark.parametrize(
     ("host", "target"), [("hub.example", "hub.example:8443"), ("fd00::1", "[fd00::1]:8443")]
 )
-async def test_what_the_proxy_is_asked(
+async def test_the_proxy_receives_connect_with_credentials(
     login: str, pair: str | None, host: str, target: str
 ) -> None:
     async with proxy(b"HTTP/1.1 200 OK\r\n\r\n") as (asked, place):
@@ -109,7 +111,7 @@ async def test_what_the_proxy_is_asked(
         f"http://user:{PASSWORD}@",
     ],
 )
-async def test_what_is_no_proxy_is_refused_without_its_password(url: str) -> None:
+async def test_an_invalid_proxy_url_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(Invalid, match="must be http://") as refused:
         await connect_through_proxy(url, "hub", 443)
     assert PASSWORD not in str(refused.value) and refused.value.__cause__ is None

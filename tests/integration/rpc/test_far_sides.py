@@ -256,7 +256,7 @@ async def test_an_address_that_leads_nowhere_is_passed_over(
         one.close()
 
 
-async def test_who_closes_while_it_is_dialled_keeps_no_connection() -> None:
+async def test_closing_a_channel_during_a_dial_keeps_no_connection() -> None:
     async with server() as port:
         channel = Http2Channel(CallTarget("127.0.0.1", port), SystemClock())
         calling = asyncio.ensure_future(channel.call("/echo", ()))
@@ -313,7 +313,7 @@ def _frames_in(channel: Http2Channel) -> int:
     return sum(connection.frames_in for connection in channel._open)
 
 
-async def test_who_still_shakes_hands_when_the_server_stops_is_not_let_in(tmp_path: Path) -> None:
+async def test_a_tls_handshake_during_shutdown_is_not_accepted(tmp_path: Path) -> None:
     authority, loop = TestAuthority(tmp_path), asyncio.get_running_loop()
     serving = Http2Server({"/echo": echo}, ServerLimits(), SystemClock())
     port = await serving.start(("127.0.0.1", 0), authority)
@@ -387,7 +387,7 @@ async def _exactly(raw: socket.socket, size: int) -> bytes:
         ("POST", "application/json", "415"),
     ],
 )
-async def test_what_is_no_grpc_gets_a_status_of_http(
+async def test_a_request_that_is_not_grpc_gets_an_http_status(
     stranger: tuple[FakeClock, socket.socket], method: str, kind: str, status: str
 ) -> None:
     """And its stream ends, even if it goes on to send."""
@@ -402,7 +402,7 @@ async def test_what_is_no_grpc_gets_a_status_of_http(
     assert reset == (RST_STREAM, 1, bytes(4))
 
 
-async def test_a_connection_without_a_call_is_told_to_go(
+async def test_an_idle_connection_gets_goaway(
     stranger: tuple[FakeClock, socket.socket],
 ) -> None:
     """Pings keep nobody; a call does, as long as it is open."""
@@ -477,7 +477,7 @@ async def test_calls_that_are_cut_off_at_once_count_until_their_handlers_have_en
         raw.close()
 
 
-async def test_who_does_not_answer_the_last_word_of_tls_holds_up_no_end(
+async def test_a_client_that_ignores_close_notify_delays_no_shutdown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody calls any more, but its socket stays open."""
@@ -494,7 +494,7 @@ async def test_who_does_not_answer_the_last_word_of_tls_holds_up_no_end(
     secured.close()
 
 
-async def test_who_does_not_even_read_its_refusal_is_cut_off() -> None:
+async def test_a_client_that_does_not_read_its_refusal_is_cut_off() -> None:
     """Else what was meant for it would be kept as long as it likes."""
     clock, blocked = FakeClock(), asyncio.Event()
 

@@ -104,7 +104,7 @@ async def test_a_token_read_while_it_is_revoked_is_not_remembered(hub: Running) 
         assert "errors" in await hub.post(ME, token=secret)
 
 
-async def test_what_is_absent_is_an_error_that_clients_know(hub: Running) -> None:
+async def test_a_missing_resource_is_the_error_that_clients_know(hub: Running) -> None:
     """Status 200, the exact words, and null where the thing would be."""
     document = "query ($id: ID!) { cluster(id: $id) { id } }"
     answer = await hub.post(document, {"id": ABSENT})
@@ -211,7 +211,7 @@ async def test_forms_that_other_sites_can_send_are_refused(hub: Running, kind: s
         b"[" * 100_000,
     ],
 )
-async def test_what_is_no_request_is_refused(hub: Running, body: bytes) -> None:
+async def test_malformed_requests_are_refused(hub: Running, body: bytes) -> None:
     """Nothing that arrives is an error of ours."""
     status, answer = await send(hub, body)
     assert status in (200, 400), answer

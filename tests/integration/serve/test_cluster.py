@@ -111,7 +111,7 @@ UNKNOWN = orjson.dumps(
     ],
     ids=["broken", "unknown", "rejected"],
 )
-async def test_what_is_at_fault_is_named_and_all_else_goes_on(
+async def test_a_broken_manifest_is_named_and_other_services_go_on(
     fleet: Fleet, content: str, words: list[str]
 ) -> None:
     """File, object and the server's own words; the next commit clears it."""
@@ -139,7 +139,7 @@ async def test_a_missing_folder_removes_nothing(fleet: Fleet) -> None:
     await until(lambda: fleet.live("shop"), lambda data: data == {"n": "4"}, 60)
 
 
-async def test_an_agent_with_a_revoked_token_is_cut_and_told(fleet: Fleet) -> None:
+async def test_an_agent_with_a_revoked_token_is_disconnected(fleet: Fleet) -> None:
     """Its link and its tunnel end; what it applied stays."""
     hub = fleet.hub
     found = await hub.ask("{ clusters { edges { node { id } } } }")

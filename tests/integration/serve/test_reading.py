@@ -49,7 +49,7 @@ async def test_the_map_and_names(hub: Running) -> None:
     )
 
 
-async def test_the_map_is_told_of_as_it_changes(hub: Running, signed_in: Socket) -> None:
+async def test_the_fleet_map_streams_its_changes(hub: Running, signed_in: Socket) -> None:
     """All of it first, then what has changed."""
     await filled(hub)
     await signed_in.subscribe(DELTA)
@@ -115,7 +115,7 @@ async def test_reports_of_an_empty_ledger(hub: Running) -> None:
     assert (await hub.refusal(trace))["extensions"]["code"] == "NOT_FOUND"
 
 
-async def test_mistakes_are_told_with_what_is_right(hub: Running) -> None:
+async def test_errors_suggest_the_correction(hub: Running) -> None:
     """A wrong word, a name that is taken, a query that asks for too much."""
     wrong = "{ serviceDeployments(status: [ILL]) { totalCount } }"
     assert "Use STALE, OUT_OF_SYNC, SYNCED, HEALTHY" in (await hub.refusal(wrong))["message"]
@@ -131,7 +131,7 @@ async def test_mistakes_are_told_with_what_is_right(hub: Running) -> None:
     assert (await hub.refusal(f"{{ {aliases} }}"))["extensions"]["code"] == "LIMIT"
 
 
-async def test_who_comes_too_late_is_told_what_there_is(hub: Running) -> None:
+async def test_conflicts_carry_the_current_state(hub: Running) -> None:
     """A taken name, a thing that was changed after one has seen it: CONFLICT, with its state."""
     cluster, repository = (
         await hub.cluster("dev"),
@@ -202,7 +202,7 @@ async def test_persisted_queries(hub: Running) -> None:
     assert (await get(extensions=json.dumps(named)))[0] != 200
 
 
-async def test_what_was_missed_is_told_after_a_reconnect(hub: Running, signed_in: Socket) -> None:
+async def test_missed_changes_are_sent_after_a_reconnect(hub: Running, signed_in: Socket) -> None:
     """With the time of the last event, what changed meanwhile comes first."""
     cluster = await filled(hub)
     listed = "query ($id: ID) { serviceDeployments(clusterId: $id) { edges { node { id } } } }"

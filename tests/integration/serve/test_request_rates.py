@@ -8,7 +8,7 @@ from tests.integration.serve.waiting import until
 QUESTION = "{ me { email } }"
 
 
-async def test_who_asks_too_often_is_told_when_to_come_again(tmp_path: Path) -> None:
+async def test_requests_beyond_the_rate_get_the_limit_error(tmp_path: Path) -> None:
     """The second request of a window that has one; strangers are counted by themselves."""
     async with running(tmp_path / "data", api={"requests_per_minute": 6}) as hub:
 

@@ -165,7 +165,9 @@ async def test_nobody_else_is_answered(okta: Client) -> None:
     assert [one["endpoint"] for one in kinds["Resources"]] == ["/Users", "/Groups"]
 
 
-async def test_who_is_let_go_is_out_everywhere(tmp_path: Path, cluster: LocalCluster) -> None:
+async def test_a_deactivated_user_loses_every_open_connection(
+    tmp_path: Path, cluster: LocalCluster
+) -> None:
     """The API, a subscription and a watch of `kubectl`, by one word of the directory."""
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(running(tmp_path / "data", auth=AUTH))

@@ -76,14 +76,14 @@ async def test_forms_of_strangers_are_refused(hub: Running, headers: dict[str, s
             assert answer.status == 403, path
 
 
-async def test_who_signs_in_goes_on_to_a_path_of_ours(hub: Running) -> None:
+async def test_signing_in_redirects_only_to_own_paths(hub: Running) -> None:
     """Never to another host, however it is written."""
     for back in ("//evil.example.org", "https://evil.example.org", "/\\evil", "javascript:x"):
         async with hub.http.get(f"{hub.url}/login", params={"back": back}) as answer:
             assert "evil" not in await answer.text() and "javascript" not in await answer.text()
 
 
-async def test_what_strangers_can_read_is_how_to_sign_in(hub: Running) -> None:
+async def test_anonymous_users_can_read_only_how_to_sign_in(hub: Running) -> None:
     """The whole of it (C18)."""
     async with hub.http.get(f"{hub.url}/oauth/providers") as answer:
         assert await answer.json() == {"local": True, "providers": []}

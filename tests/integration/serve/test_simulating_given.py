@@ -11,7 +11,7 @@ from tests.integration.serve.conftest import Running
 COMMAND = [sys.executable, "-c", "from towline.cli import main; main()"]
 
 
-async def test_what_is_registered_for_a_trial_is_gone_afterwards(hub: Running) -> None:
+async def test_simulated_clusters_are_removed_afterwards(hub: Running) -> None:
     """Its own clusters stay; agents find it by the address and the authority that are given."""
     kept = await hub.cluster("kept")
     words = ["--url", hub.url, "simulate", "--clusters", "3", "--scenario", "onboard"]

@@ -122,7 +122,7 @@ async def test_a_token_may_be_where_other_servers_take_it(hub: Running, payload:
         {"headers": ["Authorization"]},
     ],
 )
-async def test_what_is_no_token_is_refused(hub: Running, payload: Json) -> None:
+async def test_an_invalid_token_closes_the_subscription(hub: Running, payload: Json) -> None:
     text = json.dumps({"type": "connection_init", "payload": payload}).replace("TOKEN", hub.token)
     async with socket(hub) as one:
         await one.raw.send_str(text)
@@ -240,7 +240,7 @@ async def test_a_member_hears_of_their_own_project_only(hub: Running) -> None:
         assert told["payload"]["handle"] == "in-mine"
 
 
-async def test_a_deleted_thing_is_told_as_gone(hub: Running, signed_in: Socket) -> None:
+async def test_a_deleted_cluster_is_sent_without_payload(hub: Running, signed_in: Socket) -> None:
     cluster = await hub.cluster()
     await follow(hub, signed_in, CLUSTERS)
     await hub.ask("mutation ($id: ID!) { deleteCluster(id: $id) { id } }", id=cluster["id"])
@@ -248,7 +248,7 @@ async def test_a_deleted_thing_is_told_as_gone(hub: Running, signed_in: Socket) 
     assert told == {"id": cluster["id"], "payload": None}
 
 
-async def test_a_deleted_pipeline_is_told_as_gone(hub: Running, signed_in: Socket) -> None:
+async def test_a_deleted_pipeline_is_sent_without_payload(hub: Running, signed_in: Socket) -> None:
     cluster, repository = await hub.cluster(), await hub.repository("https://127.0.0.1:1/a.git")
     service = await hub.service(cluster["id"], repository, "web")
     saved = """mutation ($id: ID!) { savePipeline(name: "p", attributes: {stages: [
@@ -261,7 +261,7 @@ async def test_a_deleted_pipeline_is_told_as_gone(hub: Running, signed_in: Socke
     assert told == {"id": made, "payload": None}
 
 
-async def test_what_was_missed_is_told_after_a_reconnect(hub: Running) -> None:
+async def test_missed_changes_are_sent_after_a_reconnect(hub: Running) -> None:
     """With `since`: changes and deletions of all three kinds, of one thing as of all."""
     cluster, gone = await hub.cluster(), await hub.cluster("gone")
     repository = await hub.repository("https://127.0.0.1:1/a.git")
@@ -293,7 +293,7 @@ async def test_what_was_missed_is_told_after_a_reconnect(hub: Running) -> None:
                 assert (alone["id"], alone["payload"] is not None) == (id, is_there)
 
 
-async def test_what_was_missed_of_a_secret_is_told(hub: Running, signed_in: Socket) -> None:
+async def test_missed_changes_of_a_secret_are_sent(hub: Running, signed_in: Socket) -> None:
     """Also that it has gone."""
     saved = 'mutation { saveSecret(name: "s", attributes: {value: "canary-51ab-maple"}) { id } }'
     id = (await hub.ask(saved))["saveSecret"]["id"]

@@ -299,7 +299,7 @@ async def test_an_editor_plans_what_an_administrator_applied(hub: Running) -> No
     assert (await viewer.call("GetCluster", id=cluster.id))["readBindings"] == []
 
 
-async def test_what_cannot_be_done_is_refused_with_a_sentence(hub: Running) -> None:
+async def test_unsupported_attributes_are_refused_with_the_reason(hub: Running) -> None:
     """Rather than left out in silence; a refused create leaves nothing behind."""
     run = provider(hub)
     cluster, repository = Cluster("dev"), Repository(URL)

@@ -70,7 +70,7 @@ async def test_tokens_and_sessions_open_the_proxy(hub: Running) -> None:
     assert await knock(hub, {"Authorization": f"Bearer {'a' * 66_000}"}) == 431
 
 
-async def test_guessers_are_told_to_wait_and_users_are_not(hub: Running) -> None:
+async def test_token_guessing_is_throttled_and_users_are_not(hub: Running) -> None:
     """As Kubernetes tells it, and not for what is sent again and again."""
     await hub.cluster()
     known = {"Authorization": f"Bearer {hub.token}"}

@@ -30,7 +30,7 @@ async def changes_until(recorder: ChurnRecorder, gone: bool) -> list[RecordedCha
             await asyncio.sleep(0.05)
 
 
-async def test_what_happens_to_an_object_is_recorded(
+async def test_creation_and_deletion_of_an_object_are_recorded(
     cluster: LocalCluster, namespace: str, tmp_path: Path
 ) -> None:
     """It comes, and it goes; whatever else the cluster does at the same time."""

@@ -71,7 +71,7 @@ async def test_the_same_again_writes_nothing(bench: Bench) -> None:
     assert before == after
 
 
-async def test_what_the_new_bundle_lacks_is_pruned(bench: Bench) -> None:
+async def test_objects_missing_from_the_new_bundle_are_pruned(bench: Bench) -> None:
     """Only objects of the service go, and those that ask to be kept stay."""
     hub = bench.hub
     kept = bench.config("kept") | {}
@@ -146,7 +146,7 @@ async def test_a_refused_object_fails_alone(bench: Bench) -> None:
     assert set(problems) == {"bad", "t"}
 
 
-async def test_an_image_that_cannot_be_pulled_is_told(bench: Bench) -> None:
+async def test_an_image_pull_failure_is_reported(bench: Bench) -> None:
     """The pod's failure is the Deployment's and the service's, in words."""
     hub = bench.hub
     sick = bench.deployment("sick", **{"demo.towline.dev/outcome": "pull"})

@@ -75,7 +75,7 @@ async def test_a_token_that_stays_wrong_is_named(server: FaultyServer, connect) 
     assert len(server.signed) == 2
 
 
-async def test_trouble_inside_the_server_is_told_in_its_words(server, connect) -> None:
+async def test_a_server_error_is_reported_with_its_message(server, connect) -> None:
     """A 500 is one object's failure, not the server's absence."""
     cluster = connect(ApiServerAccess(server.address, None))
     server.failures["c"] = 500

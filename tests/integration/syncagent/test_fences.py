@@ -117,7 +117,7 @@ def _escapes(namespace: str, foreign: str) -> dict[str, KubeObject]:
     }
 
 
-async def test_what_is_inside_is_applied_healed_and_pruned_as_the_account(tenant: Tenant) -> None:
+async def test_objects_inside_the_fence_are_synced_as_the_service_account(tenant: Tenant) -> None:
     """All of it by a service account that may only edit one namespace."""
     bench, fence = tenant.bench, tenant.fence()
     async with bench.agent():

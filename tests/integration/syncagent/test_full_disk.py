@@ -85,7 +85,7 @@ async def agent(
     database.close()
 
 
-async def test_a_full_disk_is_told_and_what_was_missed_is_told_again(hub: FakeHub, agent) -> None:
+async def test_a_full_disk_is_reported_and_missed_messages_are_resent(hub: FakeHub, agent) -> None:
     """From Hello on, with a report on the way up and a service on the way down: one call, pulses
     that complain; then, with room, another call that brings both where they belong."""
     database, listener, outbox = agent

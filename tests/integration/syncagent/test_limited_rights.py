@@ -36,7 +36,7 @@ def _kubeconfig(admin: Path, token: str, path: Path) -> Path:
     return path
 
 
-async def test_what_is_allowed_works_and_what_is_not_is_named(limited: Bench) -> None:
+async def test_permitted_objects_sync_and_forbidden_ones_are_named(limited: Bench) -> None:
     """Applied, healed at once and pruned within the rights; beyond them the server's own words."""
     hub, place = limited.hub, limited.namespace
     async with limited.agent():

@@ -118,7 +118,7 @@ async def test_the_greeting_says_what_is_held(hub: FakeHub, link) -> None:
     assert [one.service_id for one in listener.told] == ["a", "b"]
 
 
-async def test_a_hub_that_was_restored_is_told_all_anew(hub: FakeHub, link) -> None:
+async def test_a_restored_hub_gets_every_report_again(hub: FakeHub, link) -> None:
     """It acknowledges less than it once did; a hub that lost nothing is told nothing twice."""
     listener, outbox, _ = link
     outbox.put("a", pb.Report().SerializeToString())
@@ -288,7 +288,7 @@ async def test_a_service_of_a_local_id_is_not_taken_from_the_control_plane(
     assert [one.service_id for one in listener.told] == ["a"]
 
 
-async def test_what_nobody_here_can_do_is_refused(hub: FakeHub, link) -> None:
+async def test_unsupported_commands_are_refused(hub: FakeHub, link) -> None:
     """A job where none are run, a command of a later version: an answer, not silence."""
     listener, _, _ = link
     await hub.until(lambda: hub.hellos)
@@ -306,7 +306,7 @@ async def test_what_nobody_here_can_do_is_refused(hub: FakeHub, link) -> None:
         (Endpoint("ftp://hub:1", TOKEN), "not a valid"),
     ],
 )
-async def test_what_cannot_lead_anywhere_is_said_and_tried_again(
+async def test_an_impossible_connection_is_logged_and_retried(
     tmp_path: Path, endpoint: Endpoint, why: str
 ) -> None:
     """A link that ends would take the healing of drift with it."""

@@ -122,7 +122,7 @@ async def test_a_folder_in_git_defines_services_that_the_agent_renders_itself(
     assert not any(b"pa55" in one.read_bytes() for one in tmp_path.rglob("*.db*"))
 
 
-async def test_a_definition_that_cannot_be_read_is_told_with_pulses(
+async def test_pulses_report_an_unreadable_definition(
     bench: Bench, server: GitServer, tmp_path: Path
 ) -> None:
     """It defines no service that could be shown with the reason; once it is well, no more."""

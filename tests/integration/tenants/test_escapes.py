@@ -287,7 +287,7 @@ async def _ended(hub: FakeHub, number: int) -> pb.ServiceStatus:
 
 
 @pytest.mark.parametrize("case", allowed(), ids=lambda case: case.name)
-def test_what_kubernetes_allows_inside_a_namespace_is_applied(
+def test_objects_that_kubernetes_allows_in_a_namespace_are_applied(
     case: Allowed, taken: dict[str, str], audited: AuditedCluster
 ) -> None:
     """No escape by Kubernetes' own model: the page says what limits it instead."""

@@ -1,4 +1,4 @@
-"""What agents tell beside status: confirmations they wait for, plans, facts, mirrors, rivals."""
+"""Agent reports beside status: awaited confirmations, plans, facts, mirrors, conflicts of agents."""
 
 import asyncio
 from collections.abc import Callable
@@ -97,7 +97,9 @@ async def test_a_deletion_that_waits_is_shown_and_confirmed(world: World, servic
     assert {LedgerStage.AWAITING, LedgerStage.CONFIRMED} <= {one.stage for one in history.items}
 
 
-async def test_what_a_removal_waits_for_is_confirmed_too(world: World, service: Service) -> None:
+async def test_deletions_of_a_removed_service_can_be_confirmed(
+    world: World, service: Service
+) -> None:
     """The service is listed no more; the agent is told its removal again, with the word."""
     await world.services.delete(world.admin, service.id)
     gone = await world.get(service)
@@ -366,7 +368,7 @@ async def test_mirrors_touch_no_service_of_others(world: World, service: Service
     assert len((await world.services.page(world.admin, PageQuery())).items) == 2
 
 
-async def test_what_a_cluster_may_have_shown_is_bounded(world: World) -> None:
+async def test_the_inventory_of_a_cluster_is_bounded(world: World) -> None:
     """The rest is refused with an alarm, until something goes; what is known is still updated."""
     world.agents = AgentOperations(world.deps, limits=ReportLimits(mirrored=2, components=3))
     cluster = await world.cluster()
@@ -418,7 +420,7 @@ async def test_agents_that_fight_for_a_cluster_are_shown_with_both_addresses(
     assert alarm.count("127.0.0.1:") == 2 and "remove one of them" in alarm
 
 
-async def test_what_hinders_an_agent_is_shown_as_long_as_it_says_so(world: World, hub: Hub) -> None:
+async def test_an_agent_complaint_is_shown_until_it_ends(world: World, hub: Hub) -> None:
     """A full disk takes no report: pulses tell, also of an agent that has come again since."""
     cluster_id, token = await registered(world)
 

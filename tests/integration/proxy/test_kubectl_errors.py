@@ -1,4 +1,4 @@
-"""What kubectl prints for each refusal: the proxy's own sentence, whatever kubectl makes of it."""
+"""kubectl prints the proxy's own sentence for each refusal."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ async def no_token() -> str:
 @pytest.fixture
 def kubectl(stack: Stack, kubectl_program: Path, tmp_path: Path) -> Kubectl:
     """The user ann's, with a discovery cache as cold as can be."""
-    return proxied_kubectl(stack, kubectl_program, tmp_path / "told.kubeconfig")
+    return proxied_kubectl(stack, kubectl_program, tmp_path / "errors.kubeconfig")
 
 
 async def unknown_cluster(stack: Stack, kubectl: Kubectl) -> None:
@@ -115,7 +115,7 @@ async def test_a_store_that_is_away_stops_writes_only(
     assert (await user.ask(request()))[0] == 200
 
 
-async def test_overload_is_told_as_kubernetes_does(authority: TestAuthority) -> None:
+async def test_overload_is_reported_as_kubernetes_does(authority: TestAuthority) -> None:
     """429 with Retry-After while somebody has all their slots open, for plain requests too."""
     settings = ProxySettings(streams=StreamLimits(per_user_and_cluster=1))
     async with run_stack(authority, settings) as stack, recording_upstream() as server:
@@ -141,7 +141,7 @@ async def test_overload_is_told_as_kubernetes_does(authority: TestAuthority) -> 
             writer.close()
 
 
-async def test_who_takes_protobuf_only_gets_it(stack: Stack, user: User) -> None:
+async def test_clients_that_accept_only_protobuf_get_it(stack: Stack, user: User) -> None:
     """In the answer's body; the sentence is in the Warning as well."""
     status, head, body = await user.ask(request(b"GET", b"/api/v1/pods", PROTOBUF, token=b""))
     assert status == 401
