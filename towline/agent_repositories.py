@@ -97,7 +97,7 @@ class AgentRepositories:
         self._specs: dict[str, RepositorySpec] = {}
         self._polled: dict[str, asyncio.Event] = {}
         self._rendered: dict[Hashable, LocalRender] = {}
-        cache.on_state(self._told)
+        cache.on_state(self._state_received)
         self._changed: Callable[[], None] = lambda: None
 
     async def start(self, changed: Callable[[], None]) -> None:
@@ -176,7 +176,7 @@ class AgentRepositories:
             raise Unavailable(f"{spec.url} was not reached yet")
         return state
 
-    def _told(self, state: RepositoryState) -> None:
+    def _state_received(self, state: RepositoryState) -> None:
         if (polled := self._polled.get(state.repository_id)) is not None:
             polled.set()
         self._changed()

@@ -37,11 +37,11 @@ class ProxyLiveObjects:
         route = ClusterRoute(handle, path.encode())
         status, body = await self._kube_proxy.read(identity, actor.source, route, MAX_BYTES)
         try:
-            told = orjson.loads(body)
+            answer = orjson.loads(body)
         except orjson.JSONDecodeError:
-            told = None
-        if status == HTTPStatus.OK and isinstance(told, dict):
-            return told
-        message = str(told.get("message", "")) if isinstance(told, dict) else ""
+            answer = None
+        if status == HTTPStatus.OK and isinstance(answer, dict):
+            return answer
+        message = str(answer.get("message", "")) if isinstance(answer, dict) else ""
         message = message[:500] or f"cluster {handle!r} responded with status {status}"
         raise _ERRORS.get(status, Unavailable)(message)

@@ -29,14 +29,14 @@ _FACTS = ClusterFacts("v1.36.0", "eks", 12, 96_000, 384 << 30, 1_320, ("v1", "ap
 class AppliedState:
     """An applied desired state of a service; times are monotonic seconds, 0.0 if not yet.
 
-    `told`: acknowledgement of its last report. `names`: names of its objects.
+    `reported_at`: acknowledgement of its last report. `names`: names of its objects.
     """
 
     service_id: str
     sequence: int
     digest: str
     settled: float
-    told: float = 0.0
+    reported_at: float = 0.0
     names: tuple[str, ...] = ()
 
 
@@ -51,7 +51,7 @@ class SimulatedCluster:
         self._reports = reports
         self._clock = clock
         self._desired: dict[str, Desired] = {}
-        self._untold: list[AppliedState] = []
+        self._unreported: list[AppliedState] = []
         self._numbers = count(1)
         self.settled: list[AppliedState] = []
         self.links = 0
@@ -113,19 +113,19 @@ class SimulatedCluster:
         name = f"recorded-{change.object}"
         ref = ObjectRef(group, version, kind, "simulated", name)
         if change.gone:
-            told = InventoryChange(service_id, False, (), (ref,))
+            inventory = InventoryChange(service_id, False, (), (ref,))
         else:
-            told = InventoryChange(service_id, False, (_component(ref, change.health),), ())
-        self._reports.inventory(told)
+            inventory = InventoryChange(service_id, False, (_component(ref, change.health),), ())
+        self._reports.inventory(inventory)
         self.changes += 1
 
     def emptied(self) -> None:
         """Marks all reported states as acknowledged."""
         now = self._clock.monotonic()
-        for change in self._untold:
-            change.told = now
-        self.settled += self._untold
-        self._untold = []
+        for change in self._unreported:
+            change.reported_at = now
+        self.settled += self._unreported
+        self._unreported = []
 
     async def _settle(self, desired: Desired) -> None:
         """Applies a desired state, unless a newer one arrives."""
@@ -158,7 +158,7 @@ class SimulatedCluster:
         status = SyncStatus(desired.service_id, desired.sequence, digest, phase, (), stamps)
         self._reports.status(replace(status, written=len(names)))
         now = self._clock.monotonic()
-        self._untold.append(
+        self._unreported.append(
             AppliedState(desired.service_id, desired.sequence, digest, now, names=names)
         )
 

@@ -123,21 +123,21 @@ async def churn(stage: Simulation) -> ScenarioResult:
         raise Invalid("scenario churn needs a recording: set --churn", field="churn")
     await stage.deploy()
     stage.say(f"all clusters replay {stage.plan.churn}, with pauses")
-    told, took = 0, 0.0
+    reported, took = 0, 0.0
 
     @asynccontextmanager
     async def playing() -> AsyncGenerator[None]:
-        nonlocal told, took
+        nonlocal reported, took
         before, began = await stage.churn(stage.plan.churn), time.monotonic()
         try:
             yield
         finally:
-            told += await stage.churn(None) - before
+            reported += await stage.churn(None) - before
             took += time.monotonic() - began
 
     found = await measure_interference(stage, playing)
     figures = [
-        Figure("churn, changes reported per second", told / took, ""),
+        Figure("churn, changes reported per second", reported / took, ""),
         Figure("churn, control plane's CPU per agent", found.cpu / stage.size, "mCPU"),
         *found.figures("during churn"),
     ]

@@ -174,17 +174,17 @@ class Simulation:
 
         Unavailable: it takes too long.
         """
-        told: dict[str, float] = {}
-        while wanted - told.keys():
+        reported: dict[str, float] = {}
+        while wanted - reported.keys():
             if time.monotonic() - began > self.plan.patience:
                 raise Unavailable(
-                    f"{len(wanted - told.keys())} of {len(wanted)} clusters did not report within "
-                    f"{self.plan.patience:.0f} s"
+                    f"{len(wanted - reported.keys())} of {len(wanted)} clusters did not report "
+                    f"within {self.plan.patience:.0f} s"
                 )
             await asyncio.sleep(_POLL_S)
             for said in await self.snapshot(crowds):
-                told |= {row[0]: row[5] - began for row in said["settled"]}
-        return [told[name] for name in wanted]
+                reported |= {row[0]: row[5] - began for row in said["settled"]}
+        return [reported[name] for name in wanted]
 
     def _spread(self, agents: list[dict[str, str]]) -> list[list[dict[str, str]]]:
         """Distributes agents to processes."""

@@ -43,7 +43,7 @@ class AgentWorker:
         self._agents: dict[str, SimulatedAgent] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._ports: set[int] = set()
-        self._told: dict[str, list[str]] = {}
+        self._reported: dict[str, list[str]] = {}
         self._noise: Tasks | None = None
         self._churn: Tasks | None = None
         self.tasks = Tasks("crowd")
@@ -82,7 +82,7 @@ class AgentWorker:
     async def held(self) -> JsonObject:
         """Returns the services of each agent, and the names of objects with reported drift."""
         held = {name: agent.cluster.stored_services() for name, agent in self._agents.items()}
-        return {"held": held, "told": self._told}
+        return {"held": held, "reported": self._reported}
 
     async def traffic(self) -> JsonObject:
         """Returns bytes sent and received over open connections."""
@@ -102,14 +102,14 @@ class AgentWorker:
             self._noise = Tasks("noise")
             for name in agents:
                 self._noise.spawn(name, self._make_noise(name, rate))
-        return {"told": sum(map(len, self._told.values()))}
+        return {"reported": sum(map(len, self._reported.values()))}
 
     async def renew(self, agents: Sequence[str]) -> JsonObject:
         """Replaces these agents with new ones; drops unsent reports."""
         for name in agents:
             self._running[name].cancel()
             await asyncio.wait({self._running[name]})
-            self._told.pop(name, None)
+            self._reported.pop(name, None)
             self._begin(name)
         return self._counts()
 
@@ -181,7 +181,7 @@ class AgentWorker:
         return agent
 
     def _drift(self, agent: SimulatedAgent) -> None:
-        self._told.setdefault(agent.name, []).append(agent.cluster.drift())
+        self._reported.setdefault(agent.name, []).append(agent.cluster.drift())
 
     def _counts(self) -> JsonObject:
         agents = self._agents.values()
@@ -204,7 +204,7 @@ def _applied_row(name: str, state: Any) -> list[object]:
         state.sequence,
         state.digest,
         state.settled,
-        state.told,
+        state.reported_at,
         state.names,
     ]
 

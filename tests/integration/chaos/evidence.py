@@ -12,15 +12,15 @@ class Seen:
     """What agents, users and git know for certain, gathered while all goes wrong.
 
     `held`: what each agent holds (service, sequence); `settled`: all that it ever carried out, in
-    its order, with the names of the objects; `sha`: the last commit; `told`: objects whose drift
-    it has reported, in order; `asked`: names of clusters that a user has made.
+    its order, with the names of the objects; `sha`: the last commit; `reported`: objects with
+    reported drift, in order; `asked`: names of clusters that a user has made.
     """
 
     marks: dict[str, str]
     sha: str = ""
     held: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     settled: list[list[Any]] = field(default_factory=list)
-    told: dict[str, list[str]] = field(default_factory=dict)
+    reported: dict[str, list[str]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
 
@@ -67,11 +67,13 @@ def _ledger_of_health(services: list[Any], ledger: list[Any]) -> list[str]:
         if row["stage"].lower() == "healthy":
             healthy[row["service_id"]].append(row["sequence"])
     for row in services:
-        told = healthy[row["id"]]
-        if not told or told[-1] != row["generation"]:
-            found.append(f"the ledger ends with {told[-1:]} for {row['id']} at {row['generation']}")
-        if told != sorted(set(told)):
-            found.append(f"the ledger has health of {row['id']} as {told}")
+        healthy_at = healthy[row["id"]]
+        if not healthy_at or healthy_at[-1] != row["generation"]:
+            found.append(
+                f"the ledger ends with {healthy_at[-1:]} for {row['id']} at {row['generation']}"
+            )
+        if healthy_at != sorted(set(healthy_at)):
+            found.append(f"the ledger has health of {row['id']} as {healthy_at}")
     return found
 
 
@@ -82,13 +84,13 @@ def _drifts(ledger: list[Any], seen: Seen) -> list[str]:
         if row["stage"].lower() == "drifted":
             written[row["cluster_id"]].append(row["message"].split()[1].rpartition("/")[2])
     return [
-        f"{cluster}: of {len(told)} reports the ledger has {len(written[cluster])}, "
-        f"missing {sorted(set(told) - set(written[cluster]))[:3]}, "
-        f"in order: {written[cluster] == sorted(written[cluster], key=told.index)}"
-        if set(written[cluster]) <= set(told)
+        f"{cluster}: of {len(reported)} reports the ledger has {len(written[cluster])}, "
+        f"missing {sorted(set(reported) - set(written[cluster]))[:3]}, "
+        f"in order: {written[cluster] == sorted(written[cluster], key=reported.index)}"
+        if set(written[cluster]) <= set(reported)
         else f"{cluster}: the ledger has reports that it never made"
-        for cluster, told in seen.told.items()
-        if written[cluster] != told
+        for cluster, reported in seen.reported.items()
+        if written[cluster] != reported
     ]
 
 

@@ -68,7 +68,7 @@ class Place:
         await self.join([{"id": one["id"], "token": one["deployToken"]} for one in clusters])
         for id, folder in self.seen.marks.items():
             await self.ask(SERVICE, cluster=id, repository=repository, folder=folder)
-        await self.until_told(AGENTS)
+        await self.until_settled(AGENTS)
 
     async def join(self, agents: list[dict[str, str]]) -> None:
         """Have an agent for each of these (`id`, `token`), and wait until they are linked."""
@@ -112,7 +112,7 @@ class Place:
         """What each agent holds and has told."""
         return await self.crowd.held()
 
-    async def until_told(self, count: int) -> None:
+    async def until_settled(self, count: int) -> None:
         """Wait until so many words on services were carried out."""
         async with asyncio.timeout(PATIENCE):
             while len(self.seen.settled) < count:
@@ -126,7 +126,7 @@ class Place:
         while True:
             said = await self.look()
             held = await self.held()
-            self.seen.held, self.seen.told = held["held"], held["told"]
+            self.seen.held, self.seen.reported = held["held"], held["reported"]
             left = [f"{said['waiting']} reports wait, {said['linked']} linked"]
             if said["linked"] == AGENTS and not said["waiting"]:
                 left = await faults(self.database, self.seen)

@@ -84,12 +84,12 @@ async def test_nothing_is_lost_or_doubled_while_everything_breaks(running: Place
         if time.monotonic() >= until:
             break
     # Also what was committed meanwhile is carried out, however long that takes.
-    await place.until_told(2 * AGENTS + 1)
+    await place.until_settled(2 * AGENTS + 1)
     over.set()
     unclear = [one.message for one in place.refusals if not isinstance(one, Unavailable)]
-    assert unclear == [], "whoever asks is to be told that they may ask again"
+    assert unclear == [], "a failed request must allow a retry"
     async with asyncio.timeout(PATIENCE):
         await asyncio.gather(makes, commits)
     place.commit()
     assert await place.settle() == []
-    assert sum(map(len, place.seen.told.values())) > 20
+    assert sum(map(len, place.seen.reported.values())) > 20

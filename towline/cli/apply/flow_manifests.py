@@ -66,13 +66,15 @@ class FlowPlanner:
         saved = found
         if (found is None or changes or moved or secrets is not None) and not self._dry_run:
             saved = self._save(fields, wanted, secrets, is_new=found is None)
-        told = self._dry_run and secrets is not None
+        has_unknown_secrets = self._dry_run and secrets is not None
         if found is None or saved is None:
             yield f"+ {manifest.label} {self._done('created')}"
         elif changes or saved["secretsVersion"] != found["secretsVersion"]:
             yield f"~ {manifest.label} {self._done('changed')}"
         else:
-            yield f"= {manifest.label} unchanged" + (", except for new secret values" * told)
+            yield f"= {manifest.label} unchanged" + (
+                ", except for new secret values" * has_unknown_secrets
+            )
         for layer, place in sorted(moved):
             yield f"  {layer.lower()} {place}: {self._done('changed')}"
 

@@ -297,11 +297,11 @@ def what_if(
     planner = load("towline.cli.apply.plan").ManifestPlanner(api, dry_run=False)
     attributes = planner.pipeline_attributes(manifest.fields)
     found = find_pipeline(api, manifest.fields["name"])
-    told = operations.pipeline_what_if(api, found["id"], attributes, since, until)
+    replay = operations.pipeline_what_if(api, found["id"], attributes, since, until)
     if output is not Format.TABLE:
-        return show(told, (), output, "stage")
-    show(told["steps"], _STEPS, output, "stage")
-    for release in told["waiting"]:
+        return show(replay, (), output, "stage")
+    show(replay["steps"], _STEPS, output, "stage")
+    for release in replay["waiting"]:
         say(f"{release['releaseId']} would wait before {release['stage']}: {release['reason']}")
 
 

@@ -69,8 +69,8 @@ def lines(difference: ServiceDiff) -> Iterator[str]:
             yield escape_controls(f"    {field['pointer'] or '/'}: {_sides(field)}")
         if changed["more"]:
             yield f"    and {changed['more']} more"
-    told = len(difference["objects"])
-    if (left := sum(counts.values()) - told) > 0:
+    shown = len(difference["objects"])
+    if (left := sum(counts.values()) - shown) > 0:
         yield f"and {left} more objects"
 
 
