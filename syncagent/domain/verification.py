@@ -102,7 +102,7 @@ def judge_bundle(
         return (
             trial,
             VerificationOutcome.BAD,
-            f"{_told(policy.metric)} does not hold: {seen.metric:g}",
+            f"{_metric_text(policy.metric)} does not hold: {seen.metric:g}",
         )
     soaked = trial.since_ms and now_ms - trial.since_ms >= policy.soak_s * 1000
     if soaked and holds:
@@ -125,12 +125,12 @@ def _holds(check: MetricCheck | None, value: float | None) -> bool | None:
     return check.comparison.holds(value, check.threshold)
 
 
-def _told(check: MetricCheck | None) -> str:
+def _metric_text(check: MetricCheck | None) -> str:
     assert check is not None
     return f"{check.query[:200]} {check.comparison.sign} {check.threshold:g}"
 
 
 def _overdue(policy: Verification, seen: ObservedService) -> str:
     if seen.phase == Phase.HEALTHY and policy.metric is not None:
-        return f"{_told(policy.metric)}: the query has no result"
+        return f"{_metric_text(policy.metric)}: the query has no result"
     return f"was not healthy for {policy.soak_s} s before the verification timed out"

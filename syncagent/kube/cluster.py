@@ -18,7 +18,7 @@ from syncagent.ports import Allowed, Notice, RequestRefused, Sink
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAGE = 500
 _LOG_LINES, _LOG_BYTES = 20, 32 << 10
-_WARNINGS_READ, _WARNINGS_TOLD = 50, 3
+_WARNINGS_READ, _MAX_WARNINGS_REPORTED = 50, 3
 _EVENT = GroupVersionKind("", "v1", "Event")
 _SAID = 1024
 _PLAIN = re.compile(r"[A-Za-z0-9._-]*")
@@ -60,7 +60,7 @@ class KubeCluster(KubeObjects):
         answer = await self._client.request("GET", resource.path(ref.namespace), query=query)
         events = sorted(answer.get("items") or (), key=_when, reverse=True)
         said = (f"{event.get('reason')}: {event.get('message')}" for event in events)
-        return list(dict.fromkeys(said))[:_WARNINGS_TOLD]
+        return list(dict.fromkeys(said))[:_MAX_WARNINGS_REPORTED]
 
     async def tell(self, notice: Notice) -> None:
         """Writes an event; an event is allowed wherever its object is."""

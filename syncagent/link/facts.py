@@ -31,25 +31,25 @@ class ClusterFactsCache:
     def __init__(self, look: Look, clock: Clock) -> None:
         self._look = look
         self._clock = clock
-        self._told = ClusterFacts()
+        self._reported = ClusterFacts()
 
     async def known(self) -> ClusterFacts:
         """Reads the facts without a long wait; falls back to the last known ones."""
         found = await self._found()
         if found is not None:
-            self._told = found
-        return self._told
+            self._reported = found
+        return self._reported
 
     async def watch(self, reports: FactReports) -> None:
         """Reports changed facts until cancelled."""
         while True:
             await self._clock.sleep(_EVERY_S * random.uniform(0.8, 1.2))
             found = await self._found()
-            if found is None or found == self._told:
+            if found is None or found == self._reported:
                 continue
             try:
                 reports.facts(found)
-                self._told = found
+                self._reported = found
             except TowlineError as error:
                 log.error("facts cannot be reported", error=error.message)
 

@@ -21,8 +21,8 @@ def dump_desired(desired: Desired) -> str:
 
 def load_desired(text: str) -> Desired:
     """Decodes desired state. Invalid: the text is damaged."""
-    told, body = text[:_SUM], text[_SUM:].encode()
-    if hashlib.sha256(body).hexdigest() != told:
+    checksum, body = text[:_SUM], text[_SUM:].encode()
+    if hashlib.sha256(body).hexdigest() != checksum:
         raise Invalid("desired state was damaged on disk")
     try:
         message = pb.Desired.FromString(base64.b64decode(body, validate=True))
