@@ -313,7 +313,7 @@ class _Link:
         self._dropped: set[RepositoryId] = set()
         self._wake = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
-        self._is_told = True
+        self._is_sent = True
         self.is_silent = False
 
     def start(self, tasks: Tasks, name: str) -> None:
@@ -349,16 +349,16 @@ class _Link:
             wishes = messages.FollowUpdate(tuple(added.values()), tuple(dropped))
             try:
                 await self._client.update_followed(self._server, wishes)
-                self._is_told = True
+                self._is_sent = True
                 backoff.reset()
             except TowlineError as error:
-                if self._is_told:
+                if self._is_sent:
                     log.info(
                         "sending followed repositories failed",
                         server=self._server.name,
                         why=error.message,
                     )
-                self._is_told = False
+                self._is_sent = False
                 self._added = added | self._added
                 self._dropped |= dropped
                 await self._clock.sleep(backoff.next())

@@ -31,7 +31,7 @@ NO_REPOSITORY = "has no supported repository: set an https or oci URL, or add th
 _HOOK = "helm.sh/hook"
 _TESTS = {"test", "test-success", "test-failure"}
 _CLUSTER_MARKS = (b"Capabilities", b"kubeVersion")
-_MAX_TOLD = 2000
+_MAX_MESSAGE_CHARS = 2000
 _SEPARATOR = re.compile(r"(\A|\n)---(?=[^\s-])")
 _MAX_LOADED_CHARTS = 8
 _FETCHED_CHART = ".fetched-chart"
@@ -354,5 +354,7 @@ def _error_text(text: str, chart: Path | None = None) -> str:
     plain = text.strip().removeprefix("Error: ")
     if chart is not None:
         plain = plain.replace(f"{chart}/", "").replace(str(chart), ".")
-    words: Iterable[str] = (char if char.isprintable() else " " for char in plain[:_MAX_TOLD])
+    words: Iterable[str] = (
+        char if char.isprintable() else " " for char in plain[:_MAX_MESSAGE_CHARS]
+    )
     return "helm: " + "".join(words)

@@ -26,7 +26,7 @@ SUFFIXES = (".jsonnet", ".libsonnet")
 _IMPORT = re.compile(rb"""\bimport(?:str|bin)?\s*@?("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""")
 _FUNCTION = re.compile(r"^function\s*\(([^()]*)\)", re.MULTILINE)
 _MAX_DEPTH = 20
-_MAX_TOLD = 2000
+_MAX_MESSAGE_CHARS = 2000
 # Prefix of file names for the library, which would resolve others in its working directory.
 _ROOT = "/commit/"
 _PROJECT = "jsonnetfile.json"
@@ -210,7 +210,7 @@ def _error_text(text: str) -> str:
     """Joins the first lines of an error trace."""
     plain_text = text.replace(_ROOT, "").removeprefix("import_callback error: ")
     plain_text = plain_text.removeprefix("RuntimeError: ").removeprefix("Invalid: ")
-    lines = [line.strip() for line in plain_text[:_MAX_TOLD].splitlines()[:4]]
+    lines = [line.strip() for line in plain_text[:_MAX_MESSAGE_CHARS].splitlines()[:4]]
     return "jsonnet: " + "; ".join(
         "".join(char if char.isprintable() else " " for char in line) for line in lines if line
     )

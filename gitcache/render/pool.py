@@ -136,7 +136,7 @@ class WorkerPool:
             except _Died:
                 message = "the render worker was killed twice; the machine may be out of memory"
                 raise RenderInputError(message, _ALL) from None
-        _raise_told(answer)
+        _raise_reported_error(answer)
         return answer
 
     async def _asked(self, request: bytes) -> framing.WorkerMessage:
@@ -320,7 +320,7 @@ def _too_slow(seconds: float) -> Invalid:
     return RenderInputError(f"rendering did not finish within {seconds:g} s", _ALL)
 
 
-def _raise_told(answer: framing.WorkerMessage) -> None:
+def _raise_reported_error(answer: framing.WorkerMessage) -> None:
     message = answer.fields.get("message")
     if message is None:
         return
