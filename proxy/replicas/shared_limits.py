@@ -48,7 +48,7 @@ class SharedLimits:
 def _summed(loads: Iterable[Mapping[str, Load]]) -> dict[str, Load]:
     """Sums the loads that the replicas reported."""
     found: dict[str, Load] = {}
-    for told in loads:
-        for user, load in told.items():
+    for reported in loads:
+        for user, load in reported.items():
             found[user] = found[user].plus(load) if user in found else load
     return found
