@@ -137,9 +137,9 @@ def open_order(
     order = _decode(given.statement)
     made_for = OrderRequest(order.cluster, order.subject, order.generation, order.content)
     for field in fields(OrderRequest):
-        told, wanted = getattr(made_for, field.name), getattr(expected, field.name)
-        if told != wanted:
-            raise Invalid(f"the order was signed for {field.name} {told}, not for {wanted}")
+        signed, wanted = getattr(made_for, field.name), getattr(expected, field.name)
+        if signed != wanted:
+            raise Invalid(f"the order was signed for {field.name} {signed}, not for {wanted}")
     moment, skew = now.timestamp(), CLOCK_SKEW.total_seconds()
     if moment > order.expires + skew:
         end = datetime.fromtimestamp(order.expires, now.tzinfo)
