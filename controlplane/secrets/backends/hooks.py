@@ -48,7 +48,7 @@ class CommandKek:
             raise Unavailable(f"{title} cannot be run: {error.strerror}") from None
         try:
             async with asyncio.timeout(self._seconds):
-                told, _ = await process.communicate(orjson.dumps(asked))
+                output, _ = await process.communicate(orjson.dumps(asked))
         except TimeoutError:
             raise Unavailable(f"{title} did not end in {self._seconds:g} s") from None
         finally:
@@ -57,7 +57,7 @@ class CommandKek:
                 await process.wait()
         if process.returncode:
             raise Unavailable(f"{title} ended with code {process.returncode}")
-        return _answered(title, _parsed(told))
+        return _answered(title, _parsed(output))
 
 
 class HttpKek:
@@ -89,9 +89,9 @@ def _asked(operation: str, data: bytes, context: str) -> dict[str, str]:
     return {"operation": operation, "context": context, "data": base64.b64encode(data).decode()}
 
 
-def _parsed(told: bytes) -> object:
+def _parsed(output: bytes) -> object:
     try:
-        return orjson.loads(told) if len(told) <= _MAX_BYTES else None
+        return orjson.loads(output) if len(output) <= _MAX_BYTES else None
     except orjson.JSONDecodeError:
         return None
 
