@@ -71,7 +71,7 @@ def from_pip_audit(text: str) -> AuditReport:
 
 def from_npm(text: str) -> AuditReport:
     """Parses the output of `npm audit --json`. Unanswered: the registry has no advisories."""
-    told = _object(text, "vulnerabilities")
+    answer = _object(text, "vulnerabilities")
     found = [
         KnownVulnerability(
             package=known["name"],
@@ -80,12 +80,12 @@ def from_npm(text: str) -> AuditReport:
             title=known["title"],
             remedy=_replaced_by(package["fixAvailable"]),
         )
-        for package in told["vulnerabilities"].values()
+        for package in answer["vulnerabilities"].values()
         for known in package["via"]
         # A string names another package of this list, through which this one is vulnerable.
         if not isinstance(known, str)
     ]
-    return AuditReport(told["metadata"]["dependencies"]["total"], tuple(found))
+    return AuditReport(answer["metadata"]["dependencies"]["total"], tuple(found))
 
 
 def exemptions(path: Path, today: date) -> list[Exemption]:
@@ -121,14 +121,14 @@ def _is_of(exemption: Exemption, finding: KnownVulnerability) -> bool:
 
 def _object(text: str, needed: str) -> dict[str, Any]:
     try:
-        told = json.loads(text)
+        answer = json.loads(text)
     except ValueError:
-        told = None
-    if not isinstance(told, dict) or needed not in told:
-        said = told.get("message", text) if isinstance(told, dict) else text
+        answer = None
+    if not isinstance(answer, dict) or needed not in answer:
+        said = answer.get("message", text) if isinstance(answer, dict) else text
         last = str(said).strip().rpartition("\n")[2]
         raise AuditUnavailable(last[:200] or "the tool printed nothing")
-    return told
+    return answer
 
 
 def _fixed_in(versions: list[str]) -> str:
