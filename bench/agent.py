@@ -115,8 +115,8 @@ async def _many(bench: "AgentBench", report: BenchReport) -> None:
         took = await bench.sync(pid, MANY, EACH)
         await asyncio.sleep(SETTLE_S)
         report.add("first sync, CPU per service", [took.cpu * 1000 / MANY], "ms", goal=75)
-        told = len(bench.hub.reports) / MANY
-        report.add("first sync, reports per service", [told], "", goal=2.5)
+        reports = len(bench.hub.reports) / MANY
+        report.add("first sync, reports per service", [reports], "", goal=2.5)
         report.add("first sync, memory after", [_resident_megabytes(pid)], "MB")
         bare.append(await bench.bare(MANY, EACH))
         _compare(report, f"first sync of {MANY} services x {EACH}", [took], bare, goal=1.5)
@@ -190,8 +190,8 @@ class Duration:
 def _seconds(report: BenchReport, name: str, value: float, bare: list[float], goal: float) -> None:
     """Reports seconds against a goal, and compares them with applying everything."""
     report.add(name, [value], "s", goal=goal)
-    told = f"{name}, compared with applying all"
-    report.add(told, [value], "s", baseline="bare apply loop", baseline_values=bare)
+    title = f"{name}, compared with applying all"
+    report.add(title, [value], "s", baseline="bare apply loop", baseline_values=bare)
 
 
 def _compare(

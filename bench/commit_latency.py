@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from bench.git_harness.pushes import connect, create_service, hint, run, seconds, told
+from bench.git_harness.pushes import connect, create_service, hint, ledger_stages, run, seconds
 from bench.harness.load_generator import percentile
 from bench.report import BenchReport
 from towline.demo.environment import DemoCluster, DemoEnvironment, wait_until
@@ -175,10 +175,10 @@ class CommitLatencyBench:
         """Milliseconds from the push to each stage in the ledger."""
 
         def known() -> bool:
-            return {"rendered", "healthy"} <= told(self.stage, service_id).keys()
+            return {"rendered", "healthy"} <= ledger_stages(self.stage, service_id).keys()
 
         wait_until("the ledger has the change", known)
-        found = told(self.stage, service_id)
+        found = ledger_stages(self.stage, service_id)
         applied = found["healthy"]["detail"]
         times = {
             "fetched": found["rendered"]["detail"]["fetched_at"],

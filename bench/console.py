@@ -263,9 +263,9 @@ class MapStream:
 
     def _pass(self, message: str | bytes) -> None:
         self.largest = max(self.largest, len(message))
-        told = json.loads(message)
-        if told["type"] == "next" and not self._rows:
-            self._id, self._rows = told["id"], told["payload"]["data"]["fleetDelta"]["rows"]
+        frame = json.loads(message)
+        if frame["type"] == "next" and not self._rows:
+            self._id, self._rows = frame["id"], frame["payload"]["data"]["fleetDelta"]["rows"]
         if self._route is not None:
             self._route.send(message)
 

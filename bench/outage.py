@@ -70,7 +70,7 @@ def main() -> None:
         story.say(f"{_AWAY_SECONDS:.0f} s later the control plane is started again")
         stage.start_control_plane()
         story.until("version 2.0 is live", lambda: story.live() == "2.0")
-        story.until("what the agent healed meanwhile is told", lambda: _told(stage) > 0)
+        story.until("the changes healed meanwhile are reported", lambda: _healed_changes(stage) > 0)
 
 
 def _said(line: str) -> str:
@@ -104,7 +104,7 @@ def _deliver(stage: DemoEnvironment, member: DemoCluster) -> None:
     )
 
 
-def _told(stage: DemoEnvironment) -> int:
+def _healed_changes(stage: DemoEnvironment) -> int:
     """Number of healed changes in the ledger."""
     found = stage.ask("{ ledger(first: 50) { edges { node { stage } } } }")["ledger"]
     return sum(edge["node"]["stage"] == "drifted" for edge in found["edges"])

@@ -215,8 +215,8 @@ async def whole(clusters: int, seed: int) -> float:
         services = await fleet.services()
         everybody = sorted(service.id for service in services)
         for stage in (LedgerStage.PROMOTED, LedgerStage.HEALTHY):
-            told = sorted(event.service_id for event in await fleet.ledger(stage))
-            assert told == everybody, f"{stage}: skipped or doubled"
+            service_ids = sorted(event.service_id for event in await fleet.ledger(stage))
+            assert service_ids == everybody, f"{stage}: skipped or doubled"
         async with store.read() as tx:
             records = [
                 revision.service_id for revision in await tx[RevisionStore].select(actor="pipeline")

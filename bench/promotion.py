@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from bench.commit_latency import ObjectWatcher
-from bench.git_harness.pushes import connect, create_service, hint, run, seconds, told
+from bench.git_harness.pushes import connect, create_service, hint, ledger_stages, run, seconds
 from bench.report import BenchReport
 from towline.demo.environment import DemoCluster, DemoEnvironment, wait_until
 
@@ -99,7 +99,7 @@ class PromotionBench:
         pushed, begun = datetime.now().timestamp(), time.perf_counter()  # noqa: TID251
         hint(self.stage, self.repository_id)
         total = (self.watcher.wait(NAME, value) - begun) * 1_000
-        dev, prod = self._told("dev"), self._told("prod")
+        dev, prod = self._healthy_stages("dev"), self._healthy_stages("prod")
         ends = {
             "rendered for dev": dev["rendered"]["at"],
             "healthy in dev": dev["healthy"]["at"],
@@ -146,11 +146,13 @@ class PromotionBench:
             self.stage, member, self.repository_id, NAME, NAMESPACE, folder=member.name
         )
 
-    def _told(self, name: str) -> dict[str, Any]:
+    def _healthy_stages(self, name: str) -> dict[str, Any]:
         """Ledger rows of the newest desired state by stage, after it is healthy."""
         service_id = self.services[name]
-        wait_until(f"the ledger has {name}", lambda: "healthy" in told(self.stage, service_id))
-        return told(self.stage, service_id)
+        wait_until(
+            f"the ledger has {name}", lambda: "healthy" in ledger_stages(self.stage, service_id)
+        )
+        return ledger_stages(self.stage, service_id)
 
     def _opened(self) -> str:
         """Time when the gate passed the current release of prod."""

@@ -176,7 +176,7 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=ROLLED, help="how many a rolling restart has")
     given = parser.parse_args()
     # Started processes end with this one.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     groups = _groups(given.away, given.agents)
     for name in given.groups or groups:
         report = BenchReport(f"scale_{name}")

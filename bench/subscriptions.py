@@ -62,11 +62,11 @@ async def _measure_plane(report: BenchReport, plane: ControlPlane) -> None:
     megabytes = (_resident() - before) / 1e6
     count = len(services) * A_SERVICE
     report.add(f"memory of {count:,} subscriptions", [megabytes], "MB", goal=400 / SCALE)
-    told = [await crowd.tell(services[n * 7 % len(services)]) for n in range(EVENTS)]
+    latencies = [await crowd.tell(services[n * 7 % len(services)]) for n in range(EVENTS)]
     asked = [await _look(plane, token, services[n]) for n in range(30)]
-    p95 = statistics.quantiles(told, n=20, method="inclusive")[-1]
+    p95 = statistics.quantiles(latencies, n=20, method="inclusive")[-1]
     report.add("event to the last of 10 subscribers, p95", [p95], "ms", goal=200)
-    report.add("event to the last of 10 subscribers", told, "ms", baseline="one query",
+    report.add("event to the last of 10 subscribers", latencies, "ms", baseline="one query",
                baseline_values=asked)  # fmt: skip
     await crowd.close()
 

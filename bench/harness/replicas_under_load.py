@@ -269,20 +269,20 @@ def services(client: GraphQLClient, repository_id: str) -> list[Json]:
 async def _until_there(stage: Simulation, sha: str) -> float:
     """Monotonic time when the last agent reported its service at this commit."""
     client, folders = stage.hub.client(), _wanted(stage)
-    told: dict[str, tuple[str, float]] = {}
+    reported: dict[str, tuple[str, float]] = {}
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         await asyncio.sleep(LOOK_S)
         for said in await stage.snapshot():
-            told |= {row[1]: (row[3], row[5]) for row in said["settled"]}
+            reported |= {row[1]: (row[3], row[5]) for row in said["settled"]}
         found = await asyncio.to_thread(services, client, stage.fleet.repository_id)
         if len(found) == stage.size and all(
             service["sha"] == sha
             and service["git"]["folder"] == folders[service["cluster"]["id"]]
-            and told.get(service["id"], ("", 0.0))[0] == service["digest"]
+            and reported.get(service["id"], ("", 0.0))[0] == service["digest"]
             for service in found
         ):
-            return max(at for _, at in told.values())
+            return max(at for _, at in reported.values())
     raise RuntimeError(f"not all agents reported the commit within {PATIENCE_S:.0f} s")
 
 
