@@ -77,8 +77,8 @@ def unquoted(one: Any) -> Any:
 async def test_a_loaded_archive_equals_the_dump(source: AsyncEngine, target: AsyncEngine) -> None:
     """Every table and type, SQL's nothing apart from JSON's, through both dialects."""
     schema, lines = await kept(source)
-    told: list[int] = []
-    assert await load(target, schema, lines, lambda _, rows: told.append(rows)) == told[-1]
+    progress: list[int] = []
+    assert await load(target, schema, lines, lambda _, rows: progress.append(rows)) == progress[-1]
     again, restored = await kept(target)
     assert again == schema
     assert meant(restored) == meant(lines)

@@ -94,16 +94,16 @@ async def test_no_more_clusters_of_a_group_change_than_it_lets(store: Store) -> 
 
     Lifted amid roll-outs, the budget holds nobody any longer.
     """
-    fleet, told = Fleet(store), set()
+    fleet, reasons = Fleet(store), set()
     await fleet.prepare(AT_ONCE)
     for _ in range(ROUNDS):
         await fleet.go_on()
         changing = await fleet.changing()
         assert 0 < len({one.cluster_id for one in changing}) <= AT_ONCE
-        told |= await fleet.reasons()
+        reasons |= await fleet.reasons()
         await fleet.world.report(changing[0])
         await fleet.world.clock.advance(60)
-    assert "cluster group 'eu': its limit of 2 changing clusters is reached" in told
+    assert "cluster group 'eu': its limit of 2 changing clusters is reached" in reasons
     change = ClusterGroupChange(max_changing=0)
     await fleet.groups.update(fleet.world.admin, fleet.group.id, change)
     await fleet.go_on()

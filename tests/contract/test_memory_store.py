@@ -129,12 +129,12 @@ class TwoStores(RuleBasedStateMachine):
 
     def both(self, act: Act, *, is_kept: bool = True) -> Any:
         """Lets a transaction do the same on both stores; returns its answer."""
-        told, expected = (
+        result, expected = (
             self._runner.run(outcome(store, act, is_kept=is_kept))
             for store in (self._memory, self._sql)
         )
-        assert told == expected
-        return told
+        assert result == expected
+        return result
 
     @rule(id=CLUSTERS, handle=CLUSTER_COLUMNS["handle"], more=SOME_CLUSTER_COLUMNS)
     def add_cluster(self, id: str, handle: str, more: dict[str, Any]) -> None:

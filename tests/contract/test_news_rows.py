@@ -27,15 +27,15 @@ async def test_routed_or_dropped_notifications_leave_the_queue(store: Store) -> 
         waiting = await tx[NotificationStore].waiting(3)
         first, second, third = waiting
         assert [one.subject for one in waiting] == ["n0", "n1", "n2"]
-        told = [replace(one, subject="told", detail={"a": "b"}) for one in (first, second)]
-        await tx[NotificationStore].routed(told, START)
+        routed = [replace(one, subject="told", detail={"a": "b"}) for one in (first, second)]
+        await tx[NotificationStore].routed(routed, START)
         await tx[NotificationStore].drop([third.id or 0])
         await tx[NotificationStore].routed([], START)
         await tx[NotificationStore].drop([])
     async with store.read() as tx:
         assert [one.subject for one in await tx[NotificationStore].waiting(9)] == ["n3"]
         assert await tx[NotificationStore].select(subject="told") == [
-            replace(one, routed_at=START) for one in told
+            replace(one, routed_at=START) for one in routed
         ]
         assert len(await tx[NotificationStore].select()) == 3
 
@@ -72,9 +72,9 @@ async def test_previous_stages_are_those_before_the_notification(
 ) -> None:
     """Of each service its own, and nothing of what came later."""
     now = START + timedelta(hours=1)
-    told = [LedgerEntry("s", "c", stage, START) for stage in stages]
+    earlier = [LedgerEntry("s", "c", stage, START) for stage in stages]
     async with store.write() as tx:
-        await tx[LedgerStore].append([*told, LedgerEntry("other", "c", LedgerStage.HELD, START)])
+        await tx[LedgerStore].append([*earlier, LedgerEntry("other", "c", LedgerStage.HELD, START)])
         for one in await tx[NotificationStore].waiting(9):
             await tx[NotificationStore].drop([one.id or 0])
         kind = NotificationKind.SERVICE_RECOVERED

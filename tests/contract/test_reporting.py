@@ -49,7 +49,7 @@ async def reporting(store: Store, bus: MemoryBus) -> ReportCommitter:
     return ReportCommitter(deps, ReportLimits(components=4))
 
 
-def told(id: ClusterId, first: int = 1, sequence: int = 1, objects: int = 1) -> AgentReports:
+def reports_of(id: ClusterId, first: int = 1, sequence: int = 1, objects: int = 1) -> AgentReports:
     """An inventory and that it is healthy, after the offer of it."""
     service = f"in-{id}"
     present = [
@@ -86,7 +86,7 @@ async def test_concurrent_reports_of_clusters_are_all_stored(
     store: Store, reporting: ReportCommitter, bus: MemoryBus
 ) -> None:
     wakes = bus.subscribe(SERVICE)
-    assert await at_once(reporting, [told(id) for id in CLUSTERS]) == [2, 2, 2, 2]
+    assert await at_once(reporting, [reports_of(id) for id in CLUSTERS]) == [2, 2, 2, 2]
     assert await phases(store) == [Phase.HEALTHY] * 4
     woken = {(await anext(wakes))[1] for _ in CLUSTERS}
     assert woken == {f"in-{id}" for id in CLUSTERS}
@@ -103,7 +103,7 @@ async def test_a_report_of_an_agent_that_disconnects_is_still_published(
 ) -> None:
     """It is committed, so nobody tells of it again."""
     wakes = bus.subscribe(SERVICE)
-    leaving = asyncio.ensure_future(reporting.record(told(CLUSTERS[0])))
+    leaving = asyncio.ensure_future(reporting.record(reports_of(CLUSTERS[0])))
     await asyncio.sleep(0)
     leaving.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -115,7 +115,7 @@ async def test_a_report_of_an_agent_that_disconnects_is_still_published(
 async def test_a_report_that_cannot_be_stored_fails_no_other_cluster(
     store: Store, reporting: ReportCommitter
 ) -> None:
-    several = [told(id, sequence=UNKEEPABLE if id == CLUSTERS[2] else 1) for id in CLUSTERS]
+    several = [reports_of(id, sequence=UNKEEPABLE if id == CLUSTERS[2] else 1) for id in CLUSTERS]
     answers = await at_once(reporting, several)
     assert [answers[at] for at in (0, 1, 3)] == [2, 2, 2]
     assert isinstance(answers[2], Exception)
@@ -128,7 +128,7 @@ async def test_a_report_that_cannot_be_stored_fails_no_other_cluster(
 
 async def test_only_the_deleted_cluster_gets_not_found(reporting: ReportCommitter) -> None:
     answers = await at_once(
-        reporting, [told(CLUSTERS[0]), told(ClusterId("no")), told(CLUSTERS[1])]
+        reporting, [reports_of(CLUSTERS[0]), reports_of(ClusterId("no")), reports_of(CLUSTERS[1])]
     )
     assert (answers[0], answers[2]) == (2, 2)
     assert isinstance(answers[1], NotFound)
@@ -139,7 +139,12 @@ async def test_reports_sent_by_two_calls_of_a_cluster_count_once(
 ) -> None:
     """An agent has come again, and the end of its call before is still being worked on."""
     b = CLUSTERS[1]
-    calls = [told(CLUSTERS[0]), told(b), told(b), told(b, first=3, sequence=2)]
+    calls = [
+        reports_of(CLUSTERS[0]),
+        reports_of(b),
+        reports_of(b),
+        reports_of(b, first=3, sequence=2),
+    ]
     assert (await at_once(reporting, calls))[3] == 4
     async with store.read() as tx:
         rows = await tx[LedgerStore].select(cluster_id=b, stage=LedgerStage.HEALTHY)
@@ -150,8 +155,8 @@ async def test_reports_sent_by_two_calls_of_a_cluster_count_once(
 
 async def test_each_cluster_has_bounds_of_its_own(store: Store, reporting: ReportCommitter) -> None:
     """Four components here; who has told of more than that takes no room from others."""
-    assert await at_once(reporting, [told(id) for id in CLUSTERS]) == [2, 2, 2, 2]
-    more = [told(id, first=3, objects=5 if id == CLUSTERS[1] else 3) for id in CLUSTERS]
+    assert await at_once(reporting, [reports_of(id) for id in CLUSTERS]) == [2, 2, 2, 2]
+    more = [reports_of(id, first=3, objects=5 if id == CLUSTERS[1] else 3) for id in CLUSTERS]
     assert await at_once(reporting, more) == [4, 4, 4, 4]
     async with store.read() as tx:
         counted = await tx[ComponentStore].count_by_cluster(CLUSTERS)
@@ -165,7 +170,7 @@ async def test_one_that_tells_of_much_holds_up_nobody(
 ) -> None:
     """What it tells is committed in parts, with others between, and whole in the end."""
     loud, calm, *_ = CLUSTERS
-    much = [told(loud, first=1 + 2 * turn, objects=600).reports for turn in range(3)]
+    much = [reports_of(loud, first=1 + 2 * turn, objects=600).reports for turn in range(3)]
     reports = [one for some in much for one in some]
     ends: list[ClusterId] = []
 
@@ -174,13 +179,16 @@ async def test_one_that_tells_of_much_holds_up_nobody(
         ends.append(what.cluster_id)
         return number
 
-    assert await asyncio.gather(ended(AgentReports(loud, reports)), ended(told(calm))) == [6, 2]
+    assert await asyncio.gather(ended(AgentReports(loud, reports)), ended(reports_of(calm))) == [
+        6,
+        2,
+    ]
     assert ends == [calm, loud]
 
 
 def test_parts_keep_the_order_and_what_was_offered_comes_first() -> None:
     a, *_ = CLUSTERS
-    many = AgentReports(a, [*told(a).reports] * 60, told(a).offered)
+    many = AgentReports(a, [*reports_of(a).reports] * 60, reports_of(a).offered)
     parts = list(many.parts())
     assert [one for part in parts for one in part.reports] == many.reports
     assert [len(part.offered) for part in parts] == [1, 0, 0]

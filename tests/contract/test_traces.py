@@ -46,8 +46,8 @@ class Collector:
             self.refused += 1
             return web.Response(status=400)
         self.headers.append(request.headers.get("Authorization", ""))
-        told = ExportTraceServiceRequest.FromString(await request.read())
-        for resource in told.resource_spans:
+        export = ExportTraceServiceRequest.FromString(await request.read())
+        for resource in export.resource_spans:
             for scope in resource.scope_spans:
                 self.spans += scope.spans
         return web.Response()
@@ -148,8 +148,10 @@ async def test_a_finished_deployment_is_exported_once_and_older_ones_never(
     healthy, failed = roots["deploy prod/s1"], roots["deploy prod/s2"]
     assert healthy.end_time_unix_nano - healthy.start_time_unix_nano == 6_000_000_000
     assert (healthy.status.code, failed.status.code) == (1, 2)
-    told = {one.key: one.value.string_value for one in healthy.attributes}
-    assert told["vcs.ref.head.revision"] == "a" * 40 and told["k8s.cluster.name"] == "prod"
+    attributes = {one.key: one.value.string_value for one in healthy.attributes}
+    assert (
+        attributes["vcs.ref.head.revision"] == "a" * 40 and attributes["k8s.cluster.name"] == "prod"
+    )
 
 
 async def test_an_end_is_found_with_what_it_is_called(store: Store) -> None:
