@@ -143,8 +143,8 @@ class CanaryWatch:
 
         async def sent(own: Any, *given: Any, **named: Any) -> Any:
             bodies = [one for one in (*given, *named.values()) if not isinstance(one, Mapping)]
-            told = repr(bodies).encode(errors="replace")
-            self._leaks += [f"{one} in what {method} sends" for one in canaries_in(told)]
+            sent_bytes = repr(bodies).encode(errors="replace")
+            self._leaks += [f"{one} in what {method} sends" for one in canaries_in(sent_bytes)]
             return await send(own, *given, **named)
 
         setattr(kind, method, sent)
@@ -154,8 +154,8 @@ class CanaryWatch:
 
         async def execute(own: Any, *given: Any, **named: Any) -> Any:
             result = await asked(own, *given, **named)
-            told = repr((result.data, result.errors)).encode(errors="replace")
-            self._leaks += [f"{one} in an answer of the API" for one in canaries_in(told)]
+            response = repr((result.data, result.errors)).encode(errors="replace")
+            self._leaks += [f"{one} in an answer of the API" for one in canaries_in(response)]
             return result
 
         schema.execute = execute

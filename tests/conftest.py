@@ -118,8 +118,8 @@ def pytest_runtest_makereport(
     report = yield
     _refuse_skip(report)
     server = getattr(item, "funcargs", {}).get("postgres")
-    if report.failed and isinstance(server, Postgres) and (told := server.deadlocks()):
-        report.sections.append(("deadlocks in PostgreSQL", told))
+    if report.failed and isinstance(server, Postgres) and (log_lines := server.deadlocks()):
+        report.sections.append(("deadlocks in PostgreSQL", log_lines))
     return report
 
 

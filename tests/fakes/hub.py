@@ -132,16 +132,16 @@ class FakeHub:
 
     # What a test waits for
 
-    async def until(self, told: Callable[[], Any], seconds: float = 60.0) -> Any:
-        """Wait until `told()` is true of what the agent has said; its value."""
+    async def until(self, condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+        """Waits until `condition()` is true of the agent's reports; returns its value."""
         try:
             async with asyncio.timeout(seconds), self._changed:
-                while not (value := told()):
+                while not (value := condition()):
                     await self._changed.wait()
                 return value
         except TimeoutError:
             said = "\n".join(str(report) for report in self.reports[-5:])
-            raise AssertionError(f"not told within {seconds} s; last:\n{said}") from None
+            raise AssertionError(f"not reported within {seconds} s; last:\n{said}") from None
 
     async def until_phase(self, service_id: str, *phases: int) -> pb.ServiceStatus:
         """Wait until the newest sequence of a service is in one of these phases."""

@@ -18,10 +18,10 @@ _CLUSTER_WIDE = {"Namespace", "CustomResourceDefinition"}
 class FakeCluster:
     """`fail` maps kinds or names to the error that touching them gives; `calls` counts verbs.
 
-    `out_of_reach` is the error that everything gives. `logs` and `warned` are told of objects by
-    name; `told` are the events written. Kinds in `hidden` may not be listed in all namespaces at
-    once. Objects named in `fixed` cannot be changed in place; `forced` are those that were applied
-    with the fields of others.
+    `out_of_reach` is the error that everything gives. `logs` and `warned` have entries by object
+    name; `events_written` are the events that the agent wrote. Kinds in `hidden` cannot be listed
+    in all namespaces at once. Objects named in `fixed` cannot be changed in place; `forced` are
+    those that were applied with the fields of others.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class FakeCluster:
         self.out_of_reach: TowlineError | None = None
         self.logs: dict[str, str] = {}
         self.warned: dict[str, list[str]] = {}
-        self.told: list[Notice] = []
+        self.events_written: list[Notice] = []
         self.hidden: set[str] = set()
         self.fixed: set[str] = set()
         self.forced: set[ObjectKey] = set()
@@ -89,7 +89,7 @@ class FakeCluster:
         return self.warned.get(ref.name, [])
 
     async def tell(self, notice: Notice) -> None:
-        self.told.append(notice)
+        self.events_written.append(notice)
 
     async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
         await self._touch("merge", ref)

@@ -73,7 +73,7 @@ class FleetRollout:
         self._repositories = RepositoryOperations(self._context)
         self.pipelines = Pipelines(self._context)
         self.check: Work | None = None
-        self._told: dict[ServiceId, int] = {}
+        self._reported: dict[ServiceId, int] = {}
         self._lingering: list[Job] = []
         self.pipeline = ""
         self.died = 0
@@ -168,7 +168,7 @@ class FleetRollout:
                 if one.desired.generation > one.observed.observed_generation
             ]
         for one in fresh:
-            number = self._told[one.id] = self._told.get(one.id, 0) + 1
+            number = self._reported[one.id] = self._reported.get(one.id, 0) + 1
             body = SyncStatus(
                 one.id, one.desired.generation, one.desired.digest or "", Phase.HEALTHY, ()
             )

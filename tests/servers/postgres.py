@@ -31,7 +31,7 @@ _FAST = {
     "log_lock_waits": "on",
 }
 _PATIENCE = 30.0
-_MOST_TOLD = 3
+_MAX_DEADLOCKS = 3
 
 
 def find_postgres() -> Path | None:
@@ -81,8 +81,10 @@ class Postgres(Server):
         log = self._folder / "log"
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         found = [number for number, line in enumerate(lines) if "deadlock detected" in line]
-        told = sorted({near for one in found[-_MOST_TOLD:] for near in range(one - 8, one + 14)})
-        return "\n".join(lines[number] for number in told if 0 <= number < len(lines))
+        numbers = sorted(
+            {near for one in found[-_MAX_DEADLOCKS:] for near in range(one - 8, one + 14)}
+        )
+        return "\n".join(lines[number] for number in numbers if 0 <= number < len(lines))
 
     def execute(self, statement: str) -> None:
         """Run a statement as the owner of the server, from any thread, with or without a loop."""

@@ -115,8 +115,8 @@ class Provider:
             self._slots,
             self._http.post(self._url, data=orjson.dumps(body), headers=self._headers) as answer,
         ):
-            told = orjson.loads(await answer.read())
-        return decoded(operation, told)
+            response = orjson.loads(await answer.read())
+        return decoded(operation, response)
 
     async def gone(self, name: str, /, **given: Any) -> bool:
         """Whether an operation answers that there is no such thing."""
@@ -139,22 +139,22 @@ class Provider:
         return await asyncio.gather(*(step() for step in steps))
 
 
-def decoded(operation: OperationDefinitionNode, told: Json) -> Any:
+def decoded(operation: OperationDefinitionNode, response: Json) -> Any:
     """The one root value of an answer."""
-    if "errors" in told:
-        errors = told["errors"]
+    if "errors" in response:
+        errors = response["errors"]
         if not isinstance(errors, list) or not errors:
             raise Undecodable("errors must be absent, or hold some")
         if any(one["message"] == NOT_FOUND for one in errors):
             raise Gone(NOT_FOUND)
         raise Failed("; ".join(one["message"] for one in errors))
-    if told.keys() - {"data", "extensions"}:
-        raise Undecodable(f"unknown keys {sorted(told)}")
+    if response.keys() - {"data", "extensions"}:
+        raise Undecodable(f"unknown keys {sorted(response)}")
     schema = contract()
     is_query = operation.operation.value == "query"
     root = schema.query_type if is_query else schema.mutation_type
     assert root is not None
-    data = _object(root, operation.selection_set, told["data"], operation.operation.value)
+    data = _object(root, operation.selection_set, response["data"], operation.operation.value)
     (value,) = data.values()
     if value is None:
         raise Undecodable("null where a thing must be: the provider would panic")

@@ -399,10 +399,10 @@ class GlobalService:
     def _attributes(self) -> Json:
         return filled(name=self.name, distro=self.distro, tags=pairs(self.tags))
 
-    def _check(self, told: Json) -> None:
-        assert told["service"]["id"] == self.service_id
-        assert (told["name"], told["distro"]) == (self.name, self.distro)
-        assert mapped(told["tags"]) == self.tags
+    def _check(self, response: Json) -> None:
+        assert response["service"]["id"] == self.service_id
+        assert (response["name"], response["distro"]) == (self.name, self.distro)
+        assert mapped(response["tags"]) == self.tags
 
     async def create(self, run: Provider) -> None:
         made = await run.call(

@@ -77,9 +77,9 @@ def test_a_test_that_lets_a_canary_out_fails(tmp_path: Path) -> None:
         check=False,
     ).stdout
     failed = re.findall(r"^(?:FAILED|ERROR) test_leak.py::test_it_(\w+)", found, re.MULTILINE)
-    told = ["answers", "encodes", "logs", "packs", "prints", "sends", "tells_by_http", "writes"]
-    assert sorted(set(failed)) == told, found
-    assert found.count("secret values came out") >= len(told)
+    expected = ["answers", "encodes", "logs", "packs", "prints", "sends", "tells_by_http", "writes"]
+    assert sorted(set(failed)) == expected, found
+    assert found.count("secret values came out") >= len(expected)
 
 
 def test_canaries_are_found_in_any_bytes(tmp_path: Path) -> None:

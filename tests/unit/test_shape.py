@@ -131,8 +131,8 @@ def test_most_functions_and_files_are_small() -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_module_says_what_it_is(package: str) -> None:
     """A docstring at the head of each file that holds anything."""
-    told = {path: outline(path) for path in modules(package)}
-    silent = [path for path, one in told.items() if not (one.empty or one.docstring)]
+    outlines = {path: outline(path) for path in modules(package)}
+    silent = [path for path, one in outlines.items() if not (one.empty or one.docstring)]
     assert silent == []
 
 

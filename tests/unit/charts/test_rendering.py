@@ -280,10 +280,10 @@ def _secrets_of(pod: Json) -> dict[str, list[str]]:
 
 def test_notes_lead_to_the_first_cluster() -> None:
     """They name the token, the authority, and the agent's chart with this control plane."""
-    told = notes("towline", values_of("towline", "ingress"))
-    assert "admin.token" in told and "ca.crt" in told
-    assert "towline login https://towline.example.org --token-stdin" in told
-    assert "--set hub.address=agents.example.org:8444 --set-file hub.ca=ca.crt" in told
+    notes_text = notes("towline", values_of("towline", "ingress"))
+    assert "admin.token" in notes_text and "ca.crt" in notes_text
+    assert "towline login https://towline.example.org --token-stdin" in notes_text
+    assert "--set hub.address=agents.example.org:8444 --set-file hub.ca=ca.crt" in notes_text
 
 
 @pytest.mark.parametrize("chart", NAMES)
@@ -294,8 +294,8 @@ def test_the_readme_tells_every_value(chart: str) -> None:
         for line in (CHARTS / chart / "README.md").read_text().splitlines()
         if line.startswith("| `")
     ]
-    told = "\n".join(row.split(" | ")[0] for row in rows)
+    documented = "\n".join(row.split(" | ")[0] for row in rows)
     for name, value in yaml.safe_load((CHARTS / chart / "values.yaml").read_text()).items():
-        assert f"`{name}" in told
+        assert f"`{name}" in documented
         for inner in value if isinstance(value, dict) and name != "resources" else ():
-            assert f".{inner}" in told or f"`{name}.{inner}" in told, f"{name}.{inner}"
+            assert f".{inner}" in documented or f"`{name}.{inner}" in documented, f"{name}.{inner}"

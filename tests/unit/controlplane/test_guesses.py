@@ -69,9 +69,9 @@ async def test_an_address_guesses_no_more_than_it_may(lookups: Lookups) -> None:
     lookups.ask("known")
     lookups.guess(MAX_PER_ADDRESS)
     for key in ("another guess", "new"):
-        with pytest.raises(LimitExceeded, match=HERE) as told:
+        with pytest.raises(LimitExceeded, match=HERE) as limited:
             lookups.ask(key)
-        assert 0 < (told.value.retry_after or 0) <= WINDOW_SECONDS
+        assert 0 < (limited.value.retry_after or 0) <= WINDOW_SECONDS
     lookups.ask("known")
     lookups.ask("new", THERE)
     await lookups.clock.advance(WINDOW_SECONDS)

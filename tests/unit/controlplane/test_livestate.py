@@ -67,10 +67,10 @@ def test_values_of_secrets_never_leave() -> None:
         "data": {"password": "czNjcmV0"},
         "stringData": {"other": "s3cret"},
     }
-    told = redact_object(live)
-    assert told["data"] == {"password": HIDDEN} and told["stringData"] == {"other": HIDDEN}
-    assert told["metadata"] == {"name": "x", "annotations": {"keep": "1"}}
-    assert "s3cret" not in str(told) and "czNjcmV0" not in str(told)
+    redacted = redact_object(live)
+    assert redacted["data"] == {"password": HIDDEN} and redacted["stringData"] == {"other": HIDDEN}
+    assert redacted["metadata"] == {"name": "x", "annotations": {"keep": "1"}}
+    assert "s3cret" not in str(redacted) and "czNjcmV0" not in str(redacted)
 
 
 def event(uid: str, last: str | None, **more: Any) -> dict[str, Any]:
@@ -79,14 +79,14 @@ def event(uid: str, last: str | None, **more: Any) -> dict[str, Any]:
 
 
 def test_events_of_these_objects_newest_first() -> None:
-    told = [
+    events = [
         event("a", "2026-01-01T00:00:00Z", count=3),
         event("b", "2026-01-03T00:00:00Z"),
         event("a", None, eventTime="2026-01-02T00:00:00.5Z"),
         event("a", None),
         event("a", "never"),
     ]
-    found = parse_events(told, frozenset({"a"}))
+    found = parse_events(events, frozenset({"a"}))
     assert [one.last_at and one.last_at.day for one in found] == [2, 1, None, None]
     assert found[1].count == 3
 
@@ -97,8 +97,8 @@ def test_whatever_a_cluster_tells_is_taken_without_failing(items: list[Any]) -> 
 
 
 def test_no_more_events_than_are_shown() -> None:
-    told = [event("a", "2026-01-01T00:00:00Z") for _ in range(MAX_EVENTS + 5)]
-    assert len(parse_events(told, frozenset({"a"}))) == MAX_EVENTS
+    events = [event("a", "2026-01-01T00:00:00Z") for _ in range(MAX_EVENTS + 5)]
+    assert len(parse_events(events, frozenset({"a"}))) == MAX_EVENTS
 
 
 def test_events_are_asked_for_one_object_or_a_namespace() -> None:

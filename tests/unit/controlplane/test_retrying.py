@@ -20,10 +20,10 @@ class Waits:
     """A clock that only notes how long it was to wait."""
 
     def __init__(self) -> None:
-        self.told: list[float] = []
+        self.waits: list[float] = []
 
     async def sleep(self, seconds: float) -> None:
-        self.told.append(seconds)
+        self.waits.append(seconds)
 
 
 @retry_operations
@@ -60,7 +60,7 @@ async def test_it_is_tried_until_it_succeeds() -> None:
     verbs = Stubborn(MAX_TRIES - 1, TransactionConflict("x"))
     assert await verbs.write() == "written"
     assert verbs.tries == MAX_TRIES
-    assert all(0 <= one <= 1 for one in verbs._context.clock.told)
+    assert all(0 <= one <= 1 for one in verbs._context.clock.waits)
 
 
 async def test_it_is_not_tried_for_ever() -> None:

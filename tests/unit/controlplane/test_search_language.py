@@ -36,7 +36,7 @@ def test_terms_of_a_key_are_alternatives() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "empty search"),
         ("colour:red", "'colour' is not a search key: use kind, name"),
@@ -48,8 +48,8 @@ def test_terms_of_a_key_are_alternatives() -> None:
         ("x" * 501, "501 characters"),
     ],
 )
-def test_an_invalid_search_names_the_mistake(text: str, told: str) -> None:
-    with pytest.raises(Invalid, match=told):
+def test_an_invalid_search_names_the_mistake(text: str, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
         parse_search(text)
 
 

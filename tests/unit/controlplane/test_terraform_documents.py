@@ -84,7 +84,7 @@ def test_enums_that_clients_decode_have_no_further_values(api: GraphQLSchema) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "told", "raised"),
+    ("name", "response", "raised"),
     [
         ("DeleteCluster", {**ID, "errors": None}, Undecodable),
         ("DeleteCluster", {**ID, "errors": []}, Undecodable),
@@ -99,10 +99,10 @@ def test_enums_that_clients_decode_have_no_further_values(api: GraphQLSchema) ->
     ],
 )
 def test_the_client_is_as_strict_as_the_provider(
-    name: str, told: dict[str, Any], raised: type[Exception]
+    name: str, response: dict[str, Any], raised: type[Exception]
 ) -> None:
     with pytest.raises(raised) as caught:
-        decoded(definitions()[0][name], told)
+        decoded(definitions()[0][name], response)
     assert type(caught.value) is raised
 
 

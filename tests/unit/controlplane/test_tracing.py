@@ -32,7 +32,7 @@ SERVICE = Service(ServiceId("s"), ClusterId("c"), None, "shop", "shop", NOW, NOW
 CLUSTER = Cluster(ClusterId("c"), "eu-1", "eu-1", NOW, NOW, pinged_at=NOW)
 DEPLOYMENT = Deployment("s", 2, "c", LedgerStage.RENDERED, DESIRED)
 BAD = Quarantine("sha256:2", "too many errors", NOW)
-Told = tuple[CommitStanding, str]
+ExpectedPath = tuple[CommitStanding, str]
 
 
 def path_of(
@@ -45,7 +45,7 @@ def path_of(
     return path.standing, path.reason, path.since
 
 
-NOT_DESIRED: list[tuple[dict[str, Any], Told]] = [
+NOT_DESIRED: list[tuple[dict[str, Any], ExpectedPath]] = [
     ({"render_error": "no chart"}, (CommitStanding.RENDERING, "no chart")),
     ({"digest": None}, (CommitStanding.RENDERING, "not rendered yet")),
     (
@@ -72,9 +72,11 @@ NOT_DESIRED: list[tuple[dict[str, Any], Told]] = [
 ]
 
 
-@pytest.mark.parametrize(("service", "told"), NOT_DESIRED)
-def test_a_commit_that_was_never_desired_has_a_reason(service: dict[str, Any], told: Told) -> None:
-    assert path_of(service, None) == (*told, SERVICE.updated_at)
+@pytest.mark.parametrize(("service", "expected"), NOT_DESIRED)
+def test_a_commit_that_was_never_desired_has_a_reason(
+    service: dict[str, Any], expected: ExpectedPath
+) -> None:
+    assert path_of(service, None) == (*expected, SERVICE.updated_at)
 
 
 def test_the_first_of_several_reasons_on_the_path_counts() -> None:
@@ -87,15 +89,15 @@ def test_the_first_of_several_reasons_on_the_path_counts() -> None:
         "pinned_sha": "0123456789abcdef",
         "digest": None,
     }
-    told = []
+    reasons = []
     for first in tuple(fields):
-        told.append(path_of(fields, None)[1])
+        reasons.append(path_of(fields, None)[1])
         del fields[first]
     words = ("chart", "known to be bad", "until", "pipeline", "pinned", "rendered")
-    assert [word in text for word, text in zip(words, told, strict=True)] == [True] * len(words)
+    assert [word in text for word, text in zip(words, reasons, strict=True)] == [True] * len(words)
 
 
-DESIRED_STATES: list[tuple[dict[str, Any], dict[str, Any], Told, datetime]] = [
+DESIRED_STATES: list[tuple[dict[str, Any], dict[str, Any], ExpectedPath, datetime]] = [
     ({}, {}, (CommitStanding.OFFERING, "not sent to the agent yet"), DESIRED),
     ({}, {"offered_at": OFFERED}, (CommitStanding.APPLYING, ""), OFFERED),
     (
@@ -170,11 +172,11 @@ DESIRED_STATES: list[tuple[dict[str, Any], dict[str, Any], Told, datetime]] = [
 ]
 
 
-@pytest.mark.parametrize(("service", "deployment", "told", "since"), DESIRED_STATES)
+@pytest.mark.parametrize(("service", "deployment", "expected", "since"), DESIRED_STATES)
 def test_a_desired_commit_is_at_its_last_stage(
-    service: dict[str, Any], deployment: dict[str, Any], told: Told, since: datetime
+    service: dict[str, Any], deployment: dict[str, Any], expected: ExpectedPath, since: datetime
 ) -> None:
-    assert path_of(service, deployment) == (*told, since)
+    assert path_of(service, deployment) == (*expected, since)
 
 
 def test_a_commit_passes_the_stages_in_order() -> None:
@@ -194,7 +196,9 @@ def test_a_commit_passes_the_stages_in_order() -> None:
 
 
 def test_every_standing_is_tried_here() -> None:
-    tried = {told[0] for _, told in NOT_DESIRED} | {told[0] for *_, told, _ in DESIRED_STATES}
+    tried = {expected[0] for _, expected in NOT_DESIRED} | {
+        expected[0] for *_, expected, _ in DESIRED_STATES
+    }
     assert set(CommitStanding) - tried == set(), "add a case for these"
 
 

@@ -22,12 +22,12 @@ HERE = [name for name in PINNED if any(metadata.distributions(name=name))]
 
 def licences_of(name: str) -> list[str]:
     """What a package says of itself; each must be fine."""
-    told = metadata.metadata(name)
-    if "License-Expression" in told:
-        return re.split(r" AND | OR ", re.sub(r"[()]", "", told["License-Expression"]))
-    classifiers = told.get_all("Classifier") or []
+    fields = metadata.metadata(name)
+    if "License-Expression" in fields:
+        return re.split(r" AND | OR ", re.sub(r"[()]", "", fields["License-Expression"]))
+    classifiers = fields.get_all("Classifier") or []
     named = [one.rpartition(" :: ")[2] for one in classifiers if one.startswith("License")]
-    return named or [told["License"] if "License" in told else KNOWN.get(name, "")]
+    return named or [fields["License"] if "License" in fields else KNOWN.get(name, "")]
 
 
 @pytest.mark.parametrize("name", HERE)

@@ -93,17 +93,17 @@ async def test_another_url_starts_anew(room: Room) -> None:
 
 
 async def test_a_callback_that_fails_harms_no_other(room: Room) -> None:
-    told: list[RepositoryState] = []
+    states: list[RepositoryState] = []
 
     def fail(state: RepositoryState) -> None:
         raise RuntimeError("not mine")
 
     room.cache.on_state(fail)
-    room.cache.on_state(told.append)
+    room.cache.on_state(states.append)
     room.push(1, {"web/a.yaml": b"a"})
     room.cache.follow(SPEC)
     await room.clock.advance(0)
-    assert len(told) == 1
+    assert len(states) == 1
 
 
 async def test_keys_renders_and_bundles(room: Room) -> None:

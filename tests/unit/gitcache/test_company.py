@@ -34,7 +34,7 @@ class Company:
         self.server = FakeGit()
         self.copies: dict[str, FakeGit] = {}
         self.caches: dict[str, GitCache] = {}
-        self.told: dict[str, list[RepositoryState]] = {}
+        self.states: dict[str, list[RepositoryState]] = {}
 
     async def join(self, *names: str) -> None:
         """Start replicas that follow the repository."""
@@ -55,8 +55,8 @@ class Company:
                 ReplicaNetwork(replicas, self.peers),
             )
             self.caches[name] = self.peers.caches[name] = cache
-            self.told[name] = []
-            cache.on_state(self.told[name].append)
+            self.states[name] = []
+            cache.on_state(self.states[name].append)
             await cache.start()
             cache.follow(SPEC)
         await self.clock.advance(6)
@@ -186,10 +186,10 @@ async def test_a_replica_without_the_lease_publishes_nothing(company: Company) -
     stale, other = company.owner, company.others()[0]
     company.hub.owners[ID] = other
     sha = company.push(2)
-    seen = len(company.told[other])
+    seen = len(company.states[other])
     await company.caches[stale].hint(ID, {MAIN: sha})
     await company.clock.advance(30)
-    assert all(state.error is None for state in company.told[other][seen:])
+    assert all(state.error is None for state in company.states[other][seen:])
     assert company.at(other) == sha
 
 
@@ -233,11 +233,13 @@ async def test_a_new_owner_whose_clock_is_behind_is_believed(company: Company) -
     await company.leave(company.owner, killed=True)
     sha = company.push(2)
     await company.clock.advance(30)
-    told = [state for state in company.told[company.owner] if state.polled_at > tomorrow.polled_at]
-    assert told[-1].commits["main"].sha == sha
-    assert [one.polled_at for one in told] == sorted({one.polled_at for one in told})
+    newer = [
+        state for state in company.states[company.owner] if state.polled_at > tomorrow.polled_at
+    ]
+    assert newer[-1].commits["main"].sha == sha
+    assert [one.polled_at for one in newer] == sorted({one.polled_at for one in newer})
     shown = company.caches[company.owner].state(ID)
-    assert shown is not None and shown.polled_at == told[-1].polled_at
+    assert shown is not None and shown.polled_at == newer[-1].polled_at
 
 
 class Still(HubPeers):

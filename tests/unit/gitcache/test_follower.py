@@ -26,9 +26,9 @@ class Watch:
         self.git = FakeGit()
         self.clock = FakeClock()
         self.coordinator = FakeCoordinator()
-        self.told: list[RepositoryState] = []
+        self.states: list[RepositoryState] = []
         source = FollowerPorts(self.git, self.git, self.git, self.coordinator, "here")
-        self.follower = RepositoryFollower(spec, source, self.clock, PACE, self.told.append)
+        self.follower = RepositoryFollower(spec, source, self.clock, PACE, self.states.append)
 
     async def start(self) -> None:
         self.follower.start()
@@ -37,7 +37,7 @@ class Watch:
     @property
     def sha(self) -> str | None:
         """Where main is known to be."""
-        commit = self.told[-1].commits.get("main")
+        commit = self.states[-1].commits.get("main")
         return commit.sha if commit else None
 
 
@@ -56,7 +56,7 @@ async def test_a_new_commit_is_fetched_and_published_once(watch: Watch) -> None:
     await watch.clock.advance(12)
     assert watch.sha == second
     await watch.clock.advance(100)
-    assert len(watch.told) == 2 and len(watch.git.fetches) == 2
+    assert len(watch.states) == 2 and len(watch.git.fetches) == 2
 
 
 async def test_an_unchanged_repository_is_asked_and_nothing_more(watch: Watch) -> None:
@@ -73,11 +73,11 @@ async def test_after_a_failure_the_last_good_commits_stay(watch: Watch) -> None:
     await watch.start()
     watch.git.error = Unavailable("the server is away")
     await watch.clock.advance(12)
-    assert watch.told[-1].error == "the server is away"
-    assert watch.sha == sha and watch.told[-1].missing == frozenset()
+    assert watch.states[-1].error == "the server is away"
+    assert watch.sha == sha and watch.states[-1].missing == frozenset()
     watch.git.error = None
     await watch.clock.advance(60)
-    assert watch.told[-1].error is None and watch.sha == sha
+    assert watch.states[-1].error is None and watch.sha == sha
 
 
 async def test_a_failing_server_is_asked_ever_more_rarely(watch: Watch) -> None:
@@ -85,7 +85,7 @@ async def test_a_failing_server_is_asked_ever_more_rarely(watch: Watch) -> None:
     await watch.start()
     await watch.clock.advance(3600)
     assert len(watch.git.polls) < 400
-    assert len(watch.told) == 1
+    assert len(watch.states) == 1
 
 
 async def test_a_server_that_names_a_time_is_left_alone_until_then(watch: Watch) -> None:
@@ -99,8 +99,8 @@ async def test_refs_that_do_not_exist_are_listed_as_missing(watch: Watch) -> Non
     watch.follower.replace(replace(SPEC, refs=frozenset({"main", "nope", "-bad"})))
     watch.git.push(MAIN, 1)
     await watch.start()
-    assert watch.told[-1].missing == {"nope", "-bad"}
-    assert set(watch.told[-1].commits) == {"main"}
+    assert watch.states[-1].missing == {"nope", "-bad"}
+    assert set(watch.states[-1].commits) == {"main"}
 
 
 async def test_a_deleted_branch_becomes_missing(watch: Watch) -> None:
@@ -108,7 +108,7 @@ async def test_a_deleted_branch_becomes_missing(watch: Watch) -> None:
     await watch.start()
     del watch.git.refs[MAIN]
     await watch.clock.advance(12)
-    assert watch.told[-1].missing == {"main"} and watch.sha is None
+    assert watch.states[-1].missing == {"main"} and watch.sha is None
 
 
 async def test_a_repository_of_which_nothing_is_in_use_is_asked_once_an_hour() -> None:
@@ -117,7 +117,7 @@ async def test_a_repository_of_which_nothing_is_in_use_is_asked_once_an_hour() -
     await watch.start()
     await watch.clock.advance(3000)
     assert watch.git.polls == [["HEAD"]] and watch.git.fetches == []
-    assert watch.told[-1].error is None and watch.told[-1].reached
+    assert watch.states[-1].error is None and watch.states[-1].reached
     watch.follower.replace(SPEC)
     await watch.clock.advance(0)
     assert watch.sha == watch.git.refs[MAIN]
@@ -128,11 +128,11 @@ async def test_the_error_of_an_unused_repository_is_published() -> None:
     watch = Watch(replace(SPEC, refs=frozenset()))
     watch.git.error = Unavailable("repository not found")
     await watch.start()
-    assert watch.told[-1].error == "repository not found" and not watch.told[-1].reached
+    assert watch.states[-1].error == "repository not found" and not watch.states[-1].reached
     watch.git.error = None
     watch.follower.replace(replace(watch.follower.spec, url="https://git.test/right"))
     await watch.clock.advance(0)
-    assert watch.told[-1].error is None and watch.told[-1].reached
+    assert watch.states[-1].error is None and watch.states[-1].reached
     await watch.follower.stop()
 
 
@@ -153,7 +153,7 @@ async def test_changes_of_the_services_do_not_hurry_a_failing_server(watch: Watc
     watch.git.error = None
     watch.follower.replace(replace(SPEC, credentials=GitCredentials(password="right")))
     await watch.clock.advance(0)
-    assert watch.told[-1].error is None
+    assert watch.states[-1].error is None
 
 
 async def test_a_service_that_goes_causes_no_poll(watch: Watch) -> None:
@@ -173,7 +173,7 @@ async def test_a_followed_commit_needs_no_poll_and_one_fetch() -> None:
     watch.git.served.add(sha)
     await watch.start()
     await watch.clock.advance(100)
-    assert watch.told[-1].commits[sha].sha == sha
+    assert watch.states[-1].commits[sha].sha == sha
     assert watch.git.polls == [] and len(watch.git.fetches) == 1
     await watch.follower.stop()
 
@@ -183,7 +183,7 @@ async def test_a_followed_commit_that_the_server_lacks_is_missing_alone(watch: W
     sha = watch.git.push(MAIN, 1)
     watch.follower.replace(replace(SPEC, refs=frozenset({"main", absent})))
     await watch.start()
-    assert watch.told[-1].missing == {absent} and watch.sha == sha
+    assert watch.states[-1].missing == {absent} and watch.sha == sha
 
 
 async def test_one_rejected_branch_does_not_hold_up_the_others(watch: Watch) -> None:
@@ -191,13 +191,13 @@ async def test_one_rejected_branch_does_not_hold_up_the_others(watch: Watch) -> 
     evil = watch.git.push("refs/heads/evil", 2)
     watch.follower.replace(replace(SPEC, refs=frozenset({"main", "evil"})))
     await watch.start()
-    assert watch.told[-1].commits["evil"].sha == evil and watch.sha == main
+    assert watch.states[-1].commits["evil"].sha == evil and watch.sha == main
     main = watch.git.push(MAIN, 3)
     watch.git.refs["refs/heads/evil"] = sha_of(666)
     await watch.clock.advance(12)
     assert watch.sha == main
-    assert watch.told[-1].commits["evil"].sha == evil
-    assert "not our ref" in (watch.told[-1].error or "")
+    assert watch.states[-1].commits["evil"].sha == evil
+    assert "not our ref" in (watch.states[-1].error or "")
     polls = len(watch.git.polls)
     await watch.clock.advance(115)
     assert len(watch.git.polls) >= polls + 9
@@ -266,7 +266,7 @@ async def test_other_refs_are_taken_up_at_once(watch: Watch) -> None:
     await watch.start()
     watch.follower.replace(replace(SPEC, refs=frozenset({"dev"})))
     await watch.clock.advance(0)
-    assert {name: one.sha for name, one in watch.told[-1].commits.items()} == {"dev": dev}
+    assert {name: one.sha for name, one in watch.states[-1].commits.items()} == {"dev": dev}
 
 
 async def test_after_a_restart_the_pinned_commits_are_known_while_the_server_is_away(
@@ -278,7 +278,7 @@ async def test_after_a_restart_the_pinned_commits_are_known_while_the_server_is_
     again.git.local = watch.git.local
     again.git.error = Unavailable("away")
     await again.start()
-    assert again.sha == sha and again.told[-1].error == "away"
+    assert again.sha == sha and again.states[-1].error == "away"
     await again.follower.stop()
 
 
@@ -308,13 +308,13 @@ async def test_only_full_ids_are_fetched(watch: Watch, sha: str) -> None:
 async def test_an_invalid_url_shows_in_the_state(watch: Watch) -> None:
     watch.git.error = Invalid("only http, https and ssh URLs are allowed", field="url")
     await watch.start()
-    assert watch.told[-1].error == "url: only http, https and ssh URLs are allowed"
+    assert watch.states[-1].error == "url: only http, https and ssh URLs are allowed"
 
 
 async def test_the_state_tells_the_size_of_the_copy_and_its_owner(watch: Watch) -> None:
     watch.git.push(MAIN, 1)
     await watch.start()
-    assert (watch.told[-1].size, watch.told[-1].owner) == (1000, "here")
+    assert (watch.states[-1].size, watch.states[-1].owner) == (1000, "here")
 
 
 async def test_a_slow_server_is_asked_less_often(watch: Watch) -> None:
@@ -350,7 +350,7 @@ async def test_a_commit_missing_from_the_clone_is_fetched_again(watch: Watch) ->
     await watch.follower.ensure_commit(sha)
     del watch.git.local[f"at-{sha}"]
     await watch.clock.advance(60)
-    assert watch.sha == sha and watch.told[-1].error is None
+    assert watch.sha == sha and watch.states[-1].error is None
 
 
 async def test_a_replica_without_ownership_refuses_to_fetch(watch: Watch) -> None:

@@ -130,9 +130,9 @@ async def test_an_absent_server_is_logged_once(capsys: pytest.CaptureFixture[str
     await cache.start()
     await clock.advance(600)
     await cache.stop()
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (
-        told.count("git cache server disconnected")
+        output.count("git cache server disconnected")
         == 1
-        >= told.count("sending followed repositories failed")
+        >= output.count("sending followed repositories failed")
     )

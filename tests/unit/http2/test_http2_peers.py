@@ -193,8 +193,8 @@ def test_all_that_we_send_is_read(
         meeting.settle()
     assert library.bodies == sent
     assert sorted(library.ended) == sorted(sent)
-    told = [list(TRAILERS)] if trailers else []
-    assert all(library.heads[id][1:] == told for id in sent)
+    trailers_read = [list(TRAILERS)] if trailers else []
+    assert all(library.heads[id][1:] == trailers_read for id in sent)
     for stream in streams:
         if client:
             library.h2.send_headers(stream.id, ANSWER)
@@ -254,8 +254,8 @@ def test_all_that_is_sent_to_us_is_read(
     for stream_id, body in whole.items():
         reader = ours.readers[stream_id]
         assert reader.body == body and reader.ended and reader.reset is None
-        told = [list(TRAILERS)] if trailers else []
-        assert [list(map(tuple, head)) for head in reader.heads[1:]] == told
+        trailers_read = [list(TRAILERS)] if trailers else []
+        assert [list(map(tuple, head)) for head in reader.heads[1:]] == trailers_read
         reader.stream.end(() if client else ANSWER)
     meeting.settle()
     assert not ours.connection.streams

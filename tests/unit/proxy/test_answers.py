@@ -31,9 +31,13 @@ def test_errors_become_statuses(
     assert (b"Retry-After" in head) is (status == 429)
     assert b'Warning: 299 towline "' + error.message.encode() + b'"' in head
     assert b"Content-Length: %d\r\n" % len(body) in head
-    told = orjson.loads(body)
-    assert (told["kind"], told["code"], told["reason"]) == ("Status", status, reason)
-    assert told["message"] == error.message
+    status_object = orjson.loads(body)
+    assert (status_object["kind"], status_object["code"], status_object["reason"]) == (
+        "Status",
+        status,
+        reason,
+    )
+    assert status_object["message"] == error.message
 
 
 def test_sentences_cannot_break_out_of_the_head() -> None:

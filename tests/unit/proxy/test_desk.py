@@ -159,9 +159,9 @@ async def test_all_waiting_callers_get_the_refusal(office: Office) -> None:
         asyncio.ensure_future(office.authorization.identify(ANN_TOKEN, "here")) for _ in range(2)
     ]
     await gate.open()
-    told = await asyncio.gather(*before, *after, return_exceptions=True)
-    assert told[:2] == [ANN] * 2
-    assert [type(one) for one in told[2:]] == [Unauthenticated] * 2
+    results = await asyncio.gather(*before, *after, return_exceptions=True)
+    assert results[:2] == [ANN] * 2
+    assert [type(one) for one in results[2:]] == [Unauthenticated] * 2
     assert office.authorization.remembered == 0
     assert office.installation.asked == ["ann-token"] * 2
 

@@ -21,12 +21,12 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass
 class Claim:
-    """A link at a replica, and the epoch that the store has given it; `told` to the replica yet."""
+    """A link at a replica and its epoch in the store; `is_confirmed`: the replica knows it."""
 
     replica: str
     link: Mux
     epoch: int
-    told: bool = False
+    is_confirmed: bool = False
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Claims:
     @property
     def waiting(self) -> list[Claim]:
         """Claims whose replica has not heard the answer."""
-        return [one for one in self.made if not one.told]
+        return [one for one in self.made if not one.is_confirmed]
 
 
 class Epochs(RuleBasedStateMachine):
@@ -112,7 +112,7 @@ class Epochs(RuleBasedStateMachine):
             assert not claim.link.accepts_streams
 
     def _answer(self, claim: Claim) -> None:
-        claim.told = True
+        claim.is_confirmed = True
         if not claim.link.closed:
             self.held[claim.replica].add(CLUSTER, claim.link, claim.epoch)
 

@@ -60,8 +60,8 @@ async def test_only_changes_that_an_agent_would_report_are_recorded() -> None:
     one.take(ObjectGone(POD, pod("a", "Failed")))
     one.take(ObjectSeen(POD, pod("b", "Pending")))
     recording = one.recording()
-    told = [(c.at, c.object, c.health, c.gone) for c in recording.changes]
-    assert told == [
+    changes = [(c.at, c.object, c.health, c.gone) for c in recording.changes]
+    assert changes == [
         (2.0, 0, HealthState.FAILED, False),
         (3.5, 0, HealthState.FAILED, True),
         (3.5, 1, HealthState.PROGRESSING, False),

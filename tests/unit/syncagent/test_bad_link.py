@@ -254,7 +254,7 @@ class Agent:
     @property
     def agreed(self) -> bool:
         """Whether nothing is left to be said in either direction."""
-        last = {service: told[-1] for service, told in self.hub.statuses.items()}
+        last = {service: sequences[-1] for service, sequences in self.hub.statuses.items()}
         held = dict(self.engine.stored_services())
         known = self.hub.inventory == self.generations()
         return last == held == self.hub.desired and known and not self.hub.commands
@@ -310,6 +310,6 @@ async def test_both_ends_agree_after_half_an_hour_on_a_bad_link(agent: Agent) ->
         await agent.step()
     assert agent.agreed and sum(hub.desired.values()) == CHANGES
     assert hub.cuts >= 10 and agent.sessions > hub.cuts // 2 and stirred == CHANGES
-    assert all(told == sorted(told) for told in hub.statuses.values())
+    assert all(sequences == sorted(sequences) for sequences in hub.statuses.values())
     assert len(agent.jobs.created) == len(set(agent.jobs.created)) == JOBS
     assert agent.cluster.hooks and set(agent.cluster.hooks.values()) == {1}

@@ -145,7 +145,7 @@ class Alone:
         ((reports, total),) = self.database.rows("SELECT count(*), sum(length(body)) FROM report")
         return Size(pages, reports, total, len(asyncio.all_tasks()))
 
-    def told(self) -> list[pb.Report]:
+    def drain_reports(self) -> list[pb.Report]:
         """The control plane is back and takes all that lies on the disk."""
         found = []
         while taken := self.outbox.take(256):
@@ -198,7 +198,7 @@ async def test_three_days_alone_are_healed_and_leave_no_heap(alone: Alone) -> No
     assert alone.cluster.signed > 500
     assert last.pages <= first.pages * 1.2 and last.tasks <= first.tasks + 2
     assert last.reports <= first.reports + 2 and last.report_bytes <= first.report_bytes * 1.2
-    reports = alone.told()
+    reports = alone.drain_reports()
     (status,) = [one.status for one in reports if one.HasField("status")]
     assert (status.phase, status.sequence) == (pb.PHASE_HEALTHY, 1)
     drifts = {one.drift.object.name for one in reports if one.HasField("drift")}

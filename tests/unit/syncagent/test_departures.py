@@ -165,8 +165,8 @@ async def test_drift_reports_the_desired_and_the_foreign_value(stand: Stand) -> 
         (("", "Secret", "prod", "b"), {"p": "bmV3"}),
     ):
         one = stand.cluster.objects[where]
-        told = [{"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:data": {}}}]
-        meta = one["metadata"] | {"managedFields": told}
+        managers = [{"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:data": {}}}]
+        meta = one["metadata"] | {"managedFields": managers}
         stand.cluster.put(one | {"data": change, "metadata": meta})
     await stand.until(lambda: len(stand.hub.drifts) == 2)
     found = {drift.ref.kind: drift for drift in stand.hub.drifts}

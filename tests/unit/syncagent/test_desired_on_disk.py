@@ -21,7 +21,7 @@ from syncagent.state.store import SqliteStateStore
 OBJECT = {"group": "apps", "version": "v1", "kind": "Deployment", "namespace": "a", "name": "b"}
 
 
-def told(text: str = "x", data: bytes = b"\x00\xff", number: int = 7) -> Desired:
+def make_desired(text: str = "x", data: bytes = b"\x00\xff", number: int = 7) -> Desired:
     """A service with every field that the wire has."""
     condition = pb.FieldCondition(pointer="/status/x", any_of=[text])
     rule = pb.HealthRule(kind="Db", health=pb.HEALTH_FAILED, conditions=[condition], message="/m")
@@ -53,7 +53,7 @@ def told(text: str = "x", data: bytes = b"\x00\xff", number: int = 7) -> Desired
 
 @given(st.text(), st.binary(), st.integers(0, 80_000))
 def test_every_field_of_the_desired_state_round_trips(text: str, data: bytes, number: int) -> None:
-    one = told(text, data, number)
+    one = make_desired(text, data, number)
     assert load_desired(dump_desired(one)) == one
 
 
@@ -80,11 +80,11 @@ def test_a_service_that_is_known_from_labels_is_kept() -> None:
 
 def test_desired_state_is_parsed_from_the_wire() -> None:
     """A conflict that is an error is not forced; a rule of no known health is left out."""
-    spec = told().spec
+    spec = make_desired().spec
     assert spec is not None and spec.attestation is not None
     assert spec.options.fail_on_conflict
     assert [rule.health for rule in spec.options.health_rules] == [HealthState.FAILED]
-    assert [ref.name for ref in told().confirmed] == ["b"]
+    assert [ref.name for ref in make_desired().confirmed] == ["b"]
     removal = desired_from_message(
         pb.Desired(service_id="s", sequence=1, removal=pb.REMOVAL_ORPHAN)
     )
@@ -93,7 +93,7 @@ def test_desired_state_is_parsed_from_the_wire() -> None:
 
 @given(st.integers(min_value=0))
 def test_no_altered_character_is_acted_upon(place: int) -> None:
-    text = dump_desired(told())
+    text = dump_desired(make_desired())
     place %= len(text)
     spoilt = text[:place] + ("y" if text[place] == "x" else "x") + text[place + 1 :]
     with pytest.raises(Invalid, match="damaged"):
@@ -105,8 +105,8 @@ def test_a_damaged_service_is_dropped_and_its_objects_are_looked_for(tmp_path: P
     database = Database(tmp_path / "agent.db")
     memory = SqliteStateStore(database)
     memory.mark_recovered()
-    memory.save_desired_state(told(), StageTimes())
-    memory.save_desired_state(Desired("other", 1, told().spec), StageTimes())
+    memory.save_desired_state(make_desired(), StageTimes())
+    memory.save_desired_state(Desired("other", 1, make_desired().spec), StageTimes())
     with database.transaction() as db:
         db.execute("UPDATE service SET desired = 'x' || desired WHERE id = 's'")
     assert [one.desired.service_id for one in memory.load_services()] == ["other"]

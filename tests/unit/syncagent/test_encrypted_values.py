@@ -56,7 +56,7 @@ def secret(value: str = VALUE, **more: Any) -> KubeObject:
 def said(stand: Stand) -> str:
     """All that was told upwards or written on objects."""
     hub = stand.hub
-    return repr((hub.statuses, hub.changes, hub.drifts, hub.answers, stand.cluster.told))
+    return repr((hub.statuses, hub.changes, hub.drifts, hub.answers, stand.cluster.events_written))
 
 
 async def test_the_cluster_has_the_values_and_nobody_else(stand: Stand) -> None:

@@ -236,21 +236,21 @@ async def test_foreign_objects_send_no_reports_and_bursts_send_few(stand: Stand)
     stand.cluster.put(live | {"status": ready})
     await stand.phase(Phase.HEALTHY)
     await stand.clock.advance(30)
-    told = len(stand.hub.statuses) + len(stand.hub.changes)
+    report_count = len(stand.hub.statuses) + len(stand.hub.changes)
     for number in range(500):
         stand.cluster.put(config(f"other-{number}"))
         theirs = {"kind": "ReplicaSet", "name": "x", "uid": "not-ours", "controller": True}
         meta = {"name": f"p{number}", "namespace": "prod", "ownerReferences": [theirs]}
         stand.cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": meta})
     await stand.clock.advance(30)
-    assert len(stand.hub.statuses) + len(stand.hub.changes) == told
+    assert len(stand.hub.statuses) + len(stand.hub.changes) == report_count
     for number in range(50):
         labels = {**live["metadata"]["labels"], "turn": str(number)}
         stand.cluster.put(
             live | {"metadata": live["metadata"] | {"labels": labels}, "status": ready}
         )
     await stand.until(lambda: stand.hub.changes[-1].present[0].labels.get("turn") == "49")
-    assert len(stand.hub.statuses) + len(stand.hub.changes) <= told + 2
+    assert len(stand.hub.statuses) + len(stand.hub.changes) <= report_count + 2
 
 
 async def test_a_failure_becomes_one_event_that_is_counted_up(stand: Stand) -> None:
@@ -258,15 +258,15 @@ async def test_a_failure_becomes_one_event_that_is_counted_up(stand: Stand) -> N
     stand.cluster.fail["a"] = RequestRefused("denied by the policy", status=403, reason="Forbidden")
     stand.bring([config("a")])
     await stand.phase(Phase.FAILED)
-    await stand.until(lambda: stand.cluster.told)
+    await stand.until(lambda: stand.cluster.events_written)
     for _ in range(250):
         await stand.clock.advance(1)
-    assert len(stand.cluster.told) == 1
+    assert len(stand.cluster.events_written) == 1
     for _ in range(200):
         await stand.clock.advance(1)
-    first, second = stand.cluster.told
+    first, second = stand.cluster.events_written
     assert second.count > first.count
-    assert stand.cluster.told[0].message == "service s: denied by the policy"
+    assert stand.cluster.events_written[0].message == "service s: denied by the policy"
 
 
 def web(name: str) -> KubeObject:

@@ -149,7 +149,7 @@ def test_any_custom_resource_can_be_reported(spec, status) -> None:
     one = {"apiVersion": "example.org/v1", "kind": "Thing", "metadata": meta}
     owned = OwnedObject("s", ref_of(one))
     owned.observe(one | {"spec": spec, "status": status})
-    (told,) = components_of({owned.key: owned}, DescendantTree()).values()
-    report = report_to_message(InventoryChange("s", True, (told,), ()))
-    problems = report_to_message(SyncStatus("s", 1, "", *summarize([told], ()), StageTimes()))
+    (component,) = components_of({owned.key: owned}, DescendantTree()).values()
+    report = report_to_message(InventoryChange("s", True, (component,), ()))
+    problems = report_to_message(SyncStatus("s", 1, "", *summarize([component], ()), StageTimes()))
     assert report.inventory.present[0].object.name == "x" and problems.status.sequence == 1

@@ -59,7 +59,7 @@ def apply(known: dict, change: InventoryChange) -> dict:
     return known | {c.ref.name: c.message for c in change.present}
 
 
-def told(components: dict) -> dict:
+def messages_by_name(components: dict) -> dict:
     return {c.ref.name: c.message for c in components.values()}
 
 
@@ -78,7 +78,7 @@ def test_differences_add_up(states, alone: int) -> None:
     known: dict = {}
     for report in reports:
         known = apply(known, report)
-    assert known == told(states[-1])
+    assert known == messages_by_name(states[-1])
 
 
 def test_objects_that_come_and_go_while_offline_are_not_reported() -> None:
@@ -103,7 +103,7 @@ def test_parts_say_what_the_whole_says(state, size: int) -> None:
     for part in split_inventory(InventoryChange("s", True, tuple(state.values()), ()), size):
         assert len(part.present) <= size
         known = apply(known, sent(part))
-    assert known == told(state)
+    assert known == messages_by_name(state)
 
 
 @given(st.permutations(range(7)))

@@ -29,8 +29,8 @@ JOB = {
 }
 
 
-class Told:
-    """What was said upwards."""
+class RecordedReports:
+    """Records the reports of a job runner."""
 
     def __init__(self) -> None:
         self.statuses: list[JobStatus] = []
@@ -48,18 +48,18 @@ class World:
     """A runner that can be killed and started anew on the same disk and cluster."""
 
     def __init__(self, folder: Path) -> None:
-        self.cluster, self.told, self.clock = FakeJobCluster(), Told(), FakeClock()
+        self.cluster, self.reports, self.clock = FakeJobCluster(), RecordedReports(), FakeClock()
         self.database = Database(folder / "agent.db")
         self.policy = JobPolicy(LocalPolicy())
         self.runner = self.make()
 
     def make(self) -> JobRunner:
-        live = lambda *piece: self.told.live.append(piece)  # noqa: E731
+        live = lambda *piece: self.reports.live.append(piece)  # noqa: E731
         memory = SqliteJobStore(self.database)
         return JobRunner(
             FakeJobFences(self.cluster),
             memory,
-            self.told,
+            self.reports,
             KEY,
             lambda refs: self.policy.check(refs),
             live,
@@ -79,7 +79,7 @@ class World:
 
     @property
     def last(self) -> JobStatus:
-        return self.told.statuses[-1]
+        return self.reports.statuses[-1]
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ async def test_a_job_is_created_followed_and_reported(world: World) -> None:
     world.cluster.runs(NAME, log="one\ntwo\n")
     await world.clock.advance(5)
     assert world.last.phase is JobPhase.RUNNING
-    assert b"".join(data for _, _, data in world.told.live) == b"one\ntwo\n"
+    assert b"".join(data for _, _, data in world.reports.live) == b"one\ntwo\n"
     world.cluster.ends(NAME, last_words="42")
     await world.clock.advance(10)
     end = world.last
@@ -105,7 +105,7 @@ async def test_a_job_is_created_followed_and_reported(world: World) -> None:
         "one\ntwo\n",
         {"main": "42"},
     )
-    assert world.told.answers == [CommandAnswer(ID, CommandOutcome.SUCCEEDED)]
+    assert world.reports.answers == [CommandAnswer(ID, CommandOutcome.SUCCEEDED)]
     assert end.started_at and end.finished_at
 
 
@@ -115,7 +115,7 @@ async def test_a_failed_job_says_why(world: World) -> None:
     world.cluster.ends(NAME, code=3)
     await world.clock.advance(5)
     assert (world.last.phase, world.last.exit_code) == (JobPhase.FAILED, 3)
-    assert "BackoffLimitExceeded" in world.told.answers[0].message
+    assert "BackoffLimitExceeded" in world.reports.answers[0].message
 
 
 async def test_asked_again_it_is_not_run_again(world: World) -> None:
@@ -131,7 +131,7 @@ async def test_asked_again_it_is_not_run_again(world: World) -> None:
     await world.restart()
     await world.run()
     assert world.cluster.created == [f"Job/{NAME}"]
-    assert [one.outcome for one in world.told.answers] == [CommandOutcome.SUCCEEDED] * 2
+    assert [one.outcome for one in world.reports.answers] == [CommandOutcome.SUCCEEDED] * 2
 
 
 async def test_after_a_lost_disk_the_running_job_is_found_by_its_name(
@@ -182,7 +182,7 @@ async def test_a_cancelled_job_is_deleted_and_its_words_are_kept(world: World) -
     await world.clock.advance(1)
     assert (world.last.phase, world.last.log_tail) == (JobPhase.CANCELLED, "half way\n")
     assert ("Job", NAME) not in world.cluster.objects
-    assert [one.command_id for one in world.told.answers] == ["c", ID]
+    assert [one.command_id for one in world.reports.answers] == ["c", ID]
 
 
 async def test_a_job_that_takes_too_long_is_ended(world: World) -> None:
@@ -210,7 +210,7 @@ async def test_secrets_are_references_in_the_job_and_masked_in_what_it_says(
     world.cluster.runs(NAME, log="login with hunter2!\n")
     world.cluster.ends(NAME, last_words="hunter2!")
     await world.clock.advance(10)
-    assert "hunter2!" not in str(world.told.statuses) + str(world.told.live)
+    assert "hunter2!" not in str(world.reports.statuses) + str(world.reports.live)
     assert world.last.log_tail == "login with ***\n"
     assert not any(b"hunter2!" in path.read_bytes() for path in tmp_path.iterdir())
 
@@ -219,8 +219,8 @@ async def test_a_job_outside_the_local_allow_list_is_refused(world: World) -> No
     world.policy = JobPolicy(LocalPolicy.of([], ["shop"]))
     await world.run()
     assert world.cluster.created == []
-    assert world.told.answers[0].outcome is CommandOutcome.FAILED
-    assert "namespace ops" in world.told.answers[0].message
+    assert world.reports.answers[0].outcome is CommandOutcome.FAILED
+    assert "namespace ops" in world.reports.answers[0].message
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ async def test_a_job_that_the_operator_did_not_allow_creates_nothing(
     """Neither a job at all, nor one whose Secret may not be there."""
     world.policy = policy
     await world.run(secrets=(seal(KEY.public, ID, "password", "1", b"hunter2!"),))
-    assert world.cluster.created == [] and why in world.told.answers[0].message
+    assert world.cluster.created == [] and why in world.reports.answers[0].message
 
 
 async def test_the_agents_own_job_needs_no_allowance(world: World) -> None:
@@ -253,18 +253,18 @@ async def test_a_running_job_outlasts_answers_that_are_no_news_of_it(
     world.cluster.runs(NAME)
     world.cluster.refusing = status
     await world.clock.advance(30)
-    assert world.told.answers == []
+    assert world.reports.answers == []
     world.cluster.refusing = 0
     world.cluster.ends(NAME)
     await world.clock.advance(30)
-    assert world.told.answers == [CommandAnswer(ID, CommandOutcome.SUCCEEDED)]
+    assert world.reports.answers == [CommandAnswer(ID, CommandOutcome.SUCCEEDED)]
 
 
 async def test_a_job_that_can_never_be_seen_again_ends_with_its_time(world: World) -> None:
     await world.run()
     world.cluster.refusing = 403
     await world.clock.advance(120)
-    assert "cannot read how the job ended" in world.told.answers[0].message
+    assert "cannot read how the job ended" in world.reports.answers[0].message
 
 
 async def test_a_fault_of_the_server_while_creating_is_waited_out(world: World) -> None:
@@ -273,7 +273,7 @@ async def test_a_fault_of_the_server_while_creating_is_waited_out(world: World) 
     await world.clock.advance(20)
     world.cluster.refusing = 0
     await world.clock.advance(20)
-    assert world.cluster.created == [f"Job/{NAME}"] and world.told.answers == []
+    assert world.cluster.created == [f"Job/{NAME}"] and world.reports.answers == []
 
 
 async def test_a_disk_that_is_full_after_the_creation_does_not_fail_the_job(
@@ -290,13 +290,13 @@ async def test_a_disk_that_is_full_after_the_creation_does_not_fail_the_job(
     await world.run()
     world.cluster.runs(NAME)
     await world.clock.advance(10)
-    assert world.told.answers == []
+    assert world.reports.answers == []
     full = False
     await world.clock.advance(10)
     assert world.last.phase is JobPhase.RUNNING
     world.cluster.ends(NAME)
     await world.clock.advance(10)
-    assert world.told.answers == [CommandAnswer(ID, CommandOutcome.SUCCEEDED)]
+    assert world.reports.answers == [CommandAnswer(ID, CommandOutcome.SUCCEEDED)]
 
 
 async def test_secrets_of_an_ended_job_are_gone(world: World) -> None:
@@ -313,7 +313,7 @@ async def test_each_line_of_a_secret_is_masked_in_the_live_log(world: World) -> 
     await world.run(secrets=(sealed,))
     world.cluster.runs(NAME, log="-----BEGIN-----\nfirsthalf\nis secondhalf.\n")
     await world.clock.advance(5)
-    assert b"".join(data for _, _, data in world.told.live) == b"***\n***\nis ***.\n"
+    assert b"".join(data for _, _, data in world.reports.live) == b"***\n***\nis ***.\n"
 
 
 async def test_a_secret_that_the_tail_of_a_log_cuts_in_two_does_not_show(world: World) -> None:
@@ -343,7 +343,7 @@ def test_a_job_stays_long_enough_to_be_seen_at_its_end() -> None:
 async def test_a_secret_of_another_job_does_not_open(world: World) -> None:
     stolen = seal(KEY.public, "another", "password", "1", b"hunter2!")
     await world.run(secrets=(stolen,))
-    assert "cannot decrypt" in world.told.answers[0].message and world.cluster.created == []
+    assert "cannot decrypt" in world.reports.answers[0].message and world.cluster.created == []
 
 
 def test_an_invalid_job_is_refused() -> None:

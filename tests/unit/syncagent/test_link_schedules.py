@@ -44,7 +44,7 @@ class Agent:
         self.hub, self.clock = hub, FakeClock()
         self.database = Database(Path(":memory:"))
         self.executed: Counter[str] = Counter()
-        self.told: dict[str, int] = {}
+        self.reported: dict[str, int] = {}
         self.objects: dict[str, dict[str, int]] = {}
         self.drifted: list[str] = []
         self.tasks = Tasks("test")
@@ -118,9 +118,9 @@ class Agent:
         self.boot()
 
     def say(self, service: str) -> None:
-        self.told[service] = self.told.get(service, 0) + 1
+        self.reported[service] = self.reported.get(service, 0) + 1
         self.reports.status(
-            SyncStatus(service, self.told[service], "", Phase.HEALTHY, (), StageTimes())
+            SyncStatus(service, self.reported[service], "", Phase.HEALTHY, (), StageTimes())
         )
 
     def change(self, service: str, name: str) -> None:
@@ -223,8 +223,8 @@ def test_both_ends_agree_after_any_schedule(schedule: list[tuple[Any, ...]]) -> 
         for service, one in agent.desired.items()
     }
     assert signed == hub.desired
-    assert {service: told[-1] for service, told in hub.statuses.items()} == agent.told
-    assert all(told == sorted(set(told)) for told in hub.statuses.values())
+    assert {service: sequences[-1] for service, sequences in hub.statuses.items()} == agent.reported
+    assert all(sent == sorted(set(sent)) for sent in hub.statuses.values())
     assert {k: v for k, v in hub.inventory.items() if v} == {
         k: v for k, v in agent.objects.items() if v
     }

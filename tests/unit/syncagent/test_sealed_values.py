@@ -57,9 +57,11 @@ def forms(value: str) -> list[bytes]:
 def said(stand: Stand) -> bytes:
     """All that was told upwards or written on objects, and all that is on the disk."""
     hub = stand.hub
-    told = repr((hub.statuses, hub.changes, hub.drifts, hub.answers, stand.cluster.told))
+    reported = repr(
+        (hub.statuses, hub.changes, hub.drifts, hub.answers, stand.cluster.events_written)
+    )
     disk = [one.read_bytes() for one in stand.folder.rglob("*") if one.is_file()]
-    return b"".join([told.encode(), *disk])
+    return b"".join([reported.encode(), *disk])
 
 
 async def test_a_value_is_in_the_cluster_only(stand: Stand) -> None:

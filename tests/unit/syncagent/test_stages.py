@@ -396,13 +396,15 @@ async def test_a_dry_run_tells_what_it_would_do(stand: Stand) -> None:
     applies = len(stand.cluster.objects)
     stand.bring([config("same"), config("new", "2"), config("more")], dry_run=True)
     status = await stand.phase(Phase.APPLIED)
-    told = {one.object.name: one for one in status.planned or ()}
-    assert {name: one.change for name, one in told.items()} == {
+    planned = {one.object.name: one for one in status.planned or ()}
+    assert {name: one.change for name, one in planned.items()} == {
         "new": PlannedAction.UPDATE,
         "more": PlannedAction.CREATE,
         "gone": PlannedAction.DELETE,
     }
-    assert [(f.pointer, f.old, f.new) for f in told["new"].fields] == [("/data/key", '"1"', '"2"')]
+    assert [(f.pointer, f.old, f.new) for f in planned["new"].fields] == [
+        ("/data/key", '"1"', '"2"')
+    ]
     assert len(stand.cluster.objects) == applies
 
 
@@ -414,8 +416,8 @@ async def test_a_dry_run_that_finds_no_difference_says_so(stand: Stand) -> None:
     await stand.until(lambda: stand.hub.statuses[-1].planned == ())
     assert stand.hub.statuses[-1].phase is Phase.APPLIED
     sequence = stand.hub.statuses[-1].sequence
-    told = [one.planned for one in stand.hub.statuses if one.sequence < sequence]
-    assert set(told) == {None}
+    plans = [one.planned for one in stand.hub.statuses if one.sequence < sequence]
+    assert set(plans) == {None}
 
 
 async def test_two_services_that_want_one_object_are_both_named(stand: Stand) -> None:

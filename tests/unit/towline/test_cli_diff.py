@@ -18,8 +18,10 @@ def answer(*objects: dict[str, Any], **sums: int) -> Any:
 
 
 def test_objects_and_fields_have_their_lines() -> None:
-    told = answer(change("ADDED"), change("CHANGED", fields=[FIELD], more=2), added=1, changed=1)
-    assert list(lines({**told, "sha": "3f2c1ab" * 5})) == [
+    response = answer(
+        change("ADDED"), change("CHANGED", fields=[FIELD], more=2), added=1, changed=1
+    )
+    assert list(lines({**response, "sha": "3f2c1ab" * 5})) == [
         "1 added, 0 removed, 1 changed at 3f2c1ab3f2",
         "+ ConfigMap shop/a",
         "~ ConfigMap shop/a",
@@ -33,5 +35,7 @@ def test_omitted_objects_are_counted() -> None:
 
 
 def test_no_control_character_reaches_the_terminal() -> None:
-    told = answer(change("CHANGED", name="a\x1b[2J", fields=[{**FIELD, "old": "\x1b"}]), changed=1)
-    assert "\x1b" not in "".join(lines(told))
+    response = answer(
+        change("CHANGED", name="a\x1b[2J", fields=[{**FIELD, "old": "\x1b"}]), changed=1
+    )
+    assert "\x1b" not in "".join(lines(response))

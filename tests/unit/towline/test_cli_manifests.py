@@ -457,8 +457,8 @@ def deep_found() -> dict[str, Any]:
         for key, value in settings.items()
     ]
     edge = {"from": {"name": "dev"}, "to": {"name": "fleet"}, "gates": gates}
-    told = {"id": "p1", "name": "shop", "stages": [dev, fleet], "edges": [edge]}
-    return {**told, "onCommit": False, "triggers": deep_triggers()}
+    pipeline = {"id": "p1", "name": "shop", "stages": [dev, fleet], "edges": [edge]}
+    return {**pipeline, "onCommit": False, "triggers": deep_triggers()}
 
 
 def deep_triggers() -> list[dict[str, Any]]:

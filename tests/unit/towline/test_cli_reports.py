@@ -76,8 +76,14 @@ def test_a_commit_report_lists_waiting_services(api: FakeApi) -> None:
 def test_figures_without_deployments_are_dashes(api: FakeApi) -> None:
     report: dict[str, Any] = dict.fromkeys(("leadP50", "leadP90", "restoreP50", "restoreP90"))
     total = {"begun": 0, "healthy": 0, "failed": 0, "failureRate": None}
-    told = {**report, "since": "x", "until": "y", "deploymentsPerDay": 0.0, "total": total}
-    api.answers[report_api.DELIVERY_REPORT] = {"deliveryReport": told}
+    report_without_deployments = {
+        **report,
+        "since": "x",
+        "until": "y",
+        "deploymentsPerDay": 0.0,
+        "total": total,
+    }
+    api.answers[report_api.DELIVERY_REPORT] = {"deliveryReport": report_without_deployments}
     assert "0.00" in run("fleet", "metrics", "7d")
 
 

@@ -104,12 +104,12 @@ class Watch:
 def test_a_person_approves_the_code(hub: Hub) -> None:
     """Asked again at the pace that the control plane wants (RFC 8628, 3.5)."""
     hub.answers += [CODE, PENDING, SLOW, PENDING, TOKEN]
-    told: list[str] = []
+    messages: list[str] = []
     watch = Watch()
-    granted = watch.grant(hub).sign_in(told.append)
+    granted = watch.grant(hub).sign_in(messages.append)
     assert granted == ("twu_new", "r2", NOW + 3 + 3 + 8 + 8 + 3600)
     assert watch.slept == [3, 3, 8, 8]
-    assert told == ["To sign in, open http://hub/device and approve ABCD-EFGH"]
+    assert messages == ["To sign in, open http://hub/device and approve ABCD-EFGH"]
     assert hub.asked[0] == (
         "/oauth/device/code",
         {"client_id": "towline-kubectl-login", "scope": "offline_access"},
@@ -140,9 +140,9 @@ def test_a_sign_in_that_fails_says_why(hub: Hub, answers: list[dict[str, Any]], 
 def test_the_invitation_obeys_no_terminal(hub: Hub) -> None:
     """What a server says is printed without what a terminal would do."""
     hub.answers += [{**CODE, "user_code": "\x1b]0;x\x07A"}, TOKEN]
-    told: list[str] = []
-    Watch().grant(hub).sign_in(told.append)
-    assert "\x1b" not in told[0] and "\x07" not in told[0]
+    messages: list[str] = []
+    Watch().grant(hub).sign_in(messages.append)
+    assert "\x1b" not in messages[0] and "\x07" not in messages[0]
 
 
 def saved(tmp_path: Path, target: ControlPlaneTarget) -> Path:

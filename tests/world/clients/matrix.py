@@ -97,9 +97,9 @@ def table(rows: Iterable[Row]) -> str:
     lines.append("|---" * 5 + "|")
     for row in rows:
         same = row.operations - len(row.differences) - len(row.failed)
-        told = "; ".join(f"{name}: {text}" for name, text in row.differences.items())
+        differences = "; ".join(f"{name}: {text}" for name, text in row.differences.items())
         failed = "; ".join(f"{name}: {text[:80]}" for name, text in row.failed.items())
-        lines.append(f"| {row.client} | {row.operations} | {same} | {told} | {failed} |")
+        lines.append(f"| {row.client} | {row.operations} | {same} | {differences} | {failed} |")
     return "\n".join(lines)
 
 

@@ -55,12 +55,12 @@ def test_nul_in_a_greeting_is_replaced() -> None:
     facts = wire.ClusterFacts(
         kubernetes_version="\0", api_versions=["\0"], deprecated=deprecated, distribution="\0"
     )
-    told = messages.greeting(wire.Hello(instance_id="\0", agent_version="\0", facts=facts))
-    assert "\0" not in f"{told!r}".replace("\\x00", "\0")
+    greeting = messages.greeting(wire.Hello(instance_id="\0", agent_version="\0", facts=facts))
+    assert "\0" not in f"{greeting!r}".replace("\\x00", "\0")
 
 
 @pytest.mark.parametrize(
-    ("told", "shown"),
+    ("message", "shown"),
     [
         ("ConfigMap shop/X: its name must be small", "ConfigMap shop/X: its name must be small"),
         ("ConfigMap shop/X has no kind", "ConfigMap shop/X has no kind"),
@@ -68,9 +68,9 @@ def test_nul_in_a_greeting_is_replaced() -> None:
         ("ConfigMap shop/Xyz is in the way", "ConfigMap shop/X: ConfigMap shop/Xyz is in the way"),
     ],
 )
-def test_the_object_of_a_problem_is_named_once(told: str, shown: str) -> None:
+def test_the_object_of_a_problem_is_named_once(message: str, shown: str) -> None:
     ref = wire.ObjectRef(kind="ConfigMap", namespace="shop", name="X")
-    problem = wire.Problem(object=ref, message=told)
+    problem = wire.Problem(object=ref, message=message)
     status = report_from_message(wire.Report(status=wire.ServiceStatus(problems=[problem]))).body
     assert isinstance(status, SyncStatus)
     assert [*map(str, status.problems)] == [shown]

@@ -108,9 +108,9 @@ async def test_a_taken_handle_shows_the_other_cluster_to_those_who_may_read_it(
     world: MemoryOperations, clusters: Clusters
 ) -> None:
     await world.given(SHOP, DEV)
-    with pytest.raises(Conflict, match="'dev' already exists") as told:
+    with pytest.raises(Conflict, match="'dev' already exists") as conflict:
         await clusters.create(EDITOR, ClusterChange("other", handle="dev"))
-    assert told.value.current is not None and told.value.current["id"] == "dev"
+    assert conflict.value.current is not None and conflict.value.current["id"] == "dev"
     with pytest.raises(Conflict) as hidden:
         await clusters.create(EDITOR_OF_SHOP, ClusterChange("dev", project_id="shop"))
     assert not hidden.value.current

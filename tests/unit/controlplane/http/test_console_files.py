@@ -59,8 +59,10 @@ class Client:
             sent.append(message)
 
         await self._app(scope, receive, send)
-        told = {k.decode(): v.decode() for k, v in sent[0]["headers"]}
-        return Answer(sent[0]["status"], told, b"".join(one["body"] for one in sent[1:]))
+        response_headers = {k.decode(): v.decode() for k, v in sent[0]["headers"]}
+        return Answer(
+            sent[0]["status"], response_headers, b"".join(one["body"] for one in sent[1:])
+        )
 
 
 @pytest.fixture

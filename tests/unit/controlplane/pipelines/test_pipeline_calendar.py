@@ -74,8 +74,8 @@ def test_holidays_are_days_of_the_zone() -> None:
 def test_a_freeze_says_why_and_until_when() -> None:
     freeze = FreezePeriod(at("2026-12-20T00:00"), at("2027-01-02T00:00"), "Christmas")
     calendar = Calendar(freezes=(freeze,))
-    told = calendar.closed(at("2026-12-24T12:00")) or ""
-    assert "2027-01-02 00:00" in told and "Christmas" in told
+    reason = calendar.closed(at("2026-12-24T12:00")) or ""
+    assert "2027-01-02 00:00" in reason and "Christmas" in reason
     assert calendar.next_change(at("2026-12-24T12:00")) == freeze.end
 
 

@@ -214,15 +214,15 @@ def test_people_are_asked_once_the_steps_before_have_passed() -> None:
     line = waiting.line
     line.approve(GATE)
     assert line.notes() == ["approval is possible only after the preceding steps have passed"]
-    told = [one for one in line.effects if isinstance(one, Notify)]
-    assert Topic.APPROVAL_WANTED not in {one.topic for one in told}
+    notifications = [one for one in line.effects if isinstance(one, Notify)]
+    assert Topic.APPROVAL_WANTED not in {one.topic for one in notifications}
     waiting.answer(CheckAnswer.PASSED)
     assert Topic.APPROVAL_WANTED in {one.topic for one in line.last if isinstance(one, Notify)}
     line.send(Tick())
     line.approve(GATE)
     assert waiting.moved
-    told = [one for one in line.effects if isinstance(one, Notify)]
-    assert [one.topic for one in told].count(Topic.APPROVAL_WANTED) == 1
+    notifications = [one for one in line.effects if isinstance(one, Notify)]
+    assert [one.topic for one in notifications].count(Topic.APPROVAL_WANTED) == 1
 
 
 def test_a_step_that_fails_fails_the_workflow_by_name() -> None:

@@ -74,9 +74,11 @@ def test_each_kind_of_change_becomes_an_edit() -> None:
     ]
 
 
-@pytest.mark.parametrize(("images", "told"), [({}, "does not use"), ({"shop": {"1", "2"}}, "1, 2")])
-def test_an_image_without_one_tag_is_said(images: dict, told: str) -> None:
-    with pytest.raises(Invalid, match=told):
+@pytest.mark.parametrize(
+    ("images", "message"), [({}, "does not use"), ({"shop": {"1", "2"}}, "1, 2")]
+)
+def test_an_image_without_one_tag_is_said(images: dict, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
         GitWrite((IMAGE,)).edits(VALUES, images)
 
 

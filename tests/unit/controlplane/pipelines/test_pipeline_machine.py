@@ -134,7 +134,7 @@ class Person:
         self.skipped: set[tuple[GateId, ReleaseId]] = set()
         self.proved: set[tuple[GateId, tuple]] = set()
         self.silent: set[ServiceId] = set()
-        self.told: dict[StageId, dict[ServiceId, Health]] = defaultdict(dict)
+        self.reported: dict[StageId, dict[ServiceId, Health]] = defaultdict(dict)
         self.begun: dict[StageId, tuple[Digests, datetime]] = {}
 
 
@@ -401,7 +401,7 @@ class Walk(RuleBasedStateMachine):
                 self.person.silent = set(services)
             case ServicesHealth(stage, release, healths):
                 if release == self.line.stage(stage).release:
-                    self.person.told[stage] = dict(healths)
+                    self.person.reported[stage] = dict(healths)
 
     def remember_yes(self, gate: GateId, actor: str, is_author: bool, digests: dict) -> None:
         edge, found = self.pipeline.gate[gate]
@@ -451,7 +451,7 @@ class Walk(RuleBasedStateMachine):
         now, content = self.line.stage(stage.id), digests_of(self.line.stage(stage.id).revisions)
         if self.person.begun.get(stage.id, ({}, None))[0] != content:
             self.person.begun[stage.id] = (content, self.line.now)
-        out, told = set(now.silence.left_out), self.person.told[stage.id]
+        out, reported = set(now.silence.left_out), self.person.reported[stage.id]
         new = out - set(held.silence.left_out)
         assert new <= self.person.silent, "left out though it is heard"
         if new:
@@ -462,9 +462,9 @@ class Walk(RuleBasedStateMachine):
             return
         marked = {one for one, how in now.progress.items() if how is Progress.LEFT_OUT}
         assert marked == out, "two opinions about who is left out"
-        assert not any(told.get(one) in HEALTH for one in out), "out though it told"
+        assert not any(reported.get(one) in HEALTH for one in out), "left out though it reported"
         if now.health is Health.HEALTHY and held.health is not Health.HEALTHY:
-            missing = {one for one in content if told.get(one) is not Health.HEALTHY}
+            missing = {one for one in content if reported.get(one) is not Health.HEALTHY}
             assert missing <= out, "healthy without somebody who was heard"
 
     def check_source(self, edge: StageEdge, release: ReleaseId) -> None:
@@ -563,7 +563,7 @@ class Walk(RuleBasedStateMachine):
             waiting = state.candidates.get(edge.id)
             if waiting is not None:
                 assert waiting.release == self.line.stage(edge.source).release
-                assert waiting.reason, "whoever waits is told why"
+                assert waiting.reason, "a waiting release without a reason"
 
     def teardown(self) -> None:
         if hasattr(self, "line"):

@@ -124,8 +124,8 @@ def test_without_its_canaries_nobody_gets_it() -> None:
     """A mistyped handle, or a cluster that has gone, does not make everybody a canary."""
     roll = Roll(rolled(Rollout(Strategy.CANARY, canaries=("lab-1",)), 3))
     assert roll.given() == []
-    told = "none of the canary clusters is in the stage: lab-1"
-    assert roll.line.stage("prod").rollout_reason == told
+    reason = "none of the canary clusters is in the stage: lab-1"
+    assert roll.line.stage("prod").rollout_reason == reason
 
 
 def test_waves_go_by_groups_and_the_rest_is_last() -> None:

@@ -76,9 +76,9 @@ class InProd(Line):
         self.health("prod")
         return release
 
-    def answer(self, answer: CheckAnswer, step: str = "look", **told: Any) -> None:
+    def answer(self, answer: CheckAnswer, step: str = "look", **fields: Any) -> None:
         asked = [e for e in self.effects if isinstance(e, RunCheck) and e.step == step][-1]
-        self.send(CheckAnswered(asked.gate, step, asked.attempt_key, answer, "as told", **told))
+        self.send(CheckAnswered(asked.gate, step, asked.attempt_key, answer, "as told", **fields))
 
     def asked(self) -> list[str]:
         return [one.step for one in self.effects if isinstance(one, RunCheck)]

@@ -306,7 +306,7 @@ async def test_the_ref_of_a_service_is_followed_once(
 
 
 @pytest.mark.parametrize(
-    ("told", "health", "polled"),
+    ("state", "health", "polled"),
     [
         (state(), GitHealth.PULLABLE, True),
         (state(commits={}, missing=frozenset({"main"})), GitHealth.PULLABLE, True),
@@ -318,16 +318,16 @@ async def test_the_ref_of_a_service_is_followed_once(
 async def test_the_state_of_a_repository_is_stored(
     world: MemoryOperations,
     repositories: RepositoryOperations,
-    told: RepositoryState,
+    state: RepositoryState,
     health: GitHealth | None,
     polled: bool,
 ) -> None:
     """A repository whose server was not asked has no time of a poll."""
     await world.given(GIT)
-    await repositories.store_state(replace(told, size=7, owner="replica"))
+    await repositories.store_state(replace(state, size=7, owner="replica"))
     row = await world.row(RepositoryStore, "git")
     assert row is not None
-    assert (row.health, row.error, row.commits) == (health, told.error, told.commits)
+    assert (row.health, row.error, row.commits) == (health, state.error, state.commits)
     assert (row.polled_at, row.size, row.owner) == (START if polled else None, 7, "replica")
 
 
