@@ -78,7 +78,7 @@ def test_definitions_are_applied_and_reach_the_clusters(
 ) -> None:
     run = installation.run
 
-    def told(*words: str) -> Any:
+    def output_of(*words: str) -> Any:
         return json.loads(run(*words, "-o", "json").stdout)
 
     file = tmp_path / "fleet.yaml"
@@ -89,7 +89,7 @@ def test_definitions_are_applied_and_reach_the_clusters(
     assert [line for line in lines if not line.startswith("=")] == []
 
     def services(sort: str, name: str) -> list[tuple[str, str]]:
-        found = told(sort, "services", name)
+        found = output_of(sort, "services", name)
         return sorted((one["cluster"]["handle"], one["name"]) for one in found)
 
     both = [("eu", "monitoring"), ("us", "monitoring")]
@@ -103,7 +103,7 @@ def test_definitions_are_applied_and_reach_the_clusters(
     assert "~ GlobalService monitoring changed" in changed and "2 → 3" in changed
 
     run("globals", "override", "monitoring", "--cluster", "eu", "--set", "replicas=5")
-    views = told("globals", "clusters", "monitoring")
+    views = output_of("globals", "clusters", "monitoring")
     assert {v["cluster"]["handle"]: [d["effective"] for d in v["delta"]] for v in views} == {
         "eu": ['"5"'],
         "us": [],
@@ -114,20 +114,22 @@ def test_definitions_are_applied_and_reach_the_clusters(
     run("cluster-groups", "freeze", "europe", "--reason", "audit")
     frozen = run("services", "update", "eu/monitoring", "--pause", code=1)
     assert "frozen through cluster group 'europe'" in frozen.stderr and "audit" in frozen.stderr
-    assert [one["handle"] for one in told("cluster-groups", "clusters", "europe")] == ["eu"]
+    assert [one["handle"] for one in output_of("cluster-groups", "clusters", "europe")] == ["eu"]
     run("cluster-groups", "unfreeze", "europe")
     newer = ("--version", "9.9.9", "--image", "registry.example.org/towline:9.9.9")
     upgrade = ("cluster-groups", "upgrade-agents", "europe", *newer)
-    assert told(*upgrade, "--exclude", "eu") == []
-    assert [one["handle"] for one in told(*upgrade)] == ["eu"]
+    assert output_of(*upgrade, "--exclude", "eu") == []
+    assert [one["handle"] for one in output_of(*upgrade)] == ["eu"]
 
     file.write_text(FLEET.replace("items: [{tenant: red}, {tenant: blue}]", "items: []"))
     run("apply", "-f", str(file))
-    poll_until(lambda: told("sets", "list")[0]["state"]["waiting"], lambda count: count == 4, 30)
+    poll_until(
+        lambda: output_of("sets", "list")[0]["state"]["waiting"], lambda count: count == 4, 30
+    )
     assert "withheld" in run("sets", "preview", "tenants").stdout
     run("sets", "sync", "tenants", "--confirm", "4")
     poll_until(lambda: services("sets", "tenants"), lambda found: found == [], 30)
 
     for name in ("monitoring", "cache"):
         run("globals", "delete", name, "--yes")
-    poll_until(lambda: told("globals", "list"), lambda found: found == [], 30)
+    poll_until(lambda: output_of("globals", "list"), lambda found: found == [], 30)

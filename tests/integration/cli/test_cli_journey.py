@@ -149,8 +149,8 @@ def test_five_commands_lead_to_a_healthy_service_and_one_leaves(
         agent = installation.group.spawn(argv, log=log, env=installation.environment | environ)
         poll_until(lambda: agent.poll() is not None or "starting: " in log.read_text(), bool, 60)
         words = "--cluster joined --folder dev --namespace default --wait --repo".split()
-        told = installation.run("services", "create", "web", *words, repository.url)
-        assert "added repository" in told.stderr and "HEALTHY" in told.stdout
+        result = installation.run("services", "create", "web", *words, repository.url)
+        assert "added repository" in result.stderr and "HEALTHY" in result.stdout
         installation.run("kubeconfig", "joined", "--merge", environ=environ)
         assert "towline-joined" in config.read_text()
         refused = installation.run("clusters", "leave", "joined", "--yes", code=2)
@@ -163,8 +163,8 @@ def test_five_commands_lead_to_a_healthy_service_and_one_leaves(
         )
         agent.terminate()
         agent.wait(20)
-        told = installation.run("clusters", "leave", "joined", "--yes", environ=environ)
-        assert told.stdout.count("deleted: ClusterRoleBinding") == 3, told.stdout
+        result = installation.run("clusters", "leave", "joined", "--yes", environ=environ)
+        assert result.stdout.count("deleted: ClusterRoleBinding") == 3, result.stdout
         assert not (agents / "joined").exists()
         assert "towline-joined" not in config.read_text()
         left = cluster.kubectl("get", "clusterrolebindings", "-o", "name")

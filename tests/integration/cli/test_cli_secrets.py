@@ -88,17 +88,17 @@ def test_a_secret_from_its_first_value_to_its_end(
     environ = {"API_KEY": CANARY}
     run("apply", "-f", str(file), "--dry-run", environ=environ)
     for signs in ("+~++", "===="):
-        told = run("apply", "-f", str(file), environ=environ).stdout
+        output = run("apply", "-f", str(file), environ=environ).stdout
         named = ("Secret api-key", "Flow dev/shop", "Context network", "GlobalService agents")
         for sign, name in zip(signs, named, strict=True):
-            assert f"{sign} {name}" in told
-        said += told
+            assert f"{sign} {name}" in output
+        said += output
     said += run("flow", "show", "dev/shop").stdout
     assert "dev/db.host" in said and "db.svc" in said
     assert "shop" in run("flow", "affected", "dev/db").stdout
     environ["API_KEY"] = f"{CANARY}-2"
-    told = run("apply", "-f", str(file), environ=environ).stdout
-    assert "version: 1 → 2" in told and "~ Context network" in told
+    output = run("apply", "-f", str(file), environ=environ).stdout
+    assert "version: 1 → 2" in output and "~ Context network" in output
     uses = json.loads(run("secrets", "of", "dev/shop", "-o", "json").stdout)
     assert [(one["name"], one["secretName"], one["version"]) for one in uses] == [
         ("key", "api-key", 2)

@@ -109,10 +109,10 @@ def test_a_wrong_token_is_refused_and_a_dead_server_unreachable(
 
 def test_a_cluster_is_made_shown_and_forgotten(installation: Installation) -> None:
     words = ("clusters", "create", "Made here", "--handle", "made", "--tag", "env=test")
-    told = installation.run(*words, "-o", "json")
-    made, file = json.loads(told.stdout), installation.folder / "made.token"
+    result = installation.run(*words, "-o", "json")
+    made, file = json.loads(result.stdout), installation.folder / "made.token"
     token = file.read_text().strip()
-    assert token.startswith("twa_") and token not in told.stdout + told.stderr
+    assert token.startswith("twa_") and token not in result.stdout + result.stderr
     assert file.stat().st_mode & 0o777 == 0o600
     assert made["tags"] == [{"name": "env", "value": "test"}]
     installation.run("clusters", "rotate-token", "made")
@@ -317,6 +317,6 @@ def test_the_signing_key_of_a_running_server_is_that_of_its_folder(
     api = GraphQLClient(
         ControlPlaneTarget(installation.url, installation.token, installation.ca.read_text())
     )
-    told = api.ask("{ installation { signingKey } }")["installation"]["signingKey"]
+    signing_key = api.ask("{ installation { signingKey } }")["installation"]["signingKey"]
     kept = installation.run("admin", "signing-key", "--data", str(installation.data)).stdout
-    assert told.strip() == kept.strip() and "PUBLIC KEY" in told
+    assert signing_key.strip() == kept.strip() and "PUBLIC KEY" in signing_key

@@ -1,4 +1,4 @@
-"""Agent reports beside status: awaited confirmations, plans, facts, mirrors, conflicts of agents."""
+"""Agent reports beside status: confirmations, plans, facts, mirrors, conflicting agents."""
 
 import asyncio
 from collections.abc import Callable
@@ -85,8 +85,8 @@ async def test_a_deletion_that_waits_is_shown_and_confirmed(world: World, servic
     assert "shop/data: annotate" in own and 'towline.dev/prune: "true"' in own
     assert shown.observed.message == "waits for a person"
     await world.interventions.confirm_deletions(world.admin, service.id, [NAMED])
-    told = messages.desired(await world.get(service)).confirmed
-    assert [(one.kind, one.version, one.name) for one in told] == [
+    confirmed = messages.desired(await world.get(service)).confirmed
+    assert [(one.kind, one.version, one.name) for one in confirmed] == [
         ("PersistentVolumeClaim", "v1", "data")
     ]
     await world.services.update(world.admin, service.id, ServiceChange(dry_run=True))
@@ -107,9 +107,11 @@ async def test_deletions_of_a_removed_service_can_be_confirmed(
     going = await awaiting(world, gone)
     assert 'towline.dev/delete: "true"' in going.errors[0].message
     await world.interventions.confirm_deletions(world.admin, service.id, [NAMED])
-    told = messages.desired(await world.get(service))
-    assert told.removal == wire.REMOVAL_CASCADE and told.sequence == gone.desired.generation + 1
-    assert [one.name for one in told.confirmed] == ["data"]
+    desired = messages.desired(await world.get(service))
+    assert (
+        desired.removal == wire.REMOVAL_CASCADE and desired.sequence == gone.desired.generation + 1
+    )
+    assert [one.name for one in desired.confirmed] == ["data"]
 
 
 async def test_only_what_waits_can_be_confirmed(world: World, service: Service) -> None:
@@ -282,11 +284,15 @@ async def test_every_option_reaches_the_agent(world: World, service: Service) ->
         deletion_budget=3,
     )
     await world.services.update(world.admin, service.id, ServiceChange(options=options))
-    told = messages.desired(await world.get(service)).spec.options
-    assert told.keep_on_prune and told.fail_on_conflict and told.replace_immutable
-    assert list(told.ignored[0].pointers) == ["/spec/replicas"]
-    assert told.health_rules[0].health == wire.HEALTH_HEALTHY
-    assert (told.wave_timeout_s, told.deletion_budget) == (60, 3)
+    wire_options = messages.desired(await world.get(service)).spec.options
+    assert (
+        wire_options.keep_on_prune
+        and wire_options.fail_on_conflict
+        and wire_options.replace_immutable
+    )
+    assert list(wire_options.ignored[0].pointers) == ["/spec/replicas"]
+    assert wire_options.health_rules[0].health == wire.HEALTH_HEALTHY
+    assert (wire_options.wave_timeout_s, wire_options.deletion_budget) == (60, 3)
 
 
 @pytest.mark.parametrize(
@@ -388,8 +394,8 @@ async def test_the_inventory_of_a_cluster_is_bounded(world: World) -> None:
             return {one.name for one in await tx[ComponentStore].select(cluster_id=cluster.id)}
 
     for number, name in enumerate("abc", 1):
-        told = mirrored(name, service_id=local_id("cluster", name))
-        await tell(world, cluster.id, number, mirrored=told)
+        report = mirrored(name, service_id=local_id("cluster", name))
+        await tell(world, cluster.id, number, mirrored=report)
     names = {one.name for one in (await world.services.page(world.admin, PageQuery())).items}
     assert names == {"a", "b"} and "more services" in await alarm()
     gone = mirrored("b", service_id=local_id("cluster", "b"), removed=True)
@@ -450,8 +456,8 @@ async def test_a_return_to_a_revision_brings_its_signature_back(
         await tx[RevisionStore].change(service.desired.revision_id, attestation=word)
     assert service.desired.attestation is None
     after = await world.services.rollback(world.admin, service.id, service.desired.revision_id)
-    told = messages.desired(await world.get(after)).spec.attestation
-    assert (told.key_id, told.statement, told.signature) == (
+    attestation = messages.desired(await world.get(after)).spec.attestation
+    assert (attestation.key_id, attestation.statement, attestation.signature) == (
         word.key_id,
         word.statement,
         word.signature,

@@ -45,11 +45,11 @@ async def test_two_hundred_agents_are_asked_but_for_those_that_stay(world: World
     group = await group_of(world, 200)
     async with world.deps.store.write() as tx:
         await tx[ClusterStore].change("c001", tags={"stage": "prod", AGENT_TAG: KEEP})
-    told = await world.interventions.upgrade_agents(
+    commands = await world.interventions.upgrade_agents(
         world.admin, group, *NEW, without=["c000", "dev"]
     )
     wanted = await asked(world)
-    assert {one.id for one in told} == wanted.keys()
+    assert {one.id for one in commands} == wanted.keys()
     assert wanted.keys() == {f"c{n:03}" for n in range(2, 200)}
     assert wanted["c199"] == {"version": NEW[0], "image": NEW[1]}
     page = await world.records.page(world.admin, PageQuery(first=1))

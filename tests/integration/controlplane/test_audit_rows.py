@@ -84,9 +84,9 @@ async def test_every_refused_mutation_leaves_one_row(stage: Stage) -> None:
         if code not in ("FORBIDDEN", "NOT_FOUND"):
             continue
         seen += 1
-        told = [(row.action, row.verdict) for row in rows]
-        if told != [(name, AuditVerdict.REFUSED)]:
-            wrong[name] = told
+        verdicts = [(row.action, row.verdict) for row in rows]
+        if verdicts != [(name, AuditVerdict.REFUSED)]:
+            wrong[name] = verdicts
     assert wrong == {}
     assert seen > 40
 

@@ -138,7 +138,7 @@ async def test_a_job_goes_to_its_agent_with_secrets_that_only_it_opens(
 
 
 @pytest.mark.parametrize(
-    ("phase", "told", "code"),
+    ("phase", "reported", "code"),
     [
         (wire.JOB_PHASE_SUCCEEDED, 0, 0),
         (wire.JOB_PHASE_FAILED, 3, 3),
@@ -148,11 +148,11 @@ async def test_a_job_goes_to_its_agent_with_secrets_that_only_it_opens(
     ],
 )
 async def test_only_what_has_ended_by_itself_has_an_exit_code(
-    world: World, cluster: Cluster, phase: wire.JobPhase, told: int, code: int | None
+    world: World, cluster: Cluster, phase: wire.JobPhase, reported: int, code: int | None
 ) -> None:
     """What was cancelled, or took too long, has none: it did not end well."""
     job = await world.jobs.run(world.admin, cluster.id, request())
-    status = wire.JobStatus(command_id=job.id, phase=phase, exit_code=told)
+    status = wire.JobStatus(command_id=job.id, phase=phase, exit_code=reported)
     report = report_from_message(wire.Report(number=1, job=status))
     await world.agents.record(cluster.id, [report])
     assert (await world.jobs.get(world.admin, job.id)).exit_code == code
@@ -209,7 +209,7 @@ async def test_cancel_is_asked_once_and_a_job_that_ended_can_be_run_again(
         await tx[ClusterJobStore].change(job.id, phase=JobPhase.CANCELLED)
     again = await world.jobs.retry(world.admin, job.id)
     assert again.retry_of == job.id and again.phase is JobPhase.PENDING
-    told = await world.agents.job(cluster.id, again.id)
-    assert world.agent_key.open(told.secrets[0], again.id) == b"b"
+    desired = await world.agents.job(cluster.id, again.id)
+    assert world.agent_key.open(desired.secrets[0], again.id) == b"b"
     with pytest.raises(NotFound):
         await world.agents.job((await world.cluster("prod")).id, again.id)

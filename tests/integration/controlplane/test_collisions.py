@@ -133,10 +133,10 @@ async def test_many_rows_are_locked_in_the_order_of_ids_whatever_changes_of_each
 async def test_news_of_a_pipeline_do_not_wait_for_it(postgres_world: World) -> None:
     """Those of many are routed together: held, pipelines would be taken in the order of news."""
     world, now = postgres_world, postgres_world.clock.now()
-    told = notification(NotificationKind.PROMOTION_DONE, now, "done", pipeline_id="p")
+    announcement = notification(NotificationKind.PROMOTION_DONE, now, "done", pipeline_id="p")
     async with world.deps.store.write() as tx:
         await tx[PipelineStore].add(PipelineRecord("p", "shop", now, now))
-        await tx[NotificationStore].append([told])
+        await tx[NotificationStore].append([announcement])
     async with asyncio.timeout(PATIENCE), world.deps.store.write() as tx:
         assert await tx[PipelineStore].get("p") is not None
         assert await NotificationRouting(world.deps).route() == 1

@@ -116,8 +116,8 @@ async def test_events_of_an_object_and_of_a_service(stand: Stand) -> None:
         about = {"uid": uid, "kind": "Pod", "name": "web"}
         return {"involvedObject": about, "lastTimestamp": "2026-01-01T00:00:00Z"}
 
-    told = {"items": [event("u3"), event("u1"), event("stranger")]}
-    stand.live.answers["/api/v1/namespaces/shop/events"] = told
+    events = {"items": [event("u3"), event("u1"), event("stranger")]}
+    stand.live.answers["/api/v1/namespaces/shop/events"] = events
     assert len(await stand.components.events(stand.world.admin, "u3")) == 1
     found = await stand.components.service_events(stand.world.admin, stand.service.id)
     assert len(found) == 2

@@ -49,9 +49,9 @@ async def test_agents_that_come_at_once_share_transactions(world: World) -> None
     ids = [(await world.cluster(f"c{n}", connected=False)).id for n in range(MANY)]
     store = CountingStore(world.deps.store)
     agents = AgentOperations(replace(world.deps, store=cast(Store, store)))
-    told = await asyncio.gather(*(agents.connected(id, greeting(n)) for n, id in enumerate(ids)))
-    assert [one.cluster.id for one in told] == ids
-    assert [one.cluster.nodes for one in told] == list(range(MANY))
+    answers = await asyncio.gather(*(agents.connected(id, greeting(n)) for n, id in enumerate(ids)))
+    assert [one.cluster.id for one in answers] == ids
+    assert [one.cluster.nodes for one in answers] == list(range(MANY))
     assert store.begun <= 4
     async with world.deps.store.read() as tx:
         rows = await audit_rows(tx, "agent.connect")
@@ -61,13 +61,13 @@ async def test_agents_that_come_at_once_share_transactions(world: World) -> None
 
 async def test_one_whose_cluster_is_gone_stops_nobody(world: World) -> None:
     first, last = await world.cluster("a"), await world.cluster("b")
-    told = await asyncio.gather(
+    answers = await asyncio.gather(
         world.agents.connected(first.id, greeting(1)),
         world.agents.connected(ClusterId("gone"), greeting(2)),
         world.agents.connected(last.id, greeting(3)),
         return_exceptions=True,
     )
-    assert [type(one) for one in told] == [AgentConnected, NotFound, AgentConnected]
+    assert [type(one) for one in answers] == [AgentConnected, NotFound, AgentConnected]
 
 
 async def test_the_later_of_two_agents_of_a_cluster_stays(world: World) -> None:
@@ -86,8 +86,8 @@ async def test_each_cluster_receives_only_its_own_services(world: World) -> None
     services = [await world.service(one, repository, "shop") for one in clusters[:2]]
     world.manifests.push(repository.id, {"shop": [config_map("a")]})
     await world.delivery.deliver(repository.id)
-    told = await asyncio.gather(
+    answers = await asyncio.gather(
         *(world.agents.connected(one.id, greeting(n)) for n, one in enumerate(clusters))
     )
-    desired = [[service.id for service in one.desired_state.services] for one in told]
+    desired = [[service.id for service in one.desired_state.services] for one in answers]
     assert desired == [[services[0].id], [services[1].id], []]

@@ -96,13 +96,13 @@ async def test_a_branch_shows_what_it_would_do_to_the_fleet(world: World) -> Non
     world.manifests.push(repository.id, branch, ref="feature")
     found = await Diffs(world.deps).of_fleet(world.admin, repository.id, "feature")
     assert (found.compared, found.unchanged) == (7, 3)
-    told = [
+    groups = [
         (sorted(f"{one.cluster}/{one.service.name}" for one in group.services), group.error)
         for group in found.groups
     ]
-    assert told[0] == (["c0/shop", "c1/shop"], None)
-    assert (["c2/shop"], None) in told
-    assert (["c0/broken"], "broken/a.yaml, line 1: no") in told
+    assert groups[0] == (["c0/shop", "c1/shop"], None)
+    assert (["c2/shop"], None) in groups
+    assert (["c0/broken"], "broken/a.yaml, line 1: no") in groups
     assert all(group.difference.changed == 1 for group in found.groups if group.error is None)
 
 

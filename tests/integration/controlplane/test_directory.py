@@ -109,8 +109,8 @@ async def test_whom_somebody_here_disabled_no_directory_lets_in(office: Office) 
     """Each profile that Okta pushes says `active` once more."""
     ada = await office.verbs.add_user(office.corp, ADA)
     await office.gate.world.people.disable(office.gate.world.admin, ada.id)
-    told = await office.verbs.change_user(office.corp, ada.id, ADA)
-    assert told.disabled_at is not None
+    changed = await office.verbs.change_user(office.corp, ada.id, ADA)
+    assert changed.disabled_at is not None
     await office.gate.world.people.disable(office.gate.world.admin, ada.id, disabled=False)
     assert (await office.user(ada.email)).disabled_at is None
 

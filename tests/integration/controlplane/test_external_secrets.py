@@ -104,8 +104,8 @@ async def test_the_last_good_value_stays_while_the_source_is_away(elsewhere: Els
     await elsewhere.refreshing.ask(world.admin, secret.id)
     await elsewhere.look()
     assert await elsewhere.value() == b"first"
-    told = (await elsewhere.secrets.get(world.admin, secret.id)).problem
-    assert told == "vault:prod/db#password: vault prod answered 503"
+    problem = (await elsewhere.secrets.get(world.admin, secret.id)).problem
+    assert problem == "vault:prod/db#password: vault prod answered 503"
     elsewhere.vault.sealed = False
     await world.clock.advance(secret.refresh_s)
     await elsewhere.look()

@@ -104,11 +104,17 @@ async def test_desired_state_carries_the_verification_policy(
     world: World, service: Service
 ) -> None:
     """All of the policy goes over the wire; without one, nothing."""
-    told = messages.desired(service).verification
-    assert (told.soak_seconds, told.max_restarts) == (60, 2)
+    verification = messages.desired(service).verification
+    assert (verification.soak_seconds, verification.max_restarts) == (60, 2)
     assert not messages.desired(service).lifted
-    assert (told.metric.address, told.metric.query) == ("m/prometheus:9090", "errors")
-    assert (told.metric.comparison, told.metric.threshold) == (wire.COMPARISON_LESS, 0.1)
+    assert (verification.metric.address, verification.metric.query) == (
+        "m/prometheus:9090",
+        "errors",
+    )
+    assert (verification.metric.comparison, verification.metric.threshold) == (
+        wire.COMPARISON_LESS,
+        0.1,
+    )
     ended = ServiceChange(verification=Verification(0))
     after = await world.services.update(world.admin, service.id, ended)
     assert not messages.desired(after).HasField("verification")

@@ -128,10 +128,10 @@ async def test_the_webhook_of_a_failed_service_is_signed(stand: Stand, receiver:
     await world.report(service, Phase.FAILED, (Problem("no such image"),))
     await stand.send()
     ((path, headers, body),) = receiver.got
-    told = orjson.loads(body)
-    assert (path, told["type"]) == ("/hook", "service.failed")
-    assert told["data"]["subject"] == "shop in dev has failed"
-    assert told["data"]["text"] == "no such image"
+    event = orjson.loads(body)
+    assert (path, event["type"]) == ("/hook", "service.failed")
+    assert event["data"]["subject"] == "shop in dev has failed"
+    assert event["data"]["text"] == "no such image"
     assert stand.secret is not None
     key = base64.b64decode(stand.secret.removeprefix("whsec_"))
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
@@ -246,10 +246,10 @@ async def test_commits_get_the_state_of_each_service(
     await world.report(service, Phase.FAILED, (Problem("no such image"),))
     await stand.send()
     ((got, headers, body),) = receiver.got
-    told = orjson.loads(body)
+    event = orjson.loads(body)
     assert got == path.format(sha="a" * 40).replace("%2F", "/")
-    assert told["state"] == state
-    assert "towline/dev/shop" in (told.get("context"), told.get("name"))
+    assert event["state"] == state
+    assert "towline/dev/shop" in (event.get("context"), event.get("name"))
     assert "t0ken" in (headers.get("private-token", "") + headers.get("authorization", ""))
 
 

@@ -206,7 +206,7 @@ def metric(prometheus: Prometheus, query: str, threshold: float = 1, **more: obj
 
 
 @pytest.mark.parametrize(
-    ("query", "more", "passes", "told"),
+    ("query", "more", "passes", "message"),
     [
         ("vector(0.5)", {}, True, "0.5, wanted at most 1"),
         ("vector(1.5)", {}, False, "1.5, wanted at most 1"),
@@ -237,12 +237,12 @@ def metric(prometheus: Prometheus, query: str, threshold: float = 1, **more: obj
     ],
 )
 async def test_a_metric_as_a_real_prometheus_answers_it(
-    stand: Stand, prometheus: Prometheus, query: str, more: dict, passes: bool, told: str
+    stand: Stand, prometheus: Prometheus, query: str, more: dict, passes: bool, message: str
 ) -> None:
     await stand.save(metric(prometheus, query, **more))
     await stand.push()
     assert await stand.deployed() == [passes]
-    assert passes or told in (await stand.gate()).reason
+    assert passes or message in (await stand.gate()).reason
 
 
 async def test_metric_results_are_stored_with_their_gate(
@@ -302,9 +302,9 @@ async def test_an_http_check_is_signed_and_says_what_is_asked(
     await stand.save(HttpRule(server.url, contains="green", sealed=SECRET))
     await stand.push()
     ((headers, body),) = server.got
-    told = orjson.loads(body)
-    assert (told["pipeline"], told["stage"]) == ("shop", "prod")
-    assert told["digests"].keys() == {stand.services["prod"][0].id}
+    request = orjson.loads(body)
+    assert (request["pipeline"], request["stage"]) == ("shop", "prod")
+    assert request["digests"].keys() == {stand.services["prod"][0].id}
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     wanted = base64.b64encode(hmac.new(b"s" * 32, signed, hashlib.sha256).digest()).decode()
     assert headers["webhook-signature"] == f"v1,{wanted}"
@@ -645,8 +645,8 @@ async def test_pipelines_that_promote_in_a_circle_are_refused(stand: Stand) -> N
 
 def test_every_effect_that_is_work_has_a_worker() -> None:
     kinds = {fx.RenderStage, fx.Promote, fx.RunCheck, fx.WakeAt, fx.FollowChange, fx.WriteFinding}
-    told = {fx.OpenGate, fx.Notify, fx.EventIgnored}
-    assert kinds | told == set(fx.Effect.__args__)
+    without_worker = {fx.OpenGate, fx.Notify, fx.EventIgnored}
+    assert kinds | without_worker == set(fx.Effect.__args__)
 
 
 async def test_a_past_week_is_replayed_with_other_gates(stand: Stand) -> None:
@@ -669,7 +669,7 @@ async def test_a_past_week_is_replayed_with_other_gates(stand: Stand) -> None:
     ):
         draft = PipelineDraft("x", [], [EdgeDraft("dev", "prod", [GateDraft("gate 0", rule)])])
         until = clock.now() + timedelta(seconds=1)
-        told = await whatifs.run(stand.world.admin, view.row.id, draft, begun, until)
-        (step,) = told.steps
+        replay = await whatifs.run(stand.world.admin, view.row.id, draft, begun, until)
+        (step,) = replay.steps
         assert (step.stage, step.was, step.would) == ("prod", promoted, would)
-        assert [one.reason for one in told.waiting] == ([] if would else ["waiting for gate 0"])
+        assert [one.reason for one in replay.waiting] == ([] if would else ["waiting for gate 0"])

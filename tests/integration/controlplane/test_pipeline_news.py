@@ -8,7 +8,7 @@ from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_pipelines import Line
 
 
-async def told(world: World) -> dict[NotificationKind, str]:
+async def announced(world: World) -> dict[NotificationKind, str]:
     """The subjects of what was routed, by kind."""
     await NotificationRouting(world.deps).route()
     async with world.deps.store.read() as tx:
@@ -19,9 +19,9 @@ async def told(world: World) -> dict[NotificationKind, str]:
 async def test_waiting_gates_and_verified_stages_are_announced(world: World) -> None:
     line = await Line.make(world)
     await line.push("1")
-    before = await told(world)
+    before = await announced(world)
     assert before[NotificationKind.GATE_WAITING].startswith("pipeline shop: ")
     await line.approve()
     await world.report(line.prod)
     await line.settle()
-    assert NotificationKind.PROMOTION_DONE in await told(world)
+    assert NotificationKind.PROMOTION_DONE in await announced(world)

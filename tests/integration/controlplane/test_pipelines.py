@@ -146,10 +146,10 @@ async def test_two_people_who_approve_at_once_both_count(world: World) -> None:
     gate, digests = await line.waiting()
     bo, cy = person(Role.EDITOR, "bo"), person(Role.EDITOR, "cy")
     approve = world.pipelines.approve
-    told = await asyncio.gather(
+    results = await asyncio.gather(
         *(approve(one, gate, digests) for one in (bo, cy, bo)), return_exceptions=True
     )
-    (refused,) = [one for one in told if isinstance(one, Conflict)]
+    (refused,) = [one for one in results if isinstance(one, Conflict)]
     # The gate may be open by the time that the second click is judged.
     late = "no release is waiting at gate sign-off"
     assert refused.message in ("bo@example.org has already approved", late)

@@ -34,9 +34,9 @@ async def test_a_chart_by_its_place_is_followed_and_delivered(world: World) -> N
         "version": "~1.2",
     }
     await world.repositories.ensure_followed(charts.id, service.id)
-    told = world.manifests.specs[charts.id]
-    assert told.kind is HELM and told.refs == {chart_ref("nginx", "~1.2")}
-    assert told.credentials is not None and told.credentials.password == "canary-4b1d-place"
+    followed = world.manifests.specs[charts.id]
+    assert followed.kind is HELM and followed.refs == {chart_ref("nginx", "~1.2")}
+    assert followed.credentials is not None and followed.credentials.password == "canary-4b1d-place"
     sha = world.manifests.push(charts.id, {"": [config_map("a")]}, chart_ref("nginx", "~1.2"))
     assert await world.delivery.deliver(charts.id) == 1
     assert (await world.get(service)).desired.commit_sha == sha

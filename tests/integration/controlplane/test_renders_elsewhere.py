@@ -102,9 +102,9 @@ async def test_an_order_is_made_by_its_agent_and_leaves_no_secret(
         rendering = group.create_task(placed.render(request))
         command = await waiting(world)
         assert "canary" not in str(command)
-        told = opened(world, command)
-        assert told.request == replace(request, by=None)
-        assert {one.url: one.credentials for one in told.repositories} == {
+        order_received = opened(world, command)
+        assert order_received.request == replace(request, by=None)
+        assert {one.url: one.credentials for one in order_received.repositories} == {
             "https://git.example.org/fleet.git": LENT,
             "https://g.example/o.git": LENT,
         }

@@ -68,7 +68,7 @@ async def test_no_verb_answers_with_a_value(world: World, secrets: Secrets) -> N
     """Neither do repr, ledger and audit trail, nor a row of the store."""
     secret = await saved(secrets, world)
     service = await user_of(world, password=secret.id)
-    told = repr(
+    everything = repr(
         [
             await secrets.get(world.admin, secret.id),
             await secrets.versions(world.admin, secret.id),
@@ -79,8 +79,8 @@ async def test_no_verb_answers_with_a_value(world: World, secrets: Secrets) -> N
     )
     async with world.deps.store.read() as tx:
         rows = await tx[SecretVersionStore].all()
-        told += repr([await tx[LedgerStore].select(), await audit_rows(tx)])
-    assert CANARY.decode() not in told
+        everything += repr([await tx[LedgerStore].select(), await audit_rows(tx)])
+    assert CANARY.decode() not in everything
     assert all(CANARY not in (row.sealed or b"") for row in rows)
 
 

@@ -35,8 +35,8 @@ class Advisories(BaseHTTPRequestHandler):
         said = gzip.decompress(said) if self.headers["Content-Encoding"] == "gzip" else said
         self.answer(self.known(json.loads(said)))
 
-    def answer(self, told: dict[str, Any]) -> None:
-        body = json.dumps(told).encode()
+    def answer(self, report: dict[str, Any]) -> None:
+        body = json.dumps(report).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -43,12 +43,12 @@ def test_the_bill_of_python_is_the_lock_file_with_its_hashes(bills: Path) -> Non
     listed = components(bills / "python.cdx.json")
     assert listed.keys() == pins.keys() and len(pins) > 50
     for name, one in listed.items():
-        told = {
+        digests = {
             each["content"]
             for reference in one["externalReferences"]
             for each in reference.get("hashes", ())
         }
-        assert told == set(re.findall(r"sha256:([0-9a-f]{64})", pins[name]))
+        assert digests == set(re.findall(r"sha256:([0-9a-f]{64})", pins[name]))
 
 
 @pytest.mark.skipif(not shutil.which("npm"), reason="platform: there is no npm")

@@ -106,15 +106,15 @@ async def test_a_webhook_that_comes_before_the_commit_is_asked_for_again(
 
 async def test_states_are_published_only_on_change(git_server: GitServer, stand: Stand) -> None:
     cache = await stand.start(poll=0.05)
-    told: list[RepositoryState] = []
-    cache.on_state(told.append)
+    states: list[RepositoryState] = []
+    cache.on_state(states.append)
     repository = git_server.create_repository("shop")
     cache.follow(spec(repository.url))
     await at_commit(cache, repository.commit(FILES))
     await polled(git_server, 3)
-    told.clear()
+    states.clear()
     await polled(git_server, 4)
-    assert told == []
+    assert states == []
 
 
 @pytest.mark.parametrize("status", [HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.NOT_FOUND])

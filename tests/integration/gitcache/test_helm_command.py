@@ -30,9 +30,9 @@ if release == "endless":
     while True:
         pass
 try:
-    told = str(socket.socket(socket.AF_INET))
+    network = str(socket.socket(socket.AF_INET))
 except OSError as error:
-    told = str(error.errno)
+    network = str(error.errno)
 values = options[options.index("--values") + 1]
 seen = {{
     "argv": json.dumps(sys.argv[1:]),
@@ -40,7 +40,7 @@ seen = {{
     "values": open(values).read(),
     "files": json.dumps(sorted(os.listdir(chart))),
     "folder": os.getcwd(),
-    "socket": told,
+    "socket": network,
 }}
 made = {{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "a"}}, "data": seen}}
 print(json.dumps(made))
@@ -110,13 +110,13 @@ def released(name: str) -> RenderJob:
     return replace(JOB, settings={**JOB.settings, "release": name})
 
 
-def argv(told: dict[str, str]) -> list[Any]:
-    return orjson.loads(told["argv"])
+def argv(report: dict[str, str]) -> list[Any]:
+    return orjson.loads(report["argv"])
 
 
 async def test_helm_receives_release_values_and_cluster(pool: WorkerPool) -> None:
-    told = await seen(pool)
-    *options, end, release, chart = argv(told)
+    report = await seen(pool)
+    *options, end, release, chart = argv(report)
     values = options.pop(options.index("--values") + 1)
     assert options == [
         *("template", "--namespace", "prod", "--values"),
@@ -124,24 +124,24 @@ async def test_helm_receives_release_values_and_cluster(pool: WorkerPool) -> Non
     ]
     assert (end, release) == ("--", "shop")
     assert Path(chart).parent == Path(values).parent
-    assert orjson.loads(told["values"]) == {"replicas": 3, "name": "inline"}
-    assert orjson.loads(told["files"]) == ["Chart.yaml", "prod.yaml", "templates", "values.yaml"]
+    assert orjson.loads(report["values"]) == {"replicas": 3, "name": "inline"}
+    assert orjson.loads(report["files"]) == ["Chart.yaml", "prod.yaml", "templates", "values.yaml"]
 
 
 async def test_helm_has_a_home_of_its_own_and_no_way_out(pool: WorkerPool) -> None:
     """No variable of the server, no program beside it, no socket; the home is gone afterwards."""
-    told = await seen(pool)
-    environment = orjson.loads(told["environment"])
+    report = await seen(pool)
+    environment = orjson.loads(report["environment"])
     assert environment.keys() == {"HOME", "TMPDIR", "PATH", "LC_ALL"}
     home = Path(environment["HOME"])
     assert Path(environment["PATH"]).parent == home and not home.exists()
-    assert Path(told["folder"]).is_relative_to(home)
-    assert told["socket"] == str(errno.EPERM)
+    assert Path(report["folder"]).is_relative_to(home)
+    assert report["socket"] == str(errno.EPERM)
 
 
 async def test_a_release_that_looks_like_an_option_is_none(pool: WorkerPool) -> None:
-    told = await seen(pool, "--post-renderer=/bin/sh")
-    assert argv(told)[-3:-1] == ["--", "--post-renderer=/bin/sh"]
+    report = await seen(pool, "--post-renderer=/bin/sh")
+    assert argv(report)[-3:-1] == ["--", "--post-renderer=/bin/sh"]
 
 
 async def test_helm_errors_contain_no_local_paths(pool: WorkerPool, tmp_path: Path) -> None:

@@ -43,13 +43,18 @@ class Host:
         if provider is Provider.GITLAB:
             of = {"source_project_id": 2 if forked else 1, "target_project_id": 1}
             named = {"iid": number, "source_branch": f"b{number}", "target_branch": "main"}
-            told = {**of, **named, "sha": "a" * 40, "labels": ["preview"]}
+            request = {**of, **named, "sha": "a" * 40, "labels": ["preview"]}
         else:
             repo = {"full_name": "team/shop"}
             head = {"ref": f"b{number}", "sha": "a" * 40, "repo": None if forked else repo}
             base = {"ref": "main", "repo": repo}
-            told = {"number": number, "head": head, "base": base, "labels": [{"name": "preview"}]}
-        self.requests.append({**told, "title": f"Change {number}", "updated_at": when})
+            request = {
+                "number": number,
+                "head": head,
+                "base": base,
+                "labels": [{"name": "preview"}],
+            }
+        self.requests.append({**request, "title": f"Change {number}", "updated_at": when})
 
 
 @pytest.fixture

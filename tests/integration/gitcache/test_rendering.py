@@ -194,14 +194,14 @@ async def test_a_kustomization_does_not_learn_which_files_a_machine_has(
         "apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: x}\n"
         "files: [../../../../../../../../../../%s]\n"
     )
-    told = set()
+    messages = set()
     for path in ("/etc/passwd", "/etc/no-such-file"):
         files: dict[str, str | bytes | None] = {"web/x.yaml": config_map("x")}
         files["web/made.yaml"] = made % path
         whole = text % path if "%s" in text else text
         files["web/kustomization.yaml"] = f"resources: [x.yaml]\n{whole}\n"
-        told.add(await refusal(render(repository.commit(files))))
-    assert told == {"kustomize: a reference leads to a file outside of this repository"}
+        messages.add(await refusal(render(repository.commit(files))))
+    assert messages == {"kustomize: a reference leads to a file outside of this repository"}
 
 
 async def test_templates_are_filled_in(repository: ServedRepository, render: Render) -> None:

@@ -188,8 +188,10 @@ async def test_a_paused_owner_takes_nothing_back(tier: Tier, shop: Shop) -> None
     shop.plane.seen.clear()
     tier.send(owner, signal.SIGCONT)
     await asyncio.sleep(LEASE)
-    told = [one.commits["main"].sha for one in shop.plane.seen if one.repository_id == shop.name]
-    assert set(told) <= {newest}
+    published = [
+        one.commits["main"].sha for one in shop.plane.seen if one.repository_id == shop.name
+    ]
+    assert set(published) <= {newest}
     assert shop.plane.sha(shop.name) == newest
 
 
@@ -233,11 +235,11 @@ async def test_the_owner_dead_and_git_away_nothing_is_lost(
     assert await shop.plane.cache.bundle(rendered.digest)
     await until(lambda: tier.owner(shop.name) not in {None, owner})
 
-    def told() -> str | None:
+    def error() -> str | None:
         state = shop.plane.cache.state(RepositoryId(shop.name))
         return state.error if state else None
 
-    await until(told)
+    await until(error)
     assert shop.plane.sha(shop.name) == sha
     git_server.start()
     await shop.push(2)

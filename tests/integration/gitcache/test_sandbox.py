@@ -210,8 +210,8 @@ def test_a_worker_of_root_becomes_nobody_for_good(tmp_path: Path) -> None:
             text=True,
         )
     nobody = (65534, 65534, 65534)
-    told = [f"{nobody} {nobody} []", "True", str(errno.EACCES), str(errno.EPERM)]
-    assert (done.stdout.splitlines(), done.stderr) == (told, "")
+    expected = [f"{nobody} {nobody} []", "True", str(errno.EACCES), str(errno.EPERM)]
+    assert (done.stdout.splitlines(), done.stderr) == (expected, "")
 
 
 async def test_a_render_reports_the_parameters_it_read(pool: WorkerPool) -> None:

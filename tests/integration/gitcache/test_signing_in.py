@@ -60,13 +60,15 @@ class Front:
                 request.method, url, data=await request.read(), headers=headers
             ) as answer,
         ):
-            told = {"Content-Type": answer.headers.get("Content-Type", "text/plain")}
-            return web.Response(status=answer.status, body=await answer.read(), headers=told)
+            response_headers = {"Content-Type": answer.headers.get("Content-Type", "text/plain")}
+            return web.Response(
+                status=answer.status, body=await answer.read(), headers=response_headers
+            )
 
     def _token(self, request: web.Request) -> web.Response:
-        told = request.headers["Authorization"].removeprefix("Bearer ")
+        token = request.headers["Authorization"].removeprefix("Bearer ")
         options: Options = {"verify_exp": False, "verify_iat": False}
-        claims = jwt.decode(told, APP_KEY.public_key(), algorithms=["RS256"], options=options)
+        claims = jwt.decode(token, APP_KEY.public_key(), algorithms=["RS256"], options=options)
         assert claims["iss"] == "42" and claims["exp"] - claims["iat"] <= 600
         self.tokens += 1
         text = f"ghs_canary{self.tokens}"

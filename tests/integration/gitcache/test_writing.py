@@ -94,9 +94,11 @@ async def test_edits_become_one_signed_off_commit_on_the_branch(
     assert shown(repository, "main:prod/web/b.yaml") == "b: 2"
     names = git(repository.path, "ls-tree", "-r", "--name-only", "main").split()
     assert names == ["new/c.yaml", "prod/web/a.yaml", "prod/web/b.yaml", "run.sh", "web/a.yaml"]
-    told = git(repository.path, "log", "-1", "--format=%P%n%an <%ae>%n%cn%n%B", "main").splitlines()
-    assert told[:4] == [before, ANN, "Ann Example", "Move the shop on"]
-    assert told[-1] == f"Signed-off-by: {ANN}"
+    log_lines = git(
+        repository.path, "log", "-1", "--format=%P%n%an <%ae>%n%cn%n%B", "main"
+    ).splitlines()
+    assert log_lines[:4] == [before, ANN, "Ann Example", "Move the shop on"]
+    assert log_lines[-1] == f"Signed-off-by: {ANN}"
     assert not list(mirror.clones.path(follow).parent.glob("tmp-*"))
 
 

@@ -31,15 +31,15 @@ async def failure(hub: HubSettings, folder: Path) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("told", "text"),
+    ("options", "text"),
     [
         ({"host": "localhost", "until": datetime(2021, 1, 1, tzinfo=UTC)}, "has expired"),
         ({"host": "another"}, "not valid for 'localhost'"),
     ],
     ids=["expired", "of another name"],
 )
-async def test_why_a_certificate_is_not_good(told: dict, text: str, tmp_path: Path) -> None:
-    authority = TestAuthority(tmp_path, **told)
+async def test_why_a_certificate_is_not_good(options: dict, text: str, tmp_path: Path) -> None:
+    authority = TestAuthority(tmp_path, **options)
     server = server_of(GrpcImplementation.HTTP2, {}, SystemClock())
     port = await server.start(("127.0.0.1", 0), authority)
     hub = HubSettings(f"https://localhost:{port}", "twa_x", authority.ca)

@@ -149,8 +149,8 @@ async def test_the_doctor_reads_a_proxy_as_the_agent_does(
     monkeypatch.delenv("no_proxy", raising=False)
     way = control_plane_access(HubSettings("https://hub.example:1", "twa_x"))
     found = [one async for one in diagnose(way, NoApiServer(), tmp_path)]
-    told = " ".join(one.text for one in found)
-    assert text in told and "tuna" not in told
+    findings_text = " ".join(one.text for one in found)
+    assert text in findings_text and "tuna" not in findings_text
 
 
 def _config(app: Starlette, authority: TestAuthority) -> uvicorn.Config:

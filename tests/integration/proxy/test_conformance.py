@@ -163,15 +163,15 @@ def plain(text: str, namespace: str) -> str:
 
 async def tell(kubectl: Kubectl, story: list[Step], namespace: str) -> list[tuple[str, ...]]:
     """What each step of a story left behind: its exit code, and what it printed."""
-    told = []
+    steps = []
     for step in story:
         args = [one.replace("\\ ", " ") for one in re.split(r"(?<!\\) ", step.args)]
         done: Result = await kubectl(
             *args, f"--namespace={namespace}", stdin=step.stdin.encode(), env=step.env
         )
         out = "\n".join(sorted(done.out.decode(errors="replace").splitlines()))
-        told.append((step.args, str(done.code), plain(out, namespace), plain(done.err, namespace)))
-    return told
+        steps.append((step.args, str(done.code), plain(out, namespace), plain(done.err, namespace)))
+    return steps
 
 
 async def test_every_story_ends_alike(root: Kubectl, direct: Kubectl) -> None:
@@ -208,9 +208,11 @@ async def eventually_account(direct: Kubectl, namespace: str) -> None:
     assert (await direct("wait", *words)).code == 0
 
 
-def as_one(told: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def as_one(steps: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Steps whose order in time is not given print the same lines."""
-    return [(args, code, out, "\n".join(sorted(err.splitlines()))) for args, code, out, err in told]
+    return [
+        (args, code, out, "\n".join(sorted(err.splitlines()))) for args, code, out, err in steps
+    ]
 
 
 @pytest.fixture
@@ -361,16 +363,16 @@ import sys, json
 from helm_python import Chart, Config
 kubeconfig, namespace, folder = sys.argv[1:]
 with Config(kubeconfig_path=kubeconfig, namespace=namespace) as config:
-    told = []
-    def note(one): told.append([one.get(key) for key in ("name", "namespace", "version", "status")])
+    seen = []
+    def note(one): seen.append([one.get(key) for key in ("name", "namespace", "version", "status")])
     note(config.install(folder, "shop"))
     note(config.upgrade(folder, "shop", values={"color": "red"}))
-    told.append(config.get_values("shop"))
+    seen.append(config.get_values("shop"))
     config.rollback("shop", version=1)
     for one in config.history("shop"): note(one)
     config.uninstall("shop")
-    told.append(len(config.list()))
-print(json.dumps(told))
+    seen.append(len(config.list()))
+print(json.dumps(seen))
 """
 
 
@@ -386,7 +388,7 @@ async def test_helm_goes_through_the_kubeconfig(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {c: {{ .Values.color }}}\n"
     )
     (chart / "templates" / "m.yaml").write_text(template)
-    told = []
+    outputs = []
     for kubectl in (root, direct):
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", HELM, str(kubectl.kubeconfig), namespace, str(chart),
@@ -396,11 +398,11 @@ async def test_helm_goes_through_the_kubeconfig(
         async with asyncio.timeout(60):
             out, err = await process.communicate()
         assert process.returncode == 0, err.decode()
-        told.append(json.loads(out.splitlines()[-1]))
-    assert told[0] == told[1]
-    assert told[0][0][:2] == ["shop", namespace]
-    assert told[0][2] == {"color": "red"}
-    assert told[0][-1] == 0
+        outputs.append(json.loads(out.splitlines()[-1]))
+    assert outputs[0] == outputs[1]
+    assert outputs[0][0][:2] == ["shop", namespace]
+    assert outputs[0][2] == {"color": "red"}
+    assert outputs[0][-1] == 0
 
 
 INFORMER = """

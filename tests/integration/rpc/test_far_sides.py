@@ -128,15 +128,15 @@ async def refusal(target: CallTarget) -> str:
 
 
 @pytest.mark.parametrize(
-    ("told", "text"),
+    ("options", "text"),
     [
         ({"host": "localhost", "until": datetime(2021, 1, 1, tzinfo=UTC)}, "has expired"),
         ({"host": "another"}, "not valid for 'localhost'"),
     ],
     ids=["expired", "of another name"],
 )
-async def test_a_certificate_that_is_not_good(told: dict, text: str, tmp_path: Path) -> None:
-    authority = TestAuthority(tmp_path, **told)
+async def test_a_certificate_that_is_not_good(options: dict, text: str, tmp_path: Path) -> None:
+    authority = TestAuthority(tmp_path, **options)
     async with server(authority=authority) as port:
         tls = client_tls(authority.ca.read_bytes())
         message = await refusal(CallTarget("localhost", port, tls))

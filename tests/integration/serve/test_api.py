@@ -174,9 +174,9 @@ async def test_the_audits_of_graphql_over_http_pass(hub: Running, tmp_path: Path
     process = await asyncio.create_subprocess_exec(
         "node", "audit.mjs", f"{hub.url}/gql", hub.token, cwd=tmp_path, stdout=PIPE
     )
-    told, _ = await process.communicate()
+    output, _ = await process.communicate()
     assert process.returncode == 0
-    audits = [line.split(" ", 1) for line in told.decode().splitlines()]
+    audits = [line.split(" ", 1) for line in output.decode().splitlines()]
     assert len(audits) > 50
     assert [name for status, name in audits if status not in ("ok", "notice")] == []
 
@@ -268,8 +268,8 @@ async def test_a_huge_body_is_refused_and_the_next_is_served(hub: Running) -> No
 
 async def test_a_batch_is_refused(hub: Running) -> None:
     """Limits are a request's; a batch would multiply them. It is told so like any other error."""
-    status, told = await send(hub, [{"query": ME}] * 2)
-    (error,) = orjson.loads(told)["errors"]
+    status, body = await send(hub, [{"query": ME}] * 2)
+    (error,) = orjson.loads(body)["errors"]
     assert (status, error["extensions"]["code"]) == (400, "INVALID")
     assert "batches are not supported" in error["message"]
 

@@ -109,14 +109,14 @@ async def test_an_export_is_filtered_and_asks_for_rights(hub: Running) -> None:
 async def test_a_session_exports_only_by_a_link_of_our_own_page(hub: Running) -> None:
     """What a browser is to save can carry no header; where the link stands, it says itself."""
     async with await set_up(hub) as browser:
-        told = {}
+        statuses = {}
         for site in ("same-origin", "same-site", "cross-site", "none", ""):
             headers = {"sec-fetch-site": site} if site else {}
             async with browser.get(f"{hub.url}/audit/export", headers=headers) as answer:
-                told[site] = answer.status
+                statuses[site] = answer.status
                 saved = answer.headers.get("content-disposition", "")
             assert (saved == 'attachment; filename="audit.jsonl"') is (site == "same-origin")
-        assert told == {
+        assert statuses == {
             "same-origin": 200,
             **dict.fromkeys(("same-site", "cross-site", "none", ""), 401),
         }

@@ -118,10 +118,10 @@ async def test_commits_of_the_time_alone_are_in_history_figures_and_time_travel(
                 shown = await hub.ask(FLEET, at=deployment["desiredAt"])
                 (found,) = shown["fleet"]["clusters"]
                 assert found["services"] == [{"service": "shop", "sha": deployment["sha"]}]
-            told = await hub.ask(LEDGER)
+            response = await hub.ask(LEDGER)
             rendered = [
                 edge["node"]["sha"]
-                for edge in told["ledger"]["edges"]
+                for edge in response["ledger"]["edges"]
                 if edge["node"]["stage"] == "rendered"
             ]
             assert sorted(rendered) == sorted(commits)

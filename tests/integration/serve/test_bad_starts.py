@@ -32,7 +32,7 @@ def changed(data: Path, statement: str) -> None:
     database.close()
 
 
-async def told(url: str) -> str:
+async def refusal_of(url: str) -> str:
     """Why a store is not taken."""
     engine = make_engine(url)
     try:
@@ -73,7 +73,7 @@ async def test_a_store_that_was_cut_off_is_named(tmp_path: Path) -> None:
 async def test_a_table_or_column_that_was_lost_is_named(tmp_path: Path) -> None:
     migrated.put_sqlite(tmp_path)
     changed(tmp_path, "DROP TABLE ledger")
-    said = await told(sqlite_url(tmp_path))
+    said = await refusal_of(sqlite_url(tmp_path))
     assert "ledger.actor" in said
     assert "Restore a backup" in said
 
@@ -84,7 +84,7 @@ async def test_a_lost_column_is_named_on_postgres(postgres: Postgres) -> None:
     async with engine.begin() as connection:
         await connection.exec_driver_sql("ALTER TABLE clusters DROP COLUMN alarm")
     await engine.dispose()
-    assert "clusters.alarm" in await told(url)
+    assert "clusters.alarm" in await refusal_of(url)
     postgres.drop_database(url)
 
 
@@ -92,7 +92,7 @@ async def test_a_half_applied_migration_is_named(tmp_path: Path) -> None:
     """Its revision says that no step was made, and the tables of one are there."""
     migrated.put_sqlite(tmp_path)
     changed(tmp_path, "DELETE FROM alembic_version")
-    said = await told(sqlite_url(tmp_path))
+    said = await refusal_of(sqlite_url(tmp_path))
     assert "already exists" in said
     assert "broken off" in said
 

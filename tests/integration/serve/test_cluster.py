@@ -202,8 +202,8 @@ async def test_new_versions_of_a_chart_of_an_http_repository_are_released(fleet:
         for name in ("dev", "prod"):
             values = helm | {"values": f"v: {name}"}
             attributes = {"name": name, "namespace": fleet.namespace, "helm": values}
-            told = await fleet.hub.ask(OF_CHART, cluster=id, attributes=attributes)
-            made.append(told["createServiceDeployment"])
+            response = await fleet.hub.ask(OF_CHART, cluster=id, attributes=attributes)
+            made.append(response["createServiceDeployment"])
             await fleet.healthy(made[-1]["id"])
         await fleet.hub.ask(PROMOTED, dev=made[0]["id"], prod=made[1]["id"])
         newer = chart(version="1.1.0")

@@ -110,13 +110,13 @@ async def check(server: Running, name: str, query: str, variables: dict[str, Any
     data = json.dumps({"query": query, "variables": variables}).encode()
     async with server.http.post(f"{server.url}/gql", data=data, headers=headers) as answer:
         text = await answer.read()
-        told = f"{name} {variables!r}"[:600]
-        assert answer.status in (200, 400), (told, text[:500])
-    assert not [one for one in LEAKS if one in text], (told, text[:800])
+        request = f"{name} {variables!r}"[:600]
+        assert answer.status in (200, 400), (request, text[:500])
+    assert not [one for one in LEAKS if one in text], (request, text[:800])
     if answer.status == 200:
         for error in orjson.loads(text).get("errors", ()):
             code = error["extensions"]["code"]
-            assert code in set(Code) and code != Code.INTERNAL, (told, error)
+            assert code in set(Code) and code != Code.INTERNAL, (request, error)
 
 
 @pytest.fixture

@@ -83,16 +83,16 @@ async def test_a_mistyped_url_shows_before_a_service_uses_it(
         url=f"{url}-charts",
     )
 
-    async def told() -> Json:
+    async def git_state() -> Json:
         return await state(hub, wrong)
 
-    async def helm_told() -> Json:
+    async def helm_state() -> Json:
         document = "query ($id: ID!) { helmRepository(id: $id) { health error } }"
         id = charts["createHelmRepository"]["id"]
         return (await hub.ask(document, id=id))["helmRepository"]
 
-    await until(told, lambda seen: seen["health"] == "FAILED" and seen["error"])
-    await until(helm_told, lambda seen: seen["health"] == "FAILED" and seen["error"])
+    await until(git_state, lambda seen: seen["health"] == "FAILED" and seen["error"])
+    await until(helm_state, lambda seen: seen["health"] == "FAILED" and seen["error"])
     listed = await hub.ask("{ gitRepositories { edges { node { error } } } }")
     assert [bool(edge["node"]["error"]) for edge in listed["gitRepositories"]["edges"]] == [True]
     await hub.ask(
@@ -101,7 +101,7 @@ async def test_a_mistyped_url_shows_before_a_service_uses_it(
         id=wrong,
         url=url,
     )
-    await until(told, lambda seen: seen == {"health": "PULLABLE", "error": None})
+    await until(git_state, lambda seen: seen == {"health": "PULLABLE", "error": None})
 
 
 async def test_hints_of_strangers_are_refused_alike(hub: Running, git_server: GitServer) -> None:

@@ -33,7 +33,7 @@ def documented(*parts: str) -> dict[str, str]:
     return found
 
 
-def told(page: str) -> dict[str, str]:
+def metric_types(page: str) -> dict[str, str]:
     """Metric → type, as a scrape shows them."""
     found = re.findall(r"^# TYPE (towline_\w+) (\w+)$", page, re.M)
     return {name: kind for name, kind in found if not name.endswith("_created")}
@@ -65,7 +65,7 @@ async def test_the_control_plane_tells_what_is_documented(tmp_path: Path) -> Non
         await hub.ask("# mutation\nquery { me { email } }")
         page = await until(lambda: scrape(hub.addresses.metrics or ""), is_counted)
     parts = ("Control plane", "Kubernetes proxy", "Git cache")
-    assert told(page) == documented(*parts)
+    assert metric_types(page) == documented(*parts)
     assert 'towline_api_requests_total{code="INVALID",kind="mutation"} 1.0' in page
     assert 'towline_api_requests_total{code="OK",kind="query"} 1.0' in page
     assert 'towline_api_requests_total{code="OK",kind="mutation"} 1.0' in page
@@ -86,7 +86,7 @@ async def test_a_tier_of_the_git_cache_tells_its_part(tmp_path: Path) -> None:
         page = await scrape(addresses.metrics or "")
     finally:
         await tier.stop()
-    assert told(page) == documented("Git cache") | {"towline_build_info": "gauge"}
+    assert metric_types(page) == documented("Git cache") | {"towline_build_info": "gauge"}
 
 
 async def test_an_agent_tells_what_is_documented() -> None:
@@ -99,4 +99,4 @@ async def test_an_agent_tells_what_is_documented() -> None:
         page = await scrape(f"127.0.0.1:{pages.port}")
     finally:
         await pages.stop()
-    assert told(page) == documented("Agent")
+    assert metric_types(page) == documented("Agent")

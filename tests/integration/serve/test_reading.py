@@ -56,11 +56,11 @@ async def test_the_fleet_map_streams_its_changes(hub: Running, signed_in: Socket
     first = (await signed_in.next())["payload"]["data"]["fleetDelta"]
     assert first == {"rows": [{"handle": "prod", "services": "FF"}], "gone": []}
     other = await hub.cluster("other")
-    told = (await signed_in.next())["payload"]["data"]["fleetDelta"]
-    assert told == {"rows": [{"handle": "other", "services": ""}], "gone": []}
+    delta = (await signed_in.next())["payload"]["data"]["fleetDelta"]
+    assert delta == {"rows": [{"handle": "other", "services": ""}], "gone": []}
     await hub.ask("mutation ($id: ID!) { detachCluster(id: $id) { id } }", id=other["id"])
-    told = (await signed_in.next())["payload"]["data"]["fleetDelta"]
-    assert told == {"rows": [], "gone": [other["id"]]}
+    delta = (await signed_in.next())["payload"]["data"]["fleetDelta"]
+    assert delta == {"rows": [], "gone": [other["id"]]}
 
 
 async def test_a_list_is_in_the_order_of_names_if_one_wishes(hub: Running) -> None:
@@ -106,9 +106,9 @@ async def test_introspection_returns_descriptions(hub: Running) -> None:
 async def test_reports_of_an_empty_ledger(hub: Running) -> None:
     await filled(hub)
     window = {"then": "2026-01-01T00:00:00Z", "now": "2026-02-01T00:00:00Z"}
-    told = await hub.ask(REPORT, **window)
-    assert told["deliveryReport"]["total"] == {"begun": 0, "failureRate": None}
-    assert told["fleet"] == {"clusters": []} and told["fleetChanges"] == []
+    response = await hub.ask(REPORT, **window)
+    assert response["deliveryReport"]["total"] == {"begun": 0, "failureRate": None}
+    assert response["fleet"] == {"clusters": []} and response["fleetChanges"] == []
     refused = await hub.refusal(REPORT, then=window["now"], now=window["then"])
     assert refused["extensions"]["code"] == "INVALID"
     trace = '{ commitTrace(sha: "abcdef0") { live } }'
@@ -192,8 +192,8 @@ async def test_persisted_queries(hub: Running) -> None:
     assert unknown["errors"][0]["extensions"]["code"] == "PERSISTED_QUERY_NOT_FOUND"
     assert (await post({"query": query, "extensions": named}))["data"]["me"]
     assert (await post({"extensions": named}))["data"]["me"]
-    status, told = await get(extensions=json.dumps(named))
-    assert status == 200 and told is not None and told["data"]["me"]
+    status, response = await get(extensions=json.dumps(named))
+    assert status == 200 and response is not None and response["data"]["me"]
     assert (await get(query=query))[0] == 405
     mutation = 'mutation { createCluster(attributes: {name: "x"}) { id } }'
     hash = hashlib.sha256(mutation.encode()).hexdigest()
@@ -218,8 +218,8 @@ async def test_missed_changes_are_sent_after_a_reconnect(hub: Running, signed_in
     await signed_in.raw.send_json({"id": "1", "type": "complete"})
     await hub.ask(pause, id=ids[1])
     await signed_in.subscribe(document, id="2", since=first["at"])
-    told = set()
-    while told != set(ids):
+    received = set()
+    while received != set(ids):
         message = await signed_in.next()
         if message.get("id") == "2":
-            told.add(message["payload"]["data"]["serviceDeploymentDelta"]["id"])
+            received.add(message["payload"]["data"]["serviceDeploymentDelta"]["id"])

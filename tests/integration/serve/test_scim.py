@@ -54,16 +54,16 @@ class Client:
             return answer.status, await answer.json(content_type=None)
 
     async def patch(self, path: str, *operations: Json) -> Json:
-        status, told = await self.send(
+        status, response = await self.send(
             "PATCH", path, {"schemas": PATCH, "Operations": list(operations)}
         )
-        assert status == 200, told
-        return told
+        assert status == 200, response
+        return response
 
     async def add(self, kind: str, **attributes: Any) -> Json:
-        status, told = await self.send("POST", kind, attributes)
-        assert status == 201, told
-        return told
+        status, response = await self.send("POST", kind, attributes)
+        assert status == 201, response
+        return response
 
 
 async def pusher(hub: Running, name: str = "okta") -> str:
@@ -93,8 +93,8 @@ async def test_a_directory_keeps_people_and_groups(okta: Client) -> None:
     assert ada["meta"]["location"].endswith(f"/scim/v2/Users/{ada['id']}")
     _, found = await okta.send("GET", "/Users", **asked)
     assert found["Resources"] == [ada]
-    status, told = await okta.send("POST", "/Users", {"userName": "ada@example.org"})
-    assert (status, told["scimType"], told["status"]) == (409, "uniqueness", "409")
+    status, response = await okta.send("POST", "/Users", {"userName": "ada@example.org"})
+    assert (status, response["scimType"], response["status"]) == (409, "uniqueness", "409")
     bo = await okta.add("/Users", userName="bo@example.org")
     crew = await okta.add("/Groups", displayName="crew", members=[{"value": ada["id"]}])
     path = f"/Groups/{crew['id']}"
@@ -136,9 +136,11 @@ async def test_requests_that_make_no_sense_get_a_sentence(okta: Client) -> None:
         ("DELETE", "/Groups/none", None, {}, 404, ""),
     ]
     for method, path, body, asked, status, kind in bad:
-        got, told = await okta.send(method, path, body, **asked)
-        assert (got, told.get("scimType", "")) == (status, kind), (method, path, told)
-        assert told["detail"] and told["schemas"] == ["urn:ietf:params:scim:api:messages:2.0:Error"]
+        got, response = await okta.send(method, path, body, **asked)
+        assert (got, response.get("scimType", "")) == (status, kind), (method, path, response)
+        assert response["detail"] and response["schemas"] == [
+            "urn:ietf:params:scim:api:messages:2.0:Error"
+        ]
     headers = {"authorization": f"Bearer {okta.token}"}
     url = f"{okta.hub.url}/scim/v2/Users"
     async with okta.hub.http.post(url, data=BytesIO(b" " * (2 << 20)), headers=headers) as answer:
@@ -154,10 +156,10 @@ async def test_nobody_else_is_answered(okta: Client) -> None:
     for token, status in others.items():
         for path in paths:
             for method in ("GET", "POST") if path.count("/") == 1 else ("GET", "PUT", "DELETE"):
-                got, told = await Client(okta.hub, token).send(
+                got, response = await Client(okta.hub, token).send(
                     method, path, {"userName": "a@b.c", "displayName": "x"}
                 )
-                assert (got, told["status"]) == (status, str(status)), (path, method)
+                assert (got, response["status"]) == (status, str(status)), (path, method)
     assert (await Client(okta.hub, "").send("GET", "/ServiceProviderConfig"))[0] == 401
     _, about = await okta.send("GET", "/ServiceProviderConfig")
     _, kinds = await okta.send("GET", "/ResourceTypes")

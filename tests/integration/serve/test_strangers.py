@@ -126,11 +126,17 @@ async def test_the_agents_chart_is_public_and_holds_nothing_secret(hub: Running)
     """The same file to everybody, of files that lie open in the repository; nobody's cookie."""
     async with hub.http.get(f"{hub.url}{CHART}") as answer:
         assert (answer.status, answer.content_type) == (200, "application/gzip")
-        data, told = await answer.read(), {name.lower() for name in answer.headers}
+        data, header_names = await answer.read(), {name.lower() for name in answer.headers}
         tag = answer.headers["etag"]
     # The tag is a digest of what everybody gets: it tells nothing more.
     assert tag == f'"{hashlib.sha256(data).hexdigest()[:32]}"'
-    assert not told & {"set-cookie", "authorization", "www-authenticate", "server", "x-powered-by"}
+    assert not header_names & {
+        "set-cookie",
+        "authorization",
+        "www-authenticate",
+        "server",
+        "x-powered-by",
+    }
     folder = Path(__file__).parents[3] / "charts" / "towline-agent"
     secrets = [path.read_bytes().strip() for path in hub.data.rglob("*.token")]
     assert secrets

@@ -236,16 +236,16 @@ async def test_a_member_hears_of_their_own_project_only(hub: Running) -> None:
             cluster = (await hub.ask(MAKE, attributes=attributes))["createCluster"]["id"]
             if project == "other":
                 await hub.ask("mutation ($id: ID!) { deleteCluster(id: $id) { id } }", id=cluster)
-        told = (await one.next())["payload"]["data"]["clusterDelta"]
-        assert told["payload"]["handle"] == "in-mine"
+        delta = (await one.next())["payload"]["data"]["clusterDelta"]
+        assert delta["payload"]["handle"] == "in-mine"
 
 
 async def test_a_deleted_cluster_is_sent_without_payload(hub: Running, signed_in: Socket) -> None:
     cluster = await hub.cluster()
     await follow(hub, signed_in, CLUSTERS)
     await hub.ask("mutation ($id: ID!) { deleteCluster(id: $id) { id } }", id=cluster["id"])
-    told = (await signed_in.next())["payload"]["data"]["clusterDelta"]
-    assert told == {"id": cluster["id"], "payload": None}
+    delta = (await signed_in.next())["payload"]["data"]["clusterDelta"]
+    assert delta == {"id": cluster["id"], "payload": None}
 
 
 async def test_a_deleted_pipeline_is_sent_without_payload(hub: Running, signed_in: Socket) -> None:
@@ -256,9 +256,9 @@ async def test_a_deleted_pipeline_is_sent_without_payload(hub: Running, signed_i
     made = (await hub.ask(saved, id=service))["savePipeline"]["id"]
     await follow(hub, signed_in, PIPELINES)
     await hub.ask("mutation ($id: ID!) { deletePipeline(id: $id) { id } }", id=made)
-    while (told := (await signed_in.next())["payload"]["data"]["pipelineDelta"])["payload"]:
+    while (delta := (await signed_in.next())["payload"]["data"]["pipelineDelta"])["payload"]:
         continue
-    assert told == {"id": made, "payload": None}
+    assert delta == {"id": made, "payload": None}
 
 
 async def test_missed_changes_are_sent_after_a_reconnect(hub: Running) -> None:
@@ -285,8 +285,8 @@ async def test_missed_changes_are_sent_after_a_reconnect(hub: Running) -> None:
         async with socket(hub) as one:
             await one.init(hub.token)
             await one.subscribe(document, "all")
-            told = [(await one.next())["payload"]["data"][field] for _ in things]
-            assert {one["id"]: one["payload"] is not None for one in told} == things
+            deltas = [(await one.next())["payload"]["data"][field] for _ in things]
+            assert {one["id"]: one["payload"] is not None for one in deltas} == things
             for id, is_there in things.items():
                 await one.subscribe(document, id, of=id)
                 alone = (await one.next())["payload"]["data"][field]
@@ -301,8 +301,8 @@ async def test_missed_changes_of_a_secret_are_sent(hub: Running, signed_in: Sock
       secretDelta(id: $of, since: "2026-01-01T00:00:00Z") { id at payload { name } } }"""
     for number, wanted in enumerate(({"name": "s"}, None)):
         await signed_in.subscribe(document, str(number), of=id)
-        told = (await signed_in.next())["payload"]["data"]["secretDelta"]
-        assert (told["id"], told["payload"]) == (id, wanted)
+        delta = (await signed_in.next())["payload"]["data"]["secretDelta"]
+        assert (delta["id"], delta["payload"]) == (id, wanted)
         await signed_in.raw.send_json({"id": str(number), "type": "complete"})
         if wanted is not None:
             await hub.ask("mutation ($id: ID!) { deleteSecret(id: $id) { id } }", id=id)

@@ -129,8 +129,8 @@ async def rbac(run: Provider, cluster: Cluster, shop: Service, user: User, group
 async def check_unchanged(run: Provider, every: tuple, plans: int = 2) -> None:
     """A plan has nothing to do, however often one asks."""
     for _ in range(plans):
-        told = await run.side_by_side(*(lambda one=one: one.read(run) for one in every))
-        assert told == [one.planned() for one in every]
+        responses = await run.side_by_side(*(lambda one=one: one.read(run) for one in every))
+        assert responses == [one.planned() for one in every]
 
 
 async def change(
@@ -290,9 +290,9 @@ async def test_an_editor_plans_what_an_administrator_applied(hub: Running) -> No
     await run.call("UpdateRbac", rbac=rights, clusterId=cluster.id)
     for one in (project, cluster):
         assert await one.read(editor) == one.planned()
-    told = await editor.call("GetCluster", id=cluster.id)
-    assert subjects(told["readBindings"]) == {(user.id, None)}
-    assert subjects(told["writeBindings"]) == {(None, group.id)}
+    response = await editor.call("GetCluster", id=cluster.id)
+    assert subjects(response["readBindings"]) == {(user.id, None)}
+    assert subjects(response["writeBindings"]) == {(None, group.id)}
     with pytest.raises(Failed, match="may not read users"):
         await user.read(editor)
     viewer = await as_user(hub, "vi@example.org", "VIEWER")

@@ -77,7 +77,7 @@ async def test_token_guessing_is_throttled_and_users_are_not(hub: Running) -> No
     wrong = {"Authorization": f"Bearer {new_token(TokenKind.USER)}"}
     assert await knock(hub, known) == AWAY
     assert {await knock(hub, wrong) for _ in range(MAX_PER_ADDRESS + 5)} == {401}
-    told = 0
+    throttled = 0
     for _ in range(3 * MAX_PER_ADDRESS):
         guess = {"Authorization": f"Bearer {new_token(TokenKind.USER)}"}
         url = f"{hub.url}/k8s/clusters/dev/version"
@@ -86,10 +86,10 @@ async def test_token_guessing_is_throttled_and_users_are_not(hub: Running) -> No
             if answer.status == 429:
                 assert answer.headers["Retry-After"] == "1"
                 assert (await answer.json())["reason"] == "TooManyRequests"
-                told += 1
-        if told:
+                throttled += 1
+        if throttled:
             break
-    assert told
+    assert throttled
     assert await knock(hub, known) == AWAY
 
 
@@ -124,11 +124,11 @@ async def test_the_plugin_signs_a_person_in(
     wish = GlobalFlags(url=hub.url, config=tmp_path / "config.toml")
     tasks = Tasks("test")
     asking = tasks.spawn("plugin", asyncio.to_thread(kubectl_login.credential, wish, PERSON))
-    told = ""
+    printed = ""
     async with asyncio.timeout(60):
-        while not (code := re.search(r"approve ([\w-]+)", told)):
+        while not (code := re.search(r"approve ([\w-]+)", printed)):
             await asyncio.sleep(0.05)
-            told += capsys.readouterr().err
+            printed += capsys.readouterr().err
     await decide(hub, code[1])
     async with asyncio.timeout(30):
         found = await asking

@@ -138,14 +138,14 @@ class Play:
 
     def _is_well(self, service: str) -> bool:
         status, wanted = self.hub.status(service), self.wanted[service]
-        told = {name for _, name in self.hub.components(service)}
+        reported = {name for _, name in self.hub.components(service)}
         here = {name: v for name, v in self.live().items() if name.startswith(service)}
         return (
             status is not None
             and status.sequence == self.hub.desired[service].sequence
             and status.phase == pb.PHASE_HEALTHY
             and here == wanted
-            and told == wanted.keys()
+            and reported == wanted.keys()
         )
 
     def _any(self) -> str:

@@ -40,7 +40,7 @@ async def test_a_service_is_applied_and_reported(bench: Bench) -> None:
         hub.want("shop", [bench.config("web"), bench.deployment("web")], namespace=bench.namespace)
         status = await hub.until_phase("shop", pb.PHASE_HEALTHY)
         live = await bench.get("configmap", "web")
-        told = await hub.until(
+        components = await hub.until(
             lambda: (
                 {k for k, _ in hub.components("shop")}
                 >= {"ConfigMap", "Deployment", "ReplicaSet", "Pod"}
@@ -50,7 +50,7 @@ async def test_a_service_is_applied_and_reported(bench: Bench) -> None:
     assert live is not None and live["metadata"]["labels"][SERVICE_LABEL] == "shop"
     assert status.written == 2 and not status.problems
     assert 0 < status.received_ms <= status.fetched_ms <= status.applied_ms <= status.healthy_ms
-    by_kind = {kind: one for (kind, _), one in told.items()}
+    by_kind = {kind: one for (kind, _), one in components.items()}
     assert by_kind["ReplicaSet"].owner_uid == by_kind["Deployment"].uid
     assert by_kind["Pod"].owner_uid == by_kind["ReplicaSet"].uid
     assert list(by_kind["Pod"].images) == ["nginx:1.25"]
@@ -85,10 +85,10 @@ async def test_objects_missing_from_the_new_bundle_are_pruned(bench: Bench) -> N
         assert await bench.get("configmap", "b") is None
         for name in ("a", "kept", "foreign"):
             assert await bench.get("configmap", name) is not None
-        told = await hub.until(
+        reported = await hub.until(
             lambda: set(hub.components("pruned")) == {("ConfigMap", "a")} and status
         )
-    assert told.pruned >= 1
+    assert reported.pruned >= 1
 
 
 async def test_a_copy_of_an_object_is_not_ours(bench: Bench) -> None:

@@ -42,7 +42,7 @@ class Agent:
         self.memory, self.reports = SqliteStateStore(self.database), OutboxReports(self.outbox)
         self.desired: dict[str, list[int]] = {}
         self.executed: Counter[str] = Counter()
-        self.told: dict[str, int] = {}
+        self.reported: dict[str, int] = {}
 
     def desire(self, desired: Desired) -> None:
         known = self.desired.setdefault(desired.service_id, [])
@@ -68,9 +68,9 @@ class Agent:
     def refuse(self, command_id: str, reason: str) -> None: ...
 
     def say(self, service: str) -> None:
-        self.told[service] = self.told.get(service, 0) + 1
+        self.reported[service] = self.reported.get(service, 0) + 1
         self.reports.status(
-            SyncStatus(service, self.told[service], "", Phase.HEALTHY, (), StageTimes())
+            SyncStatus(service, self.reported[service], "", Phase.HEALTHY, (), StageTimes())
         )
 
 
@@ -125,9 +125,9 @@ async def test_both_ends_agree_after_many_cuts(tmp_path: Path) -> None:
 
 def agreed(hub: FakeHub, agent: Agent) -> bool:
     wanted = {service: one.sequence for service, one in hub.desired.items()}
-    told = {s: status.sequence for s in agent.told if (status := hub.status(s))}
+    acknowledged = {s: status.sequence for s in agent.reported if (status := hub.status(s))}
     here = {service: known[-1] for service, known in agent.desired.items()}
-    return wanted == here and told == agent.told
+    return wanted == here and acknowledged == agent.reported
 
 
 async def test_a_line_that_is_reset_is_made_anew_within_seconds(tmp_path: Path) -> None:

@@ -59,9 +59,9 @@ async def test_the_object_that_waits_is_named_among_many(bench: Bench) -> None:
     async with bench.agent():
         hub.want("many", objects, namespace=bench.namespace)
 
-        def told() -> bool:
+        def is_reported() -> bool:
             said = hub.status("many")
             text = said.message if said is not None else ""
             return f"waiting for Deployment {bench.namespace}/slow: " in text
 
-        await hub.until(told, 20)
+        await hub.until(is_reported, 20)

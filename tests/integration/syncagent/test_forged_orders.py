@@ -103,13 +103,13 @@ class Stolen:
 
     async def refused(self, message: pb.Desired, reason: str) -> None:
         """The agent says no, with a reason."""
-        told = len(self.bench.hub.reports)
+        count = len(self.bench.hub.reports)
         self.deliver(message)
 
         def failed() -> bool:
             return any(
                 reason in problem.message
-                for report in self.bench.hub.reports[told:]
+                for report in self.bench.hub.reports[count:]
                 for problem in report.status.problems
                 if report.status.service_id == message.service_id
                 and report.status.phase == pb.PHASE_FAILED

@@ -131,8 +131,8 @@ async def test_a_job_without_its_account_says_so(bench: Bench) -> None:
     async with bench.agent():
         hub.want("ingress", [*objects, bench.config("c")], namespace=space)
 
-        def told() -> bool:
+        def is_reported() -> bool:
             said = hub.status("ingress")
             return said is not None and 'serviceaccount "missing" not found' in said.message
 
-        await hub.until(told, 20)
+        await hub.until(is_reported, 20)

@@ -152,8 +152,8 @@ async def test_the_reason_of_a_closed_tunnel_is_reported(bench: Bench, proxy: Pr
         await until_connected(proxy)
         proxy.installation.agents.clear()
         proxy.proxy.disconnect(AGENT_ID)
-        told = "no tunnel for kubectl: not an agent token of this installation"
-        await proxy.hub.until(lambda: proxy.hub.complaints[-1:] == [told])
+        complaint = "no tunnel for kubectl: not an agent token of this installation"
+        await proxy.hub.until(lambda: proxy.hub.complaints[-1:] == [complaint])
         proxy.installation.agents[AGENT_TOKEN] = AGENT_ID
         await until_connected(proxy)
         await proxy.hub.until(lambda: proxy.hub.complaints[-1:] == [""])

@@ -35,22 +35,22 @@ class Listener:
     """Takes what the link is told."""
 
     def __init__(self) -> None:
-        self.told: list[Desired] = []
+        self.received: list[Desired] = []
         self.links = 0
-        self.retold = 0
+        self.full_reports = 0
         self.refused: list[str] = []
 
     def desire(self, desired: Desired) -> None:
-        self.told.append(desired)
+        self.received.append(desired)
 
     def stored_services(self) -> list[tuple[str, int]]:
-        return [(one.service_id, one.sequence) for one in self.told]
+        return [(one.service_id, one.sequence) for one in self.received]
 
     def linked(self) -> None:
         self.links += 1
 
     def report_all(self) -> None:
-        self.retold += 1
+        self.full_reports += 1
 
     def sync_now(self, command_id: str, service_id: str) -> None:
         raise AssertionError("not asked for")
@@ -108,14 +108,14 @@ async def test_the_greeting_says_what_is_held(hub: FakeHub, link) -> None:
     await hub.until(lambda: hub.hellos)
     assert hub.hellos[0].facts.nodes == 3
     hub.want("a", [])
-    await until(lambda: listener.told)
+    await until(lambda: listener.received)
     await hub.stop()
     await hub.start()
     await hub.until(lambda: len(hub.hellos) == 2)
     assert [(h.service_id, h.sequence) for h in hub.hellos[1].held] == [("a", 1)]
     hub.want("b", [])
-    await until(lambda: len(listener.told) > 1)
-    assert [one.service_id for one in listener.told] == ["a", "b"]
+    await until(lambda: len(listener.received) > 1)
+    assert [one.service_id for one in listener.received] == ["a", "b"]
 
 
 async def test_a_restored_hub_gets_every_report_again(hub: FakeHub, link) -> None:
@@ -124,14 +124,14 @@ async def test_a_restored_hub_gets_every_report_again(hub: FakeHub, link) -> Non
     outbox.put("a", pb.Report().SerializeToString())
     outbox.put("b", pb.Report().SerializeToString())
     await until(lambda: outbox.acknowledged() == 2)
-    for committed, retold in ((2, 0), (1, 1)):
+    for committed, full_reports in ((2, 0), (1, 1)):
         await hub.stop()
         hub.committed = committed
         hub.hellos.clear()
         await hub.start()
         hub.want(f"after-{committed}", [])
-        await until(lambda count=retold + 1: len(listener.told) == count)
-        assert hub.hellos[-1].acknowledged == 2 and listener.retold == retold
+        await until(lambda count=full_reports + 1: len(listener.received) == count)
+        assert hub.hellos[-1].acknowledged == 2 and listener.full_reports == full_reports
 
 
 async def test_a_draining_hub_is_left_and_found_again_at_once(hub: FakeHub, link) -> None:
@@ -164,8 +164,8 @@ async def test_a_word_that_makes_no_sense_harms_only_itself(hub: FakeHub, link) 
     await hub.until(lambda: hub.hellos)
     hub.send(pb.HubMessage(desired=pb.Desired(service_id="odd", sequence=1)))
     hub.want("a", [])
-    await until(lambda: listener.told)
-    assert [one.service_id for one in listener.told] == ["a"]
+    await until(lambda: listener.received)
+    assert [one.service_id for one in listener.received] == ["a"]
     assert len(hub.hellos) == 1
 
 
@@ -237,7 +237,7 @@ async def test_a_small_bundle_that_came_by_itself_is_not_fetched(hub: FakeHub, l
     spec = pb.ServiceSpec(name="bad", namespace="n", digest=bad.digest, bundle=b"x")
     hub.send(pb.HubMessage(desired=pb.Desired(service_id="bad", sequence=1, spec=spec)))
     async with asyncio.timeout(60):
-        while len(listener.told) < 2:
+        while len(listener.received) < 2:
             await asyncio.sleep(0.02)
     assert await fetcher.fetch(good.digest, len(good.data)) == good.data and not hub.fetches
     assert await fetcher.fetch(bad.digest, len(bad.data)) == bad.data
@@ -284,8 +284,8 @@ async def test_a_service_of_a_local_id_is_not_taken_from_the_control_plane(
     await hub.until(lambda: hub.hellos)
     hub.want(local_id("cluster", "shop"), [])
     hub.want("a", [])
-    await until(lambda: listener.told)
-    assert [one.service_id for one in listener.told] == ["a"]
+    await until(lambda: listener.received)
+    assert [one.service_id for one in listener.received] == ["a"]
 
 
 async def test_unsupported_commands_are_refused(hub: FakeHub, link) -> None:

@@ -30,10 +30,10 @@ def check(address: str) -> MetricCheck:
 @pytest.fixture
 async def asked() -> AsyncIterator[tuple[KubeMetrics, list[tuple[str, str]]]]:
     """A reader, and the paths and queries that the API server was asked."""
-    told: list[tuple[str, str]] = []
+    queries: list[tuple[str, str]] = []
 
     async def answer(request: web.Request) -> web.Response:
-        told.append((request.path, request.query["query"]))
+        queries.append((request.path, request.query["query"]))
         if "missing" in request.path:
             refusal = {"reason": "NotFound", "message": 'services "missing" not found'}
             return web.Response(status=404, body=orjson.dumps(refusal))
@@ -46,7 +46,7 @@ async def asked() -> AsyncIterator[tuple[KubeMetrics, list[tuple[str, str]]]]:
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     host, port = runner.addresses[0][:2]
     client = KubeClient(ApiServerAccess(f"http://{host}:{port}", None), SystemClock())
-    yield KubeMetrics(client), told
+    yield KubeMetrics(client), queries
     await client.close()
     await runner.cleanup()
 
@@ -62,9 +62,9 @@ async def test_a_query_goes_through_the_proxy_of_services(
     asked, address: str, service: str
 ) -> None:
     """As it is, to exactly this service, and its one value comes back."""
-    metrics, told = asked
+    metrics, queries = asked
     assert await metrics.value(check(address)) == 0.25
-    assert told == [(PLACE.format(service), QUERY)]
+    assert queries == [(PLACE.format(service), QUERY)]
 
 
 @pytest.mark.parametrize(
@@ -72,10 +72,10 @@ async def test_a_query_goes_through_the_proxy_of_services(
 )
 async def test_other_addresses_are_refused(asked, address: str) -> None:
     """Nothing else of the API server can be asked for in this way."""
-    metrics, told = asked
+    metrics, queries = asked
     with pytest.raises(Invalid, match="namespace/service:port"):
         await metrics.value(check(address))
-    assert told == []
+    assert queries == []
 
 
 async def test_a_service_that_is_not_there_is_named(asked) -> None:

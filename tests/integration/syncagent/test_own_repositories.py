@@ -86,8 +86,8 @@ def autonomous(
 
 def mirrors(hub: FakeHub) -> dict[str, pb.MirroredService]:
     """The last word on each service that is shown."""
-    told = [report.mirrored for report in hub.reports if report.HasField("mirrored")]
-    return {one.name: one for one in told}
+    reports = [report.mirrored for report in hub.reports if report.HasField("mirrored")]
+    return {one.name: one for one in reports}
 
 
 async def test_a_folder_in_git_defines_services_that_the_agent_renders_itself(
@@ -114,9 +114,9 @@ async def test_a_folder_in_git_defines_services_that_the_agent_renders_itself(
         sha = repository.commit({"web/web.json": manifest(bench, "web", "2")})
         await bench.until("configmap", "k-web", lambda one: one["data"]["key"] == "2")
         await bench.hub.until(lambda: mirrors(bench.hub)["web"].commit == sha)
-        told = mirrors(bench.hub)
-        assert told["api"].commit == first and told["api"].sequence == 1
-        assert told["web"].repository == repository.url and told["web"].ref == "main"
+        mirrored = mirrors(bench.hub)
+        assert mirrored["api"].commit == first and mirrored["api"].sequence == 1
+        assert mirrored["web"].repository == repository.url and mirrored["web"].ref == "main"
         repository.commit({"fleet/services.json": definitions(bench, "fleet", web="web")})
         await bench.until("configmap", "api", lambda one: one is None)
     assert not any(b"pa55" in one.read_bytes() for one in tmp_path.rglob("*.db*"))
@@ -151,23 +151,23 @@ async def test_a_control_plane_that_stands_still_holds_up_no_commit(
         {"fleet/services.json": fleet, "web/web.json": manifest(bench, "web", "0")}
     )
 
-    def told() -> str:
+    def mirrored_commit() -> str:
         return mirrors(bench.hub)["web"].commit if mirrors(bench.hub) else ""
 
     async with BadLine(bench.hub.port, delay=0.0, rate=1e9) as line:
         hub = HubSettings(f"http://127.0.0.1:{line.port}", TOKEN)
         bench.settings = replace(bench.settings, hub=hub)
         async with agent(bench):
-            await bench.hub.until(lambda: told() == first)
+            await bench.hub.until(lambda: mirrored_commit() == first)
             line.stall()
             for value in ("1", "2", "3"):
                 last = repository.commit({"web/web.json": manifest(bench, "web", value)})
                 await bench.until(
                     "configmap", "web", lambda one, v=value: one and one["data"]["key"] == v
                 )
-            assert told() == first
+            assert mirrored_commit() == first
             line.go_on()
-            await bench.hub.until(lambda: told() == last)
+            await bench.hub.until(lambda: mirrored_commit() == last)
 
 
 async def test_a_chart_takes_the_values_that_its_definition_gives(
