@@ -77,7 +77,7 @@ class Fleet:
                 break
 
     async def changing(self) -> list[Service]:
-        """The services that were given something of which their agents have not told yet."""
+        """Services with a generation that their agents have not reported yet."""
         rows = [await self.world.get(one) for one in self.services]
         return [one for one in rows if one.desired.generation > one.observed.observed_generation]
 

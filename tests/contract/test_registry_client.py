@@ -82,7 +82,7 @@ async def test_all_pages_of_tags_are_read_where_one_signs_in(
 async def test_digests_and_times_are_those_that_were_pushed(
     registry: FakeRegistry | Registry, client: OciRegistryClient
 ) -> None:
-    """A tag that moves has another digest; of several platforms the times are told too."""
+    """A tag that moves has another digest; an image of several platforms has a time, too."""
     images, image = ImageRegistries(client), f"{registry.host}/web"
     first = registry.push("web", "live", THEN)
     assert await images.digest(image, "live", ACCOUNT) == first

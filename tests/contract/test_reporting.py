@@ -154,7 +154,7 @@ async def test_reports_sent_by_two_calls_of_a_cluster_count_once(
 
 
 async def test_each_cluster_has_bounds_of_its_own(store: Store, reporting: ReportCommitter) -> None:
-    """Four components here; who has told of more than that takes no room from others."""
+    """The limit is four components; a cluster that reports more takes no room from others."""
     assert await at_once(reporting, [reports_of(id) for id in CLUSTERS]) == [2, 2, 2, 2]
     more = [reports_of(id, first=3, objects=5 if id == CLUSTERS[1] else 3) for id in CLUSTERS]
     assert await at_once(reporting, more) == [4, 4, 4, 4]

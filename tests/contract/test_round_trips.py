@@ -61,7 +61,7 @@ async def test_a_read_says_its_statements_and_nothing_else(
 async def test_a_connection_that_has_ended_is_replaced(
     engine: AsyncEngine, postgres: Postgres
 ) -> None:
-    """As after a restart of the database: nobody is told of it."""
+    """The server ends connections without notice, like a restart of the database."""
     ends = []
     event.listen(engine.sync_engine, "connect", lambda one, _: ends.append(one.driver_connection))
     store = SqlStore(engine, REPOSITORIES)

@@ -1,7 +1,7 @@
 """A deployment reaches a collector of traces as it ends, once, from either database.
 
-Rows are told when no transaction that may add one before them still runs. PostgreSQL counts those
-of its other databases and of its own upkeep: any row may take a few turns of the loop.
+Rows are exported when no transaction that may add one before them still runs. PostgreSQL counts
+those of its other databases and of its own upkeep: any row may take a few turns of the loop.
 """
 
 import asyncio

@@ -14,7 +14,7 @@ from controlplane.authorization.roles import BuiltInRole
 
 
 def person(role: BuiltInRole | None, name: str = "ada", scope: Scope = INSTALLATION) -> Actor:
-    """A user with this role, everywhere if not told where."""
+    """A user with this role; the default scope is everything."""
     policy = Policy((Grant(BUILT_IN[role], scope),)) if role else NO_PERMISSIONS
     return Actor(ActorKind.USER, id=name, name=name, email=f"{name}@example.org", policy=policy)
 

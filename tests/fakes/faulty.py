@@ -111,17 +111,17 @@ class FaultyServer:
         return context
 
     async def write(self, name: str, **data: str) -> None:
-        """What somebody else does: a ConfigMap changes, and all who watch are told."""
+        """Changes a ConfigMap as another client; every watch gets the event."""
         path = f"/api/v1/namespaces/n/configmaps/{name}"
         self._put(path, self.objects.get(path, self.config(name)) | {"data": data})
         await self._tell(path)
 
     async def remove(self, name: str) -> None:
-        """What somebody else does: a ConfigMap is deleted, and all who watch are told."""
+        """Deletes a ConfigMap as another client; every watch gets the event."""
         await self._delete(f"/api/v1/namespaces/n/configmaps/{name}")
 
     async def complain(self, code: int) -> None:
-        """All watches are told of an error, as one that came too late is, and end."""
+        """Ends all watches with an error event, like an expired resource version."""
         status = {"kind": "Status", "code": code, "message": "injected"}
         for watch in self.watches:
             await watch.tell({"type": "ERROR", "object": status})
@@ -157,7 +157,7 @@ class FaultyServer:
         return answer
 
     async def _carried_out(self, request: web.Request, last: str) -> web.Response:
-        """The answer; who watches is told of what it has changed."""
+        """Returns the response; watches get an event for the change."""
         body = await request.read()
         if request.method == "DELETE":
             return await self._deleted(request.path)

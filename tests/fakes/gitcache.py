@@ -1,4 +1,4 @@
-"""The git cache's ports in memory: a server with commits, a disk, and workers that can be told."""
+"""The git cache's ports in memory: a server with commits, a disk, and scripted workers."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence

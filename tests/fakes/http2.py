@@ -44,8 +44,10 @@ class SentBytes:
 
 @dataclass(slots=True)
 class StreamReader:
-    """Keeps what comes, and holds the connection to its word: an end is told once, nothing after
-    it. What it `takes` may be followed by as much."""
+    """Records events of a stream; asserts that an end is reported once, with nothing after it.
+
+    It gives credit for the bytes that it `takes`.
+    """
 
     stream: Http2Stream
     takes: bool = True

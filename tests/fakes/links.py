@@ -55,7 +55,7 @@ class Line(LocalServer):
         self._going.set()
 
     def pause(self) -> None:
-        """Nothing comes back from there any more, and nobody is told."""
+        """Cuts the link silently: nothing arrives any more, and no side is notified."""
         self._going.clear()
 
     def go_on(self) -> None:

@@ -109,7 +109,7 @@ class FakeRegistry:
         return web.Response(status=307, headers={"Location": where})
 
     async def _stored(self, request: web.Request) -> web.Response:
-        assert "Authorization" not in request.headers, "storage is told what it must not know"
+        assert "Authorization" not in request.headers, "storage received the registry's credentials"
         return web.Response(body=self._content[request.match_info["reference"]][1])
 
     def _refused(self, request: web.Request, name: str) -> web.Response | None:

@@ -108,7 +108,7 @@ class MemoryLink:
 
 
 class RecordingOwner:
-    """A stream's owner that keeps what it is told and consumes only when told to."""
+    """A stream's owner that records its events and consumes data only on request."""
 
     def __init__(self) -> None:
         self.stream: TunnelStream | None = None

@@ -109,7 +109,7 @@ class Place:
         return said
 
     async def held(self) -> dict[str, Any]:
-        """What each agent holds and has told."""
+        """Services that each agent holds, and its reported drifts."""
         return await self.crowd.held()
 
     async def until_settled(self, count: int) -> None:

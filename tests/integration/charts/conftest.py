@@ -136,7 +136,7 @@ async def running(
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
     """The program of the release's pod, with its arguments and variables, on this machine.
 
-    `places` says what takes the place of a path or an address. It has to end well when told to.
+    `places` says what takes the place of a path or an address. It has to end well when terminated.
     """
     container = release.container
     places = {"0.0.0.0:8081": "127.0.0.1:0", **places}

@@ -78,7 +78,7 @@ class World:
         self.promotions = Promotions(self.deps, self.pipelines, self.repositories)
 
     async def cluster(self, name: str = "dev", *, connected: bool = True) -> Cluster:
-        """A registered cluster, whose agent has been there unless told otherwise."""
+        """A registered cluster; by default its agent has connected before."""
         cluster, _ = await self.clusters.create(self.admin, ClusterChange(name=name))
         if connected:
             about = ClusterFacts("v1.36.3", "GENERIC", 3)
@@ -93,7 +93,7 @@ class World:
     async def service(
         self, cluster: Cluster, repository: Repository, name: str = "shop", **change: Any
     ) -> Service:
-        """A service of the folder that bears its name, unless told otherwise."""
+        """A service; by default its folder has its name."""
         given: dict[str, Any] = {"folder": name, "ref": "main", **change}
         service = await self.services.create(
             self.admin,

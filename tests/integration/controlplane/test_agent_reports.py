@@ -100,7 +100,7 @@ async def test_a_deletion_that_waits_is_shown_and_confirmed(world: World, servic
 async def test_deletions_of_a_removed_service_can_be_confirmed(
     world: World, service: Service
 ) -> None:
-    """The service is listed no more; the agent is told its removal again, with the word."""
+    """The service is listed no more; the agent gets its removal again, with the confirmation."""
     await world.services.delete(world.admin, service.id)
     gone = await world.get(service)
     assert gone.deleted_at is not None and not messages.desired(gone).confirmed
@@ -148,7 +148,7 @@ async def test_a_dry_run_shows_its_plan_until_the_next_change(
 async def test_a_dry_run_that_finds_no_difference_has_a_plan(
     world: World, service: Service
 ) -> None:
-    """Empty, which is another word than none: that it has not told yet."""
+    """An empty plan differs from none: none means that no dry run was reported yet."""
     await world.services.update(world.admin, service.id, ServiceChange(dry_run=True))
     service = await world.get(service)
     status = wire.ServiceStatus(
@@ -218,7 +218,7 @@ async def test_an_unknown_health_is_no_state_and_no_health_of_the_service(
 async def test_inventories_that_are_committed_together_count_in_their_order(
     world: World, service: Service
 ) -> None:
-    """What is told as a whole takes away what reports of the same commit have told before."""
+    """A complete report replaces earlier reports of the same commit."""
 
     def inventory(number: int, *names: str, gone: str = "", complete: bool = False) -> Report:
         place = {"version": "v1", "kind": "Pod", "namespace": "shop"}
@@ -329,7 +329,7 @@ def mirrored(name: str = "shop", **given: Any) -> wire.MirroredService:
 
 
 async def test_a_service_that_its_cluster_defines_is_shown_and_not_changed(world: World) -> None:
-    """Sync may be asked for; the agent is never told what to run."""
+    """Users can request a sync; the agent never receives desired state for it."""
     cluster = await world.cluster()
     await tell(world, cluster.id, 1, mirrored=mirrored())
     shown = await world.services.named(world.admin, cluster.handle, "shop")
@@ -411,7 +411,7 @@ async def test_the_inventory_of_a_cluster_is_bounded(world: World) -> None:
 async def test_agents_that_fight_for_a_cluster_are_shown_with_both_addresses(
     world: World, hub: Hub
 ) -> None:
-    """The older one is told each time; one that only comes again is no fight."""
+    """The older one is notified each time; one agent that reconnects is no conflict."""
     cluster_id, token = await registered(world)
     for _ in range(6):
         agent = await hub.agent(token)

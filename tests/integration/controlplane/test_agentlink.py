@@ -373,7 +373,7 @@ async def test_a_revoked_token_ends_the_stream_at_once(hub: Hub) -> None:
 
 
 async def test_the_newer_agent_of_a_cluster_wins(hub: Hub) -> None:
-    """The older connection is told that it was replaced."""
+    """The older connection gets a goodbye that it was replaced."""
     _, token = await registered(hub.world)
     old, new = await hub.agent(token), await hub.agent(token)
     await old.hello()
@@ -384,7 +384,7 @@ async def test_the_newer_agent_of_a_cluster_wins(hub: Hub) -> None:
 
 
 async def test_no_common_protocol_names_both_sides(hub: Hub) -> None:
-    """An agent from the future is told which one is older."""
+    """The refusal of a newer agent names the older side."""
     _, token = await registered(hub.world)
     agent = await hub.agent(token)
     with pytest.raises(CallFailed, match="protocol 7 to 9"):
@@ -436,7 +436,7 @@ class KeptSecrets:
 
 
 async def test_secrets_of_a_service_go_out_sealed_to_its_agent(world: World) -> None:
-    """Only the agent that told the key opens them, for this service only; without a key, or while
+    """Only the agent that sent the key opens them, for this service only; without a key, or while
     they cannot be asked for, the service is kept back and says why."""
     kept = KeptSecrets(pw=SecretValue("7", b"canary-0a71-agent"))
     world.agents = AgentOperations(world.deps, kept)

@@ -185,7 +185,7 @@ async def test_a_service_without_a_fence_is_not_sent(world: World) -> None:
 
 
 async def test_a_throttle_alarm_of_an_earlier_process_is_cleared(hub: Hub) -> None:
-    """The budget went with that process; what it told people stays in the store."""
+    """The budget went with that process; its alarm stays in the store."""
     world = hub.world
     assert isinstance(world.clock, FakeClock)
     cluster_id, token = await registered(world)

@@ -74,7 +74,7 @@ async def test_a_mutation_leaves_one_row_once_there_is_something_to_change(
 
 
 async def test_every_refused_mutation_leaves_one_row(stage: Stage) -> None:
-    """Whoever has no role here is refused, or told that there is no such thing."""
+    """Users without a role here get Forbidden or NotFound."""
     clock = stage.plane.context.clock
     assert isinstance(clock, FakeClock)
     wrong, seen = {}, 0

@@ -1,4 +1,4 @@
-"""From a commit to what agents are told, without git and without agents."""
+"""A commit becomes desired state, without git and without agents."""
 
 import pytest
 
@@ -155,7 +155,7 @@ async def test_the_last_poll_is_shown_without_a_write_per_poll(world: World) -> 
 
 
 async def test_a_repository_that_nothing_follows_was_never_asked(world: World) -> None:
-    """Nor is it told to be well: whether its server takes the credentials is not known."""
+    """Nor is it shown as healthy: whether its server takes the credentials is not known."""
     repository = await world.repository()
     state = world.manifests.state(repository.id)
     assert state is not None

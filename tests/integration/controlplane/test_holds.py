@@ -297,7 +297,7 @@ async def test_no_pipeline_gives_it(world: World) -> None:
 
 
 async def test_a_lifted_one_has_to_prove_itself_anew(world: World, held: Service) -> None:
-    """The agent is told that it may try it; good, it is as if nothing had been."""
+    """The agent may try the bundle again; once healthy, the quarantine is gone."""
     await lift(world, bad_digest())
     await world.delivery.deliver(held.repository_id or "")
     now = await world.get(held)

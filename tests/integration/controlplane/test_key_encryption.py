@@ -292,7 +292,7 @@ def signing(spec: pipeline.Pipeline) -> list[HttpRule | ExternalRule]:
 
 
 async def test_a_key_of_elsewhere_is_named(world: World) -> None:
-    """Who starts with another key is told which one is missing, and where to name it."""
+    """Starting with another key fails with the missing key and the setting to name it in."""
     first = Sealing(world, LocalKek(b"a" * 32))
     await first.keys.begin()
     await first.keys.begin()

@@ -57,7 +57,7 @@ def check_order(found: Matrix) -> None:
         assert sets[0] < sets[1] < sets[2]
     best = {name: row["admin everywhere"] for name, row in found.items()}
     refused = {name: sign for name, sign in best.items() if sign != ALLOWED}
-    # There is no stream to be ended; no cluster has told of an object, nothing was rendered or
+    # There is no stream to be ended; no cluster has reported an object, nothing was rendered or
     # measured.
     unfilled = ("search", "deploymentHistory", "fleetChanges", "gateMeasurements")
     empty = dict.fromkeys(unfilled, EMPTY)

@@ -48,7 +48,7 @@ from tests.integration.controlplane.conftest import World, person
 
 @dataclass
 class Receiver:
-    """A server that keeps what it gets, and answers as it is told."""
+    """A server that records its requests and returns the given answers."""
 
     url: str = ""
     got: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
@@ -198,7 +198,7 @@ async def test_a_server_that_hangs_is_left(world: World, receiver: Receiver) -> 
 
 
 async def test_private_addresses_are_refused_unless_allowed(world: World) -> None:
-    """Also those that a name stands for; the path of the URL, a secret maybe, is not told."""
+    """Also those that a name resolves to; the path of the URL may be secret and is not shown."""
     outward = GuardedSender()
     stand = Stand(world, outward)
     for url in ("http://127.0.0.1:1/secret", "http://localhost:1/secret", "http://[::1]/secret"):

@@ -169,7 +169,7 @@ async def test_new_keys_are_found_and_forged_ids_cost_nothing(access: AccessOper
 
 
 async def test_known_keys_serve_while_the_provider_is_away(access: AccessOperations) -> None:
-    """Who has come before can come again; who needs the provider is told that it is away."""
+    """Known users can sign in again; users who need the provider get an error that it is away."""
     await access.identity.authenticate(access.issuer.token())
     access.issuer.is_away = True
     await access.world.clock.advance(3601)

@@ -81,7 +81,7 @@ def prometheus() -> Iterator[Prometheus]:
 
 @dataclass
 class Answering:
-    """A server that answers as it is told, and keeps what it was asked."""
+    """A server that returns the given answers and records its requests."""
 
     url: str = ""
     status: int = 200
@@ -355,7 +355,7 @@ async def end_job(stand: Stand, phase: JobPhase, **more: object) -> None:
 
 
 async def test_a_job_runs_once_in_the_cluster_and_hands_its_outputs_on(stand: Stand) -> None:
-    """The next step's manifest has what the first job told; a shell's variables stay."""
+    """The next step's manifest has the outputs of the first job; a shell's variables stay."""
     second = {**POD, "spec": {"containers": [{"name": "x", "args": ["${steps.one.IMAGE}"]}]}}
     steps = (Step("one", JobRule("ops", POD)), Step("two", JobRule("ops", second), ("one",)))
     await stand.save(WorkflowRule(steps))

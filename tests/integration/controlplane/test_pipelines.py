@@ -188,7 +188,7 @@ async def test_the_second_approval_does_not_count_with_that_of_somebody_disabled
 
 
 async def test_a_service_that_leaves_is_watched_by_its_own_policy_at_once(world: World) -> None:
-    """Its agent is told anew; one that no policy of a stage watched is not bothered."""
+    """Its agent gets new desired state; a service without a stage policy is left alone."""
     line = await Line.make(world)
     await line.save(watch=Verification(60))
     await line.push("1")

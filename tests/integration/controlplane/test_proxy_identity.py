@@ -1,4 +1,4 @@
-"""What the proxy is told of who asks."""
+"""The proxy identifies users by tokens, sessions and tickets."""
 
 from dataclasses import replace
 from datetime import timedelta

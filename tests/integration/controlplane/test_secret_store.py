@@ -1,4 +1,4 @@
-"""Secrets: values come in, versions are told of, and only the agent opens what it gets."""
+"""Secrets: values are write-only, versions are shown, and only the agent opens its values."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -196,7 +196,7 @@ def test_two_start_side_by_side_and_stop_without_a_trace(kubernetes: Path) -> No
 
 
 def test_one_cluster_that_cannot_start_stops_both(kubernetes: Path, tmp_path: Path) -> None:
-    """The failure is told, and the good one is stopped."""
+    """The failure is raised, and the good one is stopped."""
     good = LocalCluster("good", kubernetes, folder=tmp_path / "good")
     bad = LocalCluster(
         "bad", kubernetes, folder=tmp_path / "bad", apiserver_flags=["--no-such-flag"]

@@ -1,4 +1,4 @@
-"""The git server serves real git clients, and misbehaves when told to."""
+"""The git server serves real git clients, and misbehaves on request."""
 
 import os
 import subprocess

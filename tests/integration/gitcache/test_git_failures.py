@@ -139,7 +139,7 @@ async def test_retry_after_is_honoured_for_all_repositories_of_the_host(
 async def test_an_empty_answer_is_no_empty_repository(
     repository: ServedRepository, cache: GitCache, git_server: GitServer
 ) -> None:
-    """All refs gone is told as missing, and what was rendered is still there."""
+    """Deleted refs are reported as missing, and rendered bundles are still there."""
     sha = await settled(cache, repository)
     repository.delete("refs/heads/main")
     state = await until(cache, lambda state: state.missing)

@@ -1,4 +1,4 @@
-"""Charts rendered by a `helm` of the machine: what it is told, what it may do, when it is ended."""
+"""Charts rendered by a `helm` of the machine: its arguments, its sandbox and its time limit."""
 
 import asyncio
 import errno
@@ -90,7 +90,7 @@ async def pool(
     program: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[WorkerPool]:
-    """One worker of a server whose environment would lead helm elsewhere; 20 s unless told."""
+    """One worker of a server whose environment would lead helm elsewhere; 20 s by default."""
     monkeypatch.setenv("HELM_PLUGINS", "/somewhere")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.test")
     limits = JobLimits(getattr(request, "param", 20), 768 << 20, 4 << 30, 128 << 20, 1000)

@@ -18,7 +18,7 @@ from towline.serve.git_hosts import GitHostAdapter
 
 
 class Host:
-    """Lists requests in pages of some; fails on a page if told so."""
+    """Lists requests in pages; fails on a page if the test asks for it."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []

@@ -160,7 +160,7 @@ class ControlPlane:
         return state.commits["main"].sha if state and "main" in state.commits else None
 
     async def at(self, name: str, sha: str) -> None:
-        """Wait until main of a repository is told to be at a commit; what is known else."""
+        """Waits until main of a repository is at a commit; the error has the last state."""
         try:
             await until(lambda: self.sha(name) == sha)
         except TimeoutError:

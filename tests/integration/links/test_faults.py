@@ -16,7 +16,7 @@ from core.runtime.clock import SystemClock
 
 
 class FaultyMux:
-    """Fails once it is told something."""
+    """Fails on its first message."""
 
     def __init__(self, fault: str) -> None:
         self._fault = fault
@@ -47,7 +47,7 @@ async def echo(call: Call) -> None:
 
 @pytest.mark.parametrize("fault", ["message", "beat"])
 async def test_a_fault_ends_its_link_and_no_other_call_of_the_connection(fault: str) -> None:
-    """Nothing more is heard on that link, and both sides are told."""
+    """The link carries nothing more, and both sides are notified."""
     clock, mux = SystemClock(), FaultyMux(fault)
 
     async def tunnel(call: Call) -> None:

@@ -143,7 +143,7 @@ async def test_the_doctor_looks_at_the_proxy_where_there_is_one(
 async def test_the_doctor_reads_a_proxy_as_the_agent_does(
     url: str, text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What cannot be read is told without a piece of its password."""
+    """The error about an unreadable URL contains no piece of its password."""
     monkeypatch.setenv("HTTPS_PROXY", url)
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)

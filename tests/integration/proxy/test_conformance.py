@@ -427,7 +427,7 @@ informer.stop()
 async def test_an_informer_survives_agents_that_come_and_go(
     stack: Stack, upstream: Upstream, root: Kubectl, direct: Kubectl, namespace: str
 ) -> None:
-    """Nothing is lost or told twice while the agent is replaced again and again."""
+    """No event is lost or repeated while the agent is replaced again and again."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", INFORMER, str(root.kubeconfig), namespace,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,

@@ -141,7 +141,7 @@ async def test_peers_that_acknowledge_nothing_are_given_up_after_a_minute(
 
 
 async def test_connections_are_bounded(authority: TestAuthority) -> None:
-    """One too many is told so, and the others go on."""
+    """One connection too many is refused, and the others go on."""
     limits = StreamLimits(connections=2)
     async with running_proxy(authority, streams=limits) as (stack, _):
         async with connected(stack) as first, connected(stack) as second:
@@ -341,7 +341,7 @@ async def test_a_steady_upload_takes_the_time_it_needs(authority: TestAuthority)
 
 
 async def test_an_upload_that_stops_is_given_up(authority: TestAuthority) -> None:
-    """The user is told that it was the body that did not come."""
+    """The response says that the body did not arrive."""
     async with running_proxy(authority, timeouts=Timeouts(answer=1.0, idle=0.5)) as (stack, _):
         async with connected(stack) as user:
             user.writer.write(UPLOAD + bytes(50))

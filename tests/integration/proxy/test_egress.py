@@ -98,7 +98,7 @@ async def _agent(stack: Stack, policy: EgressPolicy) -> None:
 
 
 async def test_bytes_go_both_ways_to_a_half_close(way: Way) -> None:
-    """More than every window, and the end of one direction is told alone."""
+    """More than every window; the end of one direction is forwarded alone."""
     head, reader, writer = await way.connect(f"127.0.0.1:{way.port}")
     assert head.startswith(b"HTTP/1.1 200 ")
     data = bytes(range(256)) * 20_000

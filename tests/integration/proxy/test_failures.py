@@ -158,7 +158,7 @@ async def test_refused_agent_gets_a_reason(stack: Stack, recorder: RecordingUpst
 
 
 async def test_second_agent_takes_over(stack: Stack, user: User) -> None:
-    """The newest wins; the old one is told why, and requests go to the new one."""
+    """The newest wins; the old one gets the reason, and requests go to the new one."""
     async with recording_upstream() as first, recording_upstream() as second:
         old = await stack.connect(first.upstream)
         await stack.connect(second.upstream)

@@ -19,7 +19,7 @@ POD = ClusterRoute("dev", b"/api/v1/namespaces/shop/pods/web")
 
 @pytest.fixture
 async def cluster(stack: Stack) -> AsyncIterator[RecordingUpstream]:
-    """A cluster that answers what it is told."""
+    """A cluster with a given answer."""
     async with recording_upstream() as one:
         await stack.connect(one.upstream)
         yield one

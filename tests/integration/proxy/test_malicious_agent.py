@@ -133,7 +133,7 @@ async def test_frames_for_other_streams_close_the_link(
 async def test_whoever_broke_the_rules_may_not_begin_anew_at_once(
     stack: Stack, agent: Agent
 ) -> None:
-    """Else the hub would be busy with one agent for ever; it is told why it has to wait."""
+    """Else the hub would be busy with one agent for ever; the refusal says why it has to wait."""
     agent.mux.post(99, codec.DATA | END, OK)
     await eventually(lambda: not stack.proxy.is_connected(CLUSTER))
     async with stack.channel() as channel:
@@ -168,7 +168,7 @@ async def test_data_beyond_credit_ends_the_request(stack: Stack, agent: Agent, u
 async def test_a_request_that_is_never_answered_ends_with_its_user(
     stack: Stack, agent: Agent, user: User
 ) -> None:
-    """The agent is told, and nothing of it is left."""
+    """The agent gets the reason, and nothing of it is left."""
     user.writer.write(request())
     stream = await agent.next_request()
     user.writer.transport.abort()

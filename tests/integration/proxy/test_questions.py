@@ -135,7 +135,7 @@ async def test_limits_count_what_is_open_in_all_replicas(trio: Trio) -> None:
 
 
 async def test_nobody_is_asked_while_nobody_has_much_open(trio: Trio) -> None:
-    """An idle installation says nothing, and what was told before counts no more."""
+    """An idle installation sends nothing, and loads reported before count no more."""
     requests = OpenRequests(StreamLimits(per_user_and_cluster=32))
     limits = SharedLimits(requests, trio.replica_client, SystemClock())
     trio.insights[0].busy = {"ann": Load(32, {"dev": 32})}
@@ -170,7 +170,7 @@ async def test_only_what_may_be_seen_leaves_a_replica(trio: Trio) -> None:
 async def test_a_replica_that_does_not_answer_is_named(
     trio: Trio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether nobody listens there, or it listens and says nothing; the others are told all."""
+    """An absent or silent replica is named; the others still answer."""
     monkeypatch.setattr(client, "ANSWER_SECONDS", 0.3)
     first, second = trio.insights
     second.streams = [a_stream("a" * 32)]

@@ -28,7 +28,7 @@ def record(number: int = 0) -> RequestRecord:
 
 
 async def test_a_recording_is_private_and_read_in_parts(tmp_path: Path) -> None:
-    """A file that only its owner reads; its end is told from the end of the session."""
+    """Only its owner reads the file; the session is ongoing until it is closed."""
     recorder = FileRecorder(tmp_path / "kept", RecordingLimits(), FakeClock())
     tape = await recorder.begin(record(), SESSION)
     tape.from_cluster(HELLO)

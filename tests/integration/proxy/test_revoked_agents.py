@@ -130,7 +130,7 @@ async def test_revoking_another_token_ends_nothing(hub: Hub) -> None:
 
 
 async def test_a_token_that_ended_without_a_word_is_noticed(hub: Hub) -> None:
-    """The sweep ends a live link whose revocation was never told."""
+    """The sweep ends a live link whose revocation was never announced."""
     async with hub.agent() as mux:
         await eventually(lambda: hub.connected)
         hub.failure = Unauthenticated("the deploy token was revoked")

@@ -38,7 +38,7 @@ async def running_proxy(
 
 @asynccontextmanager
 async def idle_reader(stack: Stack) -> AsyncGenerator[User]:
-    """A user whose kernel takes little and who reads nothing until told to."""
+    """A user with a small receive buffer who reads nothing before the test asks for it."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 << 10)
     sock.setblocking(False)

@@ -189,7 +189,7 @@ def _share(source: Path, target: Path) -> None:
 
 @dataclass
 class Agent:
-    """An agent's tunnel; it dials any replica that is up, anew when told to or cut off."""
+    """An agent's tunnel; it dials any replica that is up, anew on request or when cut off."""
 
     fleet: Fleet
     token: str

@@ -112,7 +112,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def refusal(target: CallTarget) -> str:
-    """What a call to it is told, which must be that there is no way to it."""
+    """The error message of a call to the target; its status must be UNAVAILABLE."""
     channel = Http2Channel(target, SystemClock())
     try:
         with pytest.raises(CallFailed) as failed:
@@ -217,7 +217,7 @@ async def test_a_far_side_without_tls(tmp_path: Path) -> None:
 
 
 async def test_a_far_side_that_ends_at_once(tmp_path: Path) -> None:
-    """There is a reason told, in whatever state it leaves."""
+    """The call fails with a reason, in whatever state the far side leaves."""
     for tls in (None, client_tls(TestAuthority(tmp_path).ca.read_bytes())):
         async with far_side(b"", ends=True) as (port, _):
             message = await refusal(CallTarget("127.0.0.1", port, tls))
@@ -268,7 +268,7 @@ async def test_closing_a_channel_during_a_dial_keeps_no_connection() -> None:
 
 
 async def test_a_far_side_that_is_silent_is_left(tmp_path: Path) -> None:
-    """After two minutes or more it is asked for a word, and after 20 s the call is told."""
+    """After two minutes or more it gets a ping, and 20 s later the call fails."""
     clock = FakeClock()
     async with far_side(frames.settings({})) as (port, heard):
         channel = Http2Channel(CallTarget("127.0.0.1", port), clock)

@@ -267,7 +267,7 @@ async def test_a_huge_body_is_refused_and_the_next_is_served(hub: Running) -> No
 
 
 async def test_a_batch_is_refused(hub: Running) -> None:
-    """Limits are a request's; a batch would multiply them. It is told so like any other error."""
+    """Limits are per request; a batch would multiply them. It gets an error like any other."""
     status, body = await send(hub, [{"query": ME}] * 2)
     (error,) = orjson.loads(body)["errors"]
     assert (status, error["extensions"]["code"]) == (400, "INVALID")

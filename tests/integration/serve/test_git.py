@@ -105,7 +105,7 @@ async def test_a_mistyped_url_shows_before_a_service_uses_it(
 
 
 async def test_hints_of_strangers_are_refused_alike(hub: Running, git_server: GitServer) -> None:
-    """A wrong signature, no secret and no repository cannot be told apart."""
+    """A wrong signature, no secret and no repository get the same response."""
     _, guarded, _ = await shop(hub, git_server, webhookSecret=SECRET)
     open_one = await hub.repository("https://127.0.0.1:1/x.git")
     for id in (guarded, open_one, "absent"):
@@ -192,7 +192,7 @@ async def test_a_missing_folder_and_branch_are_named(hub: Running, git_server: G
 async def test_templates_read_contexts_and_follow_their_changes(
     hub: Running, git_server: GitServer
 ) -> None:
-    """What Terraform saves reaches the objects; secrets too, and nobody is told them."""
+    """Contexts saved by Terraform reach the objects; secrets too, and no response shows them."""
     saved = await hub.ask(
         """mutation { saveServiceContext(name: "network", attributes: {
           configuration: "{\\"vpc\\": \\"vpc-1\\"}", secrets: [{name: "key", value: "hunter2"}]

@@ -34,7 +34,7 @@ def code(error: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("document", [DOUBLING, WIDE], ids=["doubling", "wide"])
 async def test_documents_that_multiply_are_refused(hub: Running, document: str) -> None:
-    """A member is told why; a stranger is told to sign in. Others are served at once."""
+    """A member gets the reason; a stranger has to sign in. Others are served at once."""
     async with asyncio.timeout(GENEROUS):
         error = await hub.refusal(document)
         assert (code(error), "fields" in error["message"]) == ("INVALID", True)
@@ -45,7 +45,7 @@ async def test_documents_that_multiply_are_refused(hub: Running, document: str) 
 
 @pytest.mark.parametrize("document", ["{ absent }", "{ me { email } } fragment x on Nothing { a }"])
 async def test_strangers_are_refused_before_validation(hub: Running, document: str) -> None:
-    """They are not even told that a document does not fit the schema."""
+    """Their response does not even show that a document does not fit the schema."""
     answer = await hub.post(document, token="")
     assert [code(error) for error in answer["errors"]] == ["UNAUTHENTICATED"]
     known = await hub.post(document)

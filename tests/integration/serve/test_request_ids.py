@@ -1,4 +1,4 @@
-"""A failure of ours can be found in the log by what its reader was told."""
+"""The request id in an error response finds the failure in the log."""
 
 import pytest
 import structlog

@@ -83,7 +83,7 @@ async def okta(tmp_path: Path) -> AsyncIterator[Client]:
 
 
 async def test_a_directory_keeps_people_and_groups(okta: Client) -> None:
-    """Found by name, made, told again as they are, changed in the ways of Okta and of Entra."""
+    """Users are found by name, created, read back, and changed as Okta and Entra do."""
     asked = {"filter": 'userName eq "ada@example.org"', "startIndex": "1", "count": "100"}
     _, none = await okta.send("GET", "/Users", **asked)
     assert (none["totalResults"], none["Resources"]) == (0, [])

@@ -209,7 +209,7 @@ async def test_events_of_clusters_services_and_pipelines_arrive(
           {name: "dev", services: [{serviceId: $id}]}], edges: []}) { id } }""",
         id=service,
     )
-    # The service is told of once more when its repository turns out to be away.
+    # The service is sent once more when its repository turns out to be away.
     while (event := await signed_in.next())["id"] == "s":
         continue
     assert event["id"] == "p"
@@ -217,7 +217,7 @@ async def test_events_of_clusters_services_and_pipelines_arrive(
 
 
 async def test_a_member_hears_of_their_own_project_only(hub: Running) -> None:
-    """What happens elsewhere is not told, neither that it happens nor that it goes."""
+    """Changes and deletions in other projects are not sent."""
     projects = {}
     for name in ("mine", "other"):
         made = "mutation ($n: String!) { createProject(attributes: {name: $n}) { id } }"
@@ -317,7 +317,7 @@ async def test_a_thing_that_never_was_is_not_resumed(signed_in: Socket) -> None:
 
 
 async def test_a_revoked_token_ends_its_connection(hub: Running) -> None:
-    """Also when nothing happens that could be told."""
+    """Also when there is no event to send."""
     token = await robot(hub)
     async with socket(hub) as one:
         assert (await one.init(token["token"]))["type"] == "connection_ack"

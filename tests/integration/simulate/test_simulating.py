@@ -22,7 +22,7 @@ RECORDING = """{"recording":"churn/1","seconds":1,"objects":2}
 
 
 def test_a_few_clusters_are_simulated_from_end_to_end(tmp_path: Path) -> None:
-    """One commit reaches all, all play a recording, one is loud, a kill is outlived; it is told."""
+    """One command runs five scenarios and prints figures for each."""
     (tmp_path / "churn.jsonl").write_text(RECORDING)
     flags = ["--clusters", "4", "--add", "300", "-o", "json"]
     flags += ["--scenario", "onboard", "--scenario", "commit"]

@@ -123,7 +123,7 @@ class Play:
             await asyncio.sleep(0.3)
 
     def is_over(self) -> bool:
-        """Whether all that is wanted is there and told, and all jobs are answered."""
+        """Whether the desired state is applied and reported, and all jobs are answered."""
         return all(self._is_well(service) for service in self.wanted) and (
             set(self.jobs) == self.hub.results().keys()
         )

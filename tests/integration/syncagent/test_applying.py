@@ -34,7 +34,7 @@ def definition(group: str) -> dict:
 
 
 async def test_a_service_is_applied_and_reported(bench: Bench) -> None:
-    """Objects carry our marks, take the service's namespace, and the whole tree is told."""
+    """Objects carry our labels and the service's namespace; the whole tree is reported."""
     hub = bench.hub
     async with bench.agent():
         hub.want("shop", [bench.config("web"), bench.deployment("web")], namespace=bench.namespace)
@@ -125,7 +125,7 @@ async def test_definition_and_its_object_in_one_bundle(bench: Bench) -> None:
 
 
 async def test_a_refused_object_fails_alone(bench: Bench) -> None:
-    """The API server's words are told, others are applied, and nothing of its kind is pruned."""
+    """The API server's error is reported, others are applied, and nothing of its kind is pruned."""
     hub = bench.hub
     bad = bench.deployment("bad")
     bad["spec"]["template"]["spec"]["containers"][0]["image"] = 7
@@ -221,7 +221,7 @@ async def test_removal_waits_for_finalizers(bench: Bench) -> None:
 
 
 async def test_two_services_never_fight_over_one_object(bench: Bench) -> None:
-    """The second is told who has it, and leaves it alone."""
+    """The second service reports the owner and leaves the object alone."""
     hub = bench.hub
     async with bench.agent():
         hub.want("first", [bench.config("shared", of="first")], namespace=bench.namespace)

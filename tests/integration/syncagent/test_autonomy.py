@@ -95,7 +95,7 @@ async def test_a_removed_mark_is_put_back(bench: Bench) -> None:
 
 
 async def test_drift_is_healed_while_the_hub_is_down(bench: Bench) -> None:
-    """Edits and deletions are undone, and told once the hub is back."""
+    """Edits and deletions are undone, and reported once the hub is back."""
     hub = bench.hub
     async with bench.agent():
         objects = [bench.config("c"), bench.deployment("d")]

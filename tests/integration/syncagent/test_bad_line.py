@@ -33,7 +33,7 @@ CHANGES = 100
 
 
 class Agent:
-    """Keeps what it is told, answers commands, and says upwards what the test wants said."""
+    """Stores desired state, answers commands, and sends the reports that the test asks for."""
 
     def __init__(self, folder: Path) -> None:
         clock = SystemClock()

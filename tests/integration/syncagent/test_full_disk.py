@@ -1,4 +1,4 @@
-"""An agent whose disk takes nothing: it stays linked, says so, and is told again what it missed."""
+"""An agent with a full disk stays linked, complains, and receives missed messages again."""
 
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ FULL = "the agent's state cannot be written: database or disk is full"
 
 
 class FullDatabase(Database):
-    """One that can be told to refuse."""
+    """A database that refuses writes while `full` is set."""
 
     full = False
 

@@ -45,7 +45,7 @@ async def test_a_migration_runs_before_the_roll_out(bench: Bench) -> None:
 
 
 async def test_a_failed_migration_keeps_everything_as_it_was(bench: Bench) -> None:
-    """The reason is told, nothing is applied, the hook for failures runs."""
+    """The reason is reported, nothing is applied, the hook for failures runs."""
     hub = bench.hub
     bad, rescue = job("migrate", "PreSync", "fail"), job("rescue", "SyncFail")
     async with bench.agent():

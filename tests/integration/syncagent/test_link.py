@@ -32,7 +32,7 @@ from tests.fakes.hub import TOKEN, FakeHub
 
 
 class Listener:
-    """Takes what the link is told."""
+    """Records the messages of the link."""
 
     def __init__(self) -> None:
         self.received: list[Desired] = []
@@ -119,7 +119,7 @@ async def test_the_greeting_says_what_is_held(hub: FakeHub, link) -> None:
 
 
 async def test_a_restored_hub_gets_every_report_again(hub: FakeHub, link) -> None:
-    """It acknowledges less than it once did; a hub that lost nothing is told nothing twice."""
+    """It acknowledges less than it once did; a hub that lost nothing gets no report twice."""
     listener, outbox, _ = link
     outbox.put("a", pb.Report().SerializeToString())
     outbox.put("b", pb.Report().SerializeToString())

@@ -144,7 +144,7 @@ async def test_a_control_plane_that_stands_still_holds_up_no_commit(
     bench: Bench, server: GitServer, tmp_path: Path
 ) -> None:
     """It keeps the connection and neither reads nor answers, as if load left it no time: commits
-    are carried out all the same, and told once it goes on."""
+    are applied all the same, and reported once it goes on."""
     repository = autonomous(bench, server, tmp_path, AutonomySettings(folder="fleet"))
     fleet = definitions(bench, "fleet", web="web")
     first = repository.commit(

@@ -111,7 +111,7 @@ def config(name: str) -> KubeObject:
 
 
 async def test_answers_that_take_very_long_hold_up_one_service_only(rough: Rough) -> None:
-    """The others are applied and told meanwhile; the slow one is well as soon as it is answered."""
+    """The others are applied and reported meanwhile; the slow one is healthy once answered."""
     rough.server.delays["slow"] = 30.0
     rough.want(config("slow"), service="slow")
     await rough.server.until(lambda: rough.server.waiting)

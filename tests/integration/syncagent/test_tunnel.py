@@ -119,7 +119,7 @@ async def line_of(watch: asyncio.subprocess.Process) -> str:
 
 
 async def watch_under_way(user: User, namespace: str) -> asyncio.subprocess.Process:
-    """A watch of ConfigMaps that has told of one that was made after its list."""
+    """A watch that has returned a ConfigMap created after its list."""
     watch = await user.start("get", "configmaps", "-n", namespace, "-o", "name", "--watch")
     assert await line_of(watch) == "configmap/kube-root-ca.crt"
     await user("create", "configmap", "early", "-n", namespace)

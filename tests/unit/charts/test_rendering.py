@@ -248,7 +248,7 @@ def test_clients_of_a_trial_mount_the_urls_of_its_servers(server: str, clients: 
 
 
 def test_nobody_else_reaches_the_servers_of_a_trial() -> None:
-    """Only who is told the URL, with or without `networkPolicy`; they themselves reach nothing."""
+    """Only clients with the URL, with or without `networkPolicy`; servers reach nothing."""
     values = {**values_of("towline", "trial"), "networkPolicy": {"enabled": False}}
     objects = render("towline", values)
     policies = {

@@ -86,7 +86,7 @@ def test_a_lone_reference_takes_over_the_type() -> None:
 
 
 def test_a_missing_import_is_named_and_blocks_no_other_service() -> None:
-    """A default fills in; without one the importer is told which export it lacks."""
+    """A default fills in; without one the error names the missing export."""
     flow = graph(
         node("db", (HOST,)),
         node("api", (URL,), Import("host", "db", "host"), Import("port", "db", "port")),

@@ -43,8 +43,7 @@ JSON = st.recursive(
 
 
 def test_each_noted_field_has_its_value_and_its_manager() -> None:
-    """Items of lists are found by their keys or values, names are escaped, what is gone is not
-    told."""
+    """Items of lists are found by keys or values, names are escaped, deleted fields left out."""
     found = {one.pointer: one for one in managed_fields([APPLIED, SCALED], LIVE)}
     assert {pointer: one.value for pointer, one in found.items()} == {
         "/metadata/finalizers/1": '"two"',

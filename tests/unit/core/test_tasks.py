@@ -28,7 +28,7 @@ async def test_eternal_work_that_just_returns_is_a_failure_too() -> None:
 
 
 async def test_stopping_ends_everything_and_is_no_failure() -> None:
-    """After `stop` nothing runs, and nobody is told of a failure."""
+    """After `stop` nothing runs, and no failure is reported."""
     tasks = Tasks("test")
     started = [tasks.forever("a", asyncio.sleep(60)), tasks.spawn("b", asyncio.sleep(60))]
     await asyncio.sleep(0)

@@ -18,7 +18,7 @@ SECONDS = st.integers(0, 40).map(lambda quarters: quarters / 4)
 
 
 class Worker:
-    """Work that takes a given time, and fails as often as told; records its runs."""
+    """Work that takes a given time and fails a given number of times; records its runs."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock

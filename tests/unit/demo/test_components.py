@@ -39,7 +39,7 @@ def test_nothing_listens_beyond_this_machine() -> None:
 
 
 def test_the_parts_agree_on_their_ports() -> None:
-    """Who is told of a port is told the one that its owner listens on."""
+    """A component gets the port that its peer listens on."""
     etcd, apiserver, _, _, kwok, kubelet = (" ".join(argv) for argv in every())
     assert "--listen-client-urls=http://127.0.0.1:1" in etcd
     assert "--etcd-servers=http://127.0.0.1:1" in apiserver

@@ -1,4 +1,4 @@
-"""What is known of locked packages is told, and passed over only for a reason and a while."""
+"""Known vulnerabilities of locked packages are reported unless an exemption is valid."""
 
 import json
 from datetime import date, timedelta

@@ -79,7 +79,7 @@ def own(services: dict[str, Json]) -> dict[str, Json]:
 
 
 def settings_of(one: Json) -> ServeSettings:
-    """What a composed service is told, by the image and by its variables."""
+    """Settings of a composed service, from its image and its variables."""
     environ = {n: v for n, v in one["environment"].items() if not n.endswith("_FILE")}
     environ["TOWLINE_TLS__NAMES"] = "localhost"
     return from_flags(exec_form("ENTRYPOINT") + exec_form("CMD"), environ)

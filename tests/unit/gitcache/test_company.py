@@ -222,7 +222,7 @@ async def test_a_source_that_another_replica_owns_is_fetched_for_the_render(
 
 
 async def test_a_new_owner_whose_clock_is_behind_is_believed(company: Company) -> None:
-    """Control planes take the newest state: its time must not be before the last one told."""
+    """Control planes take the newest state: its time must not be before the last published one."""
     company.push(1)
     await company.join("a", "b")
     last = company.caches[company.owner].state(ID)

@@ -19,7 +19,7 @@ SERVERS = ("a:1", "b:1")
 
 
 class Answers(PeerClient):
-    """Fails as told, each time so many seconds later; then it has a bundle."""
+    """Fails with each given error after so many seconds; then returns a bundle."""
 
     def __init__(
         self, clock: FakeClock, failures: list[type[TowlineError]], seconds: float = 5
@@ -71,7 +71,7 @@ async def test_a_peer_that_is_not_the_owner_is_asked_again() -> None:
 
 
 async def test_repeated_not_owner_answers_are_retried_with_a_pause() -> None:
-    """One that was started anew has not been told of any repository yet."""
+    """A restarted replica does not know any repository yet."""
     clock = FakeClock()
     failures: list[type[TowlineError]] = [NotOwner] * 1000
     cache = RemoteGitCache(Answers(clock, failures, seconds=0), SERVERS, clock)
@@ -117,7 +117,7 @@ async def test_a_server_that_is_not_heard_is_asked_last(speaks: str) -> None:
 
 
 async def test_patience_ends() -> None:
-    """Somebody waits: after a minute it is told that nothing came in time."""
+    """A caller waits: after a minute it gets an error that nothing came in time."""
     for failure in (PeerTimeout, NotOwner):
         with pytest.raises(Unavailable, match="did not answer in time"):
             await asked(*[failure] * 20)

@@ -127,7 +127,7 @@ def test_files_of_ini_come_out_as_they_went_in() -> None:
     ],
 )
 def test_lines_that_were_altered_do_not_open(name: str, change: Any, said: str) -> None:
-    """Moved, renamed, put in the clear, cut off: each is told, and no value is."""
+    """Moved, renamed, put in the clear, cut off: each error contains no value."""
     document = written({"A": CANARY, "B": "b"})
     about = {f"sops_{key}": value for key, value in folded(document.pop("sops")).items()}
     lines = change([f"{key}={value}" for key, value in (document | about).items()])

@@ -58,7 +58,7 @@ def disputed() -> tuple[RepositoryId, dict[str, list[RepositoryId]]]:
 
 
 async def test_a_repository_is_taken_though_each_takes_it_for_anothers() -> None:
-    """Some were started anew and have not been told of all yet: they see other loads."""
+    """Some restarted and do not know all repositories yet: they see other loads."""
     new, known = disputed()
     hub, clock = Hub(), FakeClock()
     replicas = [Follows(hub, name, clock, known[name]) for name in NAMES]

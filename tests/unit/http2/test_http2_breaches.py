@@ -196,7 +196,7 @@ def test_first_words_that_are_none(name: str) -> None:
 @pytest.mark.parametrize("pieces", [False, True], ids=["at once", "in pieces"])
 @pytest.mark.parametrize("name", BREACHES)
 def test_a_breach_ends_the_connection_with_its_code(name: str, pieces: bool) -> None:
-    """However its bytes come; every stream is told, and nothing is heard or said after it."""
+    """However its bytes arrive: every stream is reset, and nothing is read or sent after it."""
     words, code = BREACHES[name]
     end = greeted(takes=False)
     step = max(1, len(words) // 500) if pieces else len(words)
@@ -239,7 +239,7 @@ def test_streams_that_are_opened_and_reset_at_once_are_weighed() -> None:
 
 
 def test_headers_that_cannot_be_read_are_not_quoted() -> None:
-    """Tokens are among them, and what is told of the end is logged."""
+    """Headers contain tokens, and the reason of the end is logged."""
     end = greeted()
     end.connection.receive(frame(HEADERS, END_HEADERS, 1, b"\x40" + b"\xff" * 6 + b"swordfish"))
     assert last_code(end) == C

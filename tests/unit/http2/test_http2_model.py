@@ -26,7 +26,7 @@ HERE = st.booleans()
 class Http2Machine(RuleBasedStateMachine):
     """Rules are what owners and the network may do; the invariants are the promises.
 
-    The readers themselves assert that an end is told once, and nothing after it.
+    The readers themselves assert that an end is reported once, and nothing after it.
     """
 
     streams = Bundle("streams")

@@ -83,7 +83,7 @@ class H2End:
 
 
 class Meeting:
-    """Both ends, and the wire between them, which cuts what it carries as it is told."""
+    """Both ends, and the wire between them, which splits its bytes at the given cuts."""
 
     def __init__(self, ours: Http2End, library: H2End, cuts: list[int]) -> None:
         self.ours, self.library, self.cuts = ours, library, cuts

@@ -270,7 +270,7 @@ def test_window_grows_for_a_sender_that_used_it_up() -> None:
 
 
 def test_a_stream_that_is_over_lets_go_of_its_owner() -> None:
-    """Both are freed at once; who owned it was told before, and hears nothing after."""
+    """Both are freed at once; the owner was notified before, and hears nothing after."""
     end, owner = agent_with_stream()
     assert owner.stream
     stream = owner.stream
@@ -401,7 +401,7 @@ def test_data_after_the_end_resets_the_stream() -> None:
 
 
 def test_versions_are_negotiated() -> None:
-    """A newer peer that still speaks ours is fine; one that does not is told both ranges."""
+    """A newer peer that still speaks ours is fine; the refusal of another names both ranges."""
     assert End(hello=replace(HELLO, lowest=1, highest=2)).owner.ready is not None
     strange = End(hello=replace(HELLO, lowest=2, highest=3))
     assert strange.owner.closed_for == "protocol error: no common version: 2-3 there, 1-1 here"
@@ -505,7 +505,7 @@ def test_a_message_that_no_peer_would_write_closes_the_link() -> None:
 
 
 def test_small_frames_for_a_link_that_does_not_move_are_bounded() -> None:
-    """Streams are told to wait, and go on when it moves."""
+    """Streams have to wait, and go on when it moves."""
     end = End()
     owners = [end.open() for _ in range(40)]
     end.link.depth = 0
@@ -538,7 +538,7 @@ def test_drain_reaches_the_owner_and_refuses_new_streams() -> None:
 
 
 def test_nothing_opens_before_hello_or_after_the_end() -> None:
-    """An honest caller is told at once."""
+    """An honest caller gets the error at once."""
     end = End()
     end.mux.close("over")
     with pytest.raises(ProtocolError):

@@ -76,8 +76,8 @@ def _end(*, hub: bool) -> tuple[Mux, MemoryLink, ManualLoop, list[RecordingOwner
 def test_nothing_but_the_link_or_a_stream_ends(
     hub: bool, frames: list[tuple[int, int, bytes]], split: int
 ) -> None:
-    """No exception, no byte held beyond the budget, nothing sent beyond credit; and what was
-    told to owners is told once."""
+    """No exception, no byte held beyond the budget, nothing sent beyond credit; and each
+    event of an owner comes once."""
     mux, link, loop, _ = _end(hub=hub)
     for at in range(0, len(frames), split):
         message = b"".join(

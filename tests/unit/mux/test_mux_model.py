@@ -25,7 +25,7 @@ class Narrow(CongestionWindow):
 
 
 class Side:
-    """One end with what it was told to send, stream by stream."""
+    """One end, and the data that it was given to send, stream by stream."""
 
     def __init__(self, loop: ManualLoop, *, hub: bool, packing: bool) -> None:
         self.link = MemoryLink()

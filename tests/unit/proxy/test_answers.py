@@ -56,7 +56,7 @@ def test_sentences_cannot_break_out_of_the_head() -> None:
 
 
 def test_an_answer_to_head_has_no_body() -> None:
-    """Its length is told all the same."""
+    """Content-Length is set all the same."""
     answer = encode(ErrorResponse(404, "none"), close=False, head_request=True)
     assert answer.endswith(b"\r\n\r\n")
     assert b"Content-Length: 0" not in answer

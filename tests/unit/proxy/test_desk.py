@@ -147,7 +147,7 @@ async def test_an_asker_that_goes_away_leaves_the_question_to_others(office: Off
 
 
 async def test_all_waiting_callers_get_the_refusal(office: Office) -> None:
-    """And nobody is told what was asked before rights changed."""
+    """And no caller gets an answer from before rights changed."""
     gate = Gate(office)
     before = [
         asyncio.ensure_future(office.authorization.identify(ANN_TOKEN, "here")) for _ in range(2)

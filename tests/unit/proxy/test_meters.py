@@ -1,4 +1,4 @@
-"""What Prometheus is told, and which labels strangers cannot make up."""
+"""Metrics of the proxy; strangers cannot invent labels."""
 
 from datetime import UTC, datetime
 

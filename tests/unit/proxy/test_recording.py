@@ -130,7 +130,7 @@ def decoded(pieces: list[bytes]) -> str:
 def test_spdy_sessions_are_kept_whole(
     shown: list[bytes], typed: list[bytes], sizes: list[int]
 ) -> None:
-    """Streams are told apart by what their client called them, in whatever order."""
+    """The client's stream type identifies a stream, in whatever order they open."""
     one, client = tape(spdy=True), SpdyClient()
     streams = {kind: 2 * number + 1 for number, kind in enumerate(reversed(CHANNELS))}
     parsed_request = b"".join(client.open(stream, kind) for kind, stream in streams.items())

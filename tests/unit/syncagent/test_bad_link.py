@@ -236,7 +236,7 @@ class Agent:
         await self.clock.advance(STEP_S)
 
     def stir(self, service: str, generation: int) -> bool:
-        """Something in the cluster changes that is to be told; whether it is there yet."""
+        """Changes an object that the agent reports; returns whether it exists yet."""
         one = self.cluster.objects.get(("", "ConfigMap", "prod", service))
         if one is None:
             return False

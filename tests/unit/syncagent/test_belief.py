@@ -89,8 +89,10 @@ def remember(database: Database, key: SealingKey) -> None:
 def test_stored_services_that_no_longer_verify_are_dropped(
     database: Database, trusted: TrustedKeys, new_key: bool, defines: bool, expected: set[str]
 ) -> None:
-    """It is told anew, since the agent no longer says that it holds it; till then the cluster is
-    looked through, also by a start that comes in between."""
+    """The hub sends it again, since the agent no longer reports it as stored.
+
+    Until then every start searches the cluster for owned objects.
+    """
     key = SealingKey.generate()
     remember(database, key)
     belief = StoredStateCheck(trusted, SealingKey.generate() if new_key else key, defines)

@@ -187,7 +187,7 @@ async def alone(tmp_path: Path) -> AsyncIterator[Alone]:
 
 
 async def test_three_days_alone_are_healed_and_leave_no_heap(alone: Alone) -> None:
-    """Hourly tokens, a restart, a change every quarter of an hour; then all is told in short."""
+    """Hourly tokens, a restart, a change every quarter of an hour; then one short report."""
     await alone.pass_time(DAY_S)
     first = alone.size()
     await alone.pass_time(DAY_S)

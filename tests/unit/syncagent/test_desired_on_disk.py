@@ -141,7 +141,7 @@ NEWER.verification.metric.query = "up"
     ids=["no message", "unknown removal", "unknown comparison"],
 )
 def test_a_row_of_another_version_is_refused(message: bytes) -> None:
-    """The row is then dropped and told anew; the agent starts all the same."""
+    """The row is dropped and the hub sends it again; the agent starts all the same."""
     with pytest.raises(Invalid, match="another version"):
         load_desired(stored(message))
 

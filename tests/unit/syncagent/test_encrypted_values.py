@@ -54,7 +54,7 @@ def secret(value: str = VALUE, **more: Any) -> KubeObject:
 
 
 def said(stand: Stand) -> str:
-    """All that was told upwards or written on objects."""
+    """All reports and events."""
     hub = stand.hub
     return repr((hub.statuses, hub.changes, hub.drifts, hub.answers, stand.cluster.events_written))
 

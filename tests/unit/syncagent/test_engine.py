@@ -289,7 +289,7 @@ async def test_a_deleted_object_has_drifted_unless_drift_is_ignored(
 
 
 async def test_a_report_that_the_disk_refuses_is_not_lost(stand: Stand) -> None:
-    """Nothing else happens to the service, and yet it is told in the end."""
+    """Nothing else happens to the service, and yet it is reported in the end."""
     stand.want("a")
     take, refused = stand.hub.status, []
 
@@ -393,7 +393,7 @@ async def test_a_sync_on_request_writes_only_what_differs(stand: Stand) -> None:
 
 
 async def test_kinds_that_cannot_be_listed_are_applied_on_request(stand: Stand) -> None:
-    """An agent that may not list a kind still syncs it when it is told to."""
+    """An agent that may not list a kind still syncs it on request."""
     stand.want("a")
     await stand.phase(Phase.HEALTHY)
     stand.cluster.calls.clear()

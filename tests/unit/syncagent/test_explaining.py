@@ -215,7 +215,7 @@ LOAD_BALANCER: KubeObject = {
 async def test_events_explain_a_controller_that_says_nothing(
     stand: Stand, said: str, objects: list[KubeObject]
 ) -> None:
-    """A quota, a webhook that refuses pods and a missing storage class are told only by events."""
+    """Only events show a quota, a webhook that refuses pods or a missing storage class."""
     stand.cluster.warned["db"] = [said]
     stand.bring(objects)
     await stand.phase(Phase.APPLIED)

@@ -82,7 +82,7 @@ def test_differences_add_up(states, alone: int) -> None:
 
 
 def test_objects_that_come_and_go_while_offline_are_not_reported() -> None:
-    """A cron job's pods of days take no room; what the other side knows is told to have gone."""
+    """Pods of a cron job over days take no room; pods that the hub knows are reported as gone."""
     states = [dict([named("known")])] + [dict([named(f"pod-{turn}")]) for turn in range(500)]
     changes = [inventory_change("s", *pair) for pair in pairwise(states)]
     reports = [sent(change) for change in changes if change is not None]

@@ -119,7 +119,7 @@ async def test_a_failed_job_says_why(world: World) -> None:
 
 
 async def test_asked_again_it_is_not_run_again(world: World) -> None:
-    """While it runs, after its end and after a restart; the end is told again."""
+    """While it runs, after its end and after a restart; the end is reported again."""
     await world.run()
     await world.run()
     await world.restart()
@@ -186,7 +186,7 @@ async def test_a_cancelled_job_is_deleted_and_its_words_are_kept(world: World) -
 
 
 async def test_a_job_that_takes_too_long_is_ended(world: World) -> None:
-    """The API server is told the time as well."""
+    """The Job has the time limit as well."""
     await world.run()
     assert world.cluster.objects["Job", NAME]["spec"]["activeDeadlineSeconds"] == 60
     world.cluster.runs(NAME)

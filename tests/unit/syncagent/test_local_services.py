@@ -194,7 +194,7 @@ async def test_a_definition_that_has_gone_removes_its_objects(world: World) -> N
 
 
 async def test_services_stay_when_their_place_is_empty_all_at_once(world: World) -> None:
-    """An empty mount says nothing, also after a restart; that is told once, until it is well."""
+    """An empty mount removes nothing, also after a restart; its error is shown until it is well."""
     await world.services.look()
     (world.folder / "shop.yaml").unlink()
     await world.services.look()

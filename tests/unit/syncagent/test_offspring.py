@@ -58,7 +58,7 @@ def live(stand: Stand, name: str, kind: str = "Deployment") -> KubeObject:
 
 
 def shown(stand: Stand) -> set[str]:
-    """Names of the pods that were told of, less those that have gone."""
+    """Names of the reported pods, less those that have gone."""
     names: set[str] = set()
     for change in stand.hub.changes:
         names -= {ref.name for ref in change.gone}

@@ -55,7 +55,7 @@ def forms(value: str) -> list[bytes]:
 
 
 def said(stand: Stand) -> bytes:
-    """All that was told upwards or written on objects, and all that is on the disk."""
+    """All reports, annotations of objects and files on the disk."""
     hub = stand.hub
     reported = repr(
         (hub.statuses, hub.changes, hub.drifts, hub.answers, stand.cluster.events_written)

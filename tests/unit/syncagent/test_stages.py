@@ -211,7 +211,7 @@ async def test_a_new_bundle_runs_its_hooks_anew(stand: Stand) -> None:
 
 
 async def test_a_failed_hook_stops_the_sync_and_runs_those_for_failure(stand: Stand) -> None:
-    """Nothing is applied; its log is told; a sync on request lets it try again."""
+    """Nothing is applied; its log is reported; a sync on request lets it try again."""
     rescue = job("rescue", hook="sync-fail")
     stand.bring([job(hook="pre-sync"), config("a"), rescue])
     await stand.until(lambda: has(stand, *JOB))

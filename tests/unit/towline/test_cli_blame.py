@@ -41,7 +41,7 @@ def test_an_ambiguous_object_name_is_refused(thing: str, error: type[Exception])
 
 
 def test_a_field_is_of_a_commit_or_of_its_manager() -> None:
-    """A commit that may not be the first with the value is told as such."""
+    """A commit that may not be the first with the value is marked."""
     revision = {"sha": "a" * 40, "committedAt": None}
     row: Any = {"revision": revision, "isOldestRevision": True, "manager": "towline"}
     assert origin(row) == "aaaaaaaaaa or older"

@@ -74,7 +74,7 @@ def test_the_first_problem_is_an_error_before_a_wait() -> None:
 
 
 def test_order_of_objects() -> None:
-    """What fails or cannot be told comes before what waits; descendants are not waited for."""
+    """Failed and unknown components come before waiting ones; descendants are not waited for."""
     states = ["RUNNING", "PAUSED", "PENDING", None, "FAILED"]
     ordered = by_urgency([component("x", state) for state in states])
     assert [found["state"] for found in ordered] == ["FAILED", None, "PENDING", "PAUSED", "RUNNING"]

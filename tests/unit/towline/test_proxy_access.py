@@ -1,4 +1,4 @@
-"""What the proxy is told of a user's rights."""
+"""Rights of a user, as the proxy sees them."""
 
 from typing import cast
 

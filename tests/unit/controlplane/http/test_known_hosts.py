@@ -48,7 +48,7 @@ async def _asked(host: str, path: str = "/", kind: str = "http") -> list[Message
     ],
 )
 async def test_a_name_of_a_stranger_is_not_answered(host: str, is_known: bool) -> None:
-    """What a page could have led here (DNS rebinding) is told that it is not meant."""
+    """A request led here by a page (DNS rebinding) is refused as misdirected."""
     start, body = await _asked(host)
     assert start["status"] == (200 if is_known else 421)
     assert (b"auth.public_url" in body["body"]) is not is_known

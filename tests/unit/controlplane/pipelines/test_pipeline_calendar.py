@@ -118,7 +118,7 @@ def test_a_calendar_that_cannot_be_meant_is_refused(calendar: Calendar) -> None:
 def test_nothing_changes_before_the_next_change(
     minutes: int, zone: str, begin: time, end: time
 ) -> None:
-    """Whatever the calendar: the moment told is a change, and none lies halfway to it."""
+    """For any calendar, the returned time is a change, and none lies halfway to it."""
     begin, end = (one.replace(second=0, microsecond=0) for one in (begin, end))
     calendar = Calendar(zone, (OpeningHours(WEEK, begin, end),), (date(2026, 5, 1),))
     now = at("2026-01-01T00:00") + timedelta(minutes=minutes)

@@ -209,7 +209,7 @@ def test_a_workflow_goes_by_its_graph() -> None:
 
 
 def test_people_are_asked_once_the_steps_before_have_passed() -> None:
-    """Nobody says yes to what has not been tested; nor are they told before they can."""
+    """Nobody approves an untested release, and no notification asks for it too early."""
     waiting = Waiting(WorkflowRule((Step("test", HTTP), Step("people", ApprovalRule(), ("test",)))))
     line = waiting.line
     line.approve(GATE)

@@ -1,4 +1,4 @@
-"""How releases walk, told as short stories; the state machine beside covers what is between."""
+"""Short stories of releases in a pipeline; test_pipeline_machine covers the rest."""
 
 from datetime import timedelta
 
