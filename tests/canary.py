@@ -30,7 +30,7 @@ _SENDS = (
     ("controlplane.platform.outbound.outbound", "GuardedSender", "syslog"),
     ("controlplane.reports.telemetry.otlp", "OtlpSpans", "export"),
 )
-"""What leaves the product for others: notifications, questions of gates, traces."""
+"""Methods that send data to others: notifications, questions of gates, traces."""
 
 
 _LONGEST = 128
@@ -64,14 +64,14 @@ def canaries_in(data: bytes) -> list[str]:
 
 
 def _decoded(piece: bytes) -> bytes:
-    """What base64 stands for, as far as it goes."""
+    """Decoded base64, as far as it goes."""
     letters = re.match(rb"[A-Za-z0-9+/]*", piece)
     text = letters[0] if letters else b""
     return base64.b64decode(text[: len(text) // 4 * 4])
 
 
 def leaking_files(folder: Path) -> Iterator[str]:
-    """What leaks in the files below a folder, and where."""
+    """Leaks in the files below a folder, with their places."""
     for path in sorted(folder.rglob("*")):
         if not path.is_file() or path.is_symlink() or path.name.startswith(_GIVEN):
             continue
@@ -173,7 +173,7 @@ class CanaryWatch:
 
 
 class _Answer:
-    """What goes out over one connection: headers, body, messages of a WebSocket."""
+    """Output of one connection: headers, body, messages of a WebSocket."""
 
     def __init__(self, place: str, send: Callable[[Message], Awaitable[None]]) -> None:
         self._place = place
@@ -195,7 +195,7 @@ class _Answer:
         await self._send(message)
 
     def leaks(self) -> list[str]:
-        """What came out."""
+        """Leaks found so far."""
         if self._packed:
             self._found |= set(canaries_in(gzip.decompress(b"".join(self._kept))))
         return [f"{one} in {self._place}" for one in sorted(self._found)]

@@ -33,7 +33,7 @@ class FakeClock:
 
     @property
     def sleepers(self) -> int:
-        """How many wait for the time to move."""
+        """Number of sleepers that wait for the time to move."""
         return sum(not awake.done() for _, _, awake in self._sleepers)
 
     async def advance(self, seconds: float) -> None:

@@ -120,7 +120,7 @@ class Stand:
         return self._ask(make_bundle(objects), service, options)
 
     def bring_unchecked(self, objects: list[KubeObject], service: str = "s") -> Bundle:
-        """As a broken or hostile control plane would: beyond what a bundle may hold."""
+        """Like a broken or hostile control plane: beyond the limits of a bundle."""
         data = b"\n".join(orjson.dumps(one, option=orjson.OPT_SORT_KEYS) for one in objects)
         return self._ask(Bundle(digest_of(data), data, len(objects)), service, {})
 

@@ -88,7 +88,7 @@ class FaultyServer:
         await self._runner.cleanup()
 
     def trust(self) -> ssl.SSLContext:
-        """What a client that trusts this server uses."""
+        """TLS context of a client that trusts this server."""
         assert self._authority is not None
         return self._authority.client_context()
 
@@ -239,7 +239,7 @@ class FaultyServer:
         return _json(found) if found is not None else _status(404, "NotFound")
 
     def _patch(self, path: str, one: dict[str, Any]) -> None:
-        """As a server-side apply does: the same again writes nothing."""
+        """Like a server-side apply: the same again writes nothing."""
         old = self.objects.get(path, {})
         if not old or any(old.get(part) != one[part] for part in one.keys() - {"metadata"}):
             self._put(path, one)

@@ -36,7 +36,7 @@ class SentBytes:
         self.closed = True
 
     def take(self, size: int = -1) -> bytes:
-        """What was sent and not taken yet, `size` bytes at most."""
+        """Bytes sent and not taken yet, `size` at most."""
         data = bytes(self.sent if size < 0 else self.sent[:size])
         del self.sent[: len(data)]
         return data

@@ -1,4 +1,4 @@
-"""What a replica knows of its requests, answered from memory."""
+"""Requests that a replica knows, answered from memory."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

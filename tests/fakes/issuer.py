@@ -56,7 +56,7 @@ class FakeIssuer:
         return {"keys": [*strange, {**own, "kid": self.kid, "use": "sig", "alg": "ES256"}]}
 
     async def visit(self, url: str, http: Any) -> tuple[str, str]:
-        """What a browser brings back from the provider: (code, state)."""
+        """Parameters that a browser brings back from the provider: (code, state)."""
         async with http.get(url, allow_redirects=False) as answer:
             back = URL(answer.headers["location"])
         return back.query["code"], back.query["state"]

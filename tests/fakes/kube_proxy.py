@@ -46,7 +46,7 @@ class FakeInstallation:
     recording: RecordingPolicy = RecordingPolicy.OFF
     passthrough: bool = False
     slow: Callable[[], Awaitable[None]] | None = None
-    """What happens between the reading of a verdict and its arrival."""
+    """Runs between the reading of a verdict and its arrival."""
 
     async def authenticate(self, credential: Credential, *, source: str) -> AuthenticatedUser:
         self.asked.append(credential.secret)

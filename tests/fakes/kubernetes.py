@@ -177,7 +177,7 @@ class FakeCluster:
         return {api.kind for api, *_ in self._sinks}
 
     def count(self, verb: str) -> int:
-        """How often a verb was used."""
+        """Number of calls of a verb."""
         return sum(1 for used, _ in self.calls if used == verb)
 
     async def _touch(self, verb: str, ref: ObjectRef) -> None:

@@ -167,7 +167,7 @@ async def memory_ends(clock: Clock) -> AsyncGenerator[Ends]:
 
 @dataclass
 class _Served:
-    """What answers the only call: the hub's end."""
+    """Handler of the only call: the hub's end."""
 
     clock: Clock
     mux: Mux | None = None
@@ -223,7 +223,7 @@ async def call_ends(
 
 
 async def _carry(link: BaseLink, mux: Mux, clock: Clock, call: Call) -> None:
-    """As an agent does: with the link the call ends, whatever state it is in."""
+    """Like an agent: with the link the call ends, whatever state it is in."""
     try:
         await link.carry(mux, clock)
     finally:

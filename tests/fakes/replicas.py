@@ -19,7 +19,7 @@ from gitcache.sync.cache import GitCache
 
 @dataclass
 class Hub:
-    """What Redis would hold; `away` makes it fail."""
+    """State that Redis would hold; `away` makes it fail."""
 
     listeners: dict[str, Callable[[ReplicaEvent], None]] = field(default_factory=dict)
     owners: dict[RepositoryId, str] = field(default_factory=dict)

@@ -116,7 +116,7 @@ class FleetRollout:
             return [one for one in await tx[ServiceStore].all() if one.id != "s0000"]
 
     async def ledger(self, stage: LedgerStage) -> list[LedgerEntry]:
-        """What the ledger has of a stage, in its order."""
+        """Ledger rows of a stage, in their order."""
         async with self._store.read() as tx:
             rows = await tx[LedgerStore].select(stage=stage)
         return [one for one in rows if one.service_id != "s0000"]
@@ -128,7 +128,7 @@ class FleetRollout:
         return len(found) == self._clusters and set(found.values()) == {Progress.HEALTHY}
 
     async def _work(self) -> int:
-        """What the replicas do at once with the jobs that are due; how many there were."""
+        """Runs the jobs that are due, as several replicas would; returns their number."""
         async with self._store.write() as tx:
             kinds = (RENDER, PROMOTE, TICK, CHECK)
             jobs = await tx[JobStore].claim(kinds, "replica", self.clock.now(), self._at_once)

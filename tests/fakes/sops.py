@@ -30,7 +30,7 @@ def go_float(value: float) -> str:
 
 
 def metadata(code: str, **more: Any) -> dict[str, Any]:
-    """What stands below the key `sops`; `code` is what authenticates the file."""
+    """Value of the key `sops`; `code` is what authenticates the file."""
     recipient = {"recipient": IDENTITY.recipient, "enc": _SEALED_KEY}
     mac = sealed(code, MODIFIED)
     return {"age": [recipient], "lastmodified": MODIFIED, "mac": mac, "version": "3.9.0"} | more

@@ -18,7 +18,7 @@ TOKEN = "hvs.fake"
 
 
 class FakeVault:
-    """What it holds: keys of the transit engine, and secrets of KV below `secret/`."""
+    """Contents: keys of the transit engine, and secrets of KV below `secret/`."""
 
     def __init__(self) -> None:
         self.url = ""

@@ -77,7 +77,7 @@ class Postgres(Server):
         return f"postgresql+asyncpg://towline@127.0.0.1:{self.port}/{database}"
 
     def deadlocks(self) -> str:
-        """What the log says of transactions that waited for each other; its end."""
+        """End of the log about transactions that waited for each other."""
         log = self._folder / "log"
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         found = [number for number, line in enumerate(lines) if "deadlock detected" in line]

@@ -28,7 +28,7 @@ class Prometheus(Server):
 
     @property
     def url(self) -> str:
-        """Where its API is."""
+        """Address of its API."""
         return f"http://127.0.0.1:{self.port}"
 
     def _start(self) -> None:

@@ -33,7 +33,7 @@ class Redis(Server):
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
+        """Address for clients."""
         return f"redis://127.0.0.1:{self.port}/0"
 
     def _start(self) -> None:

@@ -1,4 +1,4 @@
-"""What the servers of a test run have in common."""
+"""Common parts of the servers of a test run."""
 
 import shutil
 import tempfile

@@ -27,7 +27,7 @@ _SECONDS = 10.0
 
 
 def find_sshd() -> str | None:
-    """Where the program is; None: not here, or not usable by this user."""
+    """Path of the program; None: not here, or not usable by this user."""
     found = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     if found is None or os.getuid() != 0:
         return found
@@ -72,11 +72,11 @@ class Sshd:
         (self.folder / "authorized").write_text(public_key + "\n")
 
     def signed_in(self) -> int:
-        """How often somebody has signed in since the server was made."""
+        """Number of logins since the server was made."""
         return (self.folder / "log").read_text().count("Accepted publickey")
 
     def connections(self) -> int:
-        """How many connections are open: each has a process."""
+        """Number of open connections: each has a process."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         return len(children.read_text().split())
 

@@ -65,7 +65,7 @@ def definitions() -> tuple[dict[str, OperationDefinitionNode], dict[str, Fragmen
 
 @cache
 def contract() -> GraphQLSchema:
-    """What the provider was built against: names, kinds and closed enums."""
+    """The schema that the provider was built against: names, kinds and closed enums."""
     return build_schema(CONTRACT.read_text())
 
 
@@ -101,7 +101,7 @@ class Provider:
         self.called: set[str] = set()
 
     async def call(self, name: str, /, **given: Any) -> Any:
-        """What an operation gives: an object, or a plain value. Gone, Failed, Undecodable."""
+        """Result of an operation: an object, or a plain value. Gone, Failed, Undecodable."""
         operation = definitions()[0][name]
         self.called.add(name)
         names = [one.variable.name.value for one in operation.variable_definitions or ()]

@@ -12,7 +12,7 @@ from typing import Any
 from tests.terraform.provider import Json, Provider
 
 UNKNOWN = ""
-"""How an optional text goes out whose value is not known yet."""
+"""Optional text with an unknown value, as the provider sends it."""
 
 
 def pairs(values: Mapping[str, str]) -> list[dict[str, str]]:
@@ -31,7 +31,7 @@ def filled(**attributes: Any) -> Json:
 
 
 def subjects(given: list[Json] | None) -> set[tuple[str | None, str | None]]:
-    """Who is bound, in no order; an id of a binding that nobody sent is a fault."""
+    """Subjects of bindings, unordered; an id of a binding that nobody sent is an error."""
     assert all(one["id"] is None for one in given or [])
     return {
         (one["user"]["id"] if one["user"] else None, one["group"]["id"] if one["group"] else None)

@@ -28,14 +28,14 @@ OURS = re.compile(rb"tw[a-z]_[0-9A-Za-z]{40,}")
 
 
 def secrets_in(data: bytes) -> list[bytes]:
-    """What looks like a secret, cut so that no report shows it."""
+    """Likely secrets, cut so that no report shows them."""
     ours = [one for one in OURS.findall(data) if token_kind(one.decode()) is not None]
     others = [one for mark, form in FORMS.items() if mark in data for one in re.findall(form, data)]
     return [one[:12] for one in [*others, *ours]]
 
 
 def test_no_tracked_file_holds_a_secret() -> None:
-    """Of whatever kind of file; the tests make theirs when they run."""
+    """Covers every kind of file; the tests make their secrets when they run."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
     files = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
     found = {str(one): secrets_in(one.read_bytes()) for one in files if one.is_file()}

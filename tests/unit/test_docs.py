@@ -61,7 +61,7 @@ def blocks(page: Path, *languages: str) -> Iterator[str]:
 
 
 def code_of(page: Path) -> list[str]:
-    """What a page shows as code that one types: shell blocks, and code in running text."""
+    """Code that a page asks one to type: shell blocks, and code in running text."""
     return [*blocks(page, "sh"), *CODE.findall(FENCE.sub("", page.read_text()))]
 
 

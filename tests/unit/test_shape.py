@@ -63,7 +63,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Outline:
-    """What the tests here ask of a file; its whole tree would be a hundred times as large."""
+    """Properties of a file that these tests need; its tree would be a hundred times as large."""
 
     empty: bool
     docstring: str

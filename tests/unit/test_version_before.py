@@ -1,4 +1,4 @@
-"""What the version before promised to clients, agents and operators is kept by this one."""
+"""Promises of the previous version to clients, agents and operators are kept."""
 
 import re
 import subprocess
@@ -127,7 +127,7 @@ def test_commands_and_their_options_are_still_there() -> None:
 
 
 def first_cells(text: str) -> set[str]:
-    """What stands as code in the first column of tables."""
+    """Code in the first column of tables."""
     rows = re.findall(r"^\| (`.+?`(?:, `.+?`)*) \|", text, re.M)
     return {name for row in rows for name in re.findall(r"`(.+?)`", row)}
 

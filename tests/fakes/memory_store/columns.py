@@ -46,7 +46,7 @@ def _codec_of_type(kind: TypeEngine[Any]) -> ColumnCodec:
 
 
 def _write_json(value: Any) -> bytes:
-    """As the SQL store does, None becomes the JSON value null, which is not NULL."""
+    """Like the SQL store: None becomes the JSON value null, which is not NULL."""
     return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
 
 

@@ -40,7 +40,7 @@ def render(
 
 
 def notes(chart: str, values: Json) -> str:
-    """What Helm prints after an installation."""
+    """Text that Helm prints after an installation."""
     return _texts(CHARTS / chart, values, chart, "towline")[f"{chart}/templates/NOTES.txt"]
 
 
@@ -53,7 +53,7 @@ def of_kind(objects: list[Json], kind: str, suffix: str = "") -> Json:
 
 
 def workloads_of(objects: list[Json]) -> list[Json]:
-    """What makes pods in a release."""
+    """Objects of a release that create pods."""
     return [one for one in objects if one["kind"] in {"Deployment", "StatefulSet"}]
 
 

@@ -26,7 +26,7 @@ def is_foreign(one: Json) -> bool:
 
 
 def complaints(one: Json) -> list[str]:
-    """What is wrong with such an object, fields that the kind does not have included."""
+    """Errors of such an object, including fields that the kind does not have."""
     validator = jsonschema.Draft202012Validator(_closed(_schema(one)))
     return [error.message for error in validator.iter_errors(one["spec"])]
 

@@ -266,7 +266,7 @@ def test_nobody_else_reaches_the_servers_of_a_trial() -> None:
 
 
 def test_a_trial_is_marked_as_one() -> None:
-    """What is shown after the installation says so, and only then."""
+    """The notes after the installation say so, and only then."""
     assert "NOT FOR PRODUCTION" in notes("towline", values_of("towline", "trial"))
     assert "NOT FOR PRODUCTION" not in notes("towline", values_of("towline", "replicas"))
 

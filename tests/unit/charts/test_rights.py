@@ -1,4 +1,4 @@
-"""What the roles of the agent's chart say."""
+"""Rules of the roles in the agent's chart."""
 
 from pathlib import Path
 

@@ -153,7 +153,7 @@ def test_the_agent_gets_the_url_of_the_control_plane(name: str, address: str) ->
 
 
 def test_the_agents_variables_are_settings(tmp_path: Path) -> None:
-    """What the pod sets in the environment is known to the agent."""
+    """The agent knows each environment variable of the pod."""
     (container,) = pod_of(render("towline-agent", values_of("towline-agent", "narrow")))[
         "containers"
     ]

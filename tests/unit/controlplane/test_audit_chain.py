@@ -156,7 +156,7 @@ def test_a_missing_or_moved_block_is_the_one_that_is_named(
 
 
 def test_a_chain_written_anew_does_not_end_where_it_should() -> None:
-    """Whoever links altered rows again has to alter the end too, which others have noted."""
+    """Relinking altered rows changes the end too, which others have noted."""
     chain, _ = linked([AuditEntry(NOW, "ada", "createCluster", AuditVerdict.ALLOWED)])
     _, forged = linked([AuditEntry(NOW, "eve", "createCluster", AuditVerdict.ALLOWED)])
     check = ChainVerifier(chain)

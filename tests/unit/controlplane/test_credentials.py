@@ -1,4 +1,4 @@
-"""What is kept to reach a repository when a part of it is changed."""
+"""Stored credentials of a repository when a part of them changes."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_an_empty_text_removes_what_is_no_secret_and_keeps_a_password() -> None:
     "given", [GitCredentials(proxy="http://evil.test:3128"), GitCredentials(authority=PEM)]
 )
 def test_a_stored_password_is_not_shown_to_a_way_chosen_later(given: GitCredentials) -> None:
-    """Who may change the proxy and the trusted authority could else read the password."""
+    """An editor of the proxy and the trusted authority could else read the password."""
     with pytest.raises(Invalid, match="given again"):
         merge_credentials(TOKEN, given)
     with pytest.raises(Invalid, match="given again"):

@@ -1,4 +1,4 @@
-"""What a cluster's notes on fields are read as."""
+"""Managed fields of a cluster's objects, as blame reads them."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -64,7 +64,7 @@ async def test_the_same_wrong_one_is_looked_up_once_in_a_while(lookups: Lookups)
 
 
 async def test_an_address_guesses_no_more_than_it_may(lookups: Lookups) -> None:
-    """Whoever was known there goes on, and so do others; a window later it may again."""
+    """Known users there go on, and so do others; a window later it may again."""
     lookups.good |= {"known", "new"}
     lookups.ask("known")
     lookups.guess(MAX_PER_ADDRESS)
@@ -92,7 +92,7 @@ async def test_valid_tokens_and_store_outages_are_no_guesses(lookups: Lookups) -
 
 
 async def test_many_good_ones_that_come_at_once_are_no_guesses(lookups: Lookups) -> None:
-    """As users behind one address do when they are back; of too many, some wait."""
+    """Users behind one address come back at the same time; of too many, some wait."""
     with ExitStack() as under_way:
         for number in range(MAX_CONCURRENT):
             under_way.enter_context(lookups.guesses.throttled(f"user {number}", HERE))

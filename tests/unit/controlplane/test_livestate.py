@@ -1,4 +1,4 @@
-"""Where objects are read, what is shown of them, and what events say."""
+"""Paths of live objects, their redaction, and their events."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""What text people may give."""
+"""Text that users may give."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When the store is asked for notifications: soon after something happened, and once a second."""
+"""The store is read for notifications soon after events, and once a second."""
 
 from typing import Any, cast
 
@@ -35,7 +35,7 @@ class Verbs:
 
 
 async def test_wakes_have_the_store_asked_once_a_second_and_quiet_does_not() -> None:
-    """What is routed has the next look at what is to be sent follow."""
+    """Routed notifications trigger the next delivery."""
     verbs, bus, clock = Verbs(), MemoryBus(), FakeClock()
     either = cast(Any, verbs)
     news = NotificationLoop(either, either, either, bus, clock)

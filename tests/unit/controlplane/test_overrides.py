@@ -1,4 +1,4 @@
-"""What one cluster has otherwise than its template: a patch, shown as a difference."""
+"""Overrides of one cluster: a patch of the template, shown as a difference."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def test_only_what_is_given_differs() -> None:
 
 
 def test_a_patch_follows_its_template() -> None:
-    """What the patch does not name comes from the template as it is now: nothing was copied."""
+    """Fields that the patch omits come from the current template: nothing was copied."""
     patch = TemplateOverride(configuration={"replicas": "5"})
     moved = ServiceTemplate(
         "web", "shop", "repository", ServiceSpec("next", "web", configuration={"a": "b"})

@@ -53,7 +53,7 @@ async def test_throttling_and_recovery_are_signalled_once_each() -> None:
 
 
 async def test_one_that_waits_gets_a_turn_at_once_rather_than_report_by_report() -> None:
-    """What is all that it has to tell is not held up for more to come."""
+    """The last reports of a cluster are not held up for more to come."""
     clock = FakeClock()
     paces = ReportLimiter(clock)
     paces.take(LOUD, [1] * BURST)
@@ -77,7 +77,7 @@ async def test_one_report_larger_than_the_room_is_taken_and_owed() -> None:
 
 
 def test_reports_weigh_by_the_work_that_they_make() -> None:
-    """What fills the ledger weighs more than what is replaced, much more than little."""
+    """Ledger entries weigh more than replaced state, large reports more than small ones."""
     gone = [wire.ObjectRef(kind="Pod", name=f"{number:0250}") for number in range(4000)]
     status = wire.Report(status=wire.ServiceStatus(service_id="a"))
     assert report_weight(status) == 1

@@ -1,4 +1,4 @@
-"""How often callers may ask: never more in a window than they may, whoever else asks."""
+"""Rate limits of callers: never exceeded in a window, independent of other callers."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -108,7 +108,7 @@ def retried_classes() -> Iterator[tuple[str, dict[str, ast.AST]]]:
 
 
 def writes(name: str, functions: dict[str, ast.AST], above: tuple[str, ...] = ()) -> int:
-    """How many writing transactions a function opens, with those of its own class it calls."""
+    """Number of writing transactions that a function opens, including its callees."""
     found = 0
     for node in ast.walk(functions[name]):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):

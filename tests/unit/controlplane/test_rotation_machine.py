@@ -113,7 +113,7 @@ class Rotating(RuleBasedStateMachine):
         }
 
     def take(self, done: RotationStep) -> None:
-        """What the use case does with a step; doing it from the same state again is the same."""
+        """Carries out a step; repeating it from the same state changes nothing."""
         again = advance_rotation(self.rotation, self.all, self.now)
         assert again == advance_rotation(self.rotation, self.all, self.now)
         for id in done.move:

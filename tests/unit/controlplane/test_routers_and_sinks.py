@@ -1,4 +1,4 @@
-"""Which URLs and secrets sinks may have, and what routers let through."""
+"""Allowed URLs and secrets of sinks, and filters of routers."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

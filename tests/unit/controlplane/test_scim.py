@@ -1,4 +1,4 @@
-"""What directories say of people and groups, read as each of them writes it."""
+"""SCIM users and groups, parsed as each directory writes them."""
 
 import orjson
 import pytest

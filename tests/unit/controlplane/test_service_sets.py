@@ -1,4 +1,4 @@
-"""What is generated from clusters, folders, lists and open requests."""
+"""Services generated from clusters, folders, lists and open requests."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

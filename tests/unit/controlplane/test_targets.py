@@ -1,4 +1,4 @@
-"""What follows from what definitions want, for any fleets, and what must never follow."""
+"""Targets of definitions, for any fleet, and results that must never occur."""
 
 from datetime import UTC, datetime
 

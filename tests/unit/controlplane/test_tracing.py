@@ -1,4 +1,4 @@
-"""Where a commit is on its path to a service, and the reason why it is not live."""
+"""Stage of a commit on its path to a service, and the reason why it is not live."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

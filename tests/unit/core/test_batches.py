@@ -71,7 +71,7 @@ async def test_a_batch_is_bounded_by_what_items_weigh(work: Work) -> None:
 
 
 async def test_nobody_with_little_to_do_is_served_with_one_who_brings_much(work: Work) -> None:
-    """Who has come before is served before all the same."""
+    """Earlier callers are served earlier all the same."""
     batches = Batcher(work, alone=5, weight=lambda item: item)
     tasks = await begun(work, batches, [1], [2], [6], [3], [7], [4])
     work.go_on.set()

@@ -1,4 +1,4 @@
-"""What differs between two bundles."""
+"""Differences between two bundles."""
 
 from typing import Any
 

@@ -33,7 +33,7 @@ def plain_structlog():
     ],
 )
 def test_tokens_and_credentials_are_left_out(text: str, left: str) -> None:
-    """What looks like a credential is replaced, the rest stays readable."""
+    """Text that looks like a credential is replaced, the rest stays readable."""
     assert logs.redact(text) == left
 
 

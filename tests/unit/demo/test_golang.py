@@ -1,4 +1,4 @@
-"""Which Go is good enough to build with."""
+"""Versions of Go that are good enough to build with."""
 
 from pathlib import Path
 

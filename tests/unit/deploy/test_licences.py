@@ -1,4 +1,4 @@
-"""All that is shipped may be shipped: licences that ask for a notice, and no more."""
+"""Shipped packages have licences that ask for a notice, and no more."""
 
 import json
 import re
@@ -21,7 +21,7 @@ HERE = [name for name in PINNED if any(metadata.distributions(name=name))]
 
 
 def licences_of(name: str) -> list[str]:
-    """What a package says of itself; each must be fine."""
+    """Licences that a package declares; each must be fine."""
     fields = metadata.metadata(name)
     if "License-Expression" in fields:
         return re.split(r" AND | OR ", re.sub(r"[()]", "", fields["License-Expression"]))

@@ -1,4 +1,4 @@
-"""What webhooks announce, and how they prove to be genuine."""
+"""Pushes announced by webhooks, and proof of their origin."""
 
 import base64
 import hashlib

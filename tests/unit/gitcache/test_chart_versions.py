@@ -1,4 +1,4 @@
-"""Which version of a chart is meant."""
+"""Selection of a chart version."""
 
 import pytest
 

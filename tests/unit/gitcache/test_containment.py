@@ -1,4 +1,4 @@
-"""How much memory git may have where this process runs in a container."""
+"""Memory limit of git in a container."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What leaves the disk, and what never does."""
+"""Eviction from the disk, and bundles that always stay."""
 
 import os
 from collections.abc import Collection
@@ -43,7 +43,7 @@ class Disk:
         return digest
 
     async def left(self, digests: Collection[str]) -> set[str]:
-        """Which of these are still there."""
+        """Those of these digests that are still there."""
         return {one for one in digests if await self.content.get(one) is not None}
 
 

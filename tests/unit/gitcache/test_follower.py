@@ -36,7 +36,7 @@ class Watch:
 
     @property
     def sha(self) -> str | None:
-        """Where main is known to be."""
+        """The published commit of main."""
         commit = self.states[-1].commits.get("main")
         return commit.sha if commit else None
 

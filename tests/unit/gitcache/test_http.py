@@ -275,7 +275,7 @@ async def test_ids_that_are_made_up_ask_the_store_a_few_at_once() -> None:
 
 
 async def test_a_body_that_never_ends_is_given_up() -> None:
-    """Who sends slowly holds a place for some seconds only."""
+    """A slow sender holds a slot for some seconds only."""
     hooks = Webhooks(Hints(), secret_of, FakeClock(), body_seconds=0.01)
     app = Starlette(routes=[hooks.route])
     path = "/webhooks/git/github/shop"

@@ -1,4 +1,4 @@
-"""What kustomizations refer to."""
+"""References of kustomizations."""
 
 import pytest
 

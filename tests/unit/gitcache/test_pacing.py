@@ -1,4 +1,4 @@
-"""How much one server is asked."""
+"""Request rate to one server."""
 
 import asyncio
 

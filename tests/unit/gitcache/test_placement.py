@@ -1,4 +1,4 @@
-"""Where repositories belong."""
+"""Placement of repositories on replicas."""
 
 import math
 

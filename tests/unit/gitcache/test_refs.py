@@ -10,7 +10,7 @@ A, B = "a" * 40, "b" * 40
 
 
 def test_a_branch_wins_over_a_tag_of_the_same_name() -> None:
-    """Who may push tags only must not take over what follows a branch."""
+    """A user who may push only tags must not replace a followed branch."""
     listed = {"refs/heads/main": A, "refs/tags/main": B}
     assert refs.resolve({"main"}, listed).commits == {"main": A}
 

@@ -1,4 +1,4 @@
-"""Where workers of root have their files."""
+"""Folders for the files of workers that run as root."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What was written with the shared key, and what was not."""
+"""Texts sealed with the shared key open; others do not."""
 
 from hypothesis import given
 from hypothesis import strategies as st

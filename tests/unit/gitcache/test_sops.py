@@ -138,7 +138,7 @@ def test_lines_that_were_altered_do_not_open(name: str, change: Any, said: str) 
 
 @pytest.mark.parametrize("name", [".env", "x.ini"])
 def test_numbers_of_lines_come_out_as_they_were_written(name: str) -> None:
-    """Of what type a value is, nobody has sealed."""
+    """Nobody sealed the type of a value."""
     tree: dict[str, Any] = {"A": 1, "B": True}
     document = written(tree if name == ".env" else {"DEFAULT": tree})
     about = folded(document.pop("sops"))

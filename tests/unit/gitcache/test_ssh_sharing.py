@@ -1,4 +1,4 @@
-"""Which ssh commands take part in one connection, and where its socket may lie."""
+"""ssh commands that share one connection, and places for its socket."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""Which charts inside a chart are on."""
+"""Enabled charts inside a chart."""
 
 import pytest
 

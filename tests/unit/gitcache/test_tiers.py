@@ -130,7 +130,7 @@ async def test_an_unreachable_tier_does_not_count_as_absent() -> None:
 
 
 async def test_copies_under_way_arrive_before_the_end() -> None:
-    """Whoever leaves right after a render may have had the only copy."""
+    """A replica that stops right after a render may have had the only copy."""
     far = FakeContent()
 
     class Slow(FakeContent):

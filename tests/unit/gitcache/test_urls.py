@@ -1,4 +1,4 @@
-"""Which repository URLs are admitted."""
+"""Admitted repository URLs."""
 
 import pytest
 from hypothesis import given

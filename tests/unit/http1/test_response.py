@@ -146,7 +146,7 @@ def test_a_response_observer_is_freed_with_its_last_reference(answer: bytes) -> 
 
 
 def test_an_endless_head_is_refused() -> None:
-    """What is held back is bounded."""
+    """The buffer is bounded."""
     observer = ResponseObserver()
     with pytest.raises(BadResponse):
         for _ in range(100):

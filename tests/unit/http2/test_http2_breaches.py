@@ -1,4 +1,4 @@
-"""Whoever breaks the rules of HTTP/2 hears the code that RFC 9113 has for it, and is cut off."""
+"""Breaches of HTTP/2 get the code of RFC 9113 and end the connection."""
 
 import struct
 
@@ -396,7 +396,7 @@ def test_calls_of_a_peer_that_reads_nothing_are_bounded() -> None:
 
 
 def test_memory_held_for_a_peer_is_bounded() -> None:
-    """All that may wait before anybody has read of it: windows, headers, a frame; counted."""
+    """Unread windows, headers and a frame are counted."""
     limits = Http2Limits(streams=4)
     end = greeted(limits, takes=False)
     for stream_id in (1, 3, 5, 7):

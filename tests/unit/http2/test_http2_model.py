@@ -120,7 +120,7 @@ class Http2Machine(RuleBasedStateMachine):
 
     @rule()
     def deliver_all(self) -> None:
-        """All that is on its way to the server, then what is on its way back."""
+        """Delivers bytes in flight to the server, then those in flight back."""
         self._carry(self.client, 1 << 30)
         self._carry(self.server, 1 << 30)
 

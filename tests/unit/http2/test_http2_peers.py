@@ -74,7 +74,7 @@ class H2End:
         return bool(owed)
 
     def send(self, stream_id: int, body: bytes, padding: int) -> bytes:
-        """As much of it as goes in a frame; what is left."""
+        """Sends one frame of the body; returns the rest."""
         room = self.h2.local_flow_control_window(stream_id) - padding - 1
         size = min(len(body), room, self.h2.max_outbound_frame_size - padding - 1)
         if size > 0:

@@ -183,7 +183,7 @@ def test_turns_go_by_tenant_before_stream() -> None:
 
 
 def test_bulk_stops_at_the_cap_and_small_frames_pass() -> None:
-    """What is in flight below the mux is bounded, without holding up commands."""
+    """Bytes in flight below the mux are bounded, without holding up commands."""
     end = End()
     bulk = end.open()
     end.loop.run()
@@ -232,7 +232,7 @@ def test_credit_wakes_a_blocked_sender() -> None:
 
 
 def test_bulk_of_all_streams_together_is_bounded() -> None:
-    """When too much waits for the link, streams with bulk pause, and go on later."""
+    """Streams with bulk pause while too much waits for the link, and go on later."""
     end = End()
     owners = [end.open(bytes([n])) for n in range(20)]
     for owner in owners:
@@ -440,7 +440,7 @@ def test_silent_peer_is_asked_and_then_given_up() -> None:
 
 
 def test_pings_of_a_peer_that_does_not_read_close_the_link() -> None:
-    """What waits for it is bounded, however slowly they come."""
+    """The queue for that peer is bounded, however slowly pings come."""
     end = End()
     end.link.depth = 0
     for _ in range(LANE_LIMIT // 8 // 16 + 1):
@@ -590,7 +590,7 @@ def test_no_tenant_and_no_link_takes_the_memory_of_the_others() -> None:
 
 
 def test_data_that_nobody_reads_ends_its_stream_after_ten_minutes() -> None:
-    """Whoever reads a little from time to time may go on."""
+    """A slow but steady reader may go on."""
     end, idle = agent_with_stream()
     end.receive(3, codec.OPEN, REQUEST.pack(1 << 20))
     slow = end.owner.accepted[3]

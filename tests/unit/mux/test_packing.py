@@ -88,7 +88,7 @@ def test_incompressible_streams_skip_compression() -> None:
 
 
 def test_a_link_is_narrow_by_what_has_arrived() -> None:
-    """What came of late counts, and the best of it."""
+    """The best of the recent measurements counts."""
     fast, slow, was_slow = CongestionWindow(), CongestionWindow(), CongestionWindow()
     for flight, seconds in ((fast, 0.001), (slow, 0.05), (was_slow, 0.05), (was_slow, 0.001)):
         for step in range(4):

@@ -116,7 +116,7 @@ def test_small_frames_are_quick_beside_bulk_at_64_kbit_a_second() -> None:
     [(8e3, 0.25, 0.9), (1.25e6, 0.05, 0.9), (12.5e6, 0.025, 0.9), (125e6, 0.025, 0.45)],
 )
 def test_bulk_fills_the_line(rate: float, delay: float, part: float) -> None:
-    """What keeps turns short must not leave a line idle; the start counts, too."""
+    """Short turns must not leave a line idle; the start counts, too."""
     pair = Pair(rate, delay)
     here, there = pair.open()
     seconds = 30 if rate < 1e5 else 3

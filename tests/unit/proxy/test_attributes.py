@@ -1,4 +1,4 @@
-"""What a request is about, as the API server sees it."""
+"""Attributes of a request, as the API server sees them."""
 
 from dataclasses import replace
 

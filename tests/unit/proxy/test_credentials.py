@@ -1,4 +1,4 @@
-"""Which credential a request shows, and what a browser may not send for a stranger."""
+"""Credential of a request, and protection from cross-site requests of browsers."""
 
 import base64
 

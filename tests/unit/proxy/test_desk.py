@@ -1,4 +1,4 @@
-"""What is asked, what is remembered, and for how long."""
+"""Lookups of the authorizer, its cache, and the age of cached verdicts."""
 
 import asyncio
 from dataclasses import replace
@@ -35,7 +35,7 @@ ANN_TOKEN, ROOT_TOKEN = bearer("ann-token"), bearer("root-token")
 
 
 class FakeLink:
-    """As much of a link as the desk looks at."""
+    """The part of a link that the authorizer reads."""
 
     accepts_streams = True
     crowded = False
@@ -207,7 +207,7 @@ async def test_recall_needs_every_verdict(office: Office) -> None:
 
 
 async def test_revocation_drops_all_verdicts(office: Office) -> None:
-    """Whoever it was about."""
+    """For any user."""
     identity = await office.authorization.identify(ANN_TOKEN, "here")
     await office.authorization.admit(identity, "dev", PODS, [])
     office.authorization.forget(user=None, token=None, session=None)

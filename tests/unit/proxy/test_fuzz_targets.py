@@ -1,4 +1,4 @@
-"""What `make fuzz` runs for longer, with hypothesis for a moment."""
+"""Targets that `make fuzz` runs for longer, with hypothesis for a moment."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""As whom a user may act: patterns by kind, and what no pattern reaches by accident."""
+"""Users and groups that a user may act as: patterns by kind, without accidental matches."""
 
 import pytest
 

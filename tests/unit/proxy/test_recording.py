@@ -1,4 +1,4 @@
-"""What is kept of a terminal session, read from bytes cut anywhere."""
+"""Recordings of a terminal session, read from bytes cut anywhere."""
 
 import base64
 import json
@@ -46,7 +46,7 @@ def tape(*, spdy: bool = False, keep_input: bool = True, most: int = MEBIBYTE) -
 
 
 def kept(one: LiveRecording, code: str) -> str:
-    """All that was kept with this code."""
+    """Recorded data with this code."""
     events = [json.loads(line) for line in one.cast.pending[1:]]
     return "".join(text for _, kind, text in events if kind == code)
 
@@ -76,7 +76,7 @@ def websocket(said: Said, side: ConnectionType, parts: int) -> bytes:
 
 
 class SpdyClient:
-    """As much of SPDY/3.1 as opens streams and sends data on them."""
+    """The part of SPDY/3.1 that opens streams and sends data on them."""
 
     def __init__(self) -> None:
         self._deflate = zlib.compressobj(
@@ -146,7 +146,7 @@ def test_spdy_sessions_are_kept_whole(
 
 @pytest.mark.parametrize("spdy", [True, False])
 def test_input_is_kept_only_if_the_policy_says_so(spdy: bool) -> None:
-    """What is typed may be a password."""
+    """Typed input may be a password."""
     one = tape(spdy=spdy, keep_input=False)
     if spdy:
         client = SpdyClient()
@@ -197,7 +197,7 @@ NONSENSE = {
 
 @pytest.mark.parametrize("name", NONSENSE)
 def test_an_unreadable_protocol_ends_the_recorded_session(name: str) -> None:
-    """Whoever must be recorded does not get around it with a protocol of their own."""
+    """A protocol of one's own does not get around the recording."""
     spdy, data = NONSENSE[name]
     with pytest.raises(UnrecordableError):
         tape(spdy=spdy).from_user(data)

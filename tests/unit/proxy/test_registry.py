@@ -1,4 +1,4 @@
-"""Which link leads to a cluster when several agents come for it."""
+"""Selection of the link of a cluster when several agents connect for it."""
 
 from collections.abc import Iterator
 
@@ -39,7 +39,7 @@ def test_the_same_agent_hands_over_without_a_cut() -> None:
 
 
 def test_another_agent_takes_over() -> None:
-    """What the old one served is cut: it may not be what it says."""
+    """Streams of the old agent are cut: it may not be the agent it claims to be."""
     hub = Hub()
     old, new = hub.connect(b"a"), hub.connect(b"b")
     assert old.closed

@@ -1,4 +1,4 @@
-"""What a call keeps for who does not read, and who gets the room when there is little of it."""
+"""Buffers of a call for slow readers, and the order of writers that wait for credit."""
 
 import asyncio
 import struct
@@ -46,7 +46,7 @@ class ServedEnd(Http2End):
         return self.calls[stream_id]
 
     def granted(self) -> int:
-        """What the far side was allowed to send since this was asked last."""
+        """Credit granted to the far side since the last call."""
         return sum(
             int.from_bytes(payload, "big")
             for kind, _, stream_id, payload in split_frames(self.transport.take())
@@ -101,7 +101,7 @@ async def test_messages_of_any_size_wait_in_bounded_number(size: int) -> None:
 
 
 async def test_a_large_first_message_comes_to_who_reads() -> None:
-    """Whoever waits for it has more granted as it comes, be it larger than any window."""
+    """The reader grants more as it comes, be it larger than any window."""
     end = ServedEnd()
     call = end.called(1)
     reading = asyncio.ensure_future(call.read())

@@ -1,4 +1,4 @@
-"""What the simulator shows: rows, a page, plots; and the orders that it refuses."""
+"""Output of the simulator: rows, a page, plots; and its refused orders."""
 
 from xml.etree import ElementTree
 

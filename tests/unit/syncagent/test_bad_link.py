@@ -110,7 +110,7 @@ class FarHub(RuleHub):
         self._send(pb.HubMessage(command=self.commands[command_id]))
 
     def move(self) -> None:
-        """What may leave leaves, what is due arrives and is committed."""
+        """Sends frames with credit; delivers and commits due frames."""
         if self.call is None:
             return
         while self.up.free and not self.call.up.empty():
@@ -244,7 +244,7 @@ class Agent:
         return True
 
     def generations(self) -> dict[str, dict[str, int]]:
-        """What the inventory of each service should come to."""
+        """Expected inventory of each service."""
         return {
             key[3]: {key[3]: one["metadata"].get("generation", 0)}
             for key, one in self.cluster.objects.items()

@@ -55,7 +55,7 @@ def trust(*signers: Signer) -> TrustedKeys:
 
 
 def kept(database: Database, belief: StoredStateCheck) -> tuple[set[str], bool]:
-    """What counts after a start, and whether the cluster is looked through."""
+    """Services believed after a start, and whether the cluster is searched."""
     memory = SqliteStateStore(database, belief.check)
     known = {one.desired.service_id for one in memory.load_services()}
     return known, memory.fresh
@@ -104,7 +104,7 @@ def test_stored_services_that_no_longer_verify_are_dropped(
 def test_a_service_that_was_applied_from_a_bundle_no_longer_believed_is_dropped(
     database: Database,
 ) -> None:
-    """What is applied now is healed from its bundle: that must be believed as well."""
+    """The applied bundle is the base of healing: it must verify as well."""
     memory = SqliteStateStore(database)
     memory.save_desired_state(Desired("s", 1, spec("s")), StageTimes())
     memory.save_apply_intent(Desired("s", 1, spec("s")), [])
@@ -114,7 +114,7 @@ def test_a_service_that_was_applied_from_a_bundle_no_longer_believed_is_dropped(
 
 
 class Desires:
-    """What is let through, and what is said of the rest."""
+    """Records admitted desired state and refusals."""
 
     def __init__(self) -> None:
         self.taken: list[Desired] = []
@@ -158,7 +158,7 @@ def test_unsigned_options_let_no_more_objects_go_where_signatures_count(
 
 
 def test_bundles_signed_without_a_repository_match_no_listed_source() -> None:
-    """Who has the API may have any bundle kept and signed: only a list of sources refuses that."""
+    """An API user can have any bundle stored and signed: only a list of sources refuses that."""
     raw = SIGNER.sign(AttestationStatement(DIGEST, ()))
     word = Desired("s", 1, spec("s", attestation=raw))
     for sources, count in ((["*=https://git/x"], 0), ([], 1)):

@@ -44,7 +44,7 @@ async def test_damage_on_disk_is_noticed(files: BundleFiles, tmp_path: Path) -> 
 
 
 async def test_half_written_files_are_swept_away(tmp_path: Path) -> None:
-    """What a killed process left behind goes at the next start."""
+    """Leftovers of a killed process go at the next start."""
     (tmp_path / "x.0.part").write_bytes(b"half")
     BundleFiles(tmp_path)
     assert not list(tmp_path.iterdir())

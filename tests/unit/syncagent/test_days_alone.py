@@ -39,7 +39,7 @@ CRON: KubeObject = {
 
 
 class LeapingClock(FakeClock):
-    """Whoever sleeps through a leap wakes once, at its end."""
+    """A sleeper wakes once, at the end of a leap."""
 
     async def leap(self, seconds: float) -> None:
         await settle()
@@ -83,7 +83,7 @@ class SigningCluster(FakeCluster):
 
 @dataclass(frozen=True)
 class Size:
-    """What an agent takes: pages of its database, reports and their bytes, its tasks."""
+    """Resources of an agent: pages of its database, reports and their bytes, its tasks."""
 
     pages: int
     reports: int

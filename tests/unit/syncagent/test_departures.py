@@ -1,4 +1,4 @@
-"""How objects go: in which order, by whose word, and what may be in the way."""
+"""Deletion of objects: order, confirmation and obstacles."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -42,7 +42,7 @@ def annotate(stand: Stand, name: str, note: str, text: str) -> None:
 
 
 async def test_a_removal_goes_in_reverse_order_of_the_waves(stand: Stand) -> None:
-    """What is held by a finalizer keeps all that is beneath it, and says who holds it."""
+    """An object with a finalizer keeps all beneath it, and its holder is named."""
     stand.bring([config(name, notes={WAVE: str(at)}) for at, name in enumerate("abcd")])
     await stand.phase(Phase.HEALTHY)
     held = stand.cluster.objects[key("c")]
@@ -100,7 +100,7 @@ async def test_a_delete_annotation_confirms_a_protected_object(stand: Stand) -> 
 
 
 async def test_a_prune_annotation_confirms_each_awaiting_object(stand: Stand) -> None:
-    """What asks for a word, and each of too many; those that nobody has spoken for stay."""
+    """Objects that need confirmation, and each of too many; unconfirmed ones stay."""
     many = [f"c{number}" for number in range(40)]
     stand.bring([config("a"), config("asked", notes={PRUNE: "confirm"}), *map(config, many)])
     await stand.phase(Phase.HEALTHY)

@@ -24,7 +24,7 @@ def test_an_object_projected_on_itself_is_itself(value) -> None:
 
 @given(st.dictionaries(st.text(max_size=4), JSON), st.dictionaries(st.text(max_size=4), JSON))
 def test_fields_of_others_do_not_count(manifest, added) -> None:
-    """What the server or others add beside the manifest's fields changes no digest."""
+    """Fields added by the server or others change no digest."""
     live = added | manifest
     assert live_digest(manifest, live) == live_digest(manifest, manifest)
 

@@ -76,7 +76,7 @@ async def test_a_full_disk_is_reported_and_recovered_from(stand: Stand) -> None:
 
 
 async def test_a_bad_object_in_the_bundle_stops_all_pruning(stand: Stand) -> None:
-    """What cannot be read may be anything, also what is to be kept."""
+    """An unreadable object may be anything, also one to keep."""
     stand.want("a", "b")
     await stand.phase(Phase.HEALTHY)
     bundle = make_bundle([config("a"), {"apiVersion": "v1", "kind": "ConfigMap"}])
@@ -164,7 +164,7 @@ async def test_a_dead_api_server_is_named_once(stand: Stand) -> None:
 
 
 async def test_a_cluster_out_of_reach_is_named_for_every_service(stand: Stand) -> None:
-    """What was healthy says so too, once; nothing is tried meanwhile; then all is as before."""
+    """Each healthy service reports it once; nothing is tried meanwhile; then all is as before."""
     stand.want("a", service="old")
     await stand.phase(Phase.HEALTHY)
     stand.cluster.out_of_reach = Unavailable("cannot reach the API server: gone")
@@ -344,7 +344,7 @@ async def test_removing_what_is_not_here_is_answered(stand: Stand) -> None:
 
 
 async def test_a_restart_applies_and_fetches_nothing(stand: Stand) -> None:
-    """All that is known suffices to see that all is well."""
+    """Stored state suffices to see that all is well."""
     stand.want("a", "b")
     await stand.phase(Phase.HEALTHY)
     await stand.stop()
@@ -428,7 +428,7 @@ async def test_the_same_bundle_again_is_no_work(stand: Stand) -> None:
 
 
 async def test_other_options_of_the_same_bundle_are_work(stand: Stand) -> None:
-    """What was drift and left is put right once the policy says so."""
+    """Drift left alone before is healed once the policy says so."""
     stand.want("a", drift=DriftPolicy.IGNORE)
     await stand.phase(Phase.HEALTHY)
     stand.cluster.put(stand.cluster.objects[KEY] | {"data": {"key": "foreign"}})

@@ -1,4 +1,4 @@
-"""What is read of a cluster's own figures."""
+"""Facts read from a cluster's own figures."""
 
 import pytest
 

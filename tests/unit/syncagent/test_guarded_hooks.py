@@ -79,7 +79,7 @@ async def test_stopping_a_sync_leaves_what_has_taken_the_place_of_its_hook(stand
 
 
 async def test_a_precious_hook_goes_by_a_persons_word_only(stand: Stand) -> None:
-    """What the last run made would have to go for this one: it waits until that is confirmed."""
+    """The object of the last run would have to go for this one: it waits for confirmation."""
     stand.bring([claim(), config("y")])
     await bind(stand)
     first = stand.cluster.objects[CLAIM.key]["metadata"]["uid"]
@@ -93,7 +93,7 @@ async def test_a_precious_hook_goes_by_a_persons_word_only(stand: Stand) -> None
 
 
 async def test_a_word_for_a_hook_keeps_nothing_else_back(stand: Stand) -> None:
-    """What the same change prunes was not asked about: it needs no word, and was not left out."""
+    """Objects pruned by the same change need no confirmation and are not held back."""
     stand.bring([claim(), config("y"), config("old")])
     await bind(stand)
     first = stand.cluster.objects[CLAIM.key]["metadata"]["uid"]
@@ -118,7 +118,7 @@ async def test_objects_of_a_dropped_protected_hook_await_confirmation(stand: Sta
 
 @pytest.mark.parametrize("note", ["prune", "delete"])
 async def test_a_precious_hook_goes_where_it_says_so_itself(stand: Stand, note: str) -> None:
-    """Where signatures count no confirmation does: the word is on the object."""
+    """With signatures no confirmation counts: the annotation on the object does."""
     stand.bring([claim(), config("y")])
     await bind(stand)
     first = stand.cluster.objects[CLAIM.key]

@@ -147,7 +147,7 @@ UNREADABLE = [
 
 @pytest.mark.parametrize(("one", "health"), ARGO_CASES + KSTATUS_CASES)
 def test_known_results(one: KubeObject, health: HealthState) -> None:
-    """As Argo CD's and kstatus' own rules judge the statuses that projects document."""
+    """Agrees with the rules of Argo CD and kstatus on documented statuses."""
     assert assess(one).health == health
 
 

@@ -205,7 +205,7 @@ async def test_the_account_of_a_hook_job_is_there_while_it_runs(stand: Stand) ->
 async def test_an_account_deleted_with_a_failed_moment_comes_back_for_the_next_try(
     stand: Stand,
 ) -> None:
-    """As with Helm a failed moment leaves none behind, and trying again begins with it."""
+    """As with Helm, a failed moment leaves none behind, and a retry begins with it."""
     account = helm_hook("ServiceAccount", "account", "pre-install", SUCCEEDED)
     stand.bring([account, helm_hook("Job", "create", "pre-install"), config("x")])
     await conclude(stand, "create", "Failed")

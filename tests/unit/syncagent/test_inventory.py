@@ -52,7 +52,7 @@ def sent(change: InventoryChange) -> InventoryChange:
 
 
 def apply(known: dict, change: InventoryChange) -> dict:
-    """What the other side makes of a report."""
+    """State of the hub after a report."""
     known = {} if change.complete else dict(known)
     for ref in change.gone:
         known.pop(ref.name, None)

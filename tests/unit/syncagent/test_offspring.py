@@ -1,4 +1,4 @@
-"""What grows from objects: ours is kept, others' is not, and no watch outlives its need."""
+"""Descendants: ours are tracked, others are not, and no watch outlives its need."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -108,7 +108,7 @@ async def test_pods_of_a_released_workload_are_forgotten(stand: Stand) -> None:
 
 
 async def test_a_pod_that_its_controller_gives_up_is_no_part_any_more(stand: Stand) -> None:
-    """As people do by changing a label, to look into it in peace."""
+    """Users change a label to debug a pod outside its controller."""
     stand.bring([workload("ours", "StatefulSet")])
     await stand.until(lambda: "Pod" in stand.cluster.watched())
     pod = stand.cluster.put(child("Pod", "ours-0", live(stand, "ours", "StatefulSet")))

@@ -57,7 +57,7 @@ def test_waves_keep_all_items_in_order(items) -> None:
 
 
 def test_definitions_come_first_and_interceptors_last() -> None:
-    """What others need goes first, what judges others goes last."""
+    """Dependencies of others go first, admission of others goes last."""
     kinds = [
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
         ("apps", "Deployment"),

@@ -89,7 +89,7 @@ class OutboxMachine(RuleBasedStateMachine):
 
     @rule()
     def lose_the_disk(self) -> None:
-        """What was on it is gone; what is said afterwards must arrive all the same."""
+        """Its reports are gone; later reports must arrive all the same."""
         self.database.close()
         self.folder.cleanup()
         self.folder = tempfile.TemporaryDirectory()

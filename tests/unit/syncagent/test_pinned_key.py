@@ -32,7 +32,7 @@ def identity(*signers: Signer) -> SigningIdentity:
 
 
 class Agent:
-    """What a process knows after its start: one folder, one setting."""
+    """State of an agent after its start: one folder, one setting."""
 
     def __init__(self, folder: Path, expected: str = "", cluster: str = "") -> None:
         self.trusted = TrustedKeys((), required=True)

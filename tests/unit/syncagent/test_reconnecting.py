@@ -12,13 +12,13 @@ AGENTS = 1000
 
 
 def tries(seed: int) -> Iterator[float]:
-    """When one agent knocks, in seconds after the loss, while nobody answers."""
+    """Times of one agent's attempts, in seconds after the loss, while nobody answers."""
     backoff = Backoff(draw=random.Random(seed).uniform)
     return accumulate(backoff.next() for _ in range(60))
 
 
 def knocks(until: float) -> Counter[int]:
-    """How many of all agents knock in each second."""
+    """Number of attempts of all agents in each second."""
     return Counter(int(at) for seed in range(AGENTS) for at in tries(seed) if at < until)
 
 

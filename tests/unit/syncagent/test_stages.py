@@ -64,7 +64,7 @@ def roll_out(stand: Stand, name: str) -> None:
 
 
 def applied(stand: Stand) -> list[str]:
-    """What was applied, in order."""
+    """Applied objects, in order."""
     return [name.rpartition("/")[2] for verb, name in stand.cluster.calls if verb == "apply"]
 
 
@@ -459,7 +459,7 @@ async def test_an_object_that_another_service_awaits_is_handed_over(
 
 @pytest.mark.parametrize("still", [True, False])
 async def test_an_object_that_neither_service_wants_is_deleted(stand: Stand, still: bool) -> None:
-    """What two services give up with one commit goes; what one of them still wants stays."""
+    """Objects that two services give up with one commit go; wanted ones stay."""
     stand.want("a", "b", service="first")
     await stand.until(lambda: stand.last("first") == (Phase.HEALTHY, ""))
     stand.bring([config("a")], service="second")

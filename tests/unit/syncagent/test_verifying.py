@@ -113,7 +113,7 @@ async def test_a_hold_outlasts_restarts_and_newer_words(stand: Stand) -> None:
 
 
 async def test_a_person_lifts_the_hold(stand: Stand) -> None:
-    """What was bad is tried once more, and may be good now."""
+    """The failed bundle is tried once more, and may be good now."""
     _, bad = await good_and_bad(stand)
     want(stand, bad, lifted=True)
     await stand.until(lambda: names(stand) == {"a", "b"})
@@ -147,7 +147,7 @@ def seen(
 def course(
     policy: Verification, *looks: tuple[int, ObservedService]
 ) -> list[tuple[VerificationOutcome, str]]:
-    """What each look finds, seconds after the trial has begun."""
+    """Observations, by seconds after the trial has begun."""
     trial, found = BundleVerification("s").begin("sha256:1", 1, looks[0][1].restarts), []
     for at, look in looks:
         trial, finding, reason = judge_bundle(trial, policy, look, 1 + at * 1000)
@@ -232,7 +232,7 @@ def test_one_value_or_none(text: str, value: float | None) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "<html>", '{"data":{"resultType":"vector"}}'])
 def test_other_answers_are_named(text: str) -> None:
-    """What is no answer of Prometheus is not taken for one."""
+    """An invalid response of Prometheus is not taken for a result."""
     with pytest.raises(Invalid, match="Prometheus"):
         value_of(text)
 

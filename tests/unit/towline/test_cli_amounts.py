@@ -1,4 +1,4 @@
-"""How commands print numbers of bytes."""
+"""Commands print numbers of bytes."""
 
 import pytest
 

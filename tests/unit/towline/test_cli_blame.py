@@ -1,4 +1,4 @@
-"""What `towline blame` asks for, and how it reads the answer."""
+"""Request and output of `towline blame`."""
 
 from typing import Any
 

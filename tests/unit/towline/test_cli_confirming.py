@@ -1,4 +1,4 @@
-"""What `towline services confirm` lets go, and what it leaves."""
+"""`towline services confirm` selects deletions."""
 
 import json
 from typing import Any

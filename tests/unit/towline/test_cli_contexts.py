@@ -1,4 +1,4 @@
-"""Which control plane is meant, and where its token goes."""
+"""Selection of the control plane, and storage of its token."""
 
 import os
 from pathlib import Path

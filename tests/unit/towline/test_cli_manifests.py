@@ -419,7 +419,7 @@ edges:
 
 
 def deep_found() -> dict[str, Any]:
-    """What the API tells of the pipeline above."""
+    """Response of the API for the pipeline above."""
     dev = found_pipeline()["stages"][0]
     selector = {"tags": [{"name": "tier", "value": "prod"}], "distro": None, "groupIds": []}
     rollout = {"strategy": "CANARY", "canaryCount": 2, "pauseSeconds": 600, "maxFailed": 1}
@@ -462,7 +462,7 @@ def deep_found() -> dict[str, Any]:
 
 
 def deep_triggers() -> list[dict[str, Any]]:
-    """What starts its releases."""
+    """Triggers of the pipeline above."""
     image = {"kind": "IMAGE", "path": "dev/d.yaml", "image": "shop"}
     return [
         {
@@ -493,7 +493,7 @@ def test_a_pipeline_with_every_sort_of_setting_is_left_alone(tmp_path: Path) -> 
 
 
 def test_a_policy_of_verification_is_compared_as_far_as_it_is_named(tmp_path: Path) -> None:
-    """What a manifest leaves out is as the API has it; what differs is sent whole."""
+    """Fields that a manifest omits keep their values; a changed policy is sent whole."""
     metric = {"address": "m/p:9090", "query": "up", "comparison": "AT_MOST", "threshold": 1.0}
     policy = {"soakSeconds": 60, "maxRestarts": 3, "metric": metric}
     api = FakeApi(

@@ -1,4 +1,4 @@
-"""What the commands of search and reports ask for and print."""
+"""Requests and output of the commands for search and reports."""
 
 from datetime import datetime, timedelta
 from typing import Any

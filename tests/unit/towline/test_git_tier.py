@@ -1,4 +1,4 @@
-"""What a process of the git cache loads: each replica pays for it in memory."""
+"""Modules that a git cache process loads: each replica pays for them in memory."""
 
 import subprocess
 import sys

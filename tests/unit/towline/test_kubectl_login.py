@@ -138,7 +138,7 @@ def test_a_sign_in_that_fails_says_why(hub: Hub, answers: list[dict[str, Any]], 
 
 
 def test_the_invitation_obeys_no_terminal(hub: Hub) -> None:
-    """What a server says is printed without what a terminal would do."""
+    """Text of a server is printed without control characters."""
     hub.answers += [{**CODE, "user_code": "\x1b]0;x\x07A"}, TOKEN]
     messages: list[str] = []
     Watch().grant(hub).sign_in(messages.append)
@@ -226,7 +226,7 @@ COSTLY = frozenset(
 
 
 def modules_after(code: str) -> tuple[list[str], set[str]]:
-    """What code prints in a new Python, and the modules that are loaded then."""
+    """Output of code in a new Python, and the modules that are loaded then."""
     code = f"import sys; {code}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     *printed, modules = done.stdout.splitlines()
@@ -262,7 +262,7 @@ TARGETS = st.builds(
 def test_a_file_is_read_without_a_parser_as_with_one(
     targets: dict[str, ControlPlaneTarget], current: str
 ) -> None:
-    """As long as nobody has edited it."""
+    """Only while nobody has edited it."""
     lines = []
     path = Path("unused")
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""How the proxy's requests are put to the control plane, and what becomes of them in the trail."""
+"""Requests of the proxy reach the control plane and its audit log."""
 
 import pytest
 
@@ -78,7 +78,7 @@ def record(**known: object) -> RequestRecord:
 
 
 def test_rows_say_what_became_of_a_request() -> None:
-    """Who refused it, as whom it was made, whether it was recorded."""
+    """Each row has the refusing side, the impersonated user and whether it was recorded."""
     now = FakeClock().now()
     ours = _entry(record(status=403, refused=True, reason=EndReason.REFUSED), now)
     theirs = _entry(record(status=403, cluster_id=CLUSTER, reason=EndReason.DONE), now)

@@ -69,7 +69,7 @@ async def test_a_flood_of_strangers_becomes_two_rows_a_minute() -> None:
 
 
 async def test_sources_without_number_share_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever owns a network has as many addresses as they like."""
+    """The owner of a network has any number of addresses."""
     monkeypatch.setattr(refusal_aggregation, "MAX_SOURCES", 2)
     stand = Stand()
     for number in range(100):
@@ -80,7 +80,7 @@ async def test_sources_without_number_share_one_row(monkeypatch: pytest.MonkeyPa
 
 
 async def test_users_requests_are_listed_one_by_one() -> None:
-    """Who is known answers for each request."""
+    """Known users answer for each request."""
     stand = Stand()
     for _ in range(5):
         stand.audit.closed(stand.record(who=ANN))

@@ -1,4 +1,4 @@
-"""What the commands on secrets ask for and show: never a value."""
+"""The commands on secrets request and show no value."""
 
 from pathlib import Path
 from typing import Any

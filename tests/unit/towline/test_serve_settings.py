@@ -1,4 +1,4 @@
-"""Where settings of `towline serve` come from, and which one wins."""
+"""Sources of settings of `towline serve`, and their precedence."""
 
 from pathlib import Path
 

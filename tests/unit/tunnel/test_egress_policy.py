@@ -1,4 +1,4 @@
-"""Which hosts of its network an agent lets the hub reach."""
+"""Hosts of its network that an agent lets the hub reach."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What may follow a head on a connection whose every request has the agent's permissions."""
+"""Bytes after a head on a connection with the agent's permissions."""
 
 import pytest
 from hypothesis import given

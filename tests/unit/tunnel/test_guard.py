@@ -1,4 +1,4 @@
-"""What the agent refuses, even from the hub."""
+"""Requests that the agent refuses, even from the hub."""
 
 import pytest
 from hypothesis import given

@@ -141,7 +141,7 @@ def test_lists_show_exactly_what_may_be_read(
 def test_nobody_gains_by_giving(
     given: list[tuple[Role, str]], role: Role, place: str, others: list[tuple[Role, str]]
 ) -> None:
-    """Whoever is given what somebody covers can do nothing below that place that they cannot."""
+    """A covered grant never allows more than its giver can do at that place."""
     giver = policy_of(given, [])
     if not giver.covers(role, target_at(place)):
         return
@@ -239,7 +239,7 @@ def test_acting_as_others_takes_the_patterns_of_all_grants() -> None:
 
 
 def test_refusals_read_alike_for_foreign_and_absent() -> None:
-    """What may not be read is not there; what may be read names the right that is missing."""
+    """Unreadable resources look absent; readable ones name the missing permission."""
     mine = Actor(ActorKind.USER, "u", policy=Policy((Grant(VIEWER, Scope("project:a")),)))
     foreign = Resource.within(ResourceKind.CLUSTER, "b", "c", "prod")
     with pytest.raises(NotFound) as absent:
@@ -259,7 +259,7 @@ def test_resources_without_a_project_are_in_the_default_one() -> None:
 
 
 def test_a_policy_lasts_until_its_first_grant_ends() -> None:
-    """Whoever remembers one knows how long it is good."""
+    """A cache knows how long a policy is good."""
     soon, later = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2))
     policy = Policy((Grant(VIEWER, expires_at=later), Grant(EDITOR, expires_at=soon)))
     assert policy.until == soon

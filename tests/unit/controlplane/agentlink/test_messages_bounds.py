@@ -1,4 +1,4 @@
-"""What an agent reports becomes values that the store and the API can hold."""
+"""Reports of an agent become values that the store and the API can hold."""
 
 from datetime import UTC, datetime
 

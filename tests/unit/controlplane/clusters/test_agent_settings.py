@@ -34,7 +34,7 @@ def settings(world: MemoryOperations) -> DeploymentSettingsOperations:
 async def test_settings_have_defaults(
     world: MemoryOperations, settings: DeploymentSettingsOperations
 ) -> None:
-    """Who may register clusters in one project may read them; nobody else."""
+    """Users who may register clusters in one project may read them; nobody else."""
     of_project = person(BuiltInRole.EDITOR, "sue", Scope("project:shop"))
     for actor in (EDITOR, of_project):
         assert await settings.settings(actor) == DeploymentSettings(SETTINGS_ID, START)

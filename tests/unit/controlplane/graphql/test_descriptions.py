@@ -116,7 +116,7 @@ class Reader:
 
 
 def test_docstrings_become_descriptions() -> None:
-    """Of classes, of the strings below fields (inherited ones too), of resolvers."""
+    """Covers classes, strings below fields (inherited ones too), and resolvers."""
     built = strawberry.Schema(Reader)._schema
     describe(built)
     box, reader, colour = (built.type_map[name] for name in ("Box", "Reader", "Colour"))

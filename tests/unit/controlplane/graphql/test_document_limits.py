@@ -1,4 +1,4 @@
-"""How large a document may be is found out in time that grows with its length alone."""
+"""The size of a document is measured in time that grows with its length alone."""
 
 import pytest
 from graphql import OperationDefinitionNode, SelectionSetNode, parse

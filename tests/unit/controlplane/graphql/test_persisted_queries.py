@@ -1,4 +1,4 @@
-"""What persisted queries keep, and what they refuse."""
+"""Persisted queries are stored by hash; others are refused."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""What a query costs is reckoned from its fields, its pages and its lists."""
+"""The cost of a query comes from its fields, its pages and its lists."""
 
 import importlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""How the built console is served."""
+"""The control plane serves the built console."""
 
 import gzip
 from dataclasses import dataclass

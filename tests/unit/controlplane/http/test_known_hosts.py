@@ -14,7 +14,7 @@ async def _answer(_scope: object, _receive: object, send) -> None:
 
 
 async def _asked(host: str, path: str = "/", kind: str = "http") -> list[Message]:
-    """What is sent to who asks for a path of a host."""
+    """Response for a path of a host."""
     sent: list[Message] = []
     scope = {"type": kind, "path": path, "headers": [(b"host", host.encode())]}
 

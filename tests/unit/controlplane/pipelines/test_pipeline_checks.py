@@ -173,7 +173,7 @@ def test_a_retry_asks_anew() -> None:
 
 
 def test_another_render_asks_anew() -> None:
-    """What a job has tested is not what would be deployed now."""
+    """The job tested another render than the one to deploy."""
     waiting = Waiting(HTTP)
     waiting.line.render("prod", waiting.release, "other")
     first, second = waiting.asked()

@@ -1,4 +1,4 @@
-"""What is kept in the store can be read again, and nothing else can."""
+"""Stored events are read back; invalid ones are refused."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What each kind of gate answers on its own."""
+"""Each kind of gate, evaluated on its own."""
 
 import re
 from datetime import datetime, timedelta
@@ -96,7 +96,7 @@ def test_each_gate_reports_its_status_reason_and_wake_time(
 
 
 def test_the_table_of_gates_names_every_kind() -> None:
-    """What people read of gates is what there is."""
+    """The documentation of gates matches the code."""
     page = (Path(__file__).parents[4] / "docs" / "reference" / "pipelines.md").read_text()
     section = page.partition("\n## Gates\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([A-Z]+)` \|", section, re.MULTILINE)

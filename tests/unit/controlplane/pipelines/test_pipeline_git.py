@@ -184,7 +184,7 @@ def test_a_closed_request_fails_the_stage_and_a_retry_asks_for_a_new_one() -> No
 
 
 def test_a_moved_base_brings_the_release_back_before_its_gates() -> None:
-    """What was approved is void; nothing else than what is approved anew is given."""
+    """The earlier approval is void; only newly approved content is deployed."""
     line, release = entered(ApprovalRule())
     line.approve("dev prod 0")
     line.send(Changed(PROD, release, OPEN))

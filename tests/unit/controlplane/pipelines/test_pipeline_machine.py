@@ -223,7 +223,7 @@ class Walk(RuleBasedStateMachine):
 
     @rule(data=st.data(), what=st.sampled_from((PromotionFailed, VerificationFailed, *HEALTH)))
     def services_tell(self, data: st.DataObject, what: type | Health) -> None:
-        """Of the whole stage, or one of it that could not be given the release or has gone back."""
+        """Health of a whole stage, or of one service that lacks the release."""
         stage, release = self.pick_stage(data)
         services = self.pipeline.stage[stage].services
         if isinstance(what, Health):
@@ -370,7 +370,7 @@ class Walk(RuleBasedStateMachine):
         self.check_all(before, effects)
 
     def remember(self, event: Event) -> None:
-        """What a person would know from the event alone, and from what was on the screen."""
+        """Records what the event and the screen alone would show a person."""
         self.remember_agents(event)
         match event:
             case Approved(gate, actor, is_author, digests):

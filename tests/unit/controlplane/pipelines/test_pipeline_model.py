@@ -1,4 +1,4 @@
-"""What can be saved as a pipeline, and what is refused with which field and sentence."""
+"""Valid pipelines are saved; invalid ones are refused with field and sentence."""
 
 from dataclasses import replace
 

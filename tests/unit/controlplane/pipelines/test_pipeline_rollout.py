@@ -83,7 +83,7 @@ class Roll:
         return [set(one.revisions) for one in self.line.effects if isinstance(one, Promote)]
 
     def report(self, *failed: str, release: ReleaseId | None = None) -> None:
-        """All that were given something are healthy, but for these."""
+        """Reports all updated services as healthy, except for these."""
         held = self.line.stage("prod")
         bad = {ServiceId(one) for one in failed}
         healths = {one: Health.FAILED if one in bad else Health.HEALTHY for one in held.progress}

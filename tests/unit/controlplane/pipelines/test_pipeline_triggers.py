@@ -1,4 +1,4 @@
-"""What starts releases: the engine's side of triggers, schedules, and which tag counts."""
+"""Triggers in the engine: schedules, findings, and the tag that counts."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

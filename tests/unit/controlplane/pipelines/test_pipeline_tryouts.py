@@ -1,4 +1,4 @@
-"""Which branches and requests a pipeline needs, and what it leaves behind."""
+"""Preview branches and requests that a pipeline needs and leaves behind."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -60,7 +60,7 @@ def _release(id: ReleaseId) -> Release:
 def left(
     before: PipelineState, after: PipelineState, write: GitWrite = WRITE
 ) -> list[tuple[str, int]]:
-    """What a step leaves behind: branches, with the numbers of requests."""
+    """Branches left by a step, with the numbers of requests."""
     spec = pipeline(write)
     found = obsolete_branches(preview_branches(spec, before), preview_branches(spec, after))
     return [(one.branch, one.number) for one in found]
