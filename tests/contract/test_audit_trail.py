@@ -41,7 +41,7 @@ async def tamper(store: SqlStore, statement: str) -> None:
 
 
 async def drop_triggers(store: SqlStore) -> None:
-    """Whoever owns the database can do that."""
+    """The owner of the database can do that."""
     if store._engine.dialect.name == "sqlite":
         names = ("audit_no_update", "audit_no_delete", "audit_terms_no_update")
         drops = [f"DROP TRIGGER {name}" for name in (*names, "audit_terms_no_delete")]
@@ -119,7 +119,7 @@ async def test_the_database_refuses_to_change_rows(sql_store: SqlStore, statemen
 async def test_the_chain_check_names_rows_that_bypassed_the_triggers(
     sql_store: SqlStore, statement: str, found: str
 ) -> None:
-    """Whoever owns the database can drop triggers; the chain tells."""
+    """The owner of the database can drop triggers; the chain shows it."""
     await fill(sql_store, 5)
     await drop_triggers(sql_store)
     await tamper(sql_store, statement)
@@ -249,7 +249,7 @@ def _mixed(number: int) -> AuditEntry:
 
 
 async def _paged(store: Store, filter: AuditFilter, query: PageQuery) -> list[object]:
-    """What a search finds, page by page."""
+    """Results of a search, page by page."""
     numbers: list[object] = []
     more = True
     while more:

@@ -1,4 +1,4 @@
-"""What every bus does, and what one over Redis does when Redis is lost."""
+"""Contract of every bus, and of one over Redis when Redis is lost."""
 
 import asyncio
 import gc
@@ -62,7 +62,7 @@ async def test_a_subscriber_of_one_key_is_not_woken_by_other_keys(bus: Bus) -> N
 
 
 def test_nothing_is_kept_of_a_key_that_nobody_waits_for_any_more() -> None:
-    """Whoever asks for one key after the other fills no memory."""
+    """Subscribing to one key after the other fills no memory."""
     bus = MemoryBus()
     kept = bus.subscribe(("apple", "kept"))
     for number in range(100):

@@ -1,4 +1,4 @@
-"""What hub and agent count on in a call, by whichever wire either of them speaks."""
+"""Guarantees of a call to hub and agent, over either wire."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -76,7 +76,7 @@ async def echo(call: Call) -> None:
 
 
 async def echoed(channel: CallChannel, *messages: bytes, path: str = "/test/0") -> list[bytes]:
-    """What an echo says to these."""
+    """Messages that an echo returns for these."""
     call, heard = await channel.call(path, ()), []
     for message in messages:
         await call.write(message)

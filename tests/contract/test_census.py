@@ -1,4 +1,4 @@
-"""What there is and what waits is counted as the rows say, by indexes alone."""
+"""Metrics snapshots count the same as the rows, by indexes alone."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -189,7 +189,7 @@ async def test_a_paused_owner_is_replaced_and_cannot_publish(start: Start) -> No
 
 @several
 async def test_the_fence_refuses_even_one_that_believes_it_owns(start: Start) -> None:
-    """What a replica believes does not count: the script asks whose lease it is."""
+    """The belief of a replica does not count: the script asks whose lease it is."""
     one, two = await start("a"), await start("b")
     await one.replicas.claim(SHOP)
     await one.replicas.release(SHOP)
@@ -253,7 +253,7 @@ async def test_a_redis_that_lost_everything_is_filled_anew(start: Start, redis: 
 
 @several
 async def test_nonsense_in_redis_stops_nobody(start: Start, redis: Redis) -> None:
-    """Whoever can write into Redis can be a nuisance, but ends no replica."""
+    """A writer in Redis can be a nuisance, but ends no replica."""
     one, two = await start("a"), await start("b")
     assert isinstance(one.replicas, RedisReplicas)
     with library.Redis.from_url(redis.url) as client:

@@ -157,7 +157,7 @@ async def test_the_fleet_at_a_moment_equals_a_replay(emptied, rows, at) -> None:
 
 
 async def test_marks_and_differences(store: Store) -> None:
-    """What services were at, and what differs between two moments."""
+    """Deployments at a moment, and differences between two moments."""
     stages = [
         (LedgerStage.RENDERED, 0),
         (LedgerStage.APPLIED, 1),

@@ -1,4 +1,4 @@
-"""What the mux counts on, over every transport of the link."""
+"""Guarantees of every transport of the link to the mux."""
 
 import asyncio
 import random
@@ -89,7 +89,7 @@ async def test_bytes_arrive_whole_and_in_order_both_ways(ends: Ends) -> None:
 
 
 async def test_a_peer_that_does_not_read_holds_up_the_sender(ends: Ends) -> None:
-    """What is in flight is bounded; the rest waits in the mux and goes on when the peer does."""
+    """Bytes in flight are bounded; the rest waits in the mux and goes on when the peer does."""
     here = opened(ends.hub)
     there = await accepted(ends, here)
     ends.pause()

@@ -8,7 +8,7 @@ from tests.fakes.rows import ROWS, fill
 
 
 def numbers(connection: Connection) -> dict[str, int]:
-    """How many rows each table has."""
+    """Number of rows of each table."""
     tables = MetaData()
     tables.reflect(connection)
     count = select(func.count())

@@ -41,7 +41,7 @@ def pair(tmp_path: Path) -> Iterator[Callable[[], tuple[Outbox, Outbox]]]:
 
 
 def played(outbox: Outbox, steps: list[Step]) -> list[object]:
-    """What an outbox shows after each step."""
+    """State of an outbox after each step."""
     shown: list[object] = []
     for number, (what, value) in enumerate(steps):
         body = b"%d" % number

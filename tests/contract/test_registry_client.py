@@ -137,7 +137,7 @@ async def test_a_build_time_is_asked_once_a_digest(
 async def test_the_date_of_a_digest_counts_for_its_own_image_only(
     fake: FakeRegistry, client: OciRegistryClient
 ) -> None:
-    """Who offers somebody else's digest must not say when that was made."""
+    """An image with the digest of another must not set its date."""
     images = ImageRegistries(client)
     fake.scheme = ""
     fake.claim("evil", "a", fake.push("shop", "a", THEN))

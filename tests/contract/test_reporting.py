@@ -168,7 +168,7 @@ async def test_each_cluster_has_bounds_of_its_own(store: Store, reporting: Repor
 async def test_one_that_tells_of_much_holds_up_nobody(
     store: Store, reporting: ReportCommitter
 ) -> None:
-    """What it tells is committed in parts, with others between, and whole in the end."""
+    """Its reports are committed in parts, with others between, and completely in the end."""
     loud, calm, *_ = CLUSTERS
     much = [reports_of(loud, first=1 + 2 * turn, objects=600).reports for turn in range(3)]
     reports = [one for some in much for one in some]

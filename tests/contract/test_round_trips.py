@@ -1,4 +1,4 @@
-"""What is said to PostgreSQL beside statements, and to connections that have ended."""
+"""Round trips to PostgreSQL beside statements, and ended connections."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -27,7 +27,7 @@ class Replica:
         self.shared = RateExchange(url, self.rates, clock)
 
     def ask(self, caller: str, times: int) -> int:
-        """How many of so many requests are let in."""
+        """Number of admitted requests."""
         now = self._clock.now().timestamp()
         return sum(self.rates.take(caller, now) == 0.0 for _ in range(times))
 
@@ -48,7 +48,7 @@ async def replicas(redis: Redis, redis_url: str, clock: FakeClock) -> AsyncItera
 async def test_a_caller_has_one_limit_at_all_replicas(
     replicas: list[Replica], clock: FakeClock
 ) -> None:
-    """What one has let in, the other does not let in again; and in the next window both do."""
+    """Requests admitted by one replica count at the other; the next window is free again."""
     one, other = replicas
     assert one.ask("ada", 8) == 8
     assert other.ask("ada", 1) == other.ask("bob", 1) == 1

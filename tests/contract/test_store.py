@@ -1,4 +1,4 @@
-"""What every store must do."""
+"""Contract of every store."""
 
 import asyncio
 import subprocess
@@ -220,7 +220,7 @@ async def test_pages_by_name_join_to_the_whole(store: Store) -> None:
 
 
 async def test_one_column_is_read_of_rows_that_are_there(store: Store) -> None:
-    """Of more rows than one statement takes, and of none."""
+    """With more rows than one statement takes, and with none."""
     many = [a_cluster(number) for number in range(1, 603)]
     async with store.write() as tx:
         await tx[ClusterStore].add_each([replace(one, alarm=one.handle) for one in many])
@@ -360,7 +360,7 @@ def count_up(url: str) -> None:
 
 
 async def test_tasks_that_read_then_write_lose_no_update(store: Store) -> None:
-    """What a writing transaction has read stays as it was until it ends."""
+    """Rows read by a writing transaction stay unchanged until it ends."""
     async with store.write() as tx:
         await tx[ClusterStore].add(a_cluster())
 

@@ -19,7 +19,7 @@ EVERYTHING = Role("all", "all", rules=(Rule(),))
 
 
 async def write_raw(sql_store: SqlStore, table: str, column: str, values: list[Any]) -> None:
-    """As the newer replica does it, into the rows `0`, `1`, and so on."""
+    """Like a newer replica: writes into the rows `0`, `1`, and so on."""
     statement = text(f"UPDATE {table} SET {column} = :value WHERE id = :id")
     typed = statement.bindparams(bindparam("value", type_=JSON_TEXT))
     async with sql_store._engine.begin() as connection:

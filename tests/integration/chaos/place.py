@@ -81,7 +81,7 @@ class Place:
 
     @property
     def addresses(self) -> list[str]:
-        """Where agents find replicas, those that are yet to come included."""
+        """Addresses of replicas for agents, including those of later replicas."""
         return [f"127.0.0.1:{one.agents}" for one in self.replicas.replicas]
 
     @property
@@ -103,7 +103,7 @@ class Place:
         )
 
     async def look(self) -> dict[str, Any]:
-        """How many agents are linked, and what waits; notes what they have carried out."""
+        """Counts linked agents and waiting reports; records applied states."""
         said = await self.crowd.snapshot()
         self.seen.settled += said["settled"]
         return said

@@ -1,4 +1,4 @@
-"""What goes wrong, one thing after another, in an order that a seed gives."""
+"""Faults, one after another, in an order that a seed gives."""
 
 import asyncio
 import random

@@ -346,7 +346,7 @@ class Stage:
         return first.result()
 
     async def made(self, document: str) -> dict[str, Any]:
-        """What a mutation of the installation itself has made."""
+        """Objects made by a mutation of the installation itself."""
         data, code = await self.ask(f"mutation {{ {document} }}", SYSTEM)
         assert data is not None and code is None, (document, code)
         (answer,) = data.values()
@@ -635,7 +635,7 @@ def _selection(kind: Any) -> str:
 
 
 async def outcome(stage: Stage, kind: str, name: str, actor: Actor) -> str:
-    """What one caller gets of one operation."""
+    """Outcome of one operation for one caller."""
     before = stage.store.written
     data, code = await stage.ask(document_of(kind, name, stage), actor)
     if kind == "mutation" and stage.store.written > before:
@@ -658,7 +658,7 @@ def _tells(kind: str, name: str, data: Any, stage: Stage) -> bool:
 
 
 async def matrix(folder: Path) -> dict[str, dict[str, str]]:
-    """What every sort of caller gets of every operation."""
+    """Outcome of every operation for every sort of caller."""
     async with staged(folder) as stage:
         return {
             name: {

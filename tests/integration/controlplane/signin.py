@@ -37,7 +37,7 @@ class AccessOperations:
     http: aiohttp.ClientSession
 
     async def by_provider(self) -> Actor:
-        """Whoever the provider says, signed in by a browser."""
+        """The user that the provider names, signed in by a browser."""
         begun = await self.signin.begin_oidc("corp", REDIRECT, "/clusters", "10.0.0.1")
         code, state = await self.issuer.visit(begun.url, self.http)
         secret, back = await self.signin.finish_oidc(

@@ -465,7 +465,7 @@ async def test_a_return_to_a_revision_brings_its_signature_back(
 
 
 async def test_verdicts_of_agents_are_in_the_ledger(world: World, service: Service) -> None:
-    """What was found good, what was taken back and why."""
+    """The ledger has good verdicts and rollbacks with their reasons."""
     good = wire.Verified(service_id=service.id, sequence=1, digest=service.desired.digest, ok=True)
     bad = wire.Verified(
         service_id=service.id,

@@ -34,7 +34,7 @@ async def group_of(world: World, count: int, **tags: str) -> str:
 
 
 async def asked(world: World) -> dict[str, dict]:
-    """What agents were asked to become, by the cluster's id."""
+    """Requested versions of agents, by the cluster's id."""
     async with world.deps.store.read() as tx:
         rows = await tx[CommandStore].select(kind=CommandKind.UPGRADE)
     return {one.cluster_id: dict(one.payload) for one in rows}

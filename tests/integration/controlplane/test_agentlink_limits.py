@@ -1,4 +1,4 @@
-"""What the protocol cannot carry, and agents that tell of too much."""
+"""Desired state beyond the protocol, and agents that report too much."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

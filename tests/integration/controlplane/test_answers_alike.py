@@ -1,4 +1,4 @@
-"""What is absent and what one may not see: the same answer, in the same time."""
+"""Absent and hidden resources get the same answer, in the same time."""
 
 import statistics
 import time

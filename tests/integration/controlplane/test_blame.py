@@ -1,4 +1,4 @@
-"""Which commit and which person a field comes from: revisions, notes of the cluster, audit."""
+"""Commit and person behind a field: revisions, managed fields, audit log."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -77,7 +77,7 @@ async def test_transactions_that_wait_for_each_other_both_succeed(postgres_world
 async def test_without_a_retry_one_transaction_conflicts(
     postgres_world: World,
 ) -> None:
-    """What cannot be begun again says that nothing was written, and when to come back."""
+    """A transaction without a retry says that nothing was written, and when to retry."""
     world = postgres_world
     one, two = [
         await world.projects.create(world.admin, ProjectChange(name=n, fence=UNRESTRICTED))
@@ -96,7 +96,7 @@ async def test_without_a_retry_one_transaction_conflicts(
 
 
 async def waiting(store: SqlStore) -> int:
-    """How many transactions wait for others."""
+    """Number of transactions that wait for others."""
     asked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = {}"
     async with store.read() as tx:
         found = await tx.connection.execute(text(asked.format("current_database()")))

@@ -1,4 +1,4 @@
-"""What GitHub and GitLab hear of commits, by a small server that speaks as both."""
+"""Commit statuses sent to GitHub and GitLab, by a small server that speaks as both."""
 
 import re
 from collections.abc import AsyncIterator, Callable

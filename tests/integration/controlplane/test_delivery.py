@@ -329,7 +329,7 @@ async def test_detaching_leaves_at_once(world: World) -> None:
 
 
 async def test_protection_refuses_deletion(world: World) -> None:
-    """What is protected stays, with a sentence that says what to do."""
+    """A protected service stays; the error says what to do."""
     cluster, repository = await world.cluster(), await world.repository()
     service = await world.service(cluster, repository, protect=True)
     with pytest.raises(Conflict, match="set protect to false first"):

@@ -1,4 +1,4 @@
-"""What a change would do, before it is made."""
+"""Diffs of a change, before it is made."""
 
 import pytest
 

@@ -121,7 +121,7 @@ async def stand(world: World) -> AsyncIterator[Stand]:
 
 
 async def test_the_webhook_of_a_failed_service_is_signed(stand: Stand, receiver: Receiver) -> None:
-    """As Standard Webhooks says, so that any of its libraries verifies it."""
+    """Follows Standard Webhooks, so that any of its libraries verifies it."""
     world = stand.world
     await stand.router(await stand.sink(f"{receiver.url}/hook"), severity=Severity.ERROR)
     service = await world.service(await world.cluster(), await world.repository())
@@ -256,7 +256,7 @@ async def test_commits_get_the_state_of_each_service(
 async def test_audit_rows_are_forwarded_from_now_on_without_loss(
     stand: Stand, receiver: Receiver
 ) -> None:
-    """What could not be sent is sent later; nothing is left out, nothing comes out of order."""
+    """Unsent rows are sent later; nothing is left out, nothing comes out of order."""
     await stand.world.clusters.create(stand.world.admin, ClusterChange(name="before"))
     await stand.sink(receiver.url, audit=(AuditKind.CHANGE,))
     receiver.answers = [web.Response(status=503)]

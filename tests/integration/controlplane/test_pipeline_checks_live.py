@@ -188,7 +188,7 @@ class Stand:
         return edge.gates[0].id, view.state.candidates[edge.id].release
 
     async def deployed(self) -> list[bool]:
-        """Of each service of prod: whether it was given anything."""
+        """Whether each service of prod was given anything."""
         rows = [await self.world.get(one) for one in self.services["prod"]]
         return [one.desired.generation > 0 for one in rows]
 
@@ -411,7 +411,7 @@ async def test_a_stages_own_job_runs_once_its_services_are_healthy(stand: Stand)
 
 
 async def test_a_job_needs_the_right_to_run_one_there(stand: Stand) -> None:
-    """Who may change pipelines alone runs nothing in clusters by a gate."""
+    """A user who may only change pipelines runs nothing in clusters by a gate."""
     role = person(Role.VIEWER, "eve")
     stand.world.admin = role
     with pytest.raises(Forbidden):
@@ -474,7 +474,7 @@ async def test_skipping_is_a_right_of_its_own(stand: Stand) -> None:
 
 
 async def test_stopping_the_line_and_letting_it_run_are_two_rights(stand: Stand) -> None:
-    """Who is on call may stop it, and not more."""
+    """An on-call user may stop the line, and not more."""
     await stand.save(ApprovalRule())
     await stand.push()
     pipelines, id = stand.world.pipelines, (await stand.view()).row.id

@@ -1,4 +1,4 @@
-"""What people hear of a pipeline: a gate that waits, and what becomes of the release."""
+"""Notifications of a pipeline: waiting gates and finished releases."""
 
 from controlplane.notifications.operations.routing import NotificationRouting
 from controlplane.notifications.ports import NotificationStore

@@ -79,7 +79,7 @@ async def waiting(world: World) -> Command:
 
 
 def opened(world: World, command: Command) -> RenderOrder:
-    """What only the agent can read."""
+    """Payload that only the agent can read."""
     box = SealedSecret(ORDER_SECRET_NAME, "", base64.b64decode(command.payload["box"]))
     return load_order(world.agent_key.open(box, command.id))
 
@@ -95,7 +95,7 @@ async def answer(
 async def test_an_order_is_made_by_its_agent_and_leaves_no_secret(
     world: World, placed: AgentRenderedManifests
 ) -> None:
-    """What was lent and the parameters are sealed, and gone with the answer."""
+    """Credentials and parameters are sealed, and gone with the answer."""
     cluster = await world.cluster()
     request = await order(world, cluster)
     async with asyncio.TaskGroup() as group:

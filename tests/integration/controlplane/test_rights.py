@@ -233,7 +233,7 @@ async def test_who_can_lists_each_user_with_the_reason(world: World) -> None:
 
 
 async def test_lists_of_readers_and_writers_are_replaced_whole(world: World) -> None:
-    """As the Terraform provider writes them: a list left out stays, an empty one clears."""
+    """Like the Terraform provider: a list left out stays, an empty one clears."""
     shop, _ = await two_teams(world)
     ann = await world.people.upsert(world.admin, "ann@example.org")
     group = await world.people.create_group(world.admin, GroupChange("team"))

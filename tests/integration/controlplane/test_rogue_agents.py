@@ -22,7 +22,7 @@ TOO_MANY = wire.Hello(
 
 
 async def say(world: World, *messages: wire.AgentMessage) -> CallFailed:
-    """How the call ends in which an agent says this."""
+    """End of the call in which an agent says this."""
     cluster = await world.cluster(connected=False)
     _, token = await world.clusters.rotate_token(world.admin, cluster.id)
     link = AgentLink(world.agents, world.identity, world.deps.bus, world.logs, SystemClock())

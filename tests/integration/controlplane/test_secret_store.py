@@ -53,7 +53,7 @@ async def user_of(
 
 
 async def opened(world: World, service: Service) -> Mapping[str, bytes]:
-    """What the service's agent opens."""
+    """Values that the service's agent opens."""
     boxes = await world.agents.secrets(await world.get(service))
     return {one.name: world.agent_key.open(one, service.id) for one in boxes}
 
@@ -190,7 +190,7 @@ async def test_an_agent_without_a_key_gets_none(world: World, secrets: Secrets) 
 
 
 async def test_rights_are_asked_for_by_verb(world: World, secrets: Secrets) -> None:
-    """Who may change a service may not hand it a secret for that; viewers change nothing."""
+    """An editor of a service may not hand it a secret for that; viewers change nothing."""
     project = await world.projects.create(
         world.admin, ProjectChange(name="vault", fence=UNRESTRICTED)
     )

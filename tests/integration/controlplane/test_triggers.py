@@ -245,7 +245,7 @@ async def test_a_new_tag_of_git_is_what_the_first_stage_follows(stand: Stand) ->
 
 
 def gap(row: PipelineTrigger) -> timedelta:
-    """How long after a look the next one is."""
+    """Time from one check to the next."""
     assert row.next_at is not None and row.checked_at is not None
     return row.next_at - row.checked_at
 

@@ -23,7 +23,7 @@ INNOCENT = f"idna==99.0 --hash=sha256:{'0' * 64}\n"
 
 
 class Advisories(BaseHTTPRequestHandler):
-    """What OSV and a registry of npm answer to their clients, of two packages."""
+    """Responses of OSV and a registry of npm about two packages."""
 
     def do_GET(self) -> None:
         """The releases of a package, among which npm looks for one that is not affected."""
@@ -83,7 +83,7 @@ MINIMIST = {
 
 @pytest.fixture(params=[Advisories])
 def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Where both tools ask instead of the world's services."""
+    """Address that both tools use instead of the public services."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), request.param)
     thread = Thread(target=server.serve_forever, args=(0.05,))
     thread.start()

@@ -25,7 +25,7 @@ def bills(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def components(path: Path) -> dict[str, dict[str, Any]]:
-    """What a bill lists, by `name==version`."""
+    """Components of a bill, by `name==version`."""
     bill = json.loads(path.read_text())
     assert bill["bomFormat"] == "CycloneDX"
     listed = bill["components"]
@@ -53,7 +53,7 @@ def test_the_bill_of_python_is_the_lock_file_with_its_hashes(bills: Path) -> Non
 
 @pytest.mark.skipif(not shutil.which("npm"), reason="platform: there is no npm")
 def test_the_bill_of_the_console_is_what_it_ships(bills: Path) -> None:
-    """What is needed to build it only is not in it."""
+    """Packages needed only for the build are not in it."""
     packages = json.loads((ROOT / "console/package-lock.json").read_text())["packages"]
     shipped = {
         f"{name.rpartition('node_modules/')[2]}=={one['version']}"

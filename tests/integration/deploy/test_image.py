@@ -59,7 +59,7 @@ class Image:
         return dict(one.split("=", 1) for one in self.config["Env"]) | {"PATH": os.environ["PATH"]}
 
     def says(self, *words: str) -> str:
-        """What a program in it prints."""
+        """Output of a program in it."""
         done = subprocess.run(
             self.argv(*words), env=self.env(), capture_output=True, text=True, timeout=120
         )

@@ -33,7 +33,7 @@ async def charts() -> AsyncIterator[ChartServer]:
 
 @pytest.fixture(params=["http", "oci"])
 def place(request: pytest.FixtureRequest, charts: ChartServer) -> str:
-    """Where the charts are: a chart repository, or a registry."""
+    """Source of the charts: a chart repository, or a registry."""
     return getattr(charts, request.param)
 
 
@@ -53,7 +53,7 @@ def followed(url: str, password: str | None = None) -> RepositorySpec:
 
 
 async def shown(cache: GitCache, sha: str) -> str:
-    """What the ConfigMap of an archive shows."""
+    """Data of the ConfigMap in an archive."""
     helm = HelmRelease("rel", "ns", chart="web", version="^1.0")
     rendered = await cache.render(RenderRequest(REPOSITORY, sha, "", HELM, helm=helm))
     return orjson.loads((await cache.bundle(rendered.digest)).splitlines()[0])["data"]["v"]
@@ -101,7 +101,7 @@ async def test_while_the_place_is_away_the_last_version_stays_also_after_a_resta
 async def test_a_fresh_replica_finds_a_chart_version_by_digest(
     charts: ChartServer, place: str, tmp_path: Path
 ) -> None:
-    """As another replica does, or one that has lost its disk; what is not offered is refused."""
+    """Also a replica with a new disk; a digest that is not offered is refused."""
     first = publish(charts, "1.0.0")
     newest = publish(charts, "1.1.0")
     fresh = Stand(tmp_path / "fresh")

@@ -136,7 +136,7 @@ async def test_many_readers_of_many_clones_never_stumble(
 
 
 def readers(clones: Path) -> int:
-    """How many processes that this thread has started read one of the clones."""
+    """Number of processes of this thread that read one of the clones."""
     running = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
     commands = [Path(f"/proc/{pid}/cmdline").read_bytes().decode() for pid in running]
     return sum("cat-file" in command and str(clones) in command for command in commands)

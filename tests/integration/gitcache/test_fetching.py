@@ -170,7 +170,7 @@ async def test_a_huge_repository_is_kept_lean_and_never_fetched_from_while_read(
 
 
 def missing(clone: Path, sha: str) -> int:
-    """How many objects of a commit are not in the clone."""
+    """Number of objects of a commit that are missing in the clone."""
     text = git(clone, "rev-list", "--objects", "--missing=print", sha)
     return sum(line.startswith("?") for line in text.splitlines())
 
@@ -200,7 +200,7 @@ async def test_files_in_use_of_a_lean_clone_come_with_the_commit(
 async def requests_for(
     mirror: GitMirror, follow: RepositorySpec, sha: str, git_server: GitServer
 ) -> int:
-    """How often the server is asked for the files in use of a commit."""
+    """Number of requests for the files of a commit."""
     record = await mirror.reader.commit(follow, sha)
     assert record is not None
     git_server.requests.clear()
@@ -455,7 +455,7 @@ async def test_a_large_file_that_is_not_what_it_should_be_is_refused_by_name(
 async def test_a_disk_beyond_its_watermark_takes_no_further_repository(
     tmp_path: Path, repository: ServedRepository
 ) -> None:
-    """What is here already goes on."""
+    """Repositories that are here go on."""
     first = repository.commit({"a": "1"})
     follow = spec(repository.url)
     roomy = GitMirror(tmp_path / "home", OPTIONS, SystemClock())

@@ -265,7 +265,7 @@ async def test_a_forgotten_repository_is_asked_no_more(
 async def test_two_tenants_with_one_url_share_nothing(
     git_server: GitServer, cache: GitCache
 ) -> None:
-    """Who has no password must not read what another's password has fetched."""
+    """A tenant without a password must not read content fetched with another's password."""
     repository = git_server.create_repository("shop", password="pw")
     sha = repository.commit(FILES)
     cache.follow(

@@ -1,4 +1,4 @@
-"""What happens when servers, disks and copies fail: the last good state stays, others go on."""
+"""Servers, disks and copies fail: the last good state stays, others go on."""
 
 import asyncio
 import os
@@ -89,7 +89,7 @@ async def test_a_deleted_repository_keeps_its_last_state_and_comes_back(
 async def test_clones_that_are_not_owned_make_room(
     repository: ServedRepository, stand: Stand
 ) -> None:
-    """What a full disk asks for: copies of what is followed no more, and never those in use."""
+    """A full disk drops clones that nobody follows, and never those in use."""
     cache = await stand.start()
     await settled(cache, repository)
     await cache.drop_copies()

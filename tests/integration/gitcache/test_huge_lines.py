@@ -1,4 +1,4 @@
-"""What is huge once unpacked: what git takes of memory to fetch it, beside the worker's."""
+"""Input that is huge once unpacked: memory of git for its fetch, beside the worker's."""
 
 import hashlib
 import struct

@@ -1,4 +1,4 @@
-"""What is lent to others that read a repository: a token for it alone, or nothing at all."""
+"""Lent credentials of a repository: a token for it alone, or nothing at all."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta

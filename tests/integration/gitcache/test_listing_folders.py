@@ -32,7 +32,7 @@ async def test_folders_are_listed_as_deep_as_asked_for(
 async def test_a_base_that_is_gone_is_an_error_and_not_an_empty_list(
     git_server: GitServer, cache: GitCache
 ) -> None:
-    """What is generated from folders would else be deleted."""
+    """An empty list would delete the services generated from folders."""
     repository = git_server.create_repository("shop")
     commit = repository.commit(FILES)
     cache.follow(spec(repository.url))

@@ -306,7 +306,7 @@ async def test_strangers_are_refused_and_nothing_is_poisoned(
 
 
 def refusals(tier: Tier) -> int:
-    """How often replicas have said that they do not believe what lies in Redis."""
+    """Number of Redis values that replicas refused to believe."""
     return sum(
         tier.log(name).read_text().count("refused data from Redis") for name in tier.addresses
     )

@@ -1,4 +1,4 @@
-"""What workers may not do, and what becomes of jobs whose worker dies."""
+"""Limits of workers, and jobs whose worker dies."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""What a render reads besides its folder: Jsonnet imports, links, other repositories."""
+"""Input of a render besides its folder: Jsonnet imports, links, other repositories."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

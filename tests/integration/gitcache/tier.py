@@ -90,7 +90,7 @@ class Tier:
             self.wait()
 
     def log(self, name: str) -> Path:
-        """What a replica has said."""
+        """Log of a replica."""
         return self._folder / f"{name}.log"
 
     def having(self, digest: str) -> list[str]:
@@ -137,7 +137,7 @@ class Tier:
 
 
 class ControlPlane:
-    """What a control plane has of the replicas: a client, and a record of states."""
+    """A control plane's side of the replicas: a client, and a record of states."""
 
     def __init__(self, tier: Tier, *names: str, discovery_seconds: float = 3600.0) -> None:
         self._tier = tier
@@ -155,7 +155,7 @@ class ControlPlane:
         self.cache.follow(RepositorySpec(id, url, frozenset({"main"}), credentials))
 
     def sha(self, name: str) -> str | None:
-        """Where main of a repository is known to be."""
+        """Published commit of main of a repository."""
         state = self.cache.state(RepositoryId(name))
         return state.commits["main"].sha if state and "main" in state.commits else None
 
@@ -171,7 +171,7 @@ class ControlPlane:
             ) from None
 
     async def hint(self, name: str, sha: str) -> None:
-        """What a webhook would bring."""
+        """Sends the hint of a webhook."""
         await self.cache.hint(RepositoryId(name), {"refs/heads/main": sha})
 
     async def fetch(self, name: str, sha: str, folder: str) -> bytes:

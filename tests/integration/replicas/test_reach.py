@@ -52,7 +52,7 @@ class ClusterClient:
         return await self._http.get(url, headers=headers)
 
     async def status(self, replica: Replica) -> int:
-        """What a small request is answered with; the words of a refusal are printed."""
+        """Status of a small request; the message of a refusal is printed."""
         async with self.ask(replica) as answer:
             said = await answer.read()
             if answer.status != 200:

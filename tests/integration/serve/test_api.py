@@ -83,7 +83,7 @@ async def test_a_deploy_token_is_no_users_token(hub: Running) -> None:
 
 
 async def test_a_revoked_token_is_refused_by_the_next_request(hub: Running) -> None:
-    """What was remembered of it goes with it."""
+    """Its cached verdict goes with it."""
     made = await hub.ask('mutation { createAccessToken(attributes: {name: "robot"}) { id token } }')
     robot = made["createAccessToken"]
     assert "errors" not in await hub.post(ME, token=robot["token"])

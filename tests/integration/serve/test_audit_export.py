@@ -73,7 +73,7 @@ async def test_a_request_to_a_cluster_leaves_one_row(hub: Running) -> None:
 
 
 async def test_an_export_holds_all_that_verifies_the_chain(hub: Running) -> None:
-    """What was exported is enough to prove the trail, without the store."""
+    """An export is enough to verify the audit log, without the store."""
     deps = hub.process.plane.context
     for number in range(120):  # More than a page, each in a transaction of its own.
         async with deps.store.write() as tx:
@@ -123,7 +123,7 @@ async def test_a_session_exports_only_by_a_link_of_our_own_page(hub: Running) ->
 
 
 async def test_the_doctor_names_the_first_broken_row(hub: Running) -> None:
-    """Whoever owns the file can change it; the chain tells where."""
+    """The owner of the file can change it; the chain shows where."""
     for name in ("one", "two", "three"):
         await hub.cluster(name)
     settings = hub.process._settings

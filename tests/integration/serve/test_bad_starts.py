@@ -1,4 +1,4 @@
-"""What is broken before a start is said in one line with what to do; nothing half-works."""
+"""Defects before a start fail it with one line and a remedy; nothing half-works."""
 
 import os
 import sqlite3
@@ -162,7 +162,7 @@ def test_files_that_are_something_else_are_named(
 
 
 def own(data: Path) -> CertificatePair:
-    """What a control plane without a given certificate listens with."""
+    """Certificate of a control plane that was given none."""
     return credentials(TlsSettings(names=["towline.example.org"]), data, FakeClock(NOW))
 
 

@@ -52,7 +52,7 @@ class Closed:
         return {line.partition(":")[0].strip() for line in self._net("dev")[2:]}
 
     def connections_to(self, port: int) -> int:
-        """How many lead from in there to a port."""
+        """Number of connections from in there to a port."""
         return sum(
             remote.endswith(f":{port:04X}")
             for _, remote, state in self._tcp

@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "pipelines"
 
 
 async def applied(hub: Running, password: str) -> list[str]:
-    """What `towline apply` says of all of them."""
+    """Output of `towline apply` for all of them."""
 
     def apply() -> list[str]:
         api = GraphQLClient(ControlPlaneTarget(hub.url, hub.token))

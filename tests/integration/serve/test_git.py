@@ -36,7 +36,7 @@ async def shop(hub: Running, server: GitServer, **more: str) -> tuple[ServedRepo
 
 
 async def state(hub: Running, id: str) -> Json:
-    """What is shown of a repository."""
+    """State of a repository in the API."""
     document = "query ($id: ID!) { gitRepository(id: $id) { health error } }"
     return (await hub.ask(document, id=id))["gitRepository"]
 
@@ -223,7 +223,7 @@ async def test_templates_read_contexts_and_follow_their_changes(
 
 
 async def bundle_of(hub: Running, service: str) -> bytes:
-    """What the agent of a service's cluster would fetch."""
+    """Bundle that the agent of a service's cluster would fetch."""
     plane = hub.process.plane
     async with plane.context.store.read() as tx:
         row = await tx[ServiceStore].get(service)

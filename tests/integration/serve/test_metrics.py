@@ -1,4 +1,4 @@
-"""What a process tells Prometheus is what the page of metrics says, no more and no less."""
+"""The metrics of each process are exactly those of the metrics page."""
 
 import re
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Where a service is rendered: here, by its own agent or another one; switched while it runs."""
+"""Rendering here, by the service's own agent or another one; switched while it runs."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator

@@ -1,4 +1,4 @@
-"""Who asks more often than they may is sent away, alone."""
+"""A caller above its rate limit is refused, alone."""
 
 from pathlib import Path
 

@@ -15,7 +15,7 @@ ME = {"query": "{ me { email } }"}
 
 
 def own(hub: Running) -> dict[str, str]:
-    """What a page of our own sends with a form."""
+    """Headers that our own page sends with a form."""
     return {"origin": hub.url, "sec-fetch-site": "same-origin"}
 
 

@@ -27,7 +27,7 @@ def kept(data: Path) -> dict[str, bytes]:
 
 
 def refused(data: Path, *flags: str) -> str:
-    """What a start that must fail says, in the one line that it may say."""
+    """The single line that a failing start prints."""
     command = [*PROGRAM, "--data", str(data), "--listen-metrics", "off", *flags]
     if "--listen" not in flags:
         ports = [f"127.0.0.1:{port}" for port in free_ports(3)]
@@ -158,7 +158,7 @@ def test_a_file_of_settings_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["listen", "listen_http"])
 async def test_addresses_are_judged_before_any_port_is_bound(tmp_path: Path, name: str) -> None:
-    """What is wrong with the settings is said first, also where another process has the ports."""
+    """Invalid settings are reported first, also where another process has the ports."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = f"127.0.0.1:{other.getsockname()[1]}"
         ports = {"listen": taken, "listen_http": taken, "listen_agents": taken, name: "here"}

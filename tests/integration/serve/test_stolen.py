@@ -1,4 +1,4 @@
-"""What a thief has of a database whose key stayed where it was."""
+"""A stolen database without its key."""
 
 import base64
 import shutil

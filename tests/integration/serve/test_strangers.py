@@ -104,7 +104,7 @@ async def test_the_schema_is_not_shown_to_strangers(hub: Running, document: str)
 
 
 async def test_no_other_path_answers_strangers(hub: Running) -> None:
-    """What is public is health, version and the front page, and holds nothing else."""
+    """Only health, version and the front page are public."""
     paths = ["/k8s", "/k8s/clusters/x/api", "/k8s/clusters/x/", "/metrics", "/gql", "//gql"]
     paths += ["/admin.token", "/../admin.token", "/%2e%2e/admin.token", "/static/", "/docs"]
     paths += ["/openapi.json", "/debug", "/webhooks/git/github/x", "/oauth"]
@@ -167,7 +167,7 @@ async def test_every_call_of_agents_needs_a_deploy_token(hub: Running, token: st
 async def refusal(
     channel: grpc.aio.Channel, call: str, metadata: list[tuple[str, str]]
 ) -> grpc.StatusCode:
-    """What a call ends with."""
+    """The error that ends a call."""
     service, _, method = call.rpartition(".")
     rpc = channel.stream_stream(f"/{service}/{method}")(metadata=metadata, timeout=60)
     with pytest.raises(grpc.aio.AioRpcError) as refused:

@@ -1,4 +1,4 @@
-"""What an operator hands on tells how an installation is, and none of its secrets."""
+"""A support bundle describes an installation and contains none of its secrets."""
 
 import asyncio
 import json

@@ -46,7 +46,7 @@ class Terraform:
         }
 
     async def run(self, *words: str) -> str:
-        """What the program prints; it must end well."""
+        """Output of the program; it must end well."""
         process = await asyncio.create_subprocess_exec(
             self._program,
             *words,
@@ -60,7 +60,7 @@ class Terraform:
         return said.decode()
 
     async def changes(self) -> dict[str, list[str]]:
-        """What a plan would do, by resource; nothing for what stays."""
+        """Changes of a plan, by resource; unchanged ones are left out."""
         await self.run("plan", "-input=false", "-no-color", "-out=plan")
         plan: dict[str, Any] = orjson.loads(await self.run("show", "-json", "plan"))
         every = {one["address"]: one["change"] for one in plan["resource_changes"]}

@@ -108,7 +108,7 @@ async def test_a_ticket_opens_one_websocket(hub: Running) -> None:
 
 
 async def decide(hub: Running, code: str) -> None:
-    """What the person does on the page that the plugin shows."""
+    """Decision of the user on the page that the plugin shows."""
     headers = {"Cookie": f"towline_session={await session(hub)}", "X-Towline-CSRF": "1"}
     form = {"code": code, "approve": "yes"}
     url = f"{hub.url}/oauth/device/decision"

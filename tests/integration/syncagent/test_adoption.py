@@ -17,7 +17,7 @@ async def apply(bench: Bench, objects: list[dict], *how: str) -> None:
 
 
 def managers(live: dict) -> set[str]:
-    """Who owns fields, the server's own controllers left out."""
+    """Managers of fields, without the server's own controllers."""
     entries = live["metadata"].get("managedFields") or ()
     return {e["manager"] for e in entries if not e.get("subresource")}
 
@@ -95,7 +95,7 @@ async def test_ignored_pointers_are_set_once_and_then_left_to_others(bench: Benc
 
 
 async def test_a_rule_that_comes_later_lets_a_field_go_without_resetting_it(bench: Bench) -> None:
-    """What was ours becomes nobody's and keeps its value."""
+    """The field has no manager any more and keeps its value."""
     hub = bench.hub
     web = bench.deployment("web")
     web["spec"]["replicas"] = 2
@@ -170,7 +170,7 @@ async def test_an_immutable_field_is_replaced_on_request(bench: Bench) -> None:
 
 
 async def test_a_dry_run_plans_without_writing(bench: Bench) -> None:
-    """What would be created and changed, field by field, by the API server's own word."""
+    """The API server's own answer lists creations and changes, field by field."""
     hub = bench.hub
     async with bench.agent():
         hub.want("plan", [bench.config("c", a="1")], namespace=bench.namespace)

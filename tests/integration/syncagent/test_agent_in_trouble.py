@@ -114,7 +114,7 @@ class Play:
             await happening
 
     async def ask_for_jobs(self) -> None:
-        """As a hub does: again and again until there is an answer."""
+        """Like a hub: repeats each job until there is an answer."""
         while True:
             if self.hub.hellos:
                 for id in self.jobs:

@@ -1,4 +1,4 @@
-"""What was applied stays as it is: edits, deletions, outages, restarts, kills, lost disks."""
+"""Applied objects survive edits, deletions, outages, restarts, kills and lost disks."""
 
 import asyncio
 import shutil
@@ -53,7 +53,7 @@ async def test_an_edit_is_healed_and_reported(bench: Bench) -> None:
 
 
 async def test_fields_of_others_are_left_alone(bench: Bench) -> None:
-    """What the manifest does not speak of is nobody's drift."""
+    """Fields outside the manifest are no drift."""
     hub = bench.hub
     async with bench.agent():
         hub.want("mine", [bench.config("c")], namespace=bench.namespace)
@@ -83,7 +83,7 @@ async def test_report_policy_tells_and_leaves(bench: Bench) -> None:
 
 
 async def test_a_removed_mark_is_put_back(bench: Bench) -> None:
-    """Who takes our label off an object does not take it away from us."""
+    """Removing our label from an object does not take it away from us."""
     hub = bench.hub
     async with bench.agent():
         hub.want("marked", [bench.config("c")], namespace=bench.namespace)
@@ -204,7 +204,7 @@ async def test_without_desired_state_nothing_is_touched(bench: Bench) -> None:
 
 
 async def test_unacknowledged_reports_come_again_once(bench: Bench) -> None:
-    """What the hub had not committed is sent again with the same numbers, nothing is lost."""
+    """Uncommitted reports are sent again with the same numbers, nothing is lost."""
     hub = bench.hub
     hub.acknowledging = False
     async with bench.agent():

@@ -96,7 +96,7 @@ async def test_a_cancelled_job_is_gone(bench: Bench) -> None:
 
 
 async def test_the_allow_list_holds_against_the_control_plane(bench: Bench) -> None:
-    """What is not listed is refused by name; what is listed is applied."""
+    """Unlisted images are refused by name; listed ones are applied."""
     own = AutonomySettings(kinds="ConfigMap", namespaces=bench.namespace)
     bench.settings = replace(bench.settings, autonomy=own)
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}

@@ -83,7 +83,7 @@ async def check_access(bench: Bench, proxy: ProxyHub, kubernetes: Path, folder: 
 async def test_a_client_certificate(
     bench: Bench, proxy: ProxyHub, kubernetes: Path, tmp_path: Path
 ) -> None:
-    """As in the kubeconfigs of kind, k3s and kubeadm."""
+    """Like the kubeconfigs of kind, k3s and kubeadm."""
     assert "client-certificate" in bench.cluster.kubeconfig.read_text()
     async with agent_of(bench, proxy, bench.cluster.kubeconfig):
         await check_access(bench, proxy, kubernetes, tmp_path)

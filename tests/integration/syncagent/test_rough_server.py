@@ -48,7 +48,7 @@ class Rough:
         self.engine.desire(Desired(service, sequence, spec))
 
     def phase(self, service: str = "s") -> Phase | None:
-        """What was said last of the newest sequence."""
+        """Last reported phase of the newest sequence."""
         newest = (service, self.sequences[service])
         said = [one for one in self.hub.statuses if (one.service_id, one.sequence) == newest]
         return said[-1].phase if said else None
@@ -60,7 +60,7 @@ class Rough:
         return self.server.objects[f"/api/v1/namespaces/n/configmaps/{name}"]
 
     def writes_in_time_asked_for(self) -> int:
-        """How many applies came between the newest 429 and the time that it named."""
+        """Number of applies between the newest 429 and the time that it named."""
         server = self.server
         until = server.put_off_at + server.retry_after
         came = zip(server.asked, server.asked_at, strict=True)
