@@ -4,7 +4,8 @@ Servers start when the first test asks and stop with the run. A test that uses `
 `second_cluster` carries the marker `cluster` by itself: `-m "not cluster"` leaves them out.
 
 With CI=true a skip is a failure, unless its reason starts with `platform: ` (the test means
-another operating system): a machine that runs CI has everything that tests need.
+another operating system) or `external: ` (nobody can install what the test needs: a service of the
+world, or a program that its owner does not publish). A machine that runs CI has everything else.
 
 A test runs once: one that fails only at times is a defect, and fails the run.
 """
@@ -32,7 +33,7 @@ from towline.demo.git_server import GitServer
 
 _numbers = count(1)
 _cluster_ends: dict[str, Callable[[], None]] = {}
-_ALLOWED_SKIP = "platform: "
+_ALLOWED_SKIPS = ("platform: ", "external: ")
 _CLUSTERS = ("kubernetes", "cluster", "second_cluster")
 _GROUPS = {"proxy": "proxies", "cli": "proxies", "console": "console"}
 _SCRUBBED = ("GIT_", "TOWLINE_", "REDIS_", "PG")
@@ -137,7 +138,7 @@ def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     if hasattr(report, "wasxfail") or not isinstance(report.longrepr, tuple):
         return
     reason = report.longrepr[2].removeprefix("Skipped: ")
-    if not reason.startswith(_ALLOWED_SKIP):
+    if not reason.startswith(_ALLOWED_SKIPS):
         report.outcome = "failed"
         report.longrepr = f"skipped in CI, where everything must run: {reason}"
 

@@ -29,5 +29,5 @@ def unpack(folder: Path, *paths: str) -> Path:
 def _git(*words: str) -> bytes:
     done = subprocess.run(["git", "-C", str(_ROOT), *words], capture_output=True, check=False)
     if done.returncode:
-        pytest.skip("platform: this checkout is cut off from the history before")
+        pytest.skip("this clone is shallow: fetch the whole history with `git fetch --unshallow`")
     return done.stdout

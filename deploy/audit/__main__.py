@@ -39,7 +39,7 @@ def main(folder: Path, today: date, accepted: Path = ACCEPTED_RISKS) -> int:
             report = ask()
         except AuditUnavailable as error:
             silent += 1
-            print(f"platform: {name} was not audited: {error}")
+            print(f"{name} was not audited: {error}")
             continue
         found += report.findings
         print(f"{name}: {report.packages} packages, {len(report.findings)} known vulnerabilities")

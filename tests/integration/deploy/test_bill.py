@@ -19,7 +19,7 @@ def bills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ["make", "--silent", "sbom", f"SBOM={folder}"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     if not (folder / "tools" / "cyclonedx_py").is_dir():
-        pytest.skip(f"platform: no tool for bills could be installed: {done.stderr[-200:]}")
+        pytest.skip(f"no tool for bills could be installed: {done.stderr[-200:]}")
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -51,7 +51,7 @@ def test_the_bill_of_python_is_the_lock_file_with_its_hashes(bills: Path) -> Non
         assert digests == set(re.findall(r"sha256:([0-9a-f]{64})", pins[name]))
 
 
-@pytest.mark.skipif(not shutil.which("npm"), reason="platform: there is no npm")
+@pytest.mark.skipif(not shutil.which("npm"), reason="there is no npm")
 def test_the_bill_of_the_console_is_what_it_ships(bills: Path) -> None:
     """Packages needed only for the build are not in it."""
     packages = json.loads((ROOT / "console/package-lock.json").read_text())["packages"]

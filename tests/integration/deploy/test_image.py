@@ -79,7 +79,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
         archive = build([ARCHITECTURE], folder, level=0)
     except SystemExit as error:
         if AWAY.search(str(error)):
-            pytest.skip(f"platform: {error}")
+            pytest.skip(str(error))
         raise
     config = unpack(archive, ARCHITECTURE, root)["config"]
     yield Image(root, data, config)

@@ -81,7 +81,7 @@ SETTLED = {"plural_cluster.prod": ["agent_deployed"]}
 
 @pytest.mark.skipif(
     "PLURAL_PROVIDER_BINARY" not in os.environ,
-    reason="platform: PLURAL_PROVIDER_BINARY names no build of the provider",
+    reason="external: PLURAL_PROVIDER_BINARY names no build of the provider",
 )
 @pytest.mark.timeout(600)
 async def test_the_example_is_applied_changed_and_destroyed(hub: Running, tmp_path: Path) -> None:
