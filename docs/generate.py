@@ -54,7 +54,12 @@ def commands() -> frozenset[str]:
 
 def _sections(command: Any, name: str, parent: Any) -> Iterator[str]:
     context = command.context_class(
-        command, info_name=name, parent=parent, terminal_width=_WIDTH, max_content_width=_WIDTH
+        command,
+        info_name=name,
+        parent=parent,
+        terminal_width=_WIDTH,
+        max_content_width=_WIDTH,
+        **command.context_settings,
     )
     lines = (line.rstrip() for line in command.get_help(context).splitlines())
     yield f"## `{context.command_path}`\n\n```text\n" + "\n".join(lines).strip() + "\n```\n"
@@ -69,5 +74,6 @@ def _names(command: Any, path: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    # The help of the program reads the summaries of commands there.
     tree.COMMANDS.write_text(tree.text(get_command(app)))
+    PAGE.write_text(page())

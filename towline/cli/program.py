@@ -2,27 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from core import __version__
 from core.errors import Code, TowlineError
-from towline.cli.access import access, groups, login, roles, tokens, users
-from towline.cli.apply import apply
-from towline.cli.clusters import clusters, freezing
-from towline.cli.configuration import contexts, flow
-from towline.cli.generators import cluster_groups, global_services, namespaces, service_sets
-from towline.cli.operator import admin, agent, completion, processes, simulate
-from towline.cli.pipelines import pipelines
-from towline.cli.projects import projects
-from towline.cli.reports import audit, fleet, notifications, streams
-from towline.cli.repositories import helm_repositories, repositories
-from towline.cli.secrets import secrets
-from towline.cli.services import blame, provenance, search, services
+from towline.cli.lazy_group import LazyCommands, LazyGroup
 from towline.cli.shell.output import escape_controls
 from towline.cli.shell.polling import WaitTimeout
-from towline.cli.shell.watching import watchable
 from towline.contexts import GlobalFlags
 
 _EXIT_CODES = {
@@ -34,62 +22,69 @@ _EXIT_CODES = {
 }
 _TIMED_OUT = 6
 
+_COMMANDS = LazyCommands(
+    {
+        "serve": "towline.cli.operator.processes:serve",
+        "demo": "towline.cli.operator.processes:demo",
+        "simulate": "towline.cli.operator.simulate:simulate",
+        "record-churn": "towline.cli.operator.simulate:record_churn",
+        "completion": "towline.cli.operator.completion:completion",
+        "login": "towline.cli.access.login:login",
+        "logout": "towline.cli.access.login:logout",
+        "whoami": "towline.cli.access.login:whoami",
+        "kubeconfig": "towline.cli.access.login:kubeconfig",
+        "apply": "towline.cli.apply.apply:apply",
+        "freeze": "towline.cli.clusters.freezing:freeze",
+        "thaw": "towline.cli.clusters.freezing:thaw",
+        "search": "towline.cli.services.search:search",
+        "find": "towline.cli.services.search:find",
+        "blame": "towline.cli.services.blame:blame",
+        "access": "towline.cli.access.access:app",
+        "admin": "towline.cli.operator.admin:app",
+        "agent": "towline.cli.operator.agent:app",
+        "audit": "towline.cli.reports.audit:app",
+        "cluster-groups": "towline.cli.generators.cluster_groups:app",
+        "clusters": "towline.cli.clusters.clusters:app",
+        "contexts": "towline.cli.configuration.contexts:app",
+        "globals": "towline.cli.generators.global_services:app",
+        "fleet": "towline.cli.reports.fleet:app",
+        "flow": "towline.cli.configuration.flow:app",
+        "freeze-key": "towline.cli.clusters.freezing:app",
+        "groups": "towline.cli.access.groups:app",
+        "helm-repos": "towline.cli.repositories.helm_repositories:app",
+        "notifications": "towline.cli.reports.notifications:app",
+        "namespaces": "towline.cli.generators.namespaces:app",
+        "pipelines": "towline.cli.pipelines.pipelines:app",
+        "projects": "towline.cli.projects.projects:app",
+        "provenance": "towline.cli.services.provenance:app",
+        "repos": "towline.cli.repositories.repositories:app",
+        "roles": "towline.cli.access.roles:app",
+        "secrets": "towline.cli.secrets.secrets:app",
+        "services": "towline.cli.services.services:app",
+        "sets": "towline.cli.generators.service_sets:app",
+        "streams": "towline.cli.reports.streams:app",
+        "tokens": "towline.cli.access.tokens:app",
+        "users": "towline.cli.access.users:app",
+    }
+)
+
+
+class _Program(LazyGroup):
+    """All commands."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = _COMMANDS
+
+
 app = typer.Typer(
+    cls=_Program,
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _group, _name in (
-    (access.app, "access"),
-    (admin.app, "admin"),
-    (agent.app, "agent"),
-    (audit.app, "audit"),
-    (cluster_groups.app, "cluster-groups"),
-    (clusters.app, "clusters"),
-    (contexts.app, "contexts"),
-    (global_services.app, "globals"),
-    (fleet.app, "fleet"),
-    (flow.app, "flow"),
-    (freezing.app, "freeze-key"),
-    (groups.app, "groups"),
-    (helm_repositories.app, "helm-repos"),
-    (notifications.app, "notifications"),
-    (namespaces.app, "namespaces"),
-    (pipelines.app, "pipelines"),
-    (projects.app, "projects"),
-    (provenance.app, "provenance"),
-    (repositories.app, "repos"),
-    (roles.app, "roles"),
-    (secrets.app, "secrets"),
-    (services.app, "services"),
-    (service_sets.app, "sets"),
-    (streams.app, "streams"),
-    (tokens.app, "tokens"),
-    (users.app, "users"),
-):
-    for _registered in _group.registered_commands:
-        if _registered.name == "list" and _registered.callback:
-            _registered.callback = watchable(_registered.callback)
-    app.add_typer(_group, name=_name)
-for _command, _name in (
-    (processes.serve, "serve"),
-    (processes.demo, "demo"),
-    (simulate.simulate, "simulate"),
-    (simulate.record_churn, "record-churn"),
-    (completion.completion, "completion"),
-    (login.login, "login"),
-    (login.logout, "logout"),
-    (login.whoami, "whoami"),
-    (login.kubeconfig, "kubeconfig"),
-    (apply.apply, "apply"),
-    (freezing.freeze, "freeze"),
-    (freezing.thaw, "thaw"),
-    (search.search, "search"),
-    (search.find, "find"),
-    (blame.blame, "blame"),
-):
-    app.command(_name)(_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -17,7 +17,7 @@ from towline.contexts import GlobalFlags, config_path, read, resolve
 FILES = "files"
 _COMPLETE_FILES = 3
 _TIMEOUT_SECONDS = 1.0
-_COMMANDS = os.path.join(os.path.dirname(__file__), "commands.json")
+COMMANDS = os.path.join(os.path.dirname(__file__), "commands.json")
 _PAGE = "(first: 100, q: $q) { edges { node {"
 # Field and name of each kind; the API filters by the typed text.
 QUERIES = {
@@ -49,7 +49,7 @@ def main(words: Sequence[str]) -> None:
 
 def candidates(words: Sequence[str]) -> list[str] | None:
     """Words that can stand at the cursor; None for files."""
-    with open(_COMMANDS, encoding="utf-8") as file:
+    with open(COMMANDS, encoding="utf-8") as file:
         node: JsonObject = json.load(file)
     *before, typed = words
     expected: object = None

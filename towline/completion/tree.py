@@ -20,6 +20,7 @@ _KINDS = {
     "project": "projects",
     "secret": "secrets",
 }
+_SUMMARY = 200
 _GROUPS_WITH_NAMES = ("globals", "namespaces", "projects", "secrets", "sets", "contexts")
 
 
@@ -45,8 +46,9 @@ def command_tree(command: Any, group: str = "") -> JsonObject:
             for name, child in children.items()
             if not child.hidden
         },
-        "options": {**options, "--help": None},
+        "options": {**options, "-h": None, "--help": None},
         "arguments": arguments,
+        "summary": command.get_short_help_str(_SUMMARY),
     }
 
 

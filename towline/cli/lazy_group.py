@@ -1,0 +1,74 @@
+"""Group of commands that imports the module of a command when the command is called.
+
+All modules together take 200 ms to import. Help lists the summaries of the generated
+`commands.json`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from towline.cli.lazy_import import load
+from towline.cli.shell.watching import watchable
+from towline.completion.candidates import COMMANDS
+
+
+class LazyCommands(MutableMapping[str, Any]):
+    """Commands by name; imports each when it is read.
+
+    `places`: module and attribute of each command, as `module:attribute`.
+    """
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = places
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            module, _, attribute = self._places[name].partition(":")
+            self._loaded[name] = _command(name, getattr(load(module), attribute))
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+
+class LazyGroup(TyperGroup):
+    """Group whose help imports no module of a command."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Lists the commands with their summaries."""
+        with open(COMMANDS, encoding="utf-8") as file:
+            known = json.load(file)["commands"]
+        commands = {name: TyperCommand(name, help=known[name]["summary"]) for name in self.commands}
+        TyperGroup(commands=commands).format_commands(ctx, formatter)
+
+
+def _command(name: str, found: Any) -> Any:
+    """Creates the command of a group or of a function."""
+    if not isinstance(found, typer.Typer):
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single.command(name)(found)
+        return get_command(single)
+    for registered in found.registered_commands:
+        if registered.name == "list" and registered.callback:
+            registered.callback = watchable(registered.callback)
+    outer = typer.Typer(add_completion=False, rich_markup_mode=None)
+    outer.add_typer(found, name=name)
+    return get_command(outer).commands[name]
