@@ -36,7 +36,8 @@ and switches between them. Kubeconfigs made by `towline kubeconfig` call `towlin
 a login plugin for kubectl that comes with the command line.
 
 `towline completion bash` (or `zsh`, `fish`) prints a script that completes commands, options and
-names; add `source <(towline completion bash)` to `~/.bashrc`. Lists have `--watch`. Tables show
+names; add `source <(towline completion bash)` to `~/.bashrc`. Names are kept for 20 s beside the
+configuration file (mode 0600). Lists have `--watch`. Tables show
 times as ages; `-o json` and `-o yaml` keep the exact times. Commands that delete show what goes
 along, and ask; without a terminal they need `--yes`.
 """

@@ -6,7 +6,7 @@ All modules together take 200 ms to import. Help lists the summaries of the gene
 
 import json
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -56,7 +56,9 @@ class LazyGroup(TyperGroup):
         """Lists the commands with their summaries."""
         with open(COMMANDS, encoding="utf-8") as file:
             known = json.load(file)["commands"]
-        commands = {name: TyperCommand(name, help=known[name]["summary"]) for name in self.commands}
+        commands: dict[str, Any] = {
+            name: TyperCommand(name, help=known[name]["summary"]) for name in self.commands
+        }
         TyperGroup(commands=commands).format_commands(ctx, formatter)
 
 
@@ -71,4 +73,4 @@ def _command(name: str, found: Any) -> Any:
             registered.callback = watchable(registered.callback)
     outer = typer.Typer(add_completion=False, rich_markup_mode=None)
     outer.add_typer(found, name=name)
-    return get_command(outer).commands[name]
+    return cast(TyperGroup, get_command(outer)).commands[name]

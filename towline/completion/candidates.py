@@ -8,29 +8,16 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from importlib import import_module
 
 from core.errors import TowlineError
 from core.json_object import JsonObject
+from towline.completion.names import QUERIES, names
 from towline.contexts import GlobalFlags, config_path, read, resolve
 
 FILES = "files"
 _COMPLETE_FILES = 3
-_TIMEOUT_SECONDS = 1.0
+_GLOBAL_FLAGS = ("--url", "--context", "--ca-file", "--config")
 COMMANDS = os.path.join(os.path.dirname(__file__), "commands.json")
-_PAGE = "(first: 100, q: $q) { edges { node {"
-# Field and name of each kind; the API filters by the typed text.
-QUERIES = {
-    "clusters": ("clusters", "handle"),
-    "services": ("serviceDeployments", "name cluster { handle }"),
-    "repos": ("gitRepositories", "url"),
-    "pipelines": ("pipelines", "name"),
-    "projects": ("projects", "name"),
-    "secrets": ("secrets", "name"),
-    "globals": ("globalServices", "name"),
-    "namespaces": ("managedNamespaces", "name"),
-    "sets": ("serviceSets", "name"),
-}
 
 
 def main(words: Sequence[str]) -> None:
@@ -79,26 +66,13 @@ def _of_kind(kind: object, typed: str, flags: JsonObject) -> list[str] | None:
         return _starting(kind, typed)
     if kind == FILES:
         return None
-    wish = GlobalFlags(flags.get("--url"), flags.get("--context"), flags.get("--ca-file"))
+    wish = GlobalFlags(*map(flags.get, _GLOBAL_FLAGS))
     if kind == "contexts":
         return _starting(read(config_path(wish)).targets, typed)
-    return _starting(_names(str(kind), typed, wish), typed) if kind in QUERIES else []
-
-
-def _names(kind: str, typed: str, wish: GlobalFlags) -> list[str]:
-    root, fields = QUERIES[kind]
-    client = import_module("towline.client").GraphQLClient(resolve(wish), _TIMEOUT_SECONDS)
-    answer = client.ask(document(root, fields), q=typed.rpartition("/")[2] or None)
-    nodes = [edge["node"] for edge in answer[root]["edges"]]
-    if kind == "services":
-        return [f"{node['cluster']['handle']}/{node['name']}" for node in nodes if node["cluster"]]
-    return [str(node[fields]) for node in nodes]
-
-
-def document(root: str, fields: str) -> str:
-    """Query for fields of the resources that match a text."""
-    return f"query($q: String) {{ {root}{_PAGE} {fields} }} }} }} }}"
+    if kind not in QUERIES:
+        return []
+    return _starting(names(str(kind), typed, resolve(wish), config_path(wish)), typed)
 
 
 def _starting(words: Iterable[str], typed: str) -> list[str]:
-    return sorted(word for word in words if word.startswith(typed))
+    return sorted({word for word in words if word.startswith(typed)})

@@ -8,10 +8,11 @@ from typing import Any, get_args
 from core.json_object import JsonObject
 
 COMMANDS = Path(__file__).with_name("commands.json")
-# Kinds of the values of parameters, by their names; `name` depends on the group.
+# Kinds of the values of parameters, by their names; those of a group overrule these.
 _KINDS = {
     "cluster": "clusters",
     "via": "clusters",
+    "handle": "clusters",
     "handles": "clusters",
     "service": "services",
     "repo": "repos",
@@ -19,12 +20,35 @@ _KINDS = {
     "pipeline": "pipelines",
     "project": "projects",
     "secret": "secrets",
+    "group": "groups",
+    "role": "roles",
+    "user": "users",
+    "email": "users",
 }
+# Kinds of the parameter `name` of commands, by the start of their words.
+_NAMES = {
+    "cluster-groups": "cluster-groups",
+    "contexts": "contexts",
+    "globals": "globals",
+    "groups": "groups",
+    "helm-repos": "helm-repos",
+    "logout": "contexts",
+    "namespaces": "namespaces",
+    "notifications delete-router": "routers",
+    "notifications delete-sink": "sinks",
+    "notifications set-router": "routers",
+    "notifications set-sink": "sinks",
+    "notifications test-sink": "sinks",
+    "projects": "projects",
+    "roles": "roles",
+    "secrets": "secrets",
+    "sets": "sets",
+}
+_PERMISSIONS = ["administer", "approve", "connect", "read", "write"]
 _SUMMARY = 200
-_GROUPS_WITH_NAMES = ("globals", "namespaces", "projects", "secrets", "sets", "contexts")
 
 
-def command_tree(command: Any, group: str = "") -> JsonObject:
+def command_tree(command: Any, words: str = "") -> JsonObject:
     """Describes a command: subcommands, options with the kind of their value, and arguments.
 
     A kind is a list of words, `files`, the name of a group of commands, or an empty text. None is
@@ -33,7 +57,7 @@ def command_tree(command: Any, group: str = "") -> JsonObject:
     options: JsonObject = {}
     arguments = []
     for param in command.params:
-        kind = _kind(param, group)
+        kind = _kind(param, words)
         if param.param_type_name == "argument":
             arguments.append(kind)
         elif not param.hidden:
@@ -42,7 +66,7 @@ def command_tree(command: Any, group: str = "") -> JsonObject:
     children = getattr(command, "commands", {})
     return {
         "commands": {
-            name: command_tree(child, name if not group else group)
+            name: command_tree(child, f"{words} {name}".strip())
             for name, child in children.items()
             if not child.hidden
         },
@@ -57,7 +81,7 @@ def text(command: Any) -> str:
     return json.dumps(command_tree(command), separators=(",", ":"), sort_keys=True) + "\n"
 
 
-def _kind(param: Any, group: str) -> list[str] | str:
+def _kind(param: Any, words: str) -> list[str] | str:
     annotation = param.type_descriptor.annotation
     (inner,) = get_args(annotation) or (annotation,)
     if isinstance(inner, type) and issubclass(inner, Enum):
@@ -65,5 +89,16 @@ def _kind(param: Any, group: str) -> list[str] | str:
     if inner is Path:
         return "files"
     if param.name == "name":
-        return (group if group in _GROUPS_WITH_NAMES else "") if group else "contexts"
+        return _kind_of_name(words)
+    if param.name == "verb" and words.startswith("access"):
+        return _PERMISSIONS
     return _KINDS.get(param.name, "")
+
+
+def _kind_of_name(words: str) -> str:
+    """Kind of a parameter `name`; the name of a new resource has none."""
+    if words.rpartition(" ")[2].startswith("create"):
+        return ""
+    if not words:
+        return "contexts"
+    return next((kind for start, kind in _NAMES.items() if words.startswith(start)), "")

@@ -2,6 +2,8 @@
 
 import http.server
 import json
+import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -12,10 +14,12 @@ import pytest
 from graphql import build_schema, parse, validate
 from typer.main import get_command
 
+from tests.fakes.pseudo_terminal import pseudo_terminal
 from towline.cli.program import app
-from towline.completion import candidates as module
 from towline.completion import scripts, tree
 from towline.completion.candidates import candidates
+from towline.completion.names import QUERIES, SECONDS_KEPT, document, names
+from towline.contexts import GlobalFlags, resolve
 
 ROOT = Path(__file__).parents[3]
 CONFIG = """current = "here"
@@ -37,6 +41,8 @@ url = "http://127.0.0.1:2"
         ("services wait --timeout ", []),
         ("--url https://x pipelines ap", ["apply", "approve"]),
         ("completion ", ["bash", "fish", "zsh"]),
+        ("access can ap", ["approve"]),
+        ("secrets create ", []),
         ("apply -f ", None),
         ("apply --dry-run -f a -f ", None),
     ],
@@ -52,11 +58,15 @@ def test_contexts_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert candidates(["--context", "t"]) == ["there"]
 
 
+requests: list[str] = []
+
+
 class _ControlPlane(http.server.BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
 
     def do_POST(self) -> None:
+        requests.append(self.path)
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         shop = {"handle": "dev", "name": "shop", "url": "https://git/shop", "cluster": None}
         nodes = [{"node": shop}, {"node": {**shop, "handle": "prod", "cluster": shop}}]
@@ -69,9 +79,11 @@ class _ControlPlane(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def control_plane(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def control_plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    requests.clear()
+    monkeypatch.setenv("TOWLINE_CONFIG", str(tmp_path / "config.toml"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _ControlPlane) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         monkeypatch.setenv("TOWLINE_URL", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("TOWLINE_TOKEN", "x")
@@ -86,8 +98,8 @@ def control_plane(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("clusters get ", ["dev", "prod"]),
         ("services list --cluster p", ["prod"]),
         ("services get dev/s", ["dev/shop"]),
-        ("repos sync https://g", ["https://git/shop"] * 2),
-        ("secrets versions ", ["shop"] * 2),
+        ("repos sync https://g", ["https://git/shop"]),
+        ("secrets versions ", ["shop"]),
     ],
 )
 def test_names_come_from_the_control_plane(
@@ -96,10 +108,33 @@ def test_names_come_from_the_control_plane(
     assert candidates(line.split(" ")) == found
 
 
+def test_names_are_kept_for_a_short_time(control_plane: None, tmp_path: Path) -> None:
+    """A shell asks at each press of the key; the file has the names of one user."""
+    config, target = tmp_path / "config.toml", resolve(GlobalFlags())
+    now = [1_000.0]
+    for typed in ("", "d", "de"):
+        assert names("clusters", typed, target, config, lambda: now[0]) == ["dev", "prod"]
+    (kept,) = tmp_path.glob("names-*.json")
+    assert len(requests) == 1 and kept.stat().st_mode & 0o777 == 0o600
+    names("clusters", "", target._replace(token="y"), config, lambda: now[0])
+    assert len(requests) == 2
+    now[0] += SECONDS_KEPT + 1
+    names("clusters", "", target, config, lambda: now[0])
+    assert len(requests) == 3
+    kept.write_text("{")
+    assert names("clusters", "", target, config, lambda: now[0]) == ["dev", "prod"]
+
+
+def test_a_folder_that_nobody_may_write_keeps_no_names(control_plane: None, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    config = tmp_path / "file" / "config.toml"
+    assert names("clusters", "", resolve(GlobalFlags()), config) == ["dev", "prod"]
+
+
 def test_queries_for_names_fit_the_schema() -> None:
     schema = build_schema((ROOT / "schema.graphql").read_text())
-    for root, fields in module.QUERIES.values():
-        assert validate(schema, parse(module.document(root, fields))) == []
+    for root, fields in QUERIES.values():
+        assert validate(schema, parse(document(root, fields))) == []
 
 
 def test_the_commands_are_those_of_the_program() -> None:
@@ -145,3 +180,57 @@ def test_bash_completes_a_line(tmp_path: Path, line: str, found: list[str]) -> N
         env={"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
     )
     assert done.stdout.split() == found, done.stderr
+
+
+def installed(folder: Path) -> dict[str, str]:
+    """Environment of a shell that finds the program."""
+    program = folder / "towline"
+    program.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c 'import towline.cli; towline.cli.main()' \"$@\"\n"
+    )
+    program.chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    return {"PATH": path, "PYTHONPATH": str(ROOT), "TERM": "xterm", "HOME": str(folder)}
+
+
+SHELLS = {
+    "bash": (["bash", "--norc", "-i"], "source <(towline completion bash)"),
+    "zsh": (
+        ["zsh", "-f", "-i"],
+        "autoload -U compinit; compinit -u; source <(towline completion zsh)",
+    ),
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [("clusters rotate-t", "rotate-token"), ("services list --clu", "--cluster")],
+)
+def test_the_tab_key_completes_in_a_real_shell(
+    shell: str, typed: str, shown: str, tmp_path: Path
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"platform: {shell} is not installed")
+    environment = installed(tmp_path)
+    argv, load = SHELLS[shell]
+    with pseudo_terminal(argv, environment) as terminal:
+        terminal.type(f"{load}; echo loaded-$((1+1))\n")
+        terminal.read_until("loaded-2")
+        terminal.type(f"towline {typed}\t")
+        terminal.read_until(f"{shown} ")
+
+
+def test_fish_completes_a_line(tmp_path: Path) -> None:
+    """Its own `complete -C` tells what the tab key would show."""
+    if shutil.which("fish") is None:
+        pytest.skip("platform: fish is not installed")
+    line = "towline completion fish | source; complete -C 'towline clusters ro'"
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", line],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=installed(tmp_path),
+    )
+    assert done.stdout.split() == ["rotate-token"]
