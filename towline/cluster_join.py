@@ -61,8 +61,9 @@ class JoinedCluster:
     def create_objects(self, admin_role: str, agent_role: str | None) -> list[str]:
         """Binds the groups of Towline's roles to cluster roles, administrators to `admin_role`.
         With `agent_role`, also creates the agent's service account, with that cluster role.
-        Returns the created objects. Forbidden: the user of the kubeconfig may not do this.
-        Invalid: the cluster has no such role.
+        Returns a line for each created object, and for each binding that another role keeps.
+        Forbidden: the user of the kubeconfig may not do this. Invalid: the cluster has no such
+        role.
         """
         core, rbac = client.CoreV1Api(self.api), client.RbacAuthorizationV1Api(self.api)
         bindings = {
@@ -80,9 +81,20 @@ class JoinedCluster:
         for name, (role, subject) in bindings.items():
             reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role}
             create = partial(self._create, rbac.create_cluster_role_binding, "ClusterRoleBinding")
-            made = create(name, roleRef=reference, subjects=[subject])
-            created += [f"{binding} ({role})" for binding in made]
+            if made := create(name, roleRef=reference, subjects=[subject]):
+                created += [f"{line} ({role})" for line in made]
+            else:
+                created += self._kept(rbac, name, role)
         return created
+
+    def _kept(self, rbac: client.RbacAuthorizationV1Api, name: str, role: str) -> list[str]:
+        """Describes an existing binding to another role, which the API server cannot change."""
+        with self._named_errors():
+            binding = rbac.read_cluster_role_binding(name, _request_timeout=_SECONDS).to_dict()
+        bound = binding["role_ref"]["name"]
+        if bound == role:
+            return []
+        return [f"kept: ClusterRoleBinding {name} ({bound}); delete it first to bind {role}"]
 
     def _check_roles(self, rbac: client.RbacAuthorizationV1Api, roles: set[str]) -> None:
         """Raises Invalid for a missing cluster role: its binding would grant nothing."""
@@ -142,7 +154,7 @@ class JoinedCluster:
     def _create(
         self, create: Callable[..., object], kind: str, name: str, **fields: object
     ) -> list[str]:
-        """Creates an object; returns its name, or nothing if it exists."""
+        """Creates an object; returns a line about it, or nothing if it exists."""
         metadata = {"name": name, "labels": {**dict([_MANAGER]), _HANDLE: self.handle}}
         with self._named_errors():
             try:
@@ -151,7 +163,7 @@ class JoinedCluster:
                 if error.status != _CONFLICT:
                     raise
                 return []
-        return [f"{kind} {name}"]
+        return [f"created: {kind} {name}"]
 
     def _deletions(self) -> Iterator[tuple[str, Callable[..., object]]]:
         core, rbac = client.CoreV1Api(self.api), client.RbacAuthorizationV1Api(self.api)

@@ -52,6 +52,8 @@ def test_a_cluster_joins_by_one_command(
 
     again = installation.run(*words, "--no-start").stdout
     assert "kept: cluster joined" in again and "created" not in again
+    other = installation.run(*words, "--admin-role", "cluster-admin", "--no-start").stdout
+    assert "kept: ClusterRoleBinding towline-joined-admins (admin); delete it first" in other
 
     log = tmp_path / "agent.log"
     program = installation.group.spawn([TOWLINE, *words], log=log, env=installation.environment)

@@ -127,8 +127,8 @@ def join(
     print(f"found: Kubernetes {cluster.version()} at {cluster.server} (context {cluster.context})")
     cluster_id = _register(context, handle, folder, tag)
     folder.save_source(cluster)
-    for name in cluster.create_objects(admin_role, agent_role):
-        print(f"created: {name}")
+    for line in cluster.create_objects(admin_role, agent_role):
+        print(line)
     if service_account:
         end = cluster.create_kubeconfig(folder.account)
         print(f"saved: kubeconfig {folder.account}; its token ends at {end:%Y-%m-%d %H:%M} UTC")
