@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
 import orjson
@@ -42,7 +42,7 @@ LEDGER = """{ ledger(first: 100) { edges { node { stage sha actor } } } }"""
 
 async def unsent_health(state: Path) -> int:
     """The number of unsent reports that say HEALTHY."""
-    with sqlite3.connect(state / "agent.db") as database:
+    with closing(sqlite3.connect(state / "agent.db")) as database:
         rows = database.execute("SELECT body FROM report WHERE topic GLOB 'status/*'").fetchall()
     reports = [wire.Report.FromString(body) for (body,) in rows]
     return sum(report.status.phase == wire.PHASE_HEALTHY for report in reports)

@@ -124,8 +124,10 @@ async def test_a_freeze_ends_everything_within_5_s(
             hub.hub.want("web", [bench.config("site", key="changed")], namespace=bench.namespace)
             await hub.hub.until(lambda: frozen_status(hub))
             await hub.hub.until(lambda: any("is frozen" in one for one in hub.hub.complaints))
+        hellos = len(hub.hub.hellos)
         async with bench.agent():
-            # The connection of the agent before may still be open for a moment.
+            # Orders go to the newest connection; the one before may still be open for a moment.
+            await hub.hub.until(lambda: len(hub.hub.hellos) > hellos)
             async with asyncio.timeout(30):
                 while "is frozen" not in await ann.refusal("get", "pods"):
                     await asyncio.sleep(0.1)
