@@ -1,6 +1,7 @@
 """`towline clusters …`."""
 
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -204,9 +205,11 @@ def _show_with_token(
         host = urlsplit(selected_target(context).url).hostname
         installation = operations.installation(connect(context))
         file = file or Path(f"{cluster['handle']}.token")
-        say(_way_to_start(f"{host}:{installation['agentsPort']}", file))
+        words = ["--url", f"{host}:{installation['agentsPort']}", "--ca-file", "ca.crt"]
+        words += ["--token-file", str(file), "--cluster-id", cluster["id"]]
         if key := installation["signingKeyId"]:
-            say(f"    --signing-key {key} --cluster-id {cluster['id']}")
+            words += ["--signing-key", key]
+        say(f"\nstart the agent with a kubeconfig of the cluster:\n  {_agent(words)}")
 
 
 def _token_path(handle: str, given: Path | None) -> Path:
@@ -219,7 +222,5 @@ def _check_writable(file: Path) -> None:
         raise Invalid(f"cannot write {file}", field="--token-file")
 
 
-def _way_to_start(address: str, token_file: Path) -> str:
-    return f"""
-Start the agent with a kubeconfig of the cluster:
-  towline agent --url {address} --ca-file ca.crt --token-file {token_file} --kubeconfig … \\"""
+def _agent(words: list[str]) -> str:
+    return f"towline agent {shlex.join(words)} --kubeconfig FILE"
