@@ -7,9 +7,11 @@ from stat import S_IMODE
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from core.errors import Invalid
 from towline import kubectl_login
+from towline.cli.program import app
 from towline.context_file import write
 from towline.contexts import ControlPlaneTarget, SavedContexts
 from towline.kubeconfig import build, default_path, merge, merge_into_file
@@ -125,3 +127,12 @@ def test_the_plugin_has_no_token_for_another_control_plane(
     said = capsys.readouterr()
     assert said.out == ""
     assert "towline login https://other.example" in said.err
+
+
+def test_a_kubeconfig_has_one_kind_of_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ID token command silently won over the embedded token."""
+    monkeypatch.setenv("TOWLINE_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("TOWLINE_TOKEN", "x")
+    words = ["kubeconfig", "dev", "--embed-token", "--id-token-command", "oidc"]
+    refused = CliRunner().invoke(app, words).exception
+    assert isinstance(refused, Invalid) and "either --embed-token" in refused.message

@@ -134,6 +134,8 @@ def kubeconfig(
         raise Invalid("specify clusters, or use --all")
     module = load("towline.kubeconfig")
     target = selected_target(context)
+    if embed_token and id_token_command:
+        raise Invalid("use either --embed-token or --id-token-command")
     made = module.build(
         target,
         _handles(context, handles),
