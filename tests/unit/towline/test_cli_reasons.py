@@ -1,6 +1,6 @@
 """Reasons first: the object that a service waits for, among many that are well."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from towline.cli.program import app
 from towline.cli.services import generated as service_api
 from towline.cli.services import services
 from towline.cli.services.explain import explain
-from towline.cli.services.reasons import by_urgency, first_problem, waiting_objects
+from towline.cli.services.reasons import by_urgency, first_problem, is_silent, waiting_objects
 
 EVENT = "web-1: Unhealthy: Readiness probe failed: HTTP 503"
 MESSAGE = f"waiting for Deployment shop/web: 0 of 1 replicas available; {EVENT}"
@@ -98,3 +98,26 @@ def test_a_service_is_shown_with_its_objects(monkeypatch: pytest.MonkeyPatch) ->
     states = [("bad", "FAILED"), ("new", "UNKNOWN"), ("fine", "RUNNING")]
     assert [(row[2], row[3]) for row in rows] == states
     assert " 0s ago" in result.stdout, "the agent's last contact, not the last change"
+
+
+@pytest.mark.parametrize(
+    ("objects", "text"),
+    [(1, "1 object differs from what was applied"), (2, "2 objects differ from what was applied")],
+)
+def test_drift_is_counted_in_english(objects: int, text: str) -> None:
+    found = service(status="DRIFTED") | {"drifted": objects}
+    assert first_problem(found) == text and text in "".join(why(found))
+
+
+def test_a_pin_is_counted_in_english() -> None:
+    found = service(status="PINNED") | {"pinnedSha": "a" * 40, "commitsBehind": 1}
+    assert ", 1 commit behind; `services unpin` ends it" in "".join(why(found))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "silent"), [(5, False), (119, False), (121, True), (None, True)]
+)
+def test_an_agent_is_silent_after_two_minutes(seconds: int | None, silent: bool) -> None:
+    now = datetime.now(UTC)  # noqa: TID251
+    heard = None if seconds is None else (now - timedelta(seconds=seconds)).isoformat()
+    assert is_silent(heard) is silent

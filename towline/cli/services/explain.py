@@ -11,12 +11,11 @@ from towline.cli.services.generated import (
     ServiceRepository,
     ledger,
 )
-from towline.cli.services.reasons import waiting_objects
-from towline.cli.shell.output import age, colour, escape_controls, short
+from towline.cli.services.reasons import FINE, drift_text, is_silent, waiting_objects
+from towline.cli.shell.output import age, colour, count, escape_controls, short
 from towline.operations import GraphQLApi
 
 _MAX_OBJECTS = 5
-_FINE = ("HEALTHY", "PINNED")
 _DONE, _WAITS, _FAILED = "✓", "…", "✗"
 _COLOURS = {_DONE: "green", _WAITS: "yellow", _FAILED: "red"}
 
@@ -43,7 +42,7 @@ def explain(api: GraphQLApi, name: str) -> Iterator[str]:
 
 def _waiting(service: ServiceDetails) -> Iterator[str]:
     """Yields the objects that a sync waits for, with their reasons and newest events."""
-    if service["message"] and service["status"] not in _FINE:
+    if service["message"] and service["status"] not in FINE:
         yield _line(_WAITS, "waits", service["message"])
     waiting = waiting_objects(service["components"])
     if len(waiting) == 1 and service["message"]:
@@ -60,11 +59,12 @@ def _holds(service: Service) -> Iterator[str]:
     if service["pinnedSha"] and not service["promoted"]:
         held = short(service["pinnedSha"])
         behind = service["commitsBehind"]
-        text = f"to {held} by a rollback{'' if behind is None else f', {behind} commits behind'}"
+        late = "" if behind is None else f", {count(behind, 'commit')} behind"
+        text = f"to {held} by a rollback{late}"
         yield _line(_WAITS, "pinned", f"{text}; `services unpin` ends it")
     if service["drifted"]:
-        text = f"{service['drifted']} objects differ from what was applied; `services history`"
-        yield _line(_WAITS, "drift", f"{text} says who changed them")
+        text = f"{drift_text(service['drifted'])}; `services history` says who"
+        yield _line(_WAITS, "drift", text)
     if service["deletedAt"]:
         yield _line(_WAITS, "deleted", f"{age(service['deletedAt'])}; removing its objects")
 
@@ -120,14 +120,14 @@ def _walk(service: Service, entries: list[LedgerEvent]) -> Iterator[str]:
         failed = entry["stage"] in ("render-failed", "failed", "degraded")
         text = f"{age(entry['at'])}  {entry['message']}".rstrip()
         yield _line(_FAILED if failed else _DONE, entry["stage"], text)
-    if service["status"] not in _FINE:
+    if service["status"] not in FINE:
         yield _line(_WAITS, "status", service["status"])
 
 
 def _cluster(service: Service) -> str:
     cluster = service["cluster"]
     heard = age(cluster["pingedAt"] if cluster else None)
-    mark = _DONE if heard.endswith("s ago") else _WAITS
+    mark = _WAITS if cluster is None or is_silent(cluster["pingedAt"]) else _DONE
     return _line(mark, "agent", f"of {cluster['handle'] if cluster else '?'} last seen {heard}")
 
 

@@ -12,6 +12,7 @@ from towline.cli.services.find import find_service
 from towline.cli.services.generated import ServiceProvenance, ServiceProvenanceLinks
 from towline.cli.shell.output import Column, Format, field, say, show
 from towline.cli.shell.session import Output, connect, first_found
+from towline.input_files import read_bytes
 
 app = typer.Typer(no_args_is_help=True, help="Provenance: from the commit to the object.")
 
@@ -87,12 +88,9 @@ def _read_each(*paths: Path) -> list[bytes]:
     contents, problems = [], []
     for path in paths:
         try:
-            contents.append(path.read_bytes())
-        except OSError as error:
-            problems.append(f"{path} cannot be read: {error.strerror}")
-            continue
-        if len(contents[-1]) > _MAX_FILE_BYTES:
-            problems.append(f"{path} is larger than 1 MiB")
+            contents.append(read_bytes(path, limit=_MAX_FILE_BYTES))
+        except Invalid as error:
+            problems.append(error.message)
     if problems:
         raise Invalid("; ".join(problems))
     return contents

@@ -3,9 +3,13 @@
 from collections.abc import Iterable
 
 from towline.cli.services.generated import Service, ServiceDetailsComponents
-from towline.cli.shell.output import age
+from towline.cli.shell.output import age, count, seconds_since
 
 # No state: the status of the object expresses no health.
+FINE = ("HEALTHY", "PINNED")
+"""States of a service without a problem."""
+
+_SILENT_SECONDS = 120
 _WAITING = ("FAILED", None, "PENDING")
 _URGENCY = (*_WAITING, "PAUSED", "RUNNING")
 
@@ -15,8 +19,14 @@ def first_problem(service: Service) -> str:
     if service["errors"]:
         return service["errors"][0]["message"]
     if service["status"] == "DRIFTED":
-        return f"{service['drifted']} objects differ from what was applied"
-    return "" if service["status"] in ("HEALTHY", "PINNED") else service["message"] or ""
+        return drift_text(service["drifted"])
+    return "" if service["status"] in FINE else service["message"] or ""
+
+
+def drift_text(objects: int) -> str:
+    """Describes the drift of a service."""
+    verb = "differs" if objects == 1 else "differ"
+    return f"{count(objects, 'object')} {verb} from what was applied"
 
 
 def status_text(service: Service) -> str:
@@ -25,13 +35,17 @@ def status_text(service: Service) -> str:
     return service["status"] if behind is None else f"{service['status']} ({behind} behind)"
 
 
+def is_silent(pinged_at: str | None) -> bool:
+    """Reports whether the last sign of life of an agent is older than two minutes."""
+    return pinged_at is None or seconds_since(pinged_at) >= _SILENT_SECONDS
+
+
 def silent_agent(service: Service) -> str:
-    """Returns the last sign of life of an agent; empty if it is younger than two minutes."""
+    """Returns the last sign of life of a silent agent, else an empty text."""
     cluster = service["cluster"]
-    heard = age(cluster["pingedAt"]) if cluster else ""
-    if cluster is None or heard.endswith("s ago"):
+    if cluster is None or not is_silent(cluster["pingedAt"]):
         return ""
-    return f"the agent of {cluster['handle']} was last seen {heard}"
+    return f"the agent of {cluster['handle']} was last seen {age(cluster['pingedAt'])}"
 
 
 def by_urgency(components: Iterable[ServiceDetailsComponents]) -> list[ServiceDetailsComponents]:

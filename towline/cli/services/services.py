@@ -409,8 +409,8 @@ def _has(service: Service, wanted: str) -> bool:
 def _standing(service: Service, wanted: str) -> str:
     found, commit = service["status"], short(service["sha"]) or "no commit"
     text = f"{label(service)} is {found}{f', not {wanted},' if found != wanted else ''} at {commit}"
-    problem = silent_agent(service) or first_problem(service)
-    return f"{text}: {problem}" if problem else text
+    problems = "; ".join(filter(None, (first_problem(service), silent_agent(service))))
+    return f"{text}: {problems}" if problems else text
 
 
 def _revision(api: GraphQLApi, service: Service, wanted: str | None) -> Revision:

@@ -128,11 +128,21 @@ def age(moment: str | None) -> str:
     """Age of an RFC 3339 time in its largest unit: `2m ago`, `in 3d`; `never` for None."""
     if moment is None:
         return "never"
-    then = datetime.fromisoformat(moment.replace("Z", "+00:00"))
-    seconds = int((load("core.runtime.clock").SystemClock().now() - then).total_seconds())
+    seconds = seconds_since(moment)
     if seconds < -_CLOCK_SKEW_SECONDS:
         return f"in {_largest_unit(-seconds)}"
     return f"{_largest_unit(max(0, seconds))} ago"
+
+
+def seconds_since(moment: str) -> int:
+    """Seconds since an RFC 3339 time; negative for a time to come."""
+    then = datetime.fromisoformat(moment.replace("Z", "+00:00"))
+    return int((load("core.runtime.clock").SystemClock().now() - then).total_seconds())
+
+
+def count(number: int, noun: str) -> str:
+    """Number and noun: `1 object`, `2 objects`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _largest_unit(seconds: int) -> str:
