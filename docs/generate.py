@@ -37,9 +37,13 @@ a login plugin for kubectl that comes with the command line.
 
 `towline completion bash` (or `zsh`, `fish`) prints a script that completes commands, options and
 names; add `source <(towline completion bash)` to `~/.bashrc`. Names are kept for 20 s beside the
-configuration file (mode 0600). Lists have `--watch`. Tables show
-times as ages; `-o json` and `-o yaml` keep the exact times. Commands that delete show what goes
-along, and ask; without a terminal they need `--yes`.
+configuration file (mode 0600). Lists have `--watch`.
+
+`-o` has the formats of kubectl: `wide` (more columns, with ids), `json`, `yaml`, `name`,
+`custom-columns=TITLE:.path,…` and `jsonpath={.path}`. Paths are those of `-o json`; a list is
+`{.items[*]}`. Tables show times as ages; all other formats keep the exact times. Commands that
+delete show what goes along, and ask; without a terminal they need `--yes`. `NO_COLOR` turns colours
+off.
 """
 
 

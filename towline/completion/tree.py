@@ -84,6 +84,8 @@ def text(command: Any) -> str:
 def _kind(param: Any, words: str) -> list[str] | str:
     annotation = param.type_descriptor.annotation
     (inner,) = get_args(annotation) or (annotation,)
+    if words_of_type := getattr(inner, "WORDS", None):
+        return list(words_of_type)
     if isinstance(inner, type) and issubclass(inner, Enum):
         return [str(word.value) for word in inner]
     if inner is Path:

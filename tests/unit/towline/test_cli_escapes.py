@@ -5,14 +5,19 @@ import json
 import pytest
 import yaml
 
-from towline.cli.shell.output import Format, colour, escape_controls, field, say, show
+from towline.cli.shell.formats import Format
+from towline.cli.shell.output import colour, escape_controls, field, say, show
 
 NASTY = "a\x1b]0;owned\x07b\x9b2Jc\x7f\u202ed\r\ud800"
 COLUMNS = [field("NAME"), field("URL")]
+FORMS = [
+    *(Format.TABLE, Format.WIDE, Format.JSON, Format.YAML, Format.NAME),
+    *(Format("jsonpath={..url}"), Format("custom-columns=NAME:.name")),
+]
 UNSAFE = set("\x1b\x07\x9b\x7f\u202e\r\ud800")
 
 
-@pytest.mark.parametrize("form", list(Format))
+@pytest.mark.parametrize("form", FORMS)
 def test_no_form_prints_what_a_terminal_obeys(
     form: Format, capsys: pytest.CaptureFixture[str]
 ) -> None:

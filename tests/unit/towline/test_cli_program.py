@@ -38,7 +38,8 @@ from towline.cli.services import generated as service_api
 from towline.cli.services.explain import explain
 from towline.cli.services.find import find_service
 from towline.cli.shell.confirmation import confirm_deletion
-from towline.cli.shell.output import Format, age, field, show, table
+from towline.cli.shell.formats import Format
+from towline.cli.shell.output import age, field, show, table
 from towline.cli.shell.polling import WaitTimeout, poll_until, seconds
 from towline.cli.shell.session import parse_pairs
 from towline.cli.shell.watching import watchable
@@ -419,7 +420,7 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
 
 
 def test_a_cluster_that_waits_for_its_agent_says_so() -> None:
-    cluster: Any = {"deletedAt": "2026-01-01T00:00:00Z"}
+    cluster: Any = {"deletedAt": "2026-01-01T00:00:00Z", "tags": []}
     living: Any = {"deletedAt": None, "agentAlarm": None}
     alarmed: Any = {"deletedAt": None, "agentAlarm": "the agent reports: no tunnel for kubectl: x"}
     cells = [column.cell(cluster) for column in clusters.COLUMNS]

@@ -21,6 +21,7 @@ from towline.completion.candidates import candidates
 from towline.completion.names import QUERIES, SECONDS_KEPT, document, names
 from towline.contexts import GlobalFlags, resolve
 
+FORMATS = ["custom-columns=", "json", "jsonpath=", "name", "table", "wide", "yaml"]
 ROOT = Path(__file__).parents[3]
 CONFIG = """current = "here"
 [contexts.here]
@@ -36,8 +37,8 @@ url = "http://127.0.0.1:2"
     [
         ("clusters ro", ["rotate-token"]),
         ("services list --o", ["--output"]),
-        ("services list -o j", ["json"]),
-        ("services list --output ", ["json", "name", "table", "yaml"]),
+        ("services list -o js", ["json", "jsonpath="]),
+        ("services list --output ", FORMATS),
         ("services wait --timeout ", []),
         ("--url https://x pipelines ap", ["apply", "approve"]),
         ("completion ", ["bash", "fish", "zsh"]),
@@ -158,7 +159,7 @@ def test_nothing_slow_is_loaded() -> None:
     ("line", "found"),
     [
         ("towline clusters ro", ["rotate-token"]),
-        ("towline  services list -o ", ["json", "name", "table", "yaml"]),
+        ("towline  services list -o ", FORMATS),
         ("towline apply -f fi", ["file.yaml"]),
         ("towline repos sync https:", ["//git"]),
     ],

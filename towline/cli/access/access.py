@@ -10,9 +10,10 @@ from towline.cli.access import generated as operations
 from towline.cli.access.generated import AccessRequest, Binding, WhoCan
 from towline.cli.access.resource_names import EVERYWHERE, kind_and_id, scope_of
 from towline.cli.lazy_import import load
+from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, Format, field, say, show, since
-from towline.cli.shell.session import Output, connect
+from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.session import connect
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:

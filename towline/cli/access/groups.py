@@ -9,8 +9,9 @@ from towline.cli.access import generated as operations
 from towline.cli.access import users
 from towline.cli.access.generated import Group, Member
 from towline.cli.shell.confirmation import Yes, confirm_deletion
-from towline.cli.shell.output import Column, Format, field, show
-from towline.cli.shell.session import Output, Search, connect
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, show
+from towline.cli.shell.session import Search, connect
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from towline.cli.access import generated as operations
 from towline.cli.clusters.find import find_cluster
 from towline.cli.clusters.generated import clusters
 from towline.cli.lazy_import import load
-from towline.cli.shell.output import Column, Format, field, say, show
-from towline.cli.shell.session import Output, connect, global_flags, selected_target
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, say, show
+from towline.cli.shell.session import connect, global_flags, selected_target
 from towline.context_file import write
 from towline.contexts import config_path, normal_url, read, resolve
 
@@ -99,7 +100,7 @@ def whoami(context: typer.Context, output: Output = Format.TABLE) -> None:
     me = {**answer["me"], "groups": groups, "access": answer["myAccess"]}
     columns = (*_USER, Column("GROUPS", lambda _: ",".join(groups)))
     show(me, columns, output, "email")
-    if output is Format.TABLE:
+    if output.is_table:
         for grant in answer["myAccess"]:
             say(f"{grant['role']} in {grant['scope']}: {grant['why']}")
 

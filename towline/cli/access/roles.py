@@ -10,8 +10,9 @@ from core.errors import Invalid
 from towline.cli.access import generated as operations
 from towline.cli.access.generated import Role
 from towline.cli.shell.confirmation import Yes, confirm_deletion
-from towline.cli.shell.output import Column, Format, field, show
-from towline.cli.shell.session import Output, connect
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, show
+from towline.cli.shell.session import connect
 from towline.cli.shell.yaml_files import read_map
 
 if TYPE_CHECKING:

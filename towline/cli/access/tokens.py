@@ -9,8 +9,9 @@ from towline.cli.access import generated as operations
 from towline.cli.access.generated import NewToken, Token
 from towline.cli.access.resource_names import scope_of
 from towline.cli.shell.confirmation import Yes, confirm_deletion
-from towline.cli.shell.output import Column, Format, age, field, say, show, since
-from towline.cli.shell.session import Output, connect
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, age, field, say, show, since
+from towline.cli.shell.session import connect
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def create_token(
         verbs = [name.upper() for name in verb or ()]
         attributes["scopes"] = [{"verbs": verbs, "scopes": scopes}]
     made = _make(api, attributes, service_account)
-    if output is Format.TABLE:
+    if output.is_table:
         print(made["token"])
         say(f"token {made['id']}, shown only once, expires {age(made['expiresAt'])}")
     else:

@@ -8,9 +8,10 @@ import typer
 
 from towline.cli.access import generated as operations
 from towline.cli.access.generated import TrustRule, User
+from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, Format, field, show
-from towline.cli.shell.session import Output, Search, connect, named, parse_pairs
+from towline.cli.shell.output import Column, field, show
+from towline.cli.shell.session import Search, connect, named, parse_pairs
 from towline.input_files import read_text
 
 if TYPE_CHECKING:

@@ -16,15 +16,9 @@ from towline.cli.clusters.find import find_cluster
 from towline.cli.clusters.generated import Cluster, NewCluster
 from towline.cli.clusters.joining import join, leave
 from towline.cli.shell.confirmation import Yes, confirm_deletion
-from towline.cli.shell.output import Column, Format, field, say, show, since
-from towline.cli.shell.session import (
-    Output,
-    Search,
-    connect,
-    named,
-    parse_pairs,
-    selected_target,
-)
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.session import Search, connect, named, parse_pairs, selected_target
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -48,6 +42,7 @@ COLUMNS: tuple[Column[Cluster], ...] = (
     field("AGENT", "agentVersion"),
     field("NODES", "nodeCount"),
     since("LAST SEEN", "pingedAt"),
+    Column("TAGS", lambda row: _tags(row), wide=True),
     Column("", lambda row: ENDING if row["deletedAt"] else row["agentAlarm"] or ""),
 )
 
@@ -169,6 +164,10 @@ def rotate_token(
     _show_with_token(context, operations.rotate_cluster_token(api, found["id"]), file, output)
 
 
+def _tags(cluster: Cluster) -> str:
+    return ",".join(f"{tag['name']}={tag['value']}" for tag in cluster["tags"])
+
+
 def _services(context: typer.Context, cluster: str) -> list[str]:
     api = connect(context)
     services = operations.cluster_services(api, find_cluster(api, cluster)["id"])
@@ -199,7 +198,7 @@ def _show_with_token(
         )
         show(shown, COLUMNS, output, "handle")
         say(f"wrote the deploy token to {file}; Towline does not show it again")
-    if output is Format.TABLE:
+    if output.is_table:
         if file is None:
             print(f"\ndeploy token, shown only once: {token}")
         host = urlsplit(selected_target(context).url).hostname

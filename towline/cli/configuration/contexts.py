@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from core.errors import Invalid
-from towline.cli.shell.output import Column, Format, escape_controls, field, say, show
-from towline.cli.shell.session import Output, global_flags
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, escape_controls, field, say, show
+from towline.cli.shell.session import global_flags
 from towline.context_file import write
 from towline.contexts import SavedContexts, config_path, read
 

@@ -7,8 +7,9 @@ import typer
 from towline.cli.configuration import generated as operations
 from towline.cli.configuration.generated import AffectedServices, Flow
 from towline.cli.services.find import find_service
-from towline.cli.shell.output import Column, Format, Row, field, say, show
-from towline.cli.shell.session import Output, connect
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, Row, field, say, show
+from towline.cli.shell.session import connect
 from towline.operations import GraphQLApi
 
 app = typer.Typer(no_args_is_help=True, help="Values that services and contexts share.")

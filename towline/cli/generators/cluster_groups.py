@@ -14,8 +14,9 @@ from towline.cli.generators.generated import (
 )
 from towline.cli.generators.generators import Name, Tags
 from towline.cli.shell.confirmation import Yes, confirm_deletion
-from towline.cli.shell.output import Column, Format, field, show, since
-from towline.cli.shell.session import Output, Search, connect, named, parse_pairs
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, show, since
+from towline.cli.shell.session import Search, connect, named, parse_pairs
 
 if TYPE_CHECKING:
     from towline.generated_inputs import ClusterGroupAttributes

@@ -19,16 +19,10 @@ from towline.cli.generators.generators import (
 from towline.cli.repositories.find import find_repository
 from towline.cli.services.find import find_service
 from towline.cli.shell.confirmation import Yes, confirm_deletion
+from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, Format, field, show, since
-from towline.cli.shell.session import (
-    Output,
-    Search,
-    configuration_of,
-    connect,
-    named,
-    parse_pairs,
-)
+from towline.cli.shell.output import Column, field, show, since
+from towline.cli.shell.session import Search, configuration_of, connect, named, parse_pairs
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ import typer
 from towline.cli.generators import generated as operations
 from towline.cli.generators.generators import COLUMNS, SERVICES, Confirm, Name, deleted_services
 from towline.cli.shell.confirmation import Yes, confirm_deletion
-from towline.cli.shell.output import Format, show
-from towline.cli.shell.session import Output, Search, connect
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import show
+from towline.cli.shell.session import Search, connect
 
 app = typer.Typer(no_args_is_help=True, help="Managed namespaces: one namespace on many clusters.")
 

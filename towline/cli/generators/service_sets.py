@@ -6,8 +6,9 @@ from towline.cli.generators import generated as operations
 from towline.cli.generators.generated import PlannedService
 from towline.cli.generators.generators import COLUMNS, SERVICES, Confirm, Name, deleted_services
 from towline.cli.shell.confirmation import Yes, confirm_deletion
-from towline.cli.shell.output import Column, Format, field, say, show
-from towline.cli.shell.session import Output, Search, connect
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, say, show
+from towline.cli.shell.session import Search, connect
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -94,7 +95,7 @@ def preview(context: typer.Context, name: Name, output: Output = Format.TABLE) -
     """
     api = connect(context)
     plan = operations.preview_service_set(api, {}, id=operations.service_set(api, name=name)["id"])
-    if output is not Format.TABLE:
+    if not output.is_table:
         return show(plan, (), output, "problem")
     services = {
         "create": plan["create"],

@@ -11,8 +11,8 @@ import typer
 
 from core.errors import Invalid
 from towline.cli.lazy_import import load
-from towline.cli.shell.output import Format, field, say, show
-from towline.cli.shell.session import Output
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import field, say, show
 from towline.input_files import STDIN, read_text
 
 if TYPE_CHECKING:

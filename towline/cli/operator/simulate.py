@@ -10,8 +10,9 @@ import typer
 
 from core.errors import Invalid
 from towline.cli.lazy_import import load
+from towline.cli.shell.formats import Format
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Format, escape_controls, field, say, show
+from towline.cli.shell.output import escape_controls, field, say, show
 from towline.cli.shell.session import global_flags, selected_target
 from towline.input_files import read_text
 
@@ -171,7 +172,7 @@ def _tell(outcomes: Sequence[object], options: SimulationOptions, output: Format
         after = forecasts.forecast(outcomes, options.clusters + options.add, limits)
     if options.html is not None:
         options.html.write_text(report.html("Simulated clusters", outcomes, after))
-    if output is Format.JSON:
+    if output == Format.JSON:
         print(escape_controls(json.dumps(report.document(outcomes, after), indent=2)))
         return
     show(report.rows(outcomes), _COLUMNS, output, "figure")

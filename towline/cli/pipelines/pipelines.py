@@ -26,18 +26,9 @@ from towline.cli.pipelines.generated import (
     StageRollout,
 )
 from towline.cli.shell.confirmation import Yes, confirm_deletion
-from towline.cli.shell.output import (
-    Column,
-    Format,
-    age,
-    escape_controls,
-    field,
-    say,
-    short,
-    show,
-    since,
-)
-from towline.cli.shell.session import Output, Search, connect
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, age, escape_controls, field, say, short, show, since
+from towline.cli.shell.session import Search, connect
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -132,7 +123,7 @@ def get_pipeline(context: typer.Context, pipeline: Name, output: Output = Format
       towline pipelines get shop
     """
     found = find_pipeline(connect(context), pipeline)
-    if output is not Format.TABLE:
+    if not output.is_table:
         return show(found, COLUMNS, output, "name")
     if found["paused"]:
         print(f"{escape_controls(found['paused'])}\n")
@@ -298,7 +289,7 @@ def what_if(
     attributes = planner.pipeline_attributes(manifest.fields)
     found = find_pipeline(api, manifest.fields["name"])
     replay = operations.pipeline_what_if(api, found["id"], attributes, since, until)
-    if output is not Format.TABLE:
+    if not output.is_table:
         return show(replay, (), output, "stage")
     show(replay["steps"], _STEPS, output, "stage")
     for release in replay["waiting"]:

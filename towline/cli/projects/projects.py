@@ -9,8 +9,9 @@ from towline.cli.projects import generated as operations
 from towline.cli.projects.find import find_project
 from towline.cli.projects.generated import Project, ServiceFenceChecks
 from towline.cli.shell.confirmation import Yes, confirm_deletion
-from towline.cli.shell.output import Column, Format, field, say, show, since
-from towline.cli.shell.session import Output, Search, connect, first_found
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.session import Search, connect, first_found
 from towline.cli.shell.yaml_files import read_map
 
 if TYPE_CHECKING:

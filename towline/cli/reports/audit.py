@@ -14,9 +14,10 @@ from towline.cli.lazy_import import load
 from towline.cli.reports import generated as operations
 from towline.cli.reports import replay
 from towline.cli.reports.generated import AuditChains, AuditRow
+from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, Format, escape_controls, field, show
-from towline.cli.shell.session import Output, Search, connect, selected_target
+from towline.cli.shell.output import Column, escape_controls, field, show
+from towline.cli.shell.session import Search, connect, selected_target
 from towline.operations import PAGE, GraphQLApi
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def _newest_first(
 
 
 def _print_more(rows: list[AuditRow], output: Format) -> None:
-    if output is not Format.TABLE:
+    if not output.is_table:
         for row in rows:
             show(row, COLUMNS, output, "id")
         return

@@ -16,8 +16,9 @@ from towline.cli.reports.generated import (
     FleetChanges,
 )
 from towline.cli.repositories.find import find_repository
-from towline.cli.shell.output import Column, Format, field, short, show
-from towline.cli.shell.session import Output, connect
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, short, show
+from towline.cli.shell.session import connect
 
 app = typer.Typer(no_args_is_help=True, help="State of the whole fleet, now and in the past.")
 
@@ -139,7 +140,7 @@ def fleet_commit(
     api = connect(context)
     repository = find_repository(api, repo)["id"] if repo else None
     trace = operations.commit_trace(api, sha, repository_id=repository)
-    if output is not Format.TABLE:
+    if not output.is_table:
         show(trace, (), output, "sha")
         return
     print(f"commit {short(trace['sha'])}: live in {trace['live']} of {trace['services']} services")

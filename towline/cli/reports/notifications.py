@@ -13,10 +13,11 @@ from towline.cli.reports.audit import KindFilter
 from towline.cli.reports.generated import Delivery, NotificationsNode, Router, Sink
 from towline.cli.repositories.find import find_repository
 from towline.cli.shell.confirmation import Yes, confirm_deletion
+from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, Format, field, show
+from towline.cli.shell.output import Column, field, show
 from towline.cli.shell.plugin_kinds import SINK_KINDS
-from towline.cli.shell.session import Output, Search, connect
+from towline.cli.shell.session import Search, connect
 from towline.input_files import read_secret
 from towline.operations import PAGE, GraphQLApi
 
@@ -179,7 +180,7 @@ def set_sink(
         attributes["audit"] = [kind.name for kind in options.audit]
     made = operations.set_sink(api, attributes)
     show(made, _SINKS, output, "name")
-    if made["signingSecret"] and output is Format.TABLE:
+    if made["signingSecret"] and output.is_table:
         print(f"signing secret, shown only once: {made['signingSecret']}")
 
 

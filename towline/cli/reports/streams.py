@@ -6,8 +6,9 @@ import typer
 
 from towline.cli.reports import generated as operations
 from towline.cli.reports.generated import Stream
-from towline.cli.shell.output import Column, Format, field, say, show, since
-from towline.cli.shell.session import Output, connect
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.session import connect
 
 app = typer.Typer(no_args_is_help=True, help="Open requests to clusters.")
 
@@ -59,7 +60,7 @@ def end_stream(
       towline streams end 4f1c2a9e0b7d4c6f8a3e5d2b1c0f9e8d
     """
     ended = operations.end_stream(connect(context), stream)
-    if output is Format.TABLE:
+    if output.is_table:
         say(f"ended {ended['what']} of {ended['user']} on {ended['cluster']}")
     else:
         show(ended, COLUMNS, output, "id")

@@ -10,8 +10,9 @@ from towline.cli.repositories import generated as operations
 from towline.cli.repositories.find import find_helm_repository
 from towline.cli.repositories.generated import HelmRepository, HelmRepositoryCharts
 from towline.cli.shell.confirmation import Yes, confirm_deletion
-from towline.cli.shell.output import Column, Format, field, show, since
-from towline.cli.shell.session import Output, Search, connect
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, show, since
+from towline.cli.shell.session import Search, connect
 from towline.input_files import read_secret
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def get_helm_repository(
       towline helm-repos get https://charts.example.org
     """
     found = find_helm_repository(connect(context), repository)
-    if output is Format.TABLE:
+    if output.is_table:
         show(found["charts"], CHARTS, output, "chart")
     else:
         show(found, COLUMNS, output, "url")

@@ -10,9 +10,10 @@ from towline.cli.repositories import generated as operations
 from towline.cli.repositories.find import find_repository
 from towline.cli.repositories.generated import Repository
 from towline.cli.shell.confirmation import Yes, confirm_deletion
+from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, Format, amount, field, show, since
-from towline.cli.shell.session import Output, Search, connect
+from towline.cli.shell.output import Column, amount, field, show, since
+from towline.cli.shell.session import Search, connect
 from towline.input_files import read_secret
 from towline.operations import GraphQLApi
 

@@ -13,9 +13,10 @@ from towline.cli.secrets.find import find_secret
 from towline.cli.secrets.generated import DataKey, Secret, SecretUse, SecretVersions
 from towline.cli.services.find import find_service
 from towline.cli.shell.confirmation import Yes, confirm_deletion
+from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, Format, field, say, show, since
-from towline.cli.shell.session import Output, Search, connect, parse_pairs
+from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.session import Search, connect, parse_pairs
 from towline.input_files import STDIN, read_bytes
 from towline.operations import GraphQLApi
 

@@ -8,8 +8,9 @@ from core.errors import Invalid, NotFound
 from towline.cli.services import generated as operations
 from towline.cli.services.find import find_service
 from towline.cli.services.generated import ComponentBlame
-from towline.cli.shell.output import Column, Format, age, field, short, show
-from towline.cli.shell.session import Output, connect
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, age, field, short, show
+from towline.cli.shell.session import connect
 from towline.operations import GraphQLApi
 
 _FIELDS: tuple[Column[ComponentBlame], ...] = (

@@ -10,8 +10,9 @@ from towline.cli.lazy_import import load
 from towline.cli.services import generated as operations
 from towline.cli.services.find import find_service
 from towline.cli.services.generated import ServiceProvenance, ServiceProvenanceLinks
-from towline.cli.shell.output import Column, Format, field, say, show
-from towline.cli.shell.session import Output, connect, first_found
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, say, show
+from towline.cli.shell.session import connect, first_found
 from towline.input_files import read_bytes
 
 app = typer.Typer(no_args_is_help=True, help="Provenance: from the commit to the object.")

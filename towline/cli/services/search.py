@@ -6,8 +6,9 @@ import typer
 
 from towline.cli.services import generated as operations
 from towline.cli.services.generated import Places, SearchNode
-from towline.cli.shell.output import Column, Format, field, show
-from towline.cli.shell.session import Output, connect
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, show
+from towline.cli.shell.session import connect
 from towline.operations import PAGE
 
 _OBJECTS: tuple[Column[SearchNode], ...] = (
@@ -55,7 +56,7 @@ def search(
     """
     found = operations.search(connect(context), " ".join(query), first=first)
     show([edge["node"] for edge in found["edges"]], _OBJECTS, output, "id")
-    if output is Format.TABLE and found["pageInfo"]["hasNextPage"]:
+    if output.is_table and found["pageInfo"]["hasNextPage"]:
         more = "more than " if found["totalCountKind"] == "AT_LEAST" else ""
         print(
             f"\nshowing {first} of {more}{found['totalCount']:,} results; add terms to narrow them"

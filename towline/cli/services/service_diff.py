@@ -9,8 +9,9 @@ from core.errors import Invalid
 from towline.cli.services import generated as operations
 from towline.cli.services.find import find_service
 from towline.cli.services.generated import ServiceDiff, ServiceDiffObjectsFields
-from towline.cli.shell.output import Format, colour, escape_controls, short, show
-from towline.cli.shell.session import Output, connect
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import colour, escape_controls, short, show
+from towline.cli.shell.session import connect
 
 DIFFERS = 7
 """Exit code when something differs, in addition to those of all commands."""
@@ -43,7 +44,7 @@ def diff_service(
     difference = operations.service_diff(
         api, find_service(api, service)["id"], ref=ref, new_digest=digest, old_digest=since
     )
-    if output is Format.TABLE:
+    if output.is_table:
         print(*lines(difference), sep="\n")
     else:
         show(difference, (), output, "newDigest")

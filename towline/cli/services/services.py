@@ -23,10 +23,11 @@ from towline.cli.services.reasons import by_urgency, first_problem, silent_agent
 from towline.cli.services.service_diff import diff_service
 from towline.cli.services.service_manifests import show_manifests
 from towline.cli.shell.confirmation import Yes, confirm_deletion
+from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, Format, field, say, short, show, since
+from towline.cli.shell.output import Column, field, say, short, show, since
 from towline.cli.shell.polling import poll_until, seconds
-from towline.cli.shell.session import Output, Search, configuration_of, connect, parse_pairs
+from towline.cli.shell.session import Search, configuration_of, connect, parse_pairs
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ COLUMNS: tuple[Column[Service], ...] = (
     field("REF", "git", "ref"),
     since("LAST SEEN", "cluster", "pingedAt"),
     Column("PROBLEM", first_problem),
+    field("NAMESPACE", wide=True),
+    field("REPOSITORY", "repository", "url", wide=True),
+    field("FOLDER", "git", "folder", wide=True),
+    field("SUBJECT", "revision", "subject", wide=True),
 )
 COMPONENTS: tuple[Column[ServiceDetailsComponents], ...] = (
     field("KIND"),
@@ -97,7 +102,7 @@ def get_service(context: typer.Context, service: Name, output: Output = Format.T
     """
     found = find_service(connect(context), service)
     show(found, COLUMNS, output, label)
-    if output is Format.TABLE and found["components"]:
+    if output.is_table and found["components"]:
         print()
         show(by_urgency(found["components"]), COMPONENTS, output, "name")
 

@@ -7,17 +7,19 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
-from typing import Generic, TypeVar, cast
+from functools import partial
+from typing import Any, Generic, TypeVar, cast
 
 import typer
 
 from towline.cli.lazy_import import load
+from towline.cli.shell.formats import CUSTOM_COLUMNS, JSONPATH, Format
 
 Row = Mapping[str, object]
 R = TypeVar("R", bound=Row)
 RowOfColumn = TypeVar("RowOfColumn", bound=Row, contravariant=True)
 MAX_CELL_WIDTH = 60
+_TEMPLATES = "towline.cli.shell.templates"
 _CLOCK_SKEW_SECONDS = 5
 
 # C0 and C1 controls except tab and line feed, and bidirectional controls: names, URLs and messages
@@ -43,31 +45,24 @@ _COLOURS = {
 }
 
 
-class Format(StrEnum):
-    """Output format."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
-    NAME = "name"
-
-
 @dataclass(frozen=True, slots=True)
 class Column(Generic[RowOfColumn]):
     """A column of a table: its title, and its value for a row.
 
-    `path`: keys of the value in a row, if the column shows one value.
+    `path`: keys of the value in a row, if the column shows one value. `wide`: only `-o wide` shows
+    the column.
     """
 
     title: str
     cell: Callable[[RowOfColumn], object]
     path: tuple[str, ...] = ()
+    wide: bool = False
 
 
-def field(title: str, *path: str) -> Column[Row]:
+def field(title: str, *path: str, wide: bool = False) -> Column[Row]:
     """Column with the value at a path of keys (default: the title in lower case)."""
     keys = path or (title.lower(),)
-    return Column(title, lambda row: _value_at(row, keys), keys)
+    return Column(title, lambda row: _value_at(row, keys), keys, wide)
 
 
 def since(title: str, *path: str) -> Column[Row]:
@@ -86,27 +81,45 @@ def show(
     form: Format,
     name: str | Callable[[R], object],
 ) -> None:
-    """Prints rows, or one row, in a format; `name` is what `Format.NAME` prints: a key, or more."""
+    """Prints rows, or one row, in a format; `name` is what `-o name` prints: a key, or more."""
     is_one = isinstance(rows, Mapping)
     many = cast("list[R]", [rows] if is_one else list(rows))
     shown = rows if is_one else many
-    if form is Format.JSON:
+    if form == Format.JSON:
         print(escape_controls(json.dumps(shown, indent=2, ensure_ascii=False)))
-    elif form is Format.YAML:
+    elif form == Format.YAML:
         print(_yaml(shown), end="")
-    elif form is Format.NAME:
+    elif form == Format.NAME:
         names = [name(row) if callable(name) else row[name] for row in many]
         print(*(escape_controls(str(name)) for name in names), sep="\n", end="\n" if many else "")
+    elif form.kind == JSONPATH:
+        items = shown if is_one else {"items": many}
+        text = escape_controls(load(_TEMPLATES).fill(form.template, items))
+        print(text, end="" if text.endswith("\n") else "\n")
+    elif form.kind == CUSTOM_COLUMNS:
+        print(*table(many, _custom(form.template), wide=True), sep="\n")
     elif many:
-        print(*table(many, columns), sep="\n")
+        wide = form == Format.WIDE
+        has_id = wide and "id" in many[0] and all(column.title != "ID" for column in columns)
+        ids: list[Column[Any]] = [field("ID")] if has_id else []
+        print(*table(many, [*columns, *ids], wide=wide), sep="\n")
     else:
         say("nothing found")
 
 
-def table(rows: Sequence[R], columns: Sequence[Column[R]]) -> list[str]:
-    """Formats aligned lines, titles first; truncates cells only on a terminal."""
+def _custom(template: str) -> list[Column[Any]]:
+    module = load(_TEMPLATES)
+    return [Column(title, partial(module.cell, path)) for title, path in module.columns(template)]
+
+
+def table(rows: Sequence[R], columns: Sequence[Column[R]], *, wide: bool = False) -> list[str]:
+    """Formats aligned lines, titles first; truncates cells only on a terminal.
+
+    `wide`: shows all columns, ids too, and truncates nothing.
+    """
+    columns = [column for column in columns if wide or not column.wide]
     cells = [[_text(column.cell(row)) for column in columns] for row in rows]
-    if is_terminal():
+    if is_terminal() and not wide:
         cells = [[_cut(cell) for cell in row] for row in cells]
     titles = [column.title for column in columns]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]

@@ -7,7 +7,6 @@ import typer
 
 from core.errors import Invalid, NotFound, Unauthenticated
 from towline.cli.lazy_import import load
-from towline.cli.shell.output import Format
 from towline.contexts import ControlPlaneTarget, GlobalFlags, resolve
 from towline.operations import GraphQLApi
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from towline.generated_inputs import ConfigAttributes, TagAttributes
 
 Found = TypeVar("Found")
-Output = Annotated[Format, typer.Option("-o", "--output", help="Output format.")]
 Search = Annotated[str | None, typer.Option("-q", "--query", help="Filter by text.")]
 
 
