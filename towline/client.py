@@ -65,11 +65,6 @@ class GraphQLClient:
     """Client for one control plane and one user."""
 
     def __init__(self, target: ControlPlaneTarget, timeout: float = TIMEOUT_SECONDS) -> None:
-        parts = urlsplit(target.url)
-        if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
-            raise Invalid(
-                "refusing to send a token over plain HTTP except to localhost", field="url"
-            )
         self._base = target.url
         self._url = f"{target.url}/gql"
         self._headers = {
@@ -79,10 +74,7 @@ class GraphQLClient:
         }
         if target.token:
             self._headers["Authorization"] = f"Bearer {target.token}"
-        handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
-        if parts.scheme == "https":
-            handlers.append(urllib.request.HTTPSHandler(context=_trust(target.ca)))
-        self._opener = urllib.request.build_opener(*handlers)
+        self._opener = opener(target)
         self._timeout = timeout
 
     @overload
@@ -152,6 +144,17 @@ class GraphQLClient:
         if isinstance(answer, dict) and _is_response(answer):
             return answer
         raise Unavailable(_not_towline(self._url, status))
+
+
+def opener(target: ControlPlaneTarget) -> urllib.request.OpenerDirector:
+    """Opens URLs of a control plane. Invalid: it would send the token over plain HTTP."""
+    parts = urlsplit(target.url)
+    if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+        raise Invalid("refusing to send a token over plain HTTP except to localhost", field="url")
+    handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
+    if parts.scheme == "https":
+        handlers.append(urllib.request.HTTPSHandler(context=_trust(target.ca)))
+    return urllib.request.build_opener(*handlers)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

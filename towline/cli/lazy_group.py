@@ -16,6 +16,8 @@ from towline.cli.lazy_import import load
 from towline.cli.shell.watching import watchable
 from towline.completion.candidates import COMMANDS
 
+_WATCHED = frozenset({"list", "get", "pods", "nodes"})
+
 
 class LazyCommands(MutableMapping[str, Any]):
     """Commands by name; imports each when it is read.
@@ -66,10 +68,10 @@ def _command(name: str, found: Any) -> Any:
     """Creates the command of a group or of a function."""
     if not isinstance(found, typer.Typer):
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(name)(found)
+        single.command(name)(watchable(found) if name in _WATCHED else found)
         return get_command(single)
     for registered in found.registered_commands:
-        if registered.name == "list" and registered.callback:
+        if registered.name in _WATCHED and registered.callback:
             registered.callback = watchable(registered.callback)
     outer = typer.Typer(add_completion=False, rich_markup_mode=None)
     outer.add_typer(found, name=name)

@@ -68,11 +68,31 @@ def test_a_cluster_joins_by_one_command(
     try:
         groups = json.loads(poll_until(whoami, bool, 60))["status"]["userInfo"]["groups"]
         assert "towline:admins" in groups
+        check_objects(installation)
     finally:
         program.terminate()
         assert program.wait(20) == 0, log.read_text()
     assert "starting: towline agent --url" in log.read_text()
     assert "serviceaccount" not in "".join(objects(cluster))
+
+
+def check_objects(installation: Installation) -> None:
+    """`towline get` reads objects of the cluster as oneself, and names clusters that are mute."""
+    run = installation.run
+    table = run("get", "ns", "-c", "joined").stdout.splitlines()
+    assert table[0].split() == ["CLUSTER", "NAME", "STATUS", "AGE"]
+    assert any(line.split()[:3] == ["joined", "kube-system", "Active"] for line in table)
+    one = ("get", "namespace", "kube-system", "-c", "joined", "-o")
+    assert run(*one, "jsonpath={.kind} {.metadata.name}").stdout == "Namespace kube-system\n"
+    assert "could not find ns x" in run("get", "ns", "x", "-c", "joined", code=3).stderr
+    run("clusters", "create", "mute", "--show-token")
+    partial = run("get", "namespaces", "--all-clusters", code=8)
+    assert "joined" in partial.stdout and "1 of 2 clusters answered" in partial.stderr
+    assert 'mute: cluster "mute" is not connected' in partial.stderr
+    assert "has no kind" in run("get", "unicorns", "-c", "joined", code=3).stderr
+    # The role `admin` of a cluster does not include metrics of all namespaces.
+    assert "metrics.k8s.io is forbidden" in run("top", "pods", "-c", "joined", code=4).stderr
+    run("clusters", "delete", "mute", "--yes")
 
 
 def test_an_agent_gets_an_account_on_request(

@@ -429,7 +429,7 @@ def test_a_cluster_that_waits_for_its_agent_says_so() -> None:
     assert clusters.COLUMNS[-1].cell(alarmed) == "the agent reports: no tunnel for kubectl: x"
 
 
-LISTS = [leaf for leaf in leaves() if leaf.words[-1] == "list"]
+LISTS = [leaf for leaf in leaves() if leaf.words[-1] in ("list", "get", "pods", "nodes")]
 
 
 @pytest.mark.parametrize("leaf", LISTS, ids=lambda leaf: " ".join(leaf.words))

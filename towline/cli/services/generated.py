@@ -256,6 +256,19 @@ class Service(TypedDict):
     hold: ServiceHold | None
 
 
+class ServiceEvent(TypedDict):
+    kind: str
+    namespace: str | None
+    name: str
+    type: str
+    reason: str
+    message: str
+    count: int
+    source: str | None
+    firstAt: str | None
+    lastAt: str | None
+
+
 class ServiceDetailsComponents(TypedDict):
     group: str | None
     kind: str
@@ -314,6 +327,7 @@ class LedgerEvent(TypedDict):
 
 _SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state health:status protect templated dryRun paused promoted sha pinnedSha commitsBehind drifted digest insertedAt updatedAt deletedAt observedAt git{ref folder}kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
 _SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message ownerUid updatedAt}}'
+_SERVICE_EVENT = 'fragment ServiceEvent on ComponentEvent{kind namespace name type reason message count source firstAt lastAt}'
 _PENDING_DELETION = 'fragment PendingDeletion on ObjectReference{kind name namespace group}'
 _REVISION = 'fragment Revision on Revision{id sha digest author subject committedAt insertedAt git{ref folder}}'
 _LEDGER_EVENT = 'fragment LedgerEvent on LedgerEvent{id stage at sequence sha digest revisionId actor message detail}'
@@ -373,6 +387,13 @@ SERVICES: GraphQLDocument[Mapping[str, Page[Service]]] = GraphQLDocument('query 
 
 def services(api: GraphQLApi, *, q: str | None = None, cluster_id: str | None = None) -> Iterator[Service]:
     return pages(api, SERVICES, q=q, clusterId=cluster_id)
+
+
+SERVICE_EVENTS: GraphQLDocument[Mapping[str, list[ServiceEvent]]] = GraphQLDocument('query ServiceEvents($serviceId:ID!){serviceEvents(serviceId:$serviceId){...ServiceEvent}}' + _SERVICE_EVENT)
+
+
+def service_events(api: GraphQLApi, service_id: str) -> list[ServiceEvent]:
+    return run(api, SERVICE_EVENTS, serviceId=service_id)
 
 
 SERVICE: GraphQLDocument[Mapping[str, ServiceDetails | None]] = GraphQLDocument('query Service($id:ID$cluster:String$name:String){serviceDeployment(id:$id cluster:$cluster name:$name){...ServiceDetails}}' + _SERVICE_DETAILS + _SERVICE)

@@ -1,11 +1,11 @@
-"""The option `--watch` of lists."""
+"""The option `--watch` of commands that show resources."""
 
 import inspect
 import io
 import sys
 import time
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from functools import wraps
 from typing import Annotated, TextIO
 
@@ -14,7 +14,7 @@ import typer
 POLL_SECONDS = 2.0
 _CLEAR = "\x1b[H\x1b[J"
 _Watch = Annotated[
-    bool, typer.Option("--watch", "-w", help="Show the list again when it changes, until Ctrl-C.")
+    bool, typer.Option("--watch", "-w", help="Show the result again when it changes, until Ctrl-C.")
 ]
 
 
@@ -59,7 +59,8 @@ def _repeat(command: Callable[[], None], sleep: Callable[[float], None]) -> None
     out, shown = sys.stdout, None
     while True:
         captured = _Captured(out)
-        with redirect_stdout(captured):
+        # A partial result is shown too.
+        with redirect_stdout(captured), suppress(typer.Exit):
             command()
         if (text := captured.getvalue()) != shown:
             out.write(f"{_CLEAR if out.isatty() else ''}{text}")

@@ -1,0 +1,45 @@
+"""`towline events`: Kubernetes events of a service's objects."""
+
+from typing import Annotated
+
+import typer
+
+from towline.cli.services import generated as operations
+from towline.cli.services.find import find_service
+from towline.cli.services.generated import ServiceEvent
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, show, since
+from towline.cli.shell.session import connect
+
+_COLUMNS: tuple[Column[ServiceEvent], ...] = (
+    since("LAST SEEN", "lastAt"),
+    field("TYPE"),
+    field("REASON"),
+    Column("OBJECT", lambda row: "/".join((row["kind"].lower(), row["name"]))),
+    field("COUNT"),
+    field("MESSAGE"),
+    field("NAMESPACE", wide=True),
+    field("SOURCE", wide=True),
+    since("FIRST SEEN", "firstAt"),
+)
+
+
+def events(
+    context: typer.Context,
+    service: Annotated[
+        str, typer.Argument(metavar="CLUSTER/NAME", help="Service, by cluster and name, or by id.")
+    ],
+    warnings: Annotated[bool, typer.Option("--warnings", help="Only warnings.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Show the Kubernetes events of a service's objects, newest last.
+
+    \b
+    Example:
+      towline events prod-eu/web --warnings
+    """
+    api = connect(context)
+    found = operations.service_events(api, find_service(api, service)["id"])
+    rows = [row for row in found if not warnings or row["type"] == "Warning"]
+    rows.sort(key=lambda row: row["lastAt"] or "")
+    show(rows, _COLUMNS, output, "name")

@@ -1,0 +1,74 @@
+"""`towline exec`: runs a program in a pod of a service, with kubectl."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.errors import Invalid, NotFound
+from towline.cli.lazy_import import load
+from towline.cli.services.find import find_service
+from towline.cli.services.generated import ServiceDetailsComponents
+from towline.cli.shell.output import say
+from towline.cli.shell.session import connect, global_flags, selected_target
+
+
+def execute(
+    context: typer.Context,
+    service: Annotated[
+        str, typer.Argument(metavar="CLUSTER/NAME", help="Service, by cluster and name, or by id.")
+    ],
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", help="Program and its arguments.")
+    ],
+    pod: Annotated[str | None, typer.Option(help="Pod (default: a healthy one).")] = None,
+    container: Annotated[
+        str | None, typer.Option("-c", "--container", help="Container (default: the first one).")
+    ] = None,
+) -> None:
+    """Run a program in a pod of a service as yourself; needs kubectl on the PATH.
+
+    On a terminal the program is interactive.
+
+    \b
+    Example:
+      towline exec prod-eu/web -- sh
+    """
+    if (kubectl := shutil.which("kubectl")) is None:
+        raise Invalid("could not find kubectl on the PATH; install it")
+    found = find_service(connect(context), service)
+    if found["cluster"] is None:
+        raise Invalid(f"service {service} has no cluster")
+    chosen = pod_of(service, found["components"], pod)
+    kubeconfig = load("towline.kubeconfig")
+    text = kubeconfig.dump(
+        kubeconfig.build(
+            selected_target(context),
+            [found["cluster"]["handle"]],
+            embed_token=False,
+            config=global_flags(context).config,
+        )
+    )
+    flags = ["-it"] if sys.stdin.isatty() and sys.stdout.isatty() else ["-i"]
+    flags += ["-c", container] if container else []
+    with tempfile.TemporaryDirectory(prefix="towline-") as folder:
+        file = Path(folder) / "kubeconfig"
+        file.write_text(text)
+        words = [kubectl, f"--kubeconfig={file}", "-n", chosen["namespace"] or "default", "exec"]
+        say(f"pod {chosen['namespace']}/{chosen['name']} of {found['cluster']['handle']}")
+        ended = subprocess.run([*words, *flags, chosen["name"], "--", *command], check=False)
+    raise typer.Exit(ended.returncode)
+
+
+def pod_of(
+    service: str, components: list[ServiceDetailsComponents], name: str | None
+) -> ServiceDetailsComponents:
+    """Returns the named pod of a service, else a healthy one. Raises NotFound."""
+    pods = [row for row in components if row["kind"] == "Pod" and name in (None, row["name"])]
+    if not pods:
+        raise NotFound(f"service {service} has no pod{f' {name}' if name else 's'}")
+    return min(pods, key=lambda row: row["state"] != "RUNNING")

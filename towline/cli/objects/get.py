@@ -1,0 +1,158 @@
+"""`towline get`: objects of one cluster, or of all."""
+
+from typing import Annotated, Any
+
+import typer
+
+from core.errors import Invalid, NotFound
+from core.json_object import JsonObject
+from towline.cli.clusters import generated as cluster_operations
+from towline.cli.lazy_import import load
+from towline.cli.objects.fan_out import Answers, ask_all
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, colour, say, show
+from towline.cli.shell.polling import seconds
+from towline.cli.shell.session import connect, selected_target
+from towline.kube_api import TABLE
+
+PARTIAL = 8
+"""Exit code when some clusters did not answer, in addition to those of all commands."""
+
+Namespace = Annotated[
+    str | None, typer.Option("-n", "--namespace", help="Namespace (default: all).")
+]
+Clusters = Annotated[
+    list[str] | None,
+    typer.Option("-c", "--cluster", help="Handle of the cluster; repeatable."),
+]
+AllClusters = Annotated[bool, typer.Option("--all-clusters", help="All clusters.")]
+Selector = Annotated[
+    str | None, typer.Option("-l", "--selector", help="Label selector, such as app=web.")
+]
+FieldSelector = Annotated[
+    str | None,
+    typer.Option("--field-selector", help="Field selector, such as status.phase=Running."),
+]
+Deadline = Annotated[
+    str, typer.Option("--timeout", help="Time for all clusters, such as 5s or 1m.")
+]
+
+
+def get(
+    context: typer.Context,
+    kind: Annotated[
+        str, typer.Argument(help="Kind, such as pods, deploy or crontabs.example.org.")
+    ],
+    name: Annotated[str | None, typer.Argument(help="Name of the object.")] = None,
+    cluster: Clusters = None,
+    every_cluster: AllClusters = False,
+    namespace: Namespace = None,
+    selector: Selector = None,
+    field_selector: FieldSelector = None,
+    timeout: Deadline = "10s",
+    output: Output = Format.TABLE,
+) -> None:
+    """Get objects of clusters as yourself, through the Kubernetes proxy.
+
+    Clusters that refuse, or do not answer in time, are named on standard error; the exit code is
+    then 8.
+
+    \b
+    Example:
+      towline get pods --all-clusters -l app=web
+      towline get deploy web -n shop -c prod-eu -o yaml
+    """
+    handles = chosen(context, cluster, every_cluster)
+    asked = {"labelSelector": selector, "fieldSelector": field_selector}
+    given = {key: value for key, value in asked.items() if value}
+    if name:
+        given["fieldSelector"] = ",".join(filter(None, (field_selector, f"metadata.name={name}")))
+    target, limit = selected_target(context), seconds(timeout, "--timeout")
+    is_table = output.is_table
+
+    def ask(handle: str) -> JsonObject:
+        api = load("towline.kube_api").KubeApi(target, handle, limit)
+        path = api.kind(kind).path(namespace)
+        return api.get(path, accept=TABLE if is_table else "application/json", **given)
+
+    answers = ask_all(handles, ask, limit)
+    if not answers.found:
+        report(answers)
+    if is_table:
+        rows = [row for handle, page in answers.found.items() for row in _rows(handle, page)]
+        show(rows, _columns(answers, output), output, "name")
+    else:
+        objects = [item for handle, page in answers.found.items() for item in _items(handle, page)]
+        one = objects[0] if name and len(objects) == 1 else objects
+        show(one, (), output, lambda row: f"{row['cluster']}/{row['metadata']['name']}")
+    report(answers)
+    if name and not any(page.get("rows") or page.get("items") for page in answers.found.values()):
+        raise NotFound(f"could not find {kind} {name}")
+
+
+def chosen(context: typer.Context, handles: list[str] | None, every: bool) -> list[str]:
+    """Handles of the given clusters, or of all. Invalid: neither, or both."""
+    if bool(handles) is every:
+        raise Invalid("specify clusters with --cluster, or use --all-clusters")
+    if handles:
+        return handles
+    return [row["handle"] for row in cluster_operations.clusters(connect(context))]
+
+
+def report(answers: Answers[Any]) -> None:
+    """Names the clusters without an answer, and ends the command with exit code 8.
+
+    Raises the error of a cluster that was asked alone.
+    """
+    if not answers.problems:
+        return
+    if not answers.found and len(answers.problems) == 1:
+        raise next(iter(answers.problems.values()))
+    asked = len(answers.found) + len(answers.problems)
+    say(colour(f"partial: {len(answers.found)} of {asked} clusters answered", "yellow"))
+    for handle, problem in answers.problems.items():
+        say(f"  {handle}: {problem.message}")
+    raise typer.Exit(PARTIAL)
+
+
+def _rows(handle: str, page: JsonObject) -> list[JsonObject]:
+    """Rows of a table of an API server, by the names of its columns."""
+    names = [column["name"] for column in page["columnDefinitions"]]
+    rows = []
+    for row in page["rows"]:
+        metadata = row["object"]["metadata"]
+        cells = dict(zip(names, row["cells"], strict=True))
+        place = {
+            "cluster": handle,
+            "namespace": metadata.get("namespace"),
+            "name": metadata["name"],
+        }
+        rows.append({**place, "cells": cells})
+    return rows
+
+
+def _columns(answers: Answers[JsonObject], output: Format) -> list[Column[Any]]:
+    """Columns of the API servers, those of the first cluster first."""
+    names: dict[str, None] = {}
+    for page in answers.found.values():
+        for column in page["columnDefinitions"]:
+            if output == Format.WIDE or not column.get("priority"):
+                names.setdefault(column["name"])
+    shown: list[Column[Any]] = [Column("CLUSTER", lambda row: row["cluster"])]
+    if any(row["object"]["metadata"].get("namespace") for row in _all_rows(answers)):
+        shown.append(Column("NAMESPACE", lambda row: row["namespace"]))
+    return shown + [_cell(name) for name in names]
+
+
+def _all_rows(answers: Answers[JsonObject]) -> list[JsonObject]:
+    return [row for page in answers.found.values() for row in page["rows"]]
+
+
+def _cell(name: str) -> Column[Any]:
+    return Column(name.upper(), lambda row: row["cells"].get(name))
+
+
+def _items(handle: str, page: JsonObject) -> list[JsonObject]:
+    kind, version = page["kind"].removesuffix("List"), page["apiVersion"]
+    named = {"cluster": handle, "apiVersion": version, "kind": kind}
+    return [named | item for item in page["items"]]

@@ -1,0 +1,139 @@
+"""`towline top`: CPU and memory, by the metrics API of clusters."""
+
+import re
+from typing import TypedDict
+
+import typer
+
+from core.errors import NotFound
+from core.json_object import JsonObject
+from towline.cli.lazy_import import load
+from towline.cli.objects.fan_out import ask_all
+from towline.cli.objects.get import (
+    AllClusters,
+    Clusters,
+    Deadline,
+    Namespace,
+    Selector,
+    chosen,
+    report,
+)
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, show
+from towline.cli.shell.polling import seconds
+from towline.cli.shell.session import selected_target
+
+app = typer.Typer(no_args_is_help=True, help="CPU and memory of pods and nodes.")
+
+_API = "/apis/metrics.k8s.io/v1beta1"
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]*)")
+_UNITS = {
+    **{"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12},
+    **{"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40},
+}
+
+
+class Usage(TypedDict):
+    """CPU in cores and memory in bytes."""
+
+    cluster: str
+    namespace: str | None
+    name: str
+    cpu: float
+    memory: float
+
+
+_COLUMNS: tuple[Column[Usage], ...] = (
+    field("CLUSTER"),
+    field("NAMESPACE"),
+    field("NAME"),
+    Column("CPU", lambda row: f"{row['cpu'] * 1000:.0f}m"),
+    Column("MEMORY", lambda row: f"{row['memory'] / 2**20:.0f}Mi"),
+)
+
+
+@app.command("pods")
+def pods(
+    context: typer.Context,
+    cluster: Clusters = None,
+    every_cluster: AllClusters = False,
+    namespace: Namespace = None,
+    selector: Selector = None,
+    timeout: Deadline = "10s",
+    output: Output = Format.TABLE,
+) -> None:
+    """Show the CPU and memory of pods, the largest CPU first.
+
+    \b
+    Example:
+      towline top pods -c prod-eu -n shop
+    """
+    place = f"/namespaces/{namespace}" if namespace else ""
+    handles = chosen(context, cluster, every_cluster)
+    _show(context, handles, f"{place}/pods", selector, timeout, output)
+
+
+@app.command("nodes")
+def nodes(
+    context: typer.Context,
+    cluster: Clusters = None,
+    every_cluster: AllClusters = False,
+    selector: Selector = None,
+    timeout: Deadline = "10s",
+    output: Output = Format.TABLE,
+) -> None:
+    """Show the CPU and memory of nodes, the largest CPU first.
+
+    \b
+    Example:
+      towline top nodes --all-clusters
+    """
+    _show(context, chosen(context, cluster, every_cluster), "/nodes", selector, timeout, output)
+
+
+def _show(
+    context: typer.Context,
+    handles: list[str],
+    path: str,
+    selector: str | None,
+    timeout: str,
+    output: Format,
+) -> None:
+    target, limit = selected_target(context), seconds(timeout, "--timeout")
+    given = {"labelSelector": selector} if selector else {}
+
+    def ask(handle: str) -> JsonObject:
+        api = load("towline.kube_api").KubeApi(target, handle, limit)
+        try:
+            return api.get(_API + path, **given)
+        except NotFound:
+            raise NotFound("no metrics API; install metrics-server") from None
+
+    answers = ask_all(handles, ask, limit)
+    if not answers.found:
+        report(answers)
+    rows = [
+        _usage(handle, item) for handle, page in answers.found.items() for item in page["items"]
+    ]
+    rows.sort(key=lambda row: -row["cpu"])
+    columns = [column for column in _COLUMNS if "pods" in path or column.title != "NAMESPACE"]
+    show(rows, columns, output, "name")
+    report(answers)
+
+
+def _usage(handle: str, item: JsonObject) -> Usage:
+    """CPU in cores and memory in bytes of a pod, the sum of its containers, or of a node."""
+    usages = [container["usage"] for container in item.get("containers", [item])]
+    return {
+        "cluster": handle,
+        "namespace": item["metadata"].get("namespace"),
+        "name": item["metadata"]["name"],
+        "cpu": sum(quantity(usage["cpu"]) for usage in usages),
+        "memory": sum(quantity(usage["memory"]) for usage in usages),
+    }
+
+
+def quantity(text: str) -> float:
+    """Parses a quantity of Kubernetes: `250m`, `128Mi`; zero for an unknown unit."""
+    found = _QUANTITY.fullmatch(text)
+    return float(found[1]) * _UNITS.get(found[2], 0.0) if found else 0.0

@@ -1,0 +1,107 @@
+"""Reads the API servers of clusters through the Kubernetes proxy, as the signed-in user."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http.client import HTTPException, HTTPResponse
+from typing import NamedTuple
+from urllib.parse import quote, urlencode
+
+from core.errors import Forbidden, Invalid, NotFound, TowlineError, Unauthenticated, Unavailable
+from core.json_object import JsonObject
+from towline.client import opener
+from towline.contexts import ControlPlaneTarget
+
+_ERRORS: dict[int, type[TowlineError]] = {
+    400: Invalid,
+    401: Unauthenticated,
+    403: Forbidden,
+    404: NotFound,
+}
+_MAX_BYTES = 64 << 20
+_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+
+class Kind(NamedTuple):
+    """A kind of objects of a cluster, by its path in the API."""
+
+    api: str
+    plural: str
+    is_namespaced: bool
+
+    def path(self, namespace: str | None) -> str:
+        """Path of the list in a namespace, or in all."""
+        place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+        return f"{self.api}{place if self.is_namespaced else ''}/{self.plural}"
+
+
+class KubeApi:
+    """API server of one cluster."""
+
+    def __init__(self, target: ControlPlaneTarget, handle: str, timeout: float) -> None:
+        self._base = f"{target.url}/k8s/clusters/{quote(handle, safe='')}"
+        self._token = target.token
+        self._opener = opener(target)
+        self._timeout = timeout
+        self.handle = handle
+
+    def get(self, path: str, *, accept: str = "application/json", **asked: str) -> JsonObject:
+        """Returns an object. Unavailable: no answer within the timeout."""
+        with self._open(path, accept, asked) as response:
+            try:
+                return json.loads(response.read(_MAX_BYTES))
+            except (ValueError, OSError) as error:
+                raise Unavailable(f"cluster {self.handle}: {error}") from None
+
+    def lines(self, path: str, **asked: str) -> Iterator[str]:
+        """Yields the lines of a response until it ends."""
+        with self._open(path, "*/*", asked) as response:
+            for line in response:
+                yield line.decode(errors="replace").rstrip("\n")
+
+    def kind(self, word: str) -> Kind:
+        """Finds a kind by its plural, singular or short name, or as `plural.group`."""
+        wanted = word.lower()
+        for root in ("/api", "/apis"):
+            for group in self.get(root, accept=_DISCOVERY).get("items", ()):
+                if found := kind_in(group, wanted):
+                    return found
+        raise NotFound(f"cluster {self.handle} has no kind {word!r}")
+
+    def _open(self, path: str, accept: str, asked: dict[str, str]) -> HTTPResponse:
+        query = f"?{urlencode(asked)}" if asked else ""
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": accept}
+        request = urllib.request.Request(f"{self._base}{path}{query}", headers=headers)
+        try:
+            return self._opener.open(request, timeout=self._timeout)
+        except urllib.error.HTTPError as error:
+            with error:
+                message = _message(error.read(_MAX_BYTES)) or str(error.reason)
+            raise _ERRORS.get(error.code, Unavailable)(message) from None
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            raise Unavailable(f"cluster {self.handle}: {reason}") from None
+
+
+def kind_in(group: JsonObject, wanted: str) -> Kind | None:
+    """Finds a kind in a group of the aggregated discovery."""
+    name = group["metadata"].get("name", "")
+    for version in group["versions"]:
+        api = f"/apis/{name}/{version['version']}" if name else f"/api/{version['version']}"
+        for resource in version.get("resources", ()):
+            plural = resource["resource"]
+            words = {plural, resource.get("singularResource"), *resource.get("shortNames", ())}
+            words |= {resource["responseKind"]["kind"].lower(), f"{plural}.{name}"}
+            if wanted in words and "list" in resource.get("verbs", ()):
+                return Kind(api, plural, resource["scope"] == "Namespaced")
+    return None
+
+
+def _message(body: bytes) -> str:
+    """Message of a `Status`, else an empty text."""
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return ""
