@@ -81,15 +81,15 @@ class TrustRuleAttributes(TypedDict, total=False):
     keys: str | None
 
 
+class TagAttributes(TypedDict, total=False):
+    name: Required[str]
+    value: Required[str]
+
+
 class PolicyBindingAttributes(TypedDict, total=False):
     id: str | None
     userId: str | None
     groupId: str | None
-
-
-class TagAttributes(TypedDict, total=False):
-    name: Required[str]
-    value: Required[str]
 
 
 class ClusterAttributes(TypedDict, total=False):

@@ -120,6 +120,10 @@ def test_a_cluster_is_made_shown_and_forgotten(installation: Installation) -> No
     assert second.startswith("twa_") and second != token
     words_of_ci = ("clusters", "rotate-token", "made", "--show-token", "-o", "json")
     assert json.loads(installation.run(*words_of_ci).stdout)["deployToken"] not in (token, second)
+    selected = ("clusters", "list", "-l", "env=test", "--field-selector")
+    assert installation.run(*selected, "health=NEVER", "-o", "name").stdout == "made\n"
+    assert installation.run(*selected, "health=CONNECTED", "-o", "name").stdout == ""
+    assert "unknown field" in installation.run(*selected, "name=x", code=2).stderr
     shown = yaml.safe_load(installation.run("clusters", "get", "made", "-o", "yaml").stdout)
     assert shown["id"] == made["id"]
     assert "deployToken" not in shown

@@ -18,6 +18,7 @@ from towline.cli.clusters.joining import join, leave
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.selectors import Selector, fields_of, tags_of
 from towline.cli.shell.session import Search, connect, named, parse_pairs, selected_target
 from towline.operations import GraphQLApi
 
@@ -49,15 +50,27 @@ COLUMNS: tuple[Column[Cluster], ...] = (
 
 @app.command("list")
 def list_clusters(
-    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    field_selector: Annotated[
+        str | None,
+        typer.Option(help="Only with this connection: health=CONNECTED, SILENT or NEVER."),
+    ] = None,
+    output: Output = Format.TABLE,
 ) -> None:
     """List clusters.
 
     \b
     Example:
       towline clusters list -o name
+      towline clusters list -l env=prod --field-selector health=SILENT
     """
-    show(operations.clusters(connect(context), q=query), COLUMNS, output, "handle")
+    health = fields_of(field_selector, ("health",)).get("health", [None])
+    if len(health) > 1:
+        raise Invalid("give one health", field="--field-selector")
+    found = operations.clusters(connect(context), q=query, tags=tags_of(selector), health=health[0])
+    show(found, COLUMNS, output, "handle")
 
 
 @app.command("get")

@@ -1,12 +1,12 @@
 """Finds services by the names that commands accept."""
 
 from core.errors import Invalid
-from towline.cli.services.generated import Service, ServiceDetails, service, services
+from towline.cli.services.generated import ServiceDetails, ServiceRow, service, services
 from towline.cli.shell.session import first_found
 from towline.operations import GraphQLApi
 
 
-def label(service: Service) -> str:
+def label(service: ServiceRow) -> str:
     """Name of a service in messages: `prod/web`."""
     cluster = service["cluster"]
     return f"{cluster['handle'] if cluster else '?'}/{service['name']}"

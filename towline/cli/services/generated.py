@@ -256,6 +256,34 @@ class Service(TypedDict):
     hold: ServiceHold | None
 
 
+class ServiceRowGit(TypedDict):
+    ref: str
+    folder: str
+
+
+class ServiceRowCluster(TypedDict):
+    id: str
+    handle: str
+    pingedAt: str | None
+
+
+class ServiceRowErrors(TypedDict):
+    source: str
+    message: str
+
+
+class ServiceRow(TypedDict):
+    name: str
+    status: str
+    sha: str | None
+    commitsBehind: int | None
+    drifted: int
+    message: str | None
+    git: ServiceRowGit | None
+    cluster: ServiceRowCluster | None
+    errors: list[ServiceRowErrors]
+
+
 class ServiceEvent(TypedDict):
     kind: str
     namespace: str | None
@@ -325,6 +353,7 @@ class LedgerEvent(TypedDict):
     detail: dict[str, object]
 
 
+_SERVICE_ROW = 'fragment ServiceRow on ServiceDeployment{name status:state sha commitsBehind drifted message git{ref folder}cluster{id handle pingedAt}errors{source message}}'
 _SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state health:status protect templated dryRun paused promoted sha pinnedSha commitsBehind drifted digest insertedAt updatedAt deletedAt observedAt git{ref folder}kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
 _SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message ownerUid updatedAt}}'
 _SERVICE_EVENT = 'fragment ServiceEvent on ComponentEvent{kind namespace name type reason message count source firstAt lastAt}'
@@ -382,11 +411,18 @@ def service_diff(api: GraphQLApi, id: str, *, ref: str | None = None, new_digest
     return run(api, SERVICE_DIFF, id=id, ref=ref, newDigest=new_digest, oldDigest=old_digest)
 
 
-SERVICES: GraphQLDocument[Mapping[str, Page[Service]]] = GraphQLDocument('query Services($first:Int$after:String$q:String$clusterId:ID){serviceDeployments(first:$first after:$after q:$q clusterId:$clusterId){edges{node{...Service}}pageInfo{hasNextPage endCursor}}}' + _SERVICE)
+SERVICES: GraphQLDocument[Mapping[str, Page[Service]]] = GraphQLDocument('query Services($first:Int$after:String$q:String$clusterId:ID$tags:[TagAttributes!]$status:[ServiceState!]){serviceDeployments(first:$first after:$after q:$q clusterId:$clusterId tags:$tags status:$status){edges{node{...Service}}pageInfo{hasNextPage endCursor}}}' + _SERVICE)
 
 
-def services(api: GraphQLApi, *, q: str | None = None, cluster_id: str | None = None) -> Iterator[Service]:
-    return pages(api, SERVICES, q=q, clusterId=cluster_id)
+def services(api: GraphQLApi, *, q: str | None = None, cluster_id: str | None = None, tags: "Sequence[inputs.TagAttributes] | None" = None, status: Sequence[str] | None = None) -> Iterator[Service]:
+    return pages(api, SERVICES, q=q, clusterId=cluster_id, tags=tags, status=status)
+
+
+SERVICE_ROWS: GraphQLDocument[Mapping[str, Page[ServiceRow]]] = GraphQLDocument('query ServiceRows($first:Int$after:String$q:String$clusterId:ID$tags:[TagAttributes!]$status:[ServiceState!]){serviceDeployments(first:$first after:$after q:$q clusterId:$clusterId tags:$tags status:$status){edges{node{...ServiceRow}}pageInfo{hasNextPage endCursor}}}' + _SERVICE_ROW)
+
+
+def service_rows(api: GraphQLApi, *, q: str | None = None, cluster_id: str | None = None, tags: "Sequence[inputs.TagAttributes] | None" = None, status: Sequence[str] | None = None) -> Iterator[ServiceRow]:
+    return pages(api, SERVICE_ROWS, q=q, clusterId=cluster_id, tags=tags, status=status)
 
 
 SERVICE_EVENTS: GraphQLDocument[Mapping[str, list[ServiceEvent]]] = GraphQLDocument('query ServiceEvents($serviceId:ID!){serviceEvents(serviceId:$serviceId){...ServiceEvent}}' + _SERVICE_EVENT)

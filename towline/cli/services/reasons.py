@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from towline.cli.services.generated import Service, ServiceDetailsComponents
+from towline.cli.services.generated import ServiceDetailsComponents, ServiceRow
 from towline.cli.shell.output import age, count, seconds_since
 
 # No state: the status of the object expresses no health.
@@ -14,7 +14,7 @@ _WAITING = ("FAILED", None, "PENDING")
 _URGENCY = (*_WAITING, "PAUSED", "RUNNING")
 
 
-def first_problem(service: Service) -> str:
+def first_problem(service: ServiceRow) -> str:
     """Returns the first error of a service, or the object that it waits for; empty if healthy."""
     if service["errors"]:
         return service["errors"][0]["message"]
@@ -29,7 +29,7 @@ def drift_text(objects: int) -> str:
     return f"{count(objects, 'object')} {verb} from what was applied"
 
 
-def status_text(service: Service) -> str:
+def status_text(service: ServiceRow) -> str:
     """Returns the status, after a rollback with the number of commits behind the ref."""
     behind = service["commitsBehind"] if service["status"] == "PINNED" else None
     return service["status"] if behind is None else f"{service['status']} ({behind} behind)"
@@ -40,7 +40,7 @@ def is_silent(pinged_at: str | None) -> bool:
     return pinged_at is None or seconds_since(pinged_at) >= _SILENT_SECONDS
 
 
-def silent_agent(service: Service) -> str:
+def silent_agent(service: ServiceRow) -> str:
     """Returns the last sign of life of a silent agent, else an empty text."""
     cluster = service["cluster"]
     if cluster is None or not is_silent(cluster["pingedAt"]):

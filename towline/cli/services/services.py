@@ -17,6 +17,7 @@ from towline.cli.services.generated import (
     Service,
     ServiceDetails,
     ServiceDetailsComponents,
+    ServiceRow,
 )
 from towline.cli.services.pending_deletions import attributes_of, name_of, select_deletions
 from towline.cli.services.reasons import by_urgency, first_problem, silent_agent, status_text
@@ -27,8 +28,9 @@ from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, say, short, show, since
 from towline.cli.shell.polling import poll_until, seconds
+from towline.cli.shell.selectors import Selector, fields_of, tags_of
 from towline.cli.shell.session import Search, configuration_of, connect, parse_pairs
-from towline.operations import GraphQLApi
+from towline.operations import GraphQLApi, pages
 
 if TYPE_CHECKING:
     from towline.generated_inputs import ServiceDeploymentAttributes, ServiceUpdateAttributes
@@ -41,13 +43,16 @@ Name = Annotated[
 Setting = Annotated[
     list[str] | None, typer.Option("--set", help="Value for templates, as key=value; repeatable.")
 ]
-COLUMNS: tuple[Column[Service], ...] = (
+ROW_COLUMNS: tuple[Column[ServiceRow], ...] = (
     Column("SERVICE", label),
     Column("STATUS", status_text),
     Column("COMMIT", lambda row: short(row["sha"])),
     field("REF", "git", "ref"),
     since("LAST SEEN", "cluster", "pingedAt"),
     Column("PROBLEM", first_problem),
+)
+COLUMNS: tuple[Column[Service], ...] = (
+    *ROW_COLUMNS,
     field("NAMESPACE", wide=True),
     field("REPOSITORY", "repository", "url", wide=True),
     field("FOLDER", "git", "folder", wide=True),
@@ -75,6 +80,11 @@ def list_services(
     context: typer.Context,
     cluster: Annotated[str | None, typer.Option(help="Filter by cluster, by handle or id.")] = None,
     query: Search = None,
+    selector: Selector = None,
+    field_selector: Annotated[
+        str | None,
+        typer.Option(help="Only in these states, such as status=FAILED,status=DRIFTED."),
+    ] = None,
     output: Output = Format.TABLE,
 ) -> None:
     """List services.
@@ -82,14 +92,20 @@ def list_services(
     \b
     Example:
       towline services list --cluster prod-eu
+      towline services list -l env=prod --field-selector status=FAILED
     """
     api = connect(context)
-    show(
-        operations.services(api, q=query, cluster_id=find_cluster_id(api, cluster)),
-        COLUMNS,
-        output,
-        label,
-    )
+    # A table of 3,000 services needs a third of the time with only the fields of its columns.
+    given = {
+        "q": query,
+        "clusterId": find_cluster_id(api, cluster),
+        "tags": tags_of(selector),
+        "status": fields_of(field_selector, ("status",)).get("status"),
+    }
+    if output in (Format.TABLE, Format.NAME):
+        show(pages(api, operations.SERVICE_ROWS, **given), ROW_COLUMNS, output, label)
+    else:
+        show(pages(api, operations.SERVICES, **given), COLUMNS, output, label)
 
 
 @app.command("get")

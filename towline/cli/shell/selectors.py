@@ -1,0 +1,43 @@
+"""Selectors of lists, by the words of kubectl: `-l NAME=VALUE` and `--field-selector`."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from core.errors import Invalid
+from towline.cli.shell.session import named, parse_pairs
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import TagAttributes
+
+Selector = Annotated[
+    str | None,
+    typer.Option(
+        "-l", "--selector", help="Only with all these tags of clusters, such as env=prod,region=eu."
+    ),
+]
+
+
+def tags_of(selector: str | None) -> "list[TagAttributes] | None":
+    """Parses a selector of tags. Invalid: a part without `=`."""
+    if selector is None:
+        return None
+    return named(parse_pairs(selector.split(","), "--selector"))
+
+
+def fields_of(selector: str | None, known: Collection[str]) -> dict[str, list[str]]:
+    """Parses a selector of fields; a field with several values has one of them.
+
+    Invalid: a part without `=`, or an unknown field.
+    """
+    found: dict[str, list[str]] = {}
+    for part in selector.split(",") if selector else ():
+        ((field, value),) = parse_pairs([part], "--field-selector").items()
+        if field not in known:
+            raise Invalid(
+                f"unknown field {field!r}; known: {', '.join(sorted(known))}",
+                field="--field-selector",
+            )
+        found.setdefault(field, []).append(value)
+    return found
