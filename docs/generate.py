@@ -38,8 +38,9 @@ a login plugin for kubectl that comes with the command line.
 
 `towline completion bash` (or `zsh`, `fish`) prints a script that completes commands, options and
 names; add `source <(towline completion bash)` to `~/.bashrc`. Names are kept for 20 s beside the
-configuration file (mode 0600). Lists and `get`
-have `--watch`. `kubectl towline …` is the same program, as a plugin of kubectl.
+configuration file (mode 0600). Lists and `get` have `--watch`: services, clusters and pipelines by
+a subscription, all others every 2 s. `kubectl towline …` is the same program, as a plugin of
+kubectl.
 
 `-o` has the formats of kubectl: `wide` (more columns, with ids), `json`, `yaml`, `name`,
 `custom-columns=TITLE:.path,…` and `jsonpath={.path}`. Paths are those of `-o json`; a list is

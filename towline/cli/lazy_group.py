@@ -19,6 +19,14 @@ from towline.completion.candidates import COMMANDS
 _WATCHED = frozenset({"list", "get", "pods", "nodes"})
 
 
+# The API tells changes of these groups.
+_SUBSCRIPTIONS = {
+    "clusters": "subscription { clusterDelta { id } }",
+    "pipelines": "subscription { pipelineDelta { id } }",
+    "services": "subscription { serviceDeploymentDelta { id } }",
+}
+
+
 class LazyCommands(MutableMapping[str, Any]):
     """Commands by name; imports each when it is read.
 
@@ -72,7 +80,8 @@ def _command(name: str, found: Any) -> Any:
         return get_command(single)
     for registered in found.registered_commands:
         if registered.name in _WATCHED and registered.callback:
-            registered.callback = watchable(registered.callback)
+            document = _SUBSCRIPTIONS.get(name, "")
+            registered.callback = watchable(registered.callback, document=document)
     outer = typer.Typer(add_completion=False, rich_markup_mode=None)
     outer.add_typer(found, name=name)
     return cast(TyperGroup, get_command(outer)).commands[name]

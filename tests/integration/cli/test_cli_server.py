@@ -2,17 +2,21 @@
 
 import json
 import subprocess
+from contextlib import closing
 from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 import yaml
 
+from core.errors import Unavailable
+from core.runtime.clock import SystemClock
 from tests.integration.cli.conftest import PROGRAMS, TOWLINE, Installation
 from towline.cli.shell.polling import poll_until
 from towline.client import GraphQLClient
 from towline.contexts import ControlPlaneTarget
 from towline.demo.git_server import GitServer
+from towline.subscription import Subscription
 
 FLEET = """
 apiVersion: towline/v1
@@ -105,6 +109,33 @@ def test_a_wrong_token_is_refused_and_a_dead_server_unreachable(
     assert "token" in wrong.stderr
     there = {"TOWLINE_URL": "https://127.0.0.1:1", "TOWLINE_TOKEN": "x"}
     assert "cannot reach" in installation.run("whoami", code=5, environ=there).stderr
+
+
+def test_a_watched_list_shows_each_change(installation: Installation) -> None:
+    log = installation.folder / "watch.log"
+    words = [TOWLINE, "clusters", "list", "-w", "-o", "name"]
+    watch = installation.group.spawn(words, log=log, env=installation.environment)
+    for name in ("watched-1", "watched-2"):
+        installation.run("clusters", "create", name, "--show-token")
+        poll_until(log.read_text, lambda text, name=name: name in text, 20, every=0.1)
+        installation.run("clusters", "detach", name, "--yes")
+    watch.terminate()
+    watch.wait(20)
+
+
+def test_a_subscription_returns_at_a_change(installation: Installation) -> None:
+    """Without the change it would wait for a minute."""
+    target = ControlPlaneTarget(installation.url, installation.token, installation.ca.read_text())
+    clock = SystemClock()
+    with closing(Subscription(target, "subscription { clusterDelta { id } }")) as changes:
+        installation.run("clusters", "create", "told", "--show-token")
+        began = clock.monotonic()
+        changes.wait(60)
+        assert clock.monotonic() - began < 30
+    for url, token in ((installation.url, "wrong"), ("https://127.0.0.1:1", "x")):
+        with pytest.raises(Unavailable, match="subscri"):
+            Subscription(target._replace(url=url, token=token), "subscription { x }")
+    installation.run("clusters", "detach", "told", "--yes")
 
 
 def test_a_cluster_is_made_shown_and_forgotten(installation: Installation) -> None:

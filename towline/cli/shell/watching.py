@@ -5,13 +5,22 @@ import io
 import sys
 import time
 from collections.abc import Callable
-from contextlib import redirect_stdout, suppress
+from contextlib import closing, redirect_stdout, suppress
 from functools import wraps
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO, cast
 
 import typer
 
+from core.errors import Unavailable
+from towline.cli.lazy_import import load
+from towline.cli.shell.session import selected_target
+
+if TYPE_CHECKING:
+    from towline.subscription import Subscription
+
 POLL_SECONDS = 2.0
+# Tables show ages, which grow without a change.
+AGES_SECONDS = 30.0
 _CLEAR = "\x1b[H\x1b[J"
 _Watch = Annotated[
     bool, typer.Option("--watch", "-w", help="Show the result again when it changes, until Ctrl-C.")
@@ -19,16 +28,24 @@ _Watch = Annotated[
 
 
 def watchable(
-    command: Callable[..., None], *, sleep: Callable[[float], None] = time.sleep
+    command: Callable[..., None],
+    *,
+    document: str = "",
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Callable[..., None]:
-    """Adds the option `--watch` to a command, which then runs every 2 s."""
+    """Adds the option `--watch` to a command.
+
+    It then runs after each change that the subscription `document` tells; without a document, or
+    while the subscription is away, every 2 s.
+    """
 
     @wraps(command)
     def run(*, watch: bool = False, **values: object) -> None:
         if not watch:
             return command(**values)
         try:
-            _repeat(lambda: command(**values), sleep)
+            with closing(_Changes(values.get("context"), document, sleep)) as changes:
+                _repeat(lambda: command(**values), changes.wait)
         except KeyboardInterrupt:
             return None
 
@@ -44,6 +61,41 @@ def watchable(
     return run
 
 
+class _Changes:
+    """Waits for changes, by a subscription if there is one."""
+
+    def __init__(self, context: object, document: str, sleep: Callable[[float], None]) -> None:
+        self._context = context
+        self._document = document
+        self._sleep = sleep
+        # Opened before the first result, so that no change is missed.
+        self._subscription = self._opened()
+
+    def wait(self) -> None:
+        if self._subscription is None:
+            self._sleep(POLL_SECONDS)
+            self._subscription = self._opened()
+            return
+        try:
+            self._subscription.wait(AGES_SECONDS)
+        except Unavailable:
+            self.close()
+
+    def close(self) -> None:
+        if self._subscription is not None:
+            self._subscription.close()
+        self._subscription = None
+
+    def _opened(self) -> "Subscription | None":
+        if not self._document:
+            return None
+        try:
+            target = selected_target(cast(typer.Context, self._context))
+            return load("towline.subscription").Subscription(target, self._document)
+        except Unavailable:
+            return None
+
+
 class _Captured(io.StringIO):
     """Output of one run, formatted as for the real output."""
 
@@ -55,7 +107,7 @@ class _Captured(io.StringIO):
         return self._terminal
 
 
-def _repeat(command: Callable[[], None], sleep: Callable[[float], None]) -> None:
+def _repeat(command: Callable[[], None], wait: Callable[[], None]) -> None:
     out, shown = sys.stdout, None
     while True:
         captured = _Captured(out)
@@ -66,4 +118,4 @@ def _repeat(command: Callable[[], None], sleep: Callable[[float], None]) -> None
             out.write(f"{_CLEAR if out.isatty() else ''}{text}")
             out.flush()
             shown = text
-        sleep(POLL_SECONDS)
+        wait()
