@@ -1,4 +1,4 @@
-"""Generates docs/reference/cli.md, and commands.json for the completion of shells.
+"""Generates docs/reference/cli.md, the man page, and commands.json for the completion of shells.
 
 Run `.venv/bin/python docs/generate.py`.
 """
@@ -9,9 +9,12 @@ from typing import Any
 
 from typer.main import get_command
 
+from core import __version__
+from docs.man_page import man_page
 from towline.cli.program import app
 from towline.completion import tree
 
+MAN_PAGE = Path(__file__).parent / "reference" / "towline.1"
 PAGE = Path(__file__).parent / "reference" / "cli.md"
 _WIDTH = 88
 _HEAD = """# Commands
@@ -55,6 +58,11 @@ def page() -> str:
     return "\n".join((_HEAD, *_sections(get_command(app), "towline", None)))
 
 
+def manual() -> str:
+    """Returns the man page."""
+    return man_page(get_command(app), __version__)
+
+
 def commands() -> frozenset[str]:
     """Returns every command as typed: `towline`, `towline clusters`, `towline clusters list`, …"""
     return frozenset(_names(get_command(app), "towline"))
@@ -85,3 +93,4 @@ if __name__ == "__main__":
     # The help of the program reads the summaries of commands there.
     tree.COMMANDS.write_text(tree.text(get_command(app)))
     PAGE.write_text(page())
+    MAN_PAGE.write_text(manual())

@@ -233,6 +233,7 @@ def test_the_reference_of_commands_is_what_the_program_says() -> None:
     """`.venv/bin/python docs/generate.py` would change nothing."""
     generated = generator()
     assert generated["PAGE"].read_text() == generated["page"]()
+    assert generated["MAN_PAGE"].read_text() == generated["manual"]()
 
 
 def test_queries_are_valid_against_the_schema() -> None:
