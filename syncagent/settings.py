@@ -118,9 +118,9 @@ class AutonomySettings:
     `kinds`: comma-separated list of the kinds that the agent writes, as `Kind.group`
     (`Deployment.apps,Secret`, `*.apps` for a whole group); empty: all. `namespaces`: namespaces
     that the agent writes to; empty: all. `unsigned`: accept bundles and orders without a
-    signature. `trusted_keys`: file with public keys (PEM) that are trusted beside the key of the
-    installation, such as those of agents that render. `sources`: repositories, and
-    folders in them, that may supply a namespace's signed bundles: `shop=https://git/shop#deploy`,
+    signature. `trusted_keys`: file with more public keys (PEM) that may sign bundles, such as those
+    of agents that render; only the key of the installation signs orders. `sources`: repositories,
+    and folders in them, that may supply a namespace's signed bundles: `shop=https://git/shop#deploy`,
     comma-separated, `*` for every namespace; empty: any. `values`: with `sources`, digests of API
     values (inline Helm values, parameters of templates) that bundles may contain, comma-separated,
     `*` for any; empty: none. `jobs`: run jobs of the control plane.

@@ -140,21 +140,12 @@ class TrustedKeys:
         """The ids of all trusted keys."""
         return tuple(filter(None, (self._expected, *self._keys)))
 
-    def verify_bytes(self, prefix: bytes, attestation: Attestation, what: str) -> None:
-        """Verifies the signature of a statement. Raises Invalid, with the key id expected and
-        got.
+    def verify_pinned(self, prefix: bytes, attestation: Attestation, what: str) -> None:
+        """Verifies a statement by the present key of the installation; all other keys count for
+        bundles only. Raises Invalid, with the key id expected and got.
         """
-        key = self._find({**self._keys, **self._pinned}, attestation.key_id, what)
+        key = _find(self._pinned, attestation.key_id, what, self._expected)
         _verify(key, prefix, attestation, what)
-
-    def _find(self, keys: Mapping[str, Ed25519PublicKey], id: str, what: str) -> Ed25519PublicKey:
-        key = keys.get(id)
-        if key is None:
-            raise Invalid(
-                f"{what} is signed by the key {id or '(none)'}, which this agent does not trust; "
-                f"it expects {' or '.join(self.key_ids) or 'a key, but has none'}"
-            )
-        return key
 
     def verify(self, digest: str, attestation: Attestation | None) -> AttestationStatement:
         """Verifies the attestation of a bundle and returns its statement.
@@ -164,7 +155,7 @@ class TrustedKeys:
         if attestation is None:
             raise Invalid(f"bundle {digest} is not signed; this agent accepts only signed bundles")
         known = {**self._former, **self._keys, **self._pinned}
-        key = self._find(known, attestation.key_id, f"bundle {digest}")
+        key = _find(known, attestation.key_id, f"bundle {digest}", " or ".join(self.key_ids))
         _verify(key, dsse_prefix(attestation.statement), attestation, f"bundle {digest}")
         statement = decode_statement(attestation.statement)
         if statement.digest != digest:
@@ -172,6 +163,18 @@ class TrustedKeys:
                 f"the signature sent with bundle {digest} belongs to bundle {statement.digest}"
             )
         return statement
+
+
+def _find(
+    keys: Mapping[str, Ed25519PublicKey], id: str, what: str, expected: str
+) -> Ed25519PublicKey:
+    key = keys.get(id)
+    if key is None:
+        raise Invalid(
+            f"{what} is signed by the key {id or '(none)'}, which this agent does not trust; "
+            f"it expects {expected or 'a key, but has none'}"
+        )
+    return key
 
 
 def _verify(key: Ed25519PublicKey, prefix: bytes, attestation: Attestation, what: str) -> None:

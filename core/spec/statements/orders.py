@@ -133,7 +133,7 @@ def open_order(
     """
     if given is None:
         raise Invalid("the order is not signed; this agent accepts only signed orders")
-    keys.verify_bytes(_PREFIX, given, "the order")
+    keys.verify_pinned(_PREFIX, given, "the order")
     order = _decode(given.statement)
     made_for = OrderRequest(order.cluster, order.subject, order.generation, order.content)
     for field in fields(OrderRequest):

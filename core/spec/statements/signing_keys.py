@@ -86,7 +86,9 @@ def follow_rotations(pinned: str, identity: SigningIdentity) -> Ed25519PublicKey
 def _successor(rotation: Attestation) -> Ed25519PublicKey:
     """Verifies one rotation by the old key in it; returns the new key."""
     old, new = _keys_of(rotation)
-    TrustedKeys([public_key(old)]).verify_bytes(_PREFIX, rotation, "a rotation of the signing key")
+    trusted = TrustedKeys(())
+    trusted.pin(public_key(old))
+    trusted.verify_pinned(_PREFIX, rotation, "a rotation of the signing key")
     return public_key(new)
 
 

@@ -217,7 +217,8 @@ async def test_each_delivery_has_an_order_of_the_present_key(hub: Hub) -> None:
     world = hub.world
     old, new = (Signer(Ed25519PrivateKey.generate()) for _ in range(2))
     world.manifests.signer = RenderSigner(new, SystemClock(), rotations=(rotate(old, new),))
-    keys = TrustedKeys([public_key(new.public_raw)])
+    keys = TrustedKeys(())
+    keys.pin(public_key(new.public_raw))
     cluster_id, token = await registered(world)
     service_id = await a_service(world, cluster_id)
     async with world.deps.store.write() as tx:

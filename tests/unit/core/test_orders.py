@@ -30,8 +30,11 @@ THIEF = Signer(Ed25519PrivateKey.generate())
 REQUEST = OrderRequest("cluster", "service", 7, "sha256:" + "0" * 64)
 
 
-def keys(*signers: Signer) -> TrustedKeys:
-    return TrustedKeys((public_key(signer.public_raw) for signer in signers), required=True)
+def keys(signer: Signer, *others: Signer) -> TrustedKeys:
+    """The keys of an agent that has pinned the first, and trusts the bundles of the others."""
+    trusted = TrustedKeys((public_key(other.public_raw) for other in others), required=True)
+    trusted.pin(public_key(signer.public_raw))
+    return trusted
 
 
 def signed(signer: Signer = SIGNER, powers: tuple[Power, ...] = ALL_POWERS) -> Attestation:
@@ -73,6 +76,17 @@ def test_another_key_is_refused_with_the_key_expected_and_got() -> None:
     with pytest.raises(Invalid) as error:
         open_order(keys(SIGNER), signed(THIEF), REQUEST, NOW)
     assert SIGNER.key_id in error.value.message and THIEF.key_id in error.value.message
+
+
+def test_a_key_that_is_trusted_for_bundles_orders_nothing() -> None:
+    """`autonomy.trusted_keys`: agents that render sign bundles, and command nobody."""
+    agent = Signer(Ed25519PrivateKey.generate())
+    trusted = keys(SIGNER, agent)
+    assert trusted.verify("sha256:d", agent.sign(AttestationStatement("sha256:d", ())))
+    with pytest.raises(Invalid, match="does not trust") as error:
+        open_order(trusted, signed(agent), REQUEST, NOW)
+    assert f"expects {SIGNER.key_id}" in error.value.message
+    assert error.value.message.count(agent.key_id) == 1
 
 
 def test_a_statement_about_a_bundle_is_no_order() -> None:

@@ -42,7 +42,7 @@ class Agent:
     def accepts(self, signer: Signer) -> bool:
         signed = signer.sign_bytes(b"test\n", b"statement")
         try:
-            self.trusted.verify_bytes(b"test\n", signed, "the statement")
+            self.trusted.verify_pinned(b"test\n", signed, "the statement")
         except Invalid:
             return False
         return True
