@@ -8,7 +8,7 @@ import structlog
 from core.errors import Invalid
 from core.runtime.clock import Clock
 from core.spec.bundle import Attestation, digest_of
-from core.spec.desired import Desired
+from core.spec.desired import Desired, Removal
 from core.spec.statements.attestation import TrustedKeys
 from core.spec.statements.orders import (
     CLOCK_SKEW,
@@ -99,7 +99,7 @@ class SignedOrders:
                     f"generation {known.generation}"
                 )
             needed = [*_powers_of(desired)]
-            if known is not None and fence and known.fence and fence != known.fence:
+            if known is not None and _moves(known, fence, desired):
                 needed.append(Power.FENCES)
             require_powers(powers, needed, message.order.key_id)
         except Invalid as error:
@@ -107,7 +107,7 @@ class SignedOrders:
             return
         self._admission.admit(desired, powers)
         forget_at = now + VALID_FOR + 2 * CLOCK_SKEW if desired.removal is not None else None
-        kept = fence or (known.fence if known is not None else "")
+        kept = known.fence if known is not None and desired.removal is not None else fence
         accepted = AcceptedOrder(desired.service_id, desired.sequence, kept)
         self._ledger.accept(accepted, forget_at, now)
 
@@ -139,6 +139,12 @@ def _powers_of(desired: Desired) -> Iterator[Power]:
         labels = options.namespace_labels or options.namespace_annotations
         if options.replace_immutable or labels:
             yield Power.OPTIONS
+
+
+def _moves(known: AcceptedOrder, fence: str, desired: Desired) -> bool:
+    """Reports whether the service leaves its fence. An orphan needs none: nothing acts for it."""
+    orphaned = desired.removal is Removal.ORPHAN and not fence
+    return bool(known.fence) and fence != known.fence and not orphaned
 
 
 def _fence_of(message: pb.Desired) -> str:

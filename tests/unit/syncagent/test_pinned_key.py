@@ -24,6 +24,7 @@ from tests.fakes.clock import FakeClock
 
 FIRST, SECOND, THIRD, THIEF = (Signer(Ed25519PrivateKey.generate()) for _ in range(4))
 CLUSTER = "cluster-1"
+SHOP = pb.Fence(project="shop")
 
 
 def identity(*signers: Signer) -> SigningIdentity:
@@ -161,8 +162,8 @@ def service(generation: int, *, fence: pb.Fence | None = None, lifted: bool = Fa
     return pb.Desired(service_id="s", sequence=generation, spec=spec, fence=fence, lifted=lifted)
 
 
-def removal(generation: int) -> pb.Desired:
-    return pb.Desired(service_id="s", sequence=generation, removal=pb.REMOVAL_CASCADE)
+def removal(generation: int, *, fence: pb.Fence | None = None) -> pb.Desired:
+    return pb.Desired(service_id="s", sequence=generation, removal=pb.REMOVAL_CASCADE, fence=fence)
 
 
 def test_an_older_generation_is_refused(world: World) -> None:
@@ -211,17 +212,35 @@ def test_an_unsigned_or_foreign_order_is_refused(world: World) -> None:
 @pytest.mark.parametrize(
     ("message", "power"),
     [
-        (removal(2), "removals"),
-        (service(2, lifted=True), "confirmations"),
+        (removal(2, fence=SHOP), "removals"),
+        (service(2, fence=SHOP, lifted=True), "confirmations"),
         (service(2, fence=pb.Fence(project="other")), "fences"),
+        (service(2), "fences"),
     ],
 )
 def test_an_act_needs_its_power(world: World, message: pb.Desired, power: str) -> None:
     """A render tier that signs only bundles: its own settings decide what else."""
-    first = world.signed(service(1, fence=pb.Fence(project="shop")), powers=())
+    first = world.signed(service(1, fence=SHOP), powers=())
     assert world.deliver(first) == ""
     assert f"not allow {power}" in world.deliver(world.signed(message, powers=()))
     assert world.deliver(world.signed(message, powers=(Power(power),))) == ""
+
+
+def test_a_service_that_left_its_fence_needs_no_power_again(world: World) -> None:
+    world.deliver(world.signed(service(1, fence=SHOP)))
+    world.deliver(world.signed(service(2)))
+    assert world.deliver(world.signed(service(3), powers=())) == ""
+
+
+def test_only_an_orphan_is_removed_without_its_fence(world: World) -> None:
+    """A cascade without the fence would delete as the agent itself."""
+    world.deliver(world.signed(service(1, fence=SHOP)))
+    removals = (Power.REMOVALS,)
+    assert "not allow fences" in world.deliver(world.signed(removal(2), powers=removals))
+    orphan = pb.Desired(service_id="s", sequence=2, removal=pb.REMOVAL_ORPHAN)
+    assert world.deliver(world.signed(orphan, powers=removals)) == ""
+    back = world.signed(service(3), powers=())
+    assert "not allow fences" in world.deliver(back), "the way round by an orphan"
 
 
 def test_options_that_recreate_or_label_need_a_power(world: World) -> None:
