@@ -82,15 +82,16 @@ class DesiredStateAdmission:
     def desire(self, desired: Desired) -> None:
         self.admit(desired, frozenset())
 
-    def admit(self, desired: Desired, powers: frozenset[str]) -> None:
-        """Takes desired state with the powers of its order."""
+    def admit(self, desired: Desired, powers: frozenset[str]) -> bool:
+        """Takes desired state with the powers of its order; False: reports a refusal."""
         try:
             self.check(desired)
         except Invalid as error:
             self.reject(desired, error.message)
-            return
+            return False
         may_confirm = not self._trusted or Power.CONFIRMATIONS in powers
         self._reconciler.desire(desired if may_confirm else self._bounded(desired))
+        return True
 
     def reject(self, desired: Desired, reason: str) -> None:
         """Reports the reason of a refusal."""

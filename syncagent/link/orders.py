@@ -28,7 +28,9 @@ log = structlog.get_logger(__name__)
 
 # A freeze is signed by a key that is kept offline; see `autonomy.freeze`.
 _SIGNED_OTHERWISE = "freeze"
-_COMMAND_POWERS = {
+_COMMAND_POWERS: dict[str, tuple[Power, ...]] = {
+    "sync_now": (),
+    "render": (),
     "run_job": (Power.JOBS,),
     "cancel_job": (Power.JOBS,),
     "terminate": (Power.JOBS,),
@@ -50,7 +52,9 @@ class Installation(Protocol):
 class Admission(Protocol):
     """Takes desired state whose order was verified."""
 
-    def admit(self, desired: Desired, powers: frozenset[str]) -> None: ...
+    def admit(self, desired: Desired, powers: frozenset[str]) -> bool:
+        """Returns whether it was accepted; reports the reason if not."""
+        ...
 
     def reject(self, desired: Desired, reason: str) -> None: ...
 
@@ -105,7 +109,8 @@ class SignedOrders:
         except Invalid as error:
             self._admission.reject(desired, error.message)
             return
-        self._admission.admit(desired, powers)
+        if not self._admission.admit(desired, powers):
+            return
         forget_at = now + VALID_FOR + 2 * CLOCK_SKEW if desired.removal is not None else None
         kept = known.fence if known is not None and desired.removal is not None else fence
         accepted = AcceptedOrder(desired.service_id, desired.sequence, kept)
@@ -113,10 +118,13 @@ class SignedOrders:
 
     def check_command(self, message: pb.Command) -> None:
         """Raises Invalid for a command without a valid order."""
-        if message.WhichOneof("body") == _SIGNED_OTHERWISE:
+        kind = message.WhichOneof("body") or ""
+        if kind == _SIGNED_OTHERWISE:
             return
+        needed = _COMMAND_POWERS.get(kind)
+        if needed is None:
+            raise Invalid("this agent does not support the command; upgrade the agent")
         powers = self._opened(message, order_for_command(self._installation.cluster_id, message))
-        needed = _COMMAND_POWERS.get(message.WhichOneof("body") or "", ())
         require_powers(powers, needed, message.order.key_id)
 
     def _opened(self, message: pb.Desired | pb.Command, request: OrderRequest) -> frozenset[str]:

@@ -108,9 +108,14 @@ class Admission:
     def __init__(self) -> None:
         self.taken: list[Desired] = []
         self.reasons: list[str] = []
+        self.refuses = ""
 
-    def admit(self, desired: Desired, powers: frozenset[str]) -> None:
-        self.taken.append(desired)
+    def admit(self, desired: Desired, powers: frozenset[str]) -> bool:
+        if self.refuses:
+            self.reject(desired, self.refuses)
+        else:
+            self.taken.append(desired)
+        return not self.refuses
 
     def reject(self, desired: Desired, reason: str) -> None:
         self.reasons.append(reason)
@@ -171,6 +176,16 @@ def test_an_older_generation_is_refused(world: World) -> None:
     assert world.deliver(old) == world.deliver(new) == ""
     assert "generation 1" in world.deliver(old)
     assert world.deliver(new) == "", "the same again does no harm"
+
+
+def test_a_refused_bundle_does_not_move_the_fence(world: World) -> None:
+    """Else the next order would leave the fence without its power."""
+    world.deliver(world.signed(service(1, fence=SHOP)))
+    world.admission.refuses = "its bundle is not signed"
+    assert world.deliver(world.signed(service(2))) == world.admission.refuses
+    world.admission.refuses = ""
+    assert "not allow fences" in world.deliver(world.signed(service(3), powers=()))
+    assert world.deliver(world.signed(service(1, fence=SHOP))) == "", "1 is the newest accepted"
 
 
 def test_a_removed_service_does_not_come_back_by_an_old_order(world: World) -> None:
@@ -251,6 +266,20 @@ def test_options_that_recreate_or_label_need_a_power(world: World) -> None:
         message = service(1)
         message.spec.options.CopyFrom(options)
         assert "not allow options" in world.deliver(world.signed(message, powers=()))
+
+
+def test_each_command_that_an_agent_knows_has_its_powers_listed(world: World) -> None:
+    """A new one is refused until somebody decides which power it needs."""
+    for field in pb.Command.DESCRIPTOR.oneofs_by_name["body"].fields:
+        command = pb.Command(id="i")
+        getattr(command, field.name).SetInParent()
+        if field.name == "freeze":
+            world.orders.check_command(command)
+            continue
+        with pytest.raises(Invalid, match="not signed"):
+            world.orders.check_command(command)
+    with pytest.raises(Invalid, match="does not support"):
+        world.orders.check_command(pb.Command(id="of a newer version"))
 
 
 def test_commands_need_an_order_and_a_power(world: World) -> None:
