@@ -13,6 +13,8 @@ _ARMOR = re.compile(
     r"-----BEGIN ([A-Z ]+)-----\r?\n(.+?)\n?-----END \1-----\s*", re.DOTALL | re.ASCII
 )
 _TIME = re.compile(rb".*> (\d{1,12}) [+-]\d{4}")
+_MAX_TIME = 253402300799
+"""The end of the year 9999: Git permits later ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,12 @@ def read_commit(id: str, data: bytes) -> SignedCommit:
     moment = _TIME.fullmatch(committer)
     if not lines[0].startswith(b"tree ") or moment is None:
         raise Invalid(f"commit {id[:12]} is malformed")
+    seconds = int(moment[1])
+    if seconds > _MAX_TIME:
+        raise Invalid(f"commit {id[:12]} is of the time {seconds}, which is past the year 9999")
     payload, signature = _split(data, _HEADERS[len(id)])
     tree = lines[0][5:].decode("ascii", "replace")
-    committed_at = datetime.fromtimestamp(int(moment[1]), UTC)
+    committed_at = datetime.fromtimestamp(seconds, UTC)
     if not signature:
         return SignedCommit(id, tree, committed_at, payload)
     match = _ARMOR.fullmatch(signature.decode("ascii", "replace"))

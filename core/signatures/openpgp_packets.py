@@ -88,7 +88,7 @@ class SignaturePacket:
     def expiry(self, start: datetime | None = None) -> datetime | None:
         """The end of the signature, or that of a key that was made at a start."""
         field = _EXPIRES if start is None else _KEY_EXPIRES
-        seconds = int.from_bytes(self.hashed_fields.get(field, b""))
+        seconds = int.from_bytes(self.hashed_fields.get(field, b"")[:4])
         return (start or self.created) + timedelta(seconds=seconds) if seconds else None
 
     def verify(self, key: PublicKeyPacket, signed: bytes) -> None:

@@ -151,12 +151,13 @@ class ProvenanceReports:
         stage = ProvenanceStage.SIGNER
         try:
             found = check_signatures(rules, [source], evidence, self._context.clock.now())
+            unchecked = _unchecked(source, evidence)
         except Invalid as error:
             return ProvenanceLink(stage, "refused", ProvenanceState.FAILED, error.message)
         if signer := found.get(source):
             return ProvenanceLink(stage, str(signer), ProvenanceState.VERIFIED, "")
         none = "the project's fence asks for no signature"
-        return ProvenanceLink(stage, _unchecked(source, evidence), ProvenanceState.UNVERIFIED, none)
+        return ProvenanceLink(stage, unchecked, ProvenanceState.UNVERIFIED, none)
 
 
 def _name(source: SignedSource) -> str:

@@ -105,6 +105,15 @@ async def test_without_a_rule_a_signature_is_shown_and_not_claimed() -> None:
     )
 
 
+async def test_a_commit_that_cannot_be_read_fails_the_chain() -> None:
+    """Also where no rule asks for its signature."""
+    late = UNSIGNED.replace(b"committer Ada <a@x> 1700000000", b"committer Ada <a@x> 999999999999")
+    signed = with_signature(late, ADA.sign(late))
+    found = await chain(operations_over_memory(), service_of(signed), Fence(unrestricted=True))
+    _, state, detail = link(found, ProvenanceStage.SIGNER)
+    assert state is ProvenanceState.FAILED and "999999999999" in detail
+
+
 async def test_a_statement_about_another_bundle_fails_the_chain() -> None:
     found = await chain(operations_over_memory(), service_of(UNSIGNED, "sha256:" + "b" * 64))
     assert link(found, ProvenanceStage.BUNDLE)[1] is ProvenanceState.FAILED
