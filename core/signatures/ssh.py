@@ -29,12 +29,10 @@ _CURVES: dict[bytes, tuple[ec.EllipticCurve, type[hashes.HashAlgorithm]]] = {
 }
 _RSA_HASHES = {b"rsa-sha2-256": hashes.SHA256, b"rsa-sha2-512": hashes.SHA512}
 _USER_PRESENT = 1
-_KEY_TYPE = r"(?:sk-)?(?:ssh-|ecdsa-sha2-)[a-z0-9-]+(?:@openssh\.com)?"
-_LINE = re.compile(
-    rf"(?:(?P<principals>\"[^\"]+\"|\S+)\s+)?(?:(?P<options>[a-zA-Z-]+(?:=\"[^\"]*\")?\S*)\s+)?"
-    rf"(?P<type>{_KEY_TYPE})\s+(?P<key>[A-Za-z0-9+/]+=*)(?:\s+(?P<comment>.*))?"
-)
-_OPTION = re.compile(r"([a-zA-Z-]+)(?:=\"([^\"]*)\")?(?:,|$)")
+_KEY_TYPE = re.compile(r"(?:sk-)?(?:ssh-|ecdsa-sha2-)[a-z0-9-]+(?:@openssh\.com)?")
+_WORD = re.compile(r"(?:\"[^\"]*\"|[^\s\"])+(?=\s|$)")
+_OPTION = re.compile(r"([a-zA-Z-]+)(?:=\"([^\"\\]+)\")?(,|$)")
+_OPTIONS = {"namespaces", "valid-after", "valid-before"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +77,15 @@ class AllowedSigner:
 
 def parse_allowed_signer(line: str) -> AllowedSigner:
     """Parses a line: `PRINCIPALS [OPTIONS] TYPE KEY`, or only the public key. Invalid."""
-    match = _LINE.fullmatch(line.strip())
-    if match is None:
-        raise Invalid(f"{line[:60]!r} is not a line of an allowed signers file")
+    head, rest = _split_line(line)
+    encoded, *comment = rest.split(maxsplit=1) or [""]
     try:
-        key = base64.b64decode(match["key"], validate=True)
+        key = base64.b64decode(encoded, validate=True)
         _public_key(key)
     except (binascii.Error, ValueError, struct.error, UnsupportedAlgorithm):
         raise Invalid(f"{line[:60]!r} contains a malformed SSH key") from None
-    options = _options(match["options"] or "")
-    name = (match["principals"] or match["comment"] or "").strip('"')
+    options = _options(head[1] if len(head) > 1 else "")
+    name = "".join(head[:1] or comment).strip('"')
     return AllowedSigner(
         name,
         key,
@@ -96,6 +93,17 @@ def parse_allowed_signer(line: str) -> AllowedSigner:
         _moment(options.get("valid-before")),
         tuple(filter(None, options.get("namespaces", "").split(","))),
     )
+
+
+def _split_line(line: str) -> tuple[list[str], str]:
+    """Returns the words before the type of the key, at most two, and the text after it. Invalid."""
+    head, rest = list[str](), line.strip()
+    while len(head) < 3 and (word := _WORD.match(rest)):
+        rest = rest[word.end() :].lstrip()
+        if _KEY_TYPE.fullmatch(word[0]):
+            return head, rest
+        head.append(word[0])
+    raise Invalid(f"{line[:60]!r} is not a line of an allowed signers file")
 
 
 def parse_ssh_signature(data: bytes) -> SshSignature:
@@ -231,9 +239,23 @@ def _text(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _options(text: str) -> dict[str, str]:
-    found = {name.lower(): value for name, value in _OPTION.findall(text)}
-    if unknown := found.keys() - {"namespaces", "valid-after", "valid-before"}:
-        raise Invalid(f"the option {min(unknown)} of an allowed signer is not supported")
+    """Parses `NAME="VALUE",…`. Invalid for anything else: an option that is not understood would
+    be a restriction that does not hold."""
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        option = _OPTION.match(text, at)
+        name = option[1].lower() if option else ""
+        if option is None or (option[3] and option.end() == len(text)):
+            raise Invalid(
+                f'the options of an allowed signer have the form NAME="VALUE": {text[:60]!r}'
+            )
+        if name not in _OPTIONS:
+            raise Invalid(f"the option {name} of an allowed signer is not supported")
+        if option[2] is None or name in found:
+            raise Invalid(f'an allowed signer has the option {name} once, as {name}="VALUE"')
+        found[name] = option[2]
+        at = option.end()
     return found
 
 

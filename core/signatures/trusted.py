@@ -4,13 +4,13 @@ The text of a set has lines of an allowed signers file for SSH keys, and PEM blo
 GPG and of cosign.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
 from core.errors import Invalid
+from core.pem import split_pem
 from core.signatures import cosign, openpgp, ssh
 from core.signatures.commit import SignedCommit
 from core.signatures.cosign import ArtifactSignature, CosignKey
@@ -19,7 +19,6 @@ from core.signatures.signer import VerifiedSigner
 from core.signatures.ssh import AllowedSigner
 
 MAX_TEXT = 65536
-_BLOCK = re.compile(r"-----BEGIN ([A-Z ]+)-----(.+?)-----END \1-----", re.DOTALL)
 _GPG_KEY = "PGP PUBLIC KEY BLOCK"
 _PUBLIC_KEY = "PUBLIC KEY"
 
@@ -95,15 +94,17 @@ def read_signers(name: str, text: str) -> TrustedSigners:
         raise Invalid(f"the keys of {name} have more than {MAX_TEXT:,} characters")
     gpg: list[GpgKey] = []
     artifacts: list[CosignKey] = []
-    for block in _BLOCK.finditer(text):
-        if block[1] == _GPG_KEY:
-            gpg += openpgp.read_gpg_keys(openpgp.unarmored(block[2]))
-        elif block[1] == _PUBLIC_KEY:
-            artifacts.append(cosign.read_cosign_key(block[0]))
+    blocks, lines = split_pem(text)
+    for block in blocks:
+        if block.kind == _GPG_KEY:
+            gpg += openpgp.read_gpg_keys(openpgp.unarmored(block.body))
+        elif block.kind == _PUBLIC_KEY:
+            artifacts.append(cosign.read_cosign_key(block.text))
         else:
-            raise Invalid(f"{name} has a block of the kind {block[1][:40]}, which is no public key")
-    lines = (line.strip() for line in _BLOCK.sub("", text).splitlines())
-    allowed = [ssh.parse_allowed_signer(line) for line in lines if line and line[0] != "#"]
+            raise Invalid(
+                f"{name} has a block of the kind {block.kind[:40]}, which is no public key"
+            )
+    allowed = list(map(ssh.parse_allowed_signer, lines))
     if not (gpg or allowed or artifacts):
         raise Invalid(f"{name} contains no key")
     return TrustedSigners((name,), tuple(allowed), tuple(gpg), tuple(artifacts))

@@ -9,7 +9,6 @@ attacker who controls the API tier cannot make an agent apply other objects.
 
 import base64
 import binascii
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
@@ -19,11 +18,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from core.errors import Invalid
+from core.pem import pem_of, split_pem
 from core.spec.bundle import Attestation, digest_of
 from core.spec.statements.in_toto import dsse_prefix, from_in_toto, to_in_toto
 
 MAX_STATEMENT_BYTES = 32768
-_PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +85,7 @@ class Signer:
     @property
     def public_pem(self) -> bytes:
         """The public key for agents, as PEM (SubjectPublicKeyInfo)."""
-        return self._key.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
+        return pem_of(self._key.public_key())
 
     @property
     def public_raw(self) -> bytes:
@@ -195,18 +192,17 @@ def read_public_keys(text: bytes) -> list[Ed25519PublicKey]:
 
     Skips lines that begin with `#`. Raises Invalid without a key or for another key type.
     """
-    blocks = _PEM.findall(text)
-    lines = [line.strip() for line in _PEM.sub(b"", text).splitlines()]
-    keys = [_from_pem(block) for block in blocks]
-    keys += [_from_line(line) for line in lines if line and not line.startswith(b"#")]
+    blocks, lines = split_pem(text.decode("utf-8", "replace"))
+    keys = [_from_pem(block.text) for block in blocks]
+    keys += map(_from_line, lines)
     if not keys:
         raise Invalid("contains no public key")
     return keys
 
 
-def _from_pem(block: bytes) -> Ed25519PublicKey:
+def _from_pem(block: str) -> Ed25519PublicKey:
     try:
-        key = serialization.load_pem_public_key(block)
+        key = serialization.load_pem_public_key(block.encode())
     except ValueError as error:
         raise Invalid("contains a malformed public key") from error
     if not isinstance(key, Ed25519PublicKey):
@@ -214,7 +210,7 @@ def _from_pem(block: bytes) -> Ed25519PublicKey:
     return key
 
 
-def _from_line(line: bytes) -> Ed25519PublicKey:
+def _from_line(line: str) -> Ed25519PublicKey:
     try:
         return Ed25519PublicKey.from_public_bytes(base64.b64decode(line, validate=True))
     except (binascii.Error, ValueError) as error:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import orjson
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.errors import Invalid
+from core.pem import pem_of
 from core.spec.bundle import Attestation
 from core.spec.statements.attestation import Signer, TrustedKeys, key_id
 
@@ -37,8 +37,7 @@ class SigningIdentity:
     @property
     def pem(self) -> str:
         """The key as PEM (SubjectPublicKeyInfo)."""
-        encoding, form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        return public_key(self.public_key).public_bytes(encoding, form).decode()
+        return pem_of(public_key(self.public_key)).decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Commits and signatures that somebody made to hurt the reader: each is refused with a reason."""
 
 import struct
-from datetime import UTC, datetime
+import time
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,7 @@ from core.errors import Invalid
 from core.signatures.commit import object_id, read_commit
 from core.signatures.openpgp_packets import read_signature
 from core.signatures.trusted import read_signers
+from tests.fakes.clock import START
 from tests.fakes.security_key import SecurityKey, with_signature
 
 ADA = SecurityKey()
@@ -38,7 +39,7 @@ def test_a_changed_commit_is_read_or_refused(noise: bytes, at: int) -> None:
     signers = read_signers("k", f"ada {ADA.line}")
     try:
         commit = read_commit(object_id(data), data)
-        signers.verify_commit(commit, datetime.now(UTC))
+        signers.verify_commit(commit, START)
     except Invalid:
         return
     assert commit.payload == unsigned
@@ -52,3 +53,57 @@ def test_an_expiry_of_more_bytes_than_openpgp_has_is_cut() -> None:
     body = bytes([4, 0, 22, 8]) + struct.pack(">H", len(hashed)) + hashed + b"\0\0\0\0"
     end = read_signature(body).expiry()
     assert end is not None and end.year == 2159
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "namespaces=file",
+        "valid-before=20250101",
+        'valid-before="20250101"trailing',
+        'valid-before="20250101",',
+        ',valid-before="20250101"',
+        'valid-before="20250101",7',
+        "namespaces",
+        'namespaces=""',
+        'namespaces="git",namespaces="file"',
+        'namespaces="a\\',
+        "cert-authority",
+    ],
+)
+def test_options_that_are_not_understood_are_refused(options: str) -> None:
+    """They restrict the key: a reader that skips them trusts it for more."""
+    with pytest.raises(Invalid):
+        read_signers("k", f"ada {options} {ADA.line}")
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (ADA.line, ""),
+        (f"{ADA.line} Ada's laptop", "Ada's laptop"),
+        (f'"ada@x,bob y" {ADA.line}', "ada@x,bob y"),
+        (f'ada@x namespaces="git,a b"\t{ADA.line} "note', "ada@x"),
+    ],
+)
+def test_lines_that_ssh_keygen_reads_are_read(line: str, name: str) -> None:
+    (signer,) = read_signers("k", line).ssh
+    assert signer.name == name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-----BEGIN A-----" * 3855,
+        "-----BEGIN A-----\n" * 3640,
+        "a" + " " * 65000 + "b",
+        "a" * 65000,
+        'a="' * 21000,
+        "ada " + 'namespaces="git",' * 3800 + ADA.line,
+    ],
+)
+def test_no_text_takes_long_to_refuse(text: str) -> None:
+    began = time.process_time()
+    with pytest.raises(Invalid):
+        read_signers("k", text)
+    assert time.process_time() - began < 0.5
