@@ -21,7 +21,7 @@ from core.rpc.calls import (
     status_of,
 )
 from core.rpc.http2_call import CONTENT_TYPE, ServerCall
-from core.rpc.sockets import ALPN, Http2SocketProtocol, OpenConnections, peer_of
+from core.rpc.sockets import ALPN, BridgedPeers, Http2SocketProtocol, OpenConnections
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 
@@ -55,10 +55,20 @@ class _Caller:
 
 
 class Http2Server:
-    """Implements `core.rpc.calls.CallServer`; rejects calls without a handler before their data."""
+    """Implements `core.rpc.calls.CallServer`; rejects calls without a handler before their data.
 
-    def __init__(self, handlers: Mapping[str, Handler], limits: ServerLimits, clock: Clock) -> None:
+    `bridged` names the clients of another listener that passes on their connections.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        limits: ServerLimits,
+        clock: Clock,
+        bridged: BridgedPeers | None = None,
+    ) -> None:
         self._handlers, self._limits, self._clock = handlers, limits, clock
+        self._bridged = bridged or BridgedPeers()
         self._open = OpenConnections()
         self._callers: dict[Http2Connection, _Caller] = {}
         self._unanswered: defaultdict[str, dict[Http2Connection, None]] = defaultdict(dict)
@@ -98,7 +108,7 @@ class Http2Server:
         return Http2SocketProtocol(self._begin, self._forget)
 
     def _begin(self, transport: asyncio.Transport) -> Http2Connection:
-        caller = _Caller(peer_of(transport), self._clock.monotonic())
+        caller = _Caller(self._bridged.peer_of(transport), self._clock.monotonic())
 
         def accept(stream: Http2Stream, headers: Headers) -> None:
             self._accept(connection, caller, stream, headers)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from ssl import SSLObject
 from typing import cast
 
@@ -95,12 +95,34 @@ class OpenConnections:
         await self.emptied(_PART_SECONDS)
 
 
-def peer_of(transport: asyncio.Transport) -> str:
-    """Address of the peer as `host:port`, for people."""
-    name = transport.get_extra_info("peername")
-    if not isinstance(name, tuple):
-        return "unknown"
-    return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+class BridgedPeers:
+    """Clients whose connections another listener of this process passes on to a server.
+
+    Without them, all these clients would have one address: that of this process.
+    """
+
+    def __init__(self) -> None:
+        self._peers: dict[tuple[str, int], str] = {}
+
+    @contextlib.contextmanager
+    def bridging(self, local: tuple[str, int], peer: tuple[str, int]) -> Generator[None]:
+        """Names the client of the socket with this local address, while the context is open."""
+        self._peers[local] = _text(*peer)
+        try:
+            yield
+        finally:
+            del self._peers[local]
+
+    def peer_of(self, transport: asyncio.Transport) -> str:
+        """Address of the client as `host:port`, for people."""
+        name = transport.get_extra_info("peername")
+        if not isinstance(name, tuple):
+            return "unknown"
+        return self._peers.get(name[:2]) or _text(*name[:2])
+
+
+def _text(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _speaks_http2(transport: asyncio.Transport) -> bool:

@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator
+from socket import AF_INET, AF_INET6, SOCK_STREAM
+from socket import socket as TcpSocket
 
 import structlog
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from core.links.websocket import WEBSOCKET_PATH, splice
+from core.rpc.sockets import BridgedPeers
 
 log = structlog.get_logger(__name__)
 
@@ -19,19 +22,23 @@ MAX_OPEN, MAX_PER_SOURCE = 10_000, 2_000
 TRY_AGAIN_LATER = 1013
 
 
-def agents_route(listener: tuple[str, int], most_of_source: int = MAX_PER_SOURCE) -> WebSocketRoute:
+def agents_route(
+    listener: tuple[str, int], bridged: BridgedPeers, most_of_source: int = MAX_PER_SOURCE
+) -> WebSocketRoute:
     """Route that forwards WebSockets to the agents' listener at (host, port), which authenticates
     them.
     Each address may have at most `most_of_source` open. The listener closes connections without a
-    call.
+    call; it knows the addresses of the agents by `bridged`.
     """
-    pipes = _Pipes(listener, most_of_source)
+    pipes = _Pipes(listener, bridged, most_of_source)
     return WebSocketRoute(WEBSOCKET_PATH, pipes.serve)
 
 
 class _Pipes:
-    def __init__(self, listener: tuple[str, int], most_of_source: int) -> None:
-        self._listener, self._most_of_source = listener, most_of_source
+    def __init__(
+        self, listener: tuple[str, int], bridged: BridgedPeers, most_of_source: int
+    ) -> None:
+        self._listener, self._bridged, self._most_of_source = listener, bridged, most_of_source
         self._open: Counter[str] = Counter()
 
     async def serve(self, socket: WebSocket) -> None:
@@ -52,19 +59,37 @@ class _Pipes:
             del self._open[source]
 
     async def _carry(self, socket: WebSocket) -> None:
+        with contextlib.ExitStack() as bridge:
+            try:
+                reader, writer = await self._connect(socket, bridge)
+            except OSError as error:
+                log.warning("agents' listener not reached", why=error.strerror or str(error))
+                await socket.close(TRY_AGAIN_LATER, "the agents' listener does not answer")
+                return
+            await socket.accept()
+            messages = _ServerMessages(socket)
+            await splice(messages, reader, writer)
+            if not messages.lost:
+                # Both sides may disconnect at the same time.
+                with contextlib.suppress(WebSocketDisconnect):
+                    await socket.close()
+
+    async def _connect(
+        self, socket: WebSocket, bridge: contextlib.ExitStack
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connects to the listener, which finds the agent's address from the first byte on."""
+        host = self._listener[0]
+        own = TcpSocket(AF_INET6 if ":" in host else AF_INET, SOCK_STREAM)
         try:
-            reader, writer = await asyncio.open_connection(*self._listener)
-        except OSError as error:
-            log.warning("agents' listener not reached", why=error.strerror or str(error))
-            await socket.close(TRY_AGAIN_LATER, "the agents' listener does not answer")
-            return
-        await socket.accept()
-        messages = _ServerMessages(socket)
-        await splice(messages, reader, writer)
-        if not messages.lost:
-            # Both sides may disconnect at the same time.
-            with contextlib.suppress(WebSocketDisconnect):
-                await socket.close()
+            own.setblocking(False)
+            own.bind((host, 0))
+            client = (socket.client.host, socket.client.port) if socket.client else ("unknown", 0)
+            bridge.enter_context(self._bridged.bridging(own.getsockname()[:2], client))
+            await asyncio.get_running_loop().sock_connect(own, self._listener)
+            return await asyncio.open_connection(sock=own)
+        except BaseException:
+            own.close()
+            raise
 
 
 class _ServerMessages:

@@ -21,6 +21,7 @@ from core.rpc.grpcio import GrpcioServer
 from core.rpc.http2_server import Http2Server
 from core.rpc.implementations import GrpcImplementation
 from core.rpc.methods import TUNNEL
+from core.rpc.sockets import BridgedPeers
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from proxy.tunnel.websocket import agents_route
@@ -231,7 +232,7 @@ async def _carry(link: BaseLink, mux: Mux, clock: Clock, call: Call) -> None:
 
 
 async def _serve_websocket(listener: tuple[str, int], stack: AsyncExitStack, tasks: Tasks) -> int:
-    app = Starlette(routes=[agents_route(listener)])
+    app = Starlette(routes=[agents_route(listener, BridgedPeers())])
     config = uvicorn.Config(
         app, port=0, ws="wsproto", lifespan="off", log_config=None, timeout_graceful_shutdown=1
     )

@@ -15,6 +15,7 @@ from core.errors import Invalid, Unavailable
 from core.rpc.calls import CallServer, Handler, ServerLimits
 from core.rpc.http2_server import Http2Server
 from core.rpc.implementations import GrpcImplementation, grpcio
+from core.rpc.sockets import BridgedPeers
 from core.runtime.clock import Clock
 from towline.certificate_authority import (
     CertificateAuthority,
@@ -121,13 +122,16 @@ def http_listener(
 
 
 def agents_server(
-    handlers: Mapping[str, Handler], wire: GrpcImplementation, clock: Clock
+    handlers: Mapping[str, Handler],
+    wire: GrpcImplementation,
+    clock: Clock,
+    bridged: BridgedPeers,
 ) -> CallServer:
     """Builds the gRPC server for agents, without starting it."""
     limits = ServerLimits()
     if wire is GrpcImplementation.GRPCIO:
         return grpcio().GrpcioServer(handlers, limits)
-    return Http2Server(handlers, limits, clock)
+    return Http2Server(handlers, limits, clock, bridged)
 
 
 async def listen_for_agents(

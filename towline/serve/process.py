@@ -25,6 +25,7 @@ from core import __version__
 from core.errors import Unavailable
 from core.identity import ClusterId, TokenId
 from core.rpc.methods import TUNNEL
+from core.rpc.sockets import BridgedPeers
 from core.runtime.clock import Clock, SystemClock
 from core.runtime.tasks import Tasks
 from core.trusted_proxies import TrustedProxies
@@ -235,7 +236,8 @@ class ControlPlaneProcess:
         settings = self._settings
         where = address(settings.listen_agents, "listen_agents")
         handlers = {**self.plane.agentlink.handlers, TUNNEL: self.kube_proxy.tunnels.serve}
-        self._agents = agents_server(handlers, settings.agents_wire, self._clock)
+        bridged = BridgedPeers()
+        self._agents = agents_server(handlers, settings.agents_wire, self._clock, bridged)
         self._ends.push_async_callback(self._agents.stop, settings.drain_seconds)
         port = await listen_for_agents(self._agents, where, tls)
         verbs = self.plane.operations
@@ -245,7 +247,7 @@ class ControlPlaneProcess:
             [
                 self._webhooks.route,
                 *WebhookRoutes(verbs.triggers, verbs.pipeline_overrides, self._clock).routes,
-                agents_route((_own_address(where[0]), port)),
+                agents_route((_own_address(where[0]), port), bridged),
                 *self.plane.signin_routes.routes(),
                 *self.plane.scim.routes,
                 self.plane.audit_export.route,

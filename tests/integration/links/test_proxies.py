@@ -14,6 +14,7 @@ from core.links.websocket import WebSocketForwarder
 from core.rpc.calls import CallFailed, CallStatus
 from core.rpc.implementations import GrpcImplementation
 from core.rpc.methods import TUNNEL
+from core.rpc.sockets import BridgedPeers
 from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
 from proxy.tunnel.websocket import agents_route
@@ -78,7 +79,7 @@ async def test_a_websocket_goes_through_the_proxy(
     async with AsyncExitStack() as stack:
         tasks = Tasks("test")
         echo = await stack.enter_async_context(LocalServer(copy))
-        route = agents_route(("127.0.0.1", echo.port))
+        route = agents_route(("127.0.0.1", echo.port), BridgedPeers())
         server = uvicorn.Server(_config(Starlette(routes=[route]), authority))
         serving = tasks.spawn("serve", server.serve())
         while not server.started:

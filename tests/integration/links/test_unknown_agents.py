@@ -1,8 +1,8 @@
 """Connections to the agents' listener on which nobody has shown a token."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -10,14 +10,18 @@ import grpc
 import pytest
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
+from controlplane.platform.http.trusted_proxies import ForwardedClients
 from core.errors import Unauthenticated
 from core.links.websocket import WEBSOCKET_PATH
 from core.rpc.calls import Call, CallFailed, ServerLimits
 from core.rpc.http2_channel import CallTarget, Http2Channel, client_tls
 from core.rpc.http2_server import Http2Server
+from core.rpc.sockets import BridgedPeers
 from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
+from core.trusted_proxies import TrustedProxies
 from proxy.tunnel.websocket import agents_route
 from tests.fakes.tls import TestAuthority
 
@@ -112,19 +116,26 @@ async def test_a_connection_whose_calls_are_all_refused_ends(
     await channel.close()
 
 
+@asynccontextmanager
+async def websockets(app: ASGIApp) -> AsyncGenerator[str]:
+    """Serve an application; the URL of its WebSockets."""
+    tasks = Tasks("test")
+    server = uvicorn.Server(
+        uvicorn.Config(app, port=0, ws="wsproto", lifespan="off", log_config=None)
+    )
+    serving = tasks.spawn("serve", server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}{WEBSOCKET_PATH}"
+    server.should_exit = True
+    await asyncio.wait({serving}, timeout=5)
+    await tasks.stop()
+
+
 async def test_websockets_of_one_address_are_bounded(port: int) -> None:
     """One too many is refused; when another has ended, there is room."""
-    async with AsyncExitStack() as stack:
-        tasks = Tasks("test")
-        app = Starlette(routes=[agents_route(("127.0.0.1", port), most_of_source=2)])
-        server = uvicorn.Server(
-            uvicorn.Config(app, port=0, ws="wsproto", lifespan="off", log_config=None)
-        )
-        serving = tasks.spawn("serve", server.serve())
-        while not server.started:
-            await asyncio.sleep(0.01)
-        url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}{WEBSOCKET_PATH}"
-        http = await stack.enter_async_context(aiohttp.ClientSession())
+    app = Starlette(routes=[agents_route(("127.0.0.1", port), BridgedPeers(), 2)])
+    async with websockets(app) as url, aiohttp.ClientSession() as http:
         held = [await http.ws_connect(url) for _ in range(2)]
         with pytest.raises(aiohttp.WSServerHandshakeError):
             await http.ws_connect(url)
@@ -132,6 +143,27 @@ async def test_websockets_of_one_address_are_bounded(port: int) -> None:
             assert [(await one.receive()).type for one in held] == [aiohttp.WSMsgType.CLOSE] * 2
             last = await http.ws_connect(url)
             assert (await last.receive()).type is aiohttp.WSMsgType.CLOSE
-        server.should_exit = True
-        await asyncio.wait({serving}, timeout=5)
-        await tasks.stop()
+
+
+async def test_silent_websockets_of_one_address_leave_those_of_others() -> None:
+    """The listener would else see one address for all agents that come by WebSocket."""
+    bridged = BridgedPeers()
+    server = Http2Server({}, ServerLimits(unanswered=2), SystemClock(), bridged)
+    port = await server.start(("127.0.0.1", 0), None)
+    routes = Starlette(routes=[agents_route(("127.0.0.1", port), bridged)])
+    app = ForwardedClients(routes, TrustedProxies(["127.0.0.1"]))
+    async with websockets(app) as url, aiohttp.ClientSession() as http:
+
+        async def of(address: str) -> aiohttp.ClientWebSocketResponse:
+            opened = await http.ws_connect(url, headers={"X-Forwarded-For": address})
+            await opened.receive()
+            return opened
+
+        agent = await of("10.0.0.1")
+        flood = [await of("10.0.0.2") for _ in range(3)]
+        async with asyncio.timeout(10):
+            assert (await flood[0].receive()).type is aiohttp.WSMsgType.CLOSE
+        for kept in (agent, *flood[1:]):
+            with pytest.raises(TimeoutError):
+                await kept.receive(timeout=0.1)
+    await server.stop()
