@@ -5,6 +5,7 @@ statement is kept on disk, so that a restart changes nothing and no older statem
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -14,7 +15,13 @@ from core.errors import Invalid, TowlineError, Unavailable
 from core.runtime.atomic_files import write_atomically
 from core.runtime.clock import Clock
 from core.spec.reports.commands import CommandAnswer, CommandOutcome
-from core.spec.statements.freeze import MAX_FREEZE_TEXT, FreezeAction, FreezeKeys, FreezeStatement
+from core.spec.statements.freeze import (
+    MAX_FREEZE_TEXT,
+    FreezeAction,
+    FreezeKeys,
+    FreezeStatement,
+    read_unverified,
+)
 from syncagent.ports import CommandAnswers, FreezeConfigMap
 
 log = structlog.get_logger(__name__)
@@ -35,7 +42,9 @@ class FreezeSwitch:
         self._answers = answers
         self._changed = asyncio.Event()
         self._last: FreezeStatement | None = None
-        self._problems: dict[str, str] = {}
+        self._unstored = False
+        self._unverified = ""
+        self._problems: dict[str, list[str]] = {}
         self._was_frozen = False
         self._load()
 
@@ -48,12 +57,15 @@ class FreezeSwitch:
     def reason(self) -> str:
         """Why the cluster is frozen; empty: it is not."""
         last = self._last
-        if last is None or last.action is FreezeAction.THAW or last.expired(self._clock.now()):
+        if last is None:
+            return self._unverified
+        if last.action is FreezeAction.THAW or last.expired(self._clock.now()):
             return ""
         because = f": {last.reason}" if last.reason else ""
+        unverified = f"; {self._unverified}" if self._unverified else ""
         return (
             f"this cluster is frozen since {last.since} by its freeze key "
-            f"(serial {last.serial}){because}"
+            f"(serial {last.serial}){because}{unverified}"
         )
 
     def check(self) -> None:
@@ -64,12 +76,14 @@ class FreezeSwitch:
     def obey(self, text: str) -> str:
         """Obeys a statement, and returns the result for people. Obeying the last one again changes
         nothing. Invalid: no key of this cluster has signed it, it is for other clusters, has
-        expired, or is not newer than the last one.
+        expired, or is not newer than the last one. Unavailable: it holds, but could not be stored.
         """
         if not self._keys:
             raise Invalid("this cluster has no freeze key (setting freeze.keys)")
         statement = self._keys.verify(text)
         if statement == self._last:
+            if self._unstored:
+                self._save(text)
             return self.reason or "this cluster is not frozen"
         if not statement.names(self._cluster):
             raise Invalid(
@@ -83,7 +97,7 @@ class FreezeSwitch:
             )
         if statement.expired(self._clock.now()):
             raise Invalid("the statement has expired")
-        self._last = statement
+        self._last, self._unverified = statement, ""
         self._changed.set()
         log.warning("freeze statement obeyed", action=statement.action, serial=statement.serial)
         self._save(text)
@@ -119,40 +133,60 @@ class FreezeSwitch:
                 try:
                     self._obey_each(await configmap.statements(), "the ConfigMap")
                 except TowlineError as error:
-                    self._note("the ConfigMap", f"cannot be read: {error.message}")
+                    self._note("the ConfigMap", [f"cannot be read: {error.message}"])
             await self._clock.sleep(POLL_SECONDS)
 
     def _obey_each(self, texts: list[str], place: str) -> None:
+        problems: list[str] = []
         for text in texts:
             if not text.strip() or text.startswith("#"):
                 continue
             try:
                 self.obey(text)
-            except Invalid as error:
-                self._note(place, error.message)
+            except TowlineError as error:
+                problems.append(error.message)
+        self._note(place, problems)
 
-    def _note(self, place: str, problem: str) -> None:
-        """Logs a new problem of a place."""
-        if problem != self._problems.get(place):
-            self._problems[place] = problem
-            log.warning("freeze statement not obeyed", place=place, reason=problem)
+    def _note(self, place: str, problems: list[str]) -> None:
+        """Logs the problems of a place that it did not have before."""
+        known = self._problems.get(place, [])
+        self._problems[place] = problems
+        for problem in dict.fromkeys(problems):
+            if problem not in known:
+                log.warning("freeze statement not obeyed", place=place, reason=problem)
 
     def _load(self) -> None:
+        """Reads the last statement. One that is damaged, or that no present key has signed, can
+        still freeze: else a lost disk block or a replaced key would thaw the cluster.
+        """
         if not self._keys or not self._file.exists():
             return
+        text = ""
         try:
-            self._last = self._keys.verify(self._file.read_text())
+            text = self._file.read_text()
+            self._last = self._keys.verify(text)
         except (OSError, UnicodeDecodeError, Invalid) as error:
-            log.error("the last freeze statement cannot be read", error=str(error))
+            self._unverified = (
+                f"its last freeze statement in {self._file} cannot be verified ({error}), so this "
+                "cluster stays frozen until its freeze key signs a newer thaw"
+            )
+            with contextlib.suppress(Invalid):
+                self._last = read_unverified(text)
+            log.error("last freeze statement not verified", error=str(error), frozen=self.reason)
         else:
             log.info("last freeze statement", action=self._last.action, frozen=bool(self.reason))
 
     def _save(self, text: str) -> None:
+        self._unstored = True
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(self._file, text.strip().encode())
         except OSError as error:
-            log.error("freeze statement not stored; a restart forgets it", error=str(error))
+            raise Unavailable(
+                f"the freeze statement is obeyed, but could not be stored, so that a restart would "
+                f"forget it: {error.strerror or error}; check the disk of the agent"
+            ) from error
+        self._unstored = False
 
 
 def _lines_of(file: Path) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from core.errors import Invalid, Unavailable
 from core.runtime.tasks import Tasks
@@ -15,7 +16,7 @@ from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.statements.attestation import key_id
 from core.spec.statements.freeze import FreezeAction, FreezeKeys, FreezeStatement, read_unverified
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.autonomy.freeze import FreezeSwitch
+from syncagent.autonomy.freeze import POLL_SECONDS, FreezeSwitch
 from syncagent.link.commands import Commands
 from tests.fakes.clock import START, FakeClock
 
@@ -71,6 +72,67 @@ def test_a_restart_keeps_the_freeze_and_its_serial(
     assert "serial 10" in again.reason
     with pytest.raises(Invalid, match="serial 9, and this cluster has obeyed 10"):
         again.obey(replace(THAW, serial=9).sign(key))
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_statement_that_cannot_be_verified_keeps_the_freeze(
+    key: Ed25519PrivateKey, clock: FakeClock, tmp_path: Path, damaged: bool
+) -> None:
+    """The freeze key was replaced, or the disk lost the file's content."""
+    switch_of(key, tmp_path, clock).obey(FREEZE.sign(key))
+    other = Ed25519PrivateKey.generate()
+    if damaged:
+        (tmp_path / "freeze").write_bytes(b"\xff\0")
+    again = switch_of(other, tmp_path, clock)
+    assert "cannot be verified" in again.reason and str(tmp_path / "freeze") in again.reason
+    if not damaged:
+        with pytest.raises(Invalid, match="serial 10"):
+            again.obey(replace(THAW, serial=10).sign(other))
+    again.obey(THAW.sign(other))
+    assert not again.reason and not switch_of(other, tmp_path, clock).reason
+
+
+def test_a_replaced_key_does_not_freeze_a_thawed_cluster(
+    key: Ed25519PrivateKey, clock: FakeClock, tmp_path: Path
+) -> None:
+    switch_of(key, tmp_path, clock).obey(THAW.sign(key))
+    assert not switch_of(Ed25519PrivateKey.generate(), tmp_path, clock).reason
+
+
+def test_a_freeze_that_is_not_stored_holds_and_is_not_done(
+    key: Ed25519PrivateKey, clock: FakeClock, tmp_path: Path
+) -> None:
+    """The control plane sends the command again until a restart would keep the freeze."""
+    answers, folder = Answers(), tmp_path / "state"
+    folder.write_text("no folder")
+    switch = FreezeSwitch(FreezeKeys([key.public_key()]), "eu-1", folder / "freeze", clock, answers)
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="could not be stored"):
+            switch.execute("1", FREEZE.sign(key))
+        assert switch.reason and not answers.done_
+    folder.unlink()
+    switch.execute("1", FREEZE.sign(key))
+    assert [answer.outcome for answer in answers.done_] == [CommandOutcome.SUCCEEDED]
+    assert switch_of(key, folder, clock).reason
+
+
+async def test_each_problem_of_a_place_is_logged_once(
+    key: Ed25519PrivateKey, clock: FakeClock, tmp_path: Path
+) -> None:
+    file = tmp_path / "statements"
+    old, foreign = replace(THAW, serial=9).sign(key), replace(FREEZE, clusters=("us-1",)).sign(key)
+    file.write_text(f"{FREEZE.sign(key)}\n{old}\n{foreign}\nnoise\n")
+    switch, tasks = switch_of(key, tmp_path, clock), Tasks("test")
+    with capture_logs() as lines:
+        tasks.spawn("file", switch.follow(file, None))
+        for _ in range(4):
+            await clock.advance(POLL_SECONDS)
+        file.write_text("other noise!\nnoise\n" + FREEZE.sign(Ed25519PrivateKey.generate()))
+        for _ in range(4):
+            await clock.advance(POLL_SECONDS)
+    await tasks.stop()
+    refused = [line["reason"] for line in lines if line["event"] == "freeze statement not obeyed"]
+    assert len(refused) == 4, refused
 
 
 REFUSED = {
