@@ -45,7 +45,7 @@ from syncagent.kube.cluster import KubeCluster
 from syncagent.kube.configmaps import KubeConfigMaps, KubeFreezeConfigMap
 from syncagent.kube.facts import KubeFacts
 from syncagent.kube.fenced import KubeFences, KubeJobFences
-from syncagent.kube.impersonation import impersonation_problem
+from syncagent.kube.impersonation import ImpersonationProof, impersonation_problem
 from syncagent.kube.impersonator import token_of
 from syncagent.kube.metrics import KubeMetrics
 from syncagent.link.channel import LOOPBACK, Endpoint, proxy_to
@@ -458,8 +458,9 @@ def _fences(
 ) -> tuple[KubeFences, KubeJobFences]:
     """Builds the fences of services and of jobs, within the policy of this cluster."""
     tenants, allowed = _tenants(settings), _policy(settings).check
-    jobs = KubeJobFences(client, KubeCluster(client, clock), tenants)
-    return KubeFences(client, cluster, allowed, tenants), jobs
+    proof = ImpersonationProof(client)
+    jobs = KubeJobFences(client, proof, KubeCluster(client, clock), tenants)
+    return KubeFences(client, proof, cluster, allowed, tenants), jobs
 
 
 def _tenants(settings: AutonomySettings) -> TenantPolicy:
@@ -508,7 +509,10 @@ async def tunnel_problem(
     Invalid: see `upstream_of`.
     """
     below_prefix = upstream_of(settings, access, client, clock).prefix
-    return await impersonation_problem(client) if below_prefix else ""
+    try:
+        return await impersonation_problem(client) if below_prefix else ""
+    except Unavailable as error:
+        return error.message
 
 
 def _tunnel(

@@ -32,10 +32,15 @@ class KubeFences:
     """Implements `ports.Fences`; `allowed` is the cluster's own allow-list."""
 
     def __init__(
-        self, client: KubeClient, cluster: KubeCluster, allowed: Allowed, tenants: TenantPolicy
+        self,
+        client: KubeClient,
+        proof: ImpersonationProof,
+        cluster: KubeCluster,
+        allowed: Allowed,
+        tenants: TenantPolicy,
     ) -> None:
         self._client = client
-        self._proof = ImpersonationProof(client)
+        self._proof = proof
         self._cluster = cluster
         self._allowed = allowed
         self._tenants = tenants
@@ -65,9 +70,15 @@ class KubeJobFences:
     is checked by its runner.
     """
 
-    def __init__(self, client: KubeClient, cluster: KubeCluster, tenants: TenantPolicy) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        proof: ImpersonationProof,
+        cluster: KubeCluster,
+        tenants: TenantPolicy,
+    ) -> None:
         self._client = client
-        self._proof = ImpersonationProof(client)
+        self._proof = proof
         self._cluster = cluster
         self._tenants = tenants
 

@@ -2,8 +2,10 @@
 A gateway that drops the `Impersonate-*` fields would let every user act as the agent.
 """
 
-from core.errors import TowlineError
-from syncagent.kube.client import KubeClient
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from core.spec.bundle import KubeObject
 from syncagent.ports import RequestRefused
 
 PROBE = "towline:probe"
@@ -13,15 +15,27 @@ _FORBIDDEN = 403
 _AS_PROBE = {"Impersonate-User": PROBE}
 
 
+class ReviewClient(Protocol):
+    """Sends the request that asks the API server whom it sees."""
+
+    async def request(
+        self, method: str, path: str, *, body: Any, impersonation: Mapping[str, str]
+    ) -> KubeObject:
+        """Returns the response. RequestRefused, Unavailable."""
+        ...
+
+
 class ImpersonationProof:
     """Proves once that the API server honours impersonation, before requests rely on it."""
 
-    def __init__(self, client: KubeClient) -> None:
+    def __init__(self, client: ReviewClient) -> None:
         self._client = client
         self._proven = False
 
     async def require(self) -> None:
-        """Refused: the server does not impersonate, so requests would have the agent's rights."""
+        """Refused: the server does not impersonate, so requests would have the agent's rights.
+        Unavailable: it cannot be asked now.
+        """
         if self._proven:
             return
         if problem := await impersonation_problem(self._client):
@@ -33,9 +47,9 @@ class ImpersonationProof:
         self._proven = True
 
 
-async def impersonation_problem(client: KubeClient) -> str:
+async def impersonation_problem(client: ReviewClient) -> str:
     """Asks the API server for the name of an impersonated user. Returns the reason if users'
-    requests must not be sent; empty: the server impersonates, or refuses to.
+    requests must not be sent; empty: the server impersonates, or refuses to. Unavailable.
     """
     try:
         answer = await client.request("POST", _PATH, body=_REVIEW, impersonation=_AS_PROBE)
@@ -43,8 +57,6 @@ async def impersonation_problem(client: KubeClient) -> str:
         if refused.status == _FORBIDDEN:
             return ""
         return f"the API server does not say whom it sees: {refused.message}"
-    except TowlineError as error:
-        return error.message
     seen = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
     if seen == PROBE:
         return ""
