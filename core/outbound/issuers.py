@@ -83,7 +83,8 @@ class IssuerMetadata:
     """Endpoints and keys of one issuer.
 
     An unknown key id triggers a refresh at once, but at most every 10 s. This finds new keys
-    quickly, while forged ones cause no load.
+    quickly, while forged ones cause no load. While the issuer is unavailable, it is asked every
+    10 s too, and the known keys remain.
     """
 
     def __init__(self, issuer: str, fetcher: IssuerHttpClient, clock: Clock) -> None:
@@ -95,6 +96,8 @@ class IssuerMetadata:
         self._document_at = -KEPT_SECONDS
         self._keys: list[jwt.PyJWK] = []
         self._keys_at = -KEPT_SECONDS
+        self._failure = ""
+        self._again_at = 0.0
 
     async def endpoint(self, name: str) -> str:
         """Returns the URL of an endpoint. Raises Unavailable if the issuer does not publish it."""
@@ -113,33 +116,50 @@ class IssuerMetadata:
 
     async def key(self, kid: str | None, algorithm: str) -> jwt.PyJWK:
         """Returns the key with this id for this algorithm. Raises Unauthenticated if the issuer has
-        none.
+        none. Unavailable: the issuer cannot be asked.
         """
+        found = choose_key(self._keys, kid, algorithm)
+        if found is not None and not self._stale(KEPT_SECONDS):
+            return found
         async with self._turn:
             found = choose_key(self._keys, kid, algorithm)
-            age = self._clock.monotonic() - self._keys_at
-            if age >= KEPT_SECONDS or (found is None and age >= AGAIN_SECONDS):
+            if self._stale(AGAIN_SECONDS if found is None else KEPT_SECONDS):
                 await self._refresh(had=found is not None)
                 found = choose_key(self._keys, kid, algorithm)
         if found is None:
             raise Unauthenticated(missing_key(self.issuer, self._keys, kid, algorithm))
         return found
 
+    def _stale(self, seconds: float) -> bool:
+        return self._clock.monotonic() - self._keys_at >= seconds
+
     async def _refresh(self, *, had: bool) -> None:
         """Fetches the keys; if the issuer is unreachable, the known keys remain."""
-        self._keys_at = self._clock.monotonic()
+        now = self._clock.monotonic()
         try:
             document = await self._discover()
-            self._keys = keys_of(await self._fetcher.get(str(document.get("jwks_uri", ""))))
+            self._keys = keys_of(await self._fetch(str(document.get("jwks_uri", ""))))
         except Unavailable:
             if not had:
-                self._keys_at -= KEPT_SECONDS - AGAIN_SECONDS
                 raise
+        else:
+            self._keys_at = now
+
+    async def _fetch(self, url: str) -> JsonObject:
+        """Fetches a document. After a failure it does not ask again for 10 s. Unavailable."""
+        if self._clock.monotonic() < self._again_at:
+            raise Unavailable(self._failure)
+        try:
+            return await self._fetcher.get(url)
+        except Unavailable as error:
+            self._failure = error.message
+            self._again_at = self._clock.monotonic() + AGAIN_SECONDS
+            raise
 
     async def _discover(self) -> JsonObject:
         now = self._clock.monotonic()
         if now - self._document_at >= KEPT_SECONDS:
-            document = await self._fetcher.get(self.issuer.rstrip("/") + _WELL_KNOWN)
+            document = await self._fetch(self.issuer.rstrip("/") + _WELL_KNOWN)
             if document.get("issuer") != self.issuer:
                 raise Unavailable(
                     f"{self.issuer} calls itself {str(document.get('issuer'))[:200]!r}: "

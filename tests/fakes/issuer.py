@@ -1,5 +1,6 @@
 """An OpenID Connect provider that people sign in to without being asked: real HTTP, real keys."""
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -20,7 +21,9 @@ CLIENT = "towline"
 
 
 class FakeIssuer:
-    """Signs whatever a test wants. `claims` are what the next sign-in says of the person."""
+    """Signs whatever a test wants. `claims` are what the next sign-in says of the person. Keys are
+    answered while `answers` is set.
+    """
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock
@@ -31,6 +34,8 @@ class FakeIssuer:
         self.key: Any = ec.generate_private_key(ec.SECP256R1())
         self.asked: list[str] = []
         self.is_away = False
+        self.answers = asyncio.Event()
+        self.answers.set()
         self.names_itself = False
         self._codes: dict[str, dict[str, str]] = {}
 
@@ -77,6 +82,7 @@ class FakeIssuer:
 
     async def _jwks(self, _: web.Request) -> web.Response:
         self.asked.append("jwks")
+        await self.answers.wait()
         return web.Response(status=503) if self.is_away else web.json_response(self.jwks())
 
     async def _authorize(self, request: web.Request) -> web.Response:

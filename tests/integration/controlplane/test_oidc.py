@@ -178,6 +178,45 @@ async def test_known_keys_serve_while_the_provider_is_away(access: AccessOperati
         await access.signin.begin_oidc("corp", REDIRECT, "/", "10.0.0.1")
 
 
+async def test_a_provider_that_is_away_is_asked_every_ten_seconds(access: AccessOperations) -> None:
+    """Also while nobody has come before; known keys stay, and are renewed once it is back."""
+    access.issuer.is_away = True
+    for _ in range(5):
+        with pytest.raises(Unavailable, match="status 503"):
+            await access.identity.authenticate(access.issuer.token())
+    assert access.issuer.asked == ["discovery"]
+    access.issuer.is_away = False
+    await access.world.clock.advance(11)
+    await access.identity.authenticate(access.issuer.token())
+    access.issuer.is_away = True
+    await access.world.clock.advance(3601)
+    asked = len(access.issuer.asked)
+    for number in range(5):
+        await access.identity.authenticate(access.issuer.token(jti=f"{number}"))
+    assert len(access.issuer.asked) == asked + 1
+    access.issuer.is_away = False
+    await access.world.clock.advance(11)
+    await access.identity.authenticate(access.issuer.token(jti="back"))
+    assert access.issuer.asked[asked + 1 :] == ["discovery", "jwks"]
+
+
+async def test_a_known_key_waits_for_no_fetch(access: AccessOperations) -> None:
+    """A forged key id makes the issuer's metadata wait; the others sign in meanwhile."""
+    await access.identity.authenticate(access.issuer.token())
+    await access.world.clock.advance(11)
+    access.issuer.answers.clear()
+    forged = access.issuer.token(header={"kid": "forged"})
+    waiting = asyncio.ensure_future(access.identity.authenticate(forged))
+    async with asyncio.timeout(5):
+        while access.issuer.asked[-2:] != ["jwks", "jwks"]:
+            await asyncio.sleep(0.01)
+        await access.identity.authenticate(access.issuer.token(jti="other"))
+    assert not waiting.done()
+    access.issuer.answers.set()
+    with pytest.raises(Unauthenticated):
+        await waiting
+
+
 async def test_a_browser_signs_in_by_code_with_proof(access: AccessOperations) -> None:
     """Code, PKCE, state and nonce; then a session that ends when it is idle."""
     actor = await access.by_provider()
