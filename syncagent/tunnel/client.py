@@ -40,6 +40,7 @@ FORBIDDEN, NOT_SERVED, FROZEN = 403, 501, 503
 NO_EGRESS = EgressPolicy()
 GRACE, LINGER, LOOK = 60.0, 1.0, 0.2
 _REFUSES = "refuses all requests"
+_BAD_GATEWAY = 502
 
 
 class TunnelClient:
@@ -200,6 +201,11 @@ class TunnelClient:
             if not stream.closed:
                 status = HTTP_STATUS[error.code]
                 stream.fail(status, f"does not accept the proof of identity: {error.message}")
+            return
+        except Exception:
+            log.exception("proof of identity not checked")
+            if not stream.closed:
+                stream.fail(_BAD_GATEWAY, "could not check the proof of identity; see its log")
             return
         if not stream.closed:
             await exchange.start()

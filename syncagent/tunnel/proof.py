@@ -37,7 +37,8 @@ UNPROVEN_WARNING = (
 )
 _SYSTEM = "system:"
 _MAX_NAME, _MAX_GROUPS = 512, 200
-# A key that the issuer no longer publishes stops to count after this time.
+# A key that the issuer withdraws counts this long, beyond the hour for which `IssuerMetadata` keeps
+# fetched keys.
 _CACHED_SECONDS = 300.0
 _CACHED = 4096
 _CLAIMED = re.compile(rb"Impersonate-User: ([^\r\n]+)\r\n")

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import jwt
 import pytest
 
 from core.mux.codec import FLAG_NOBODY, Open, add_proof
@@ -152,6 +153,26 @@ async def test_a_lying_control_plane_gets_only_view(
         stolen = await ask(proving, claimed, f"GET /api/v1/namespaces/{namespace}/{path}")
         assert stolen.reset is not None and stolen.reset[0] == 403
         assert not stolen.received
+
+
+class BrokenKeys:
+    """Keys of an issuer, whose fetch has a bug."""
+
+    async def key(self, kid: str | None, algorithm: str) -> jwt.PyJWK:
+        raise RuntimeError(kid, algorithm)
+
+
+async def test_a_failure_of_the_check_is_answered(stack: Stack, issuer: FakeIssuer) -> None:
+    """Else the request stays open until its user gives up."""
+    rules = ProofRules(issuer.url, ("dev-cluster",))
+    stack.proofs = IdentityProofs(rules, BrokenKeys(), SystemClock())
+
+    async def no_token() -> str:
+        return ""
+
+    await stack.connect(Upstream("127.0.0.1", 1, None, no_token))
+    owner = await ask(stack, add_proof(identity_block(ADMINISTRATOR), issuer.token().encode()))
+    assert owner.reset is not None and owner.reset[0] == 502
 
 
 @pytest.mark.parametrize(
