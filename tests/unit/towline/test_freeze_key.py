@@ -1,17 +1,21 @@
 """`towline freeze-key`, `towline freeze` and `towline thaw`, without a connection."""
 
+import http.server
+import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from stat import S_IMODE
 
 import pytest
 
-from core.errors import Invalid
+from core.errors import Invalid, Unavailable
 from core.spec.statements.attestation import read_public_keys
 from core.spec.statements.freeze import EVERY_CLUSTER, FreezeAction, FreezeKeys
 from tests.fakes.clock import START
 from tests.fakes.command_line import Finished, run_in_process
 from towline import freeze_key
+from towline.cli.program import exit_code
 
 Run = Callable[..., Finished]
 
@@ -55,3 +59,42 @@ def test_a_freeze_names_clusters_or_all(run: Run, tmp_path: Path) -> None:
     freeze_key.create(file)
     refused = run("freeze", "--key", str(file), "--print")
     assert refused.code == 2 and "--cluster" in refused.err
+
+
+class _FailingControlPlane(http.server.BaseHTTPRequestHandler):
+    """Lists one cluster, and takes no statement for it."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        end = {"hasNextPage": False, "endCursor": None}
+        page = {"edges": [{"node": {"id": "c", "handle": "eu-1"}}], "pageInfo": end}
+        failed = {"message": "the database is away", "extensions": {"code": "UNAVAILABLE"}}
+        is_query = asked["query"].startswith("query")
+        body = json.dumps({"data": {"clusters": page}} if is_query else {"errors": [failed]})
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, format: str, *values: object) -> None:
+        """Writes no log."""
+
+
+def test_a_freeze_that_fails_says_how_to_go_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A failed delivery is no missing permission."""
+    file = tmp_path / "freeze.key"
+    freeze_key.create(file)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _FailingControlPlane) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("TOWLINE_URL", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("TOWLINE_TOKEN", "x")
+        refused = run("freeze", "--key", str(file), "--all")
+        server.shutdown()
+        thread.join()
+    assert "eu-1: the database is away" in refused.out + refused.err
+    assert "1 of 1 clusters did not get the statement" in refused.err
+    assert "--print" in refused.err and "towline-freeze" in refused.err
+    assert refused.code == exit_code(Unavailable(""))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from core.errors import Forbidden, Invalid, TowlineError
+from core.errors import Invalid, TowlineError, Unavailable
 from core.runtime.clock import SystemClock
 from towline.cli.clusters import generated as operations
 from towline.cli.clusters.find import find_cluster
@@ -128,4 +128,8 @@ def _issue(
         else:
             say(f"{handle}: {action} sent; `towline clusters get {handle}` shows it")
     if failed:
-        raise Forbidden(f"{failed} of {len(found)} clusters were not reached; use --print")
+        raise Unavailable(
+            f"{failed} of {len(found)} clusters did not get the statement; run the command again, "
+            "or print the statement with --print and give it to their agents in the ConfigMap "
+            "towline-freeze"
+        )
