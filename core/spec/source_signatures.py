@@ -85,14 +85,17 @@ def decode_evidence(data: bytes) -> Evidence:
     """Decodes evidence. Raises Invalid for another form."""
     if not data:
         return Evidence()
+    too_large = Invalid("the evidence of signatures is too large")
+    if len(data) > MAX_EVIDENCE_BYTES:
+        raise too_large
     try:
         raw = orjson.loads(data)
+        if max(len(raw["commits"]), len(raw["artifacts"])) > _MAX_SIGNATURES:
+            raise too_large
         listed = [_bytes(text) for text in raw["commits"]]
         artifacts = tuple(ArtifactSignature(*map(_bytes, parts)) for parts in raw["artifacts"])
     except (ValueError, LookupError, TypeError, binascii.Error):
         raise Invalid("the evidence of signatures has an unknown form") from None
-    if len(data) > MAX_EVIDENCE_BYTES or max(len(listed), len(artifacts)) > _MAX_SIGNATURES:
-        raise Invalid("the evidence of signatures is too large")
     commits = {object_id(each, size): each for each in listed for size in (40, 64)}
     return Evidence(commits, artifacts)
 

@@ -14,6 +14,7 @@ from core.errors import Invalid
 from core.signatures.cosign import ArtifactSignature, signature_tag
 from core.signatures.trusted import read_signers
 from core.spec.source_signatures import (
+    MAX_EVIDENCE_BYTES,
     Evidence,
     SignatureRule,
     SignerSet,
@@ -111,3 +112,14 @@ def test_short_and_malformed_keys_are_refused() -> None:
     for text in (pem, "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"):
         with pytest.raises(Invalid):
             read_signers("k", text)
+
+
+def test_evidence_is_measured_before_it_is_parsed() -> None:
+    for data in (
+        b"[" * (MAX_EVIDENCE_BYTES + 1),
+        json.dumps({"commits": ["not base64"] * 65, "artifacts": []}).encode(),
+    ):
+        with pytest.raises(Invalid, match="too large"):
+            decode_evidence(data)
+    with pytest.raises(Invalid, match="unknown form"):
+        decode_evidence(b'{"commits": 7, "artifacts": []}')
