@@ -394,7 +394,7 @@ class AgentSession:
             log.warning("orders not signed", cluster=self.cluster_id, why=error.message)
             asyncio.get_running_loop().call_later(_SIGN_AGAIN_SECONDS, self.wake, "")
             return False
-        for message, order in zip(made, orders, strict=False):
+        for message, order in zip(made, orders, strict=bool(orders)):
             message.order.CopyFrom(attestation_to_message(order))
         return True
 

@@ -30,7 +30,7 @@ from controlplane.services.model.ledger import LedgerEntry
 from controlplane.services.model.service import Service
 from controlplane.services.operations.fences import fence_in
 from controlplane.services.ports import LedgerStore, ServiceStore
-from core.errors import NotFound, TowlineError
+from core.errors import NotFound, TowlineError, Unavailable
 from core.identity import ClusterId
 from core.spec.bundle import Attestation, parse_bundle
 from core.spec.jobs import JobSpec
@@ -115,7 +115,10 @@ class AgentOperations:
 
     async def sign_orders(self, requests: Sequence[OrderRequest]) -> Sequence[Attestation]:
         """Has the render tier sign orders; none if nothing is signed. Unavailable."""
-        return await self._context.manifests.sign_orders(requests)
+        orders = await self._context.manifests.sign_orders(requests)
+        if orders and len(orders) != len(requests):
+            raise Unavailable(f"the render tier signed {len(orders)} of {len(requests)} orders")
+        return orders
 
     async def renew(self, attestation: Attestation) -> Attestation:
         """Has the render tier sign a statement of a former key again. Unavailable."""

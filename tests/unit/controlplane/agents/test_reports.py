@@ -1,13 +1,21 @@
 """Reports of agents, committed to the store in memory."""
 
+from collections.abc import Collection
+
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.service import Service
 from controlplane.services.ports import LedgerStore
+from core.errors import Unavailable
+from core.spec.bundle import Attestation
 from core.spec.reports.report import Report
+from core.spec.statements.attestation import Signer
+from core.spec.statements.orders import OrderRequest
 from core.spec.status import Phase, SyncStatus
+from gitcache.render.signing import RenderSigner
 from tests.fakes.clock import START
 from tests.fakes.operations import (
     MemoryOperations,
@@ -52,3 +60,21 @@ async def test_a_status_is_in_the_ledger_once_for_each_generation_and_phase(
         (2, LedgerStage.DEGRADED),
         (2, LedgerStage.HEALTHY),
     ]
+
+
+async def test_orders_that_are_not_all_signed_are_refused(world: MemoryOperations) -> None:
+    """Else some messages go out without an order, and the agent refuses them."""
+
+    class Forgetful(RenderSigner):
+        def sign_orders(self, requests: Collection[OrderRequest]) -> list[Attestation]:
+            return super().sign_orders(requests)[:-1]
+
+    requests = [OrderRequest(CLUSTER.id, id, 1, "sha256:a") for id in ("s", "t")]
+    agents = AgentOperations(world.context)
+    assert await agents.sign_orders(requests) == []
+    key = Signer(Ed25519PrivateKey.generate())
+    world.manifests.signer = Forgetful(key, world.clock)
+    with pytest.raises(Unavailable, match="signed 1 of 2 orders"):
+        await agents.sign_orders(requests)
+    world.manifests.signer = RenderSigner(key, world.clock)
+    assert len(await agents.sign_orders(requests)) == 2
