@@ -431,7 +431,7 @@ def _source_policy(settings: AutonomySettings, trusted: TrustedKeys) -> SourcePo
 def allowed_metrics(settings: AutonomySettings) -> frozenset[str] | None:
     """The addresses that verifications may query; None: all."""
     listed = frozenset(_listed(settings.metrics))
-    return None if "*" in listed or not (listed or settings.trusted_keys) else listed
+    return None if "*" in listed else listed
 
 
 def _listed(text: str) -> list[str]:

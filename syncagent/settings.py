@@ -125,9 +125,9 @@ class AutonomySettings:
     values (inline Helm values, parameters of templates) that bundles may contain, comma-separated,
     `*` for any; empty: none. `jobs`: run jobs of the control plane.
     `metrics`: addresses of Prometheus servers for verifications, `namespace/service:port`,
-    comma-separated, `*` for any; empty: any, but none with trusted keys. `tenants`: YAML
-    file of the projects that may deploy here, with their namespaces, kinds and service account;
-    none: any, within the fences of the control plane.
+    comma-separated, `*` for any; empty: none. `tenants`: YAML file of the projects that may deploy
+    here, with their namespaces, kinds and service account; none: any, within the fences of the
+    control plane.
     The other settings name the places that define the cluster's services; with any of them the
     agent is autonomous and the control plane defines no services here. `services`: folder of files.
     `configmaps`: namespace of ConfigMaps with the label `towline.dev/services`. `repository`,
