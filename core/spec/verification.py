@@ -11,7 +11,7 @@ class MetricCheck:
 
     address: str
     """Prometheus in the cluster, as `namespace/service:port`, with the prefix `https:` for TLS.
-    Limit: 512 characters."""
+    The cluster's operator lists it in `autonomy.metrics`. Limit: 512 characters."""
     query: str
     """PromQL query. Limit: 4,096 characters."""
     threshold: float

@@ -646,7 +646,7 @@ export type MetadataAttributes = {
 
 /** A PromQL instant query that a new bundle must pass. */
 export type MetricCheckAttributes = {
-  /** Prometheus in the cluster, as `namespace/service:port`, with the prefix `https:` for TLS. Limit: 512 characters. */
+  /** Prometheus in the cluster, as `namespace/service:port`, with the prefix `https:` for TLS. The cluster's operator lists it in `autonomy.metrics`. Limit: 512 characters. */
   address: string;
   /** PromQL query. Limit: 4,096 characters. */
   query: string;
