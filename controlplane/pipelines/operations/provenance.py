@@ -15,7 +15,7 @@ from controlplane.services.model.service import Component, Revision, Service
 from controlplane.services.operations.fences import fenced_services
 from controlplane.services.operations.lookup import find_service
 from controlplane.services.ports import ComponentStore, RevisionStore
-from core.errors import Invalid
+from core.errors import Invalid, Unavailable
 from core.signatures.commit import read_commit
 from core.spec.source_signatures import (
     Evidence,
@@ -24,8 +24,14 @@ from core.spec.source_signatures import (
     decode_evidence,
     is_chart,
 )
-from core.spec.statements.attestation import AttestationStatement, SignedSource, decode_statement
+from core.spec.statements.attestation import (
+    AttestationStatement,
+    SignedSource,
+    TrustedKeys,
+    decode_statement,
+)
 from core.spec.statements.in_toto import envelope
+from core.spec.statements.signing_keys import former_keys, public_key
 
 _MAX_APPROVALS = 50
 _IN_STATEMENT = "named in the signed statement, which the agent checks"
@@ -103,8 +109,9 @@ class ProvenanceReports:
             approvals = [link async for link in _approvals(tx, actor, service, revision)]
             cluster = await tx[ClusterStore].get(service.cluster_id)
             components = await tx[ComponentStore].of_services([service.id])
+        keys = await self._signing_keys()
         links = [
-            *self._source_links(service, fenced.signatures),
+            *self._source_links(service, fenced.signatures, keys),
             *approvals,
             *_cluster_links(service, cluster, components),
         ]
@@ -112,8 +119,20 @@ class ProvenanceReports:
         text = envelope(attestation).decode() if attestation is not None else ""
         return Provenance(service, tuple(links), text)
 
+    async def _signing_keys(self) -> TrustedKeys | None:
+        """The keys of the render tier; None: it signs nothing, or cannot be asked now."""
+        try:
+            identity = await self._context.manifests.signing_identity()
+        except Unavailable:
+            return None
+        if identity is None:
+            return None
+        keys = TrustedKeys(())
+        keys.pin(public_key(identity.public_key), former_keys(identity.rotations))
+        return keys
+
     def _source_links(
-        self, service: Service, rules: tuple[SignatureRule, ...]
+        self, service: Service, rules: tuple[SignatureRule, ...], keys: TrustedKeys | None
     ) -> Iterator[ProvenanceLink]:
         attestation, digest = service.desired.attestation, service.desired.digest or ""
         if attestation is None:
@@ -128,22 +147,21 @@ class ProvenanceReports:
             return
         try:
             statement = decode_statement(attestation.statement)
+            if keys is not None:
+                keys.verify(digest, attestation)
             evidence = decode_evidence(attestation.evidence)
         except Invalid as error:
             yield ProvenanceLink(
                 ProvenanceStage.BUNDLE, digest, ProvenanceState.FAILED, error.message
             )
             return
+        state = ProvenanceState.UNVERIFIED if keys is None else ProvenanceState.VERIFIED
         for source in statement.sources:
-            yield ProvenanceLink(
-                ProvenanceStage.SOURCE, _name(source), ProvenanceState.UNVERIFIED, _IN_STATEMENT
-            )
+            yield ProvenanceLink(ProvenanceStage.SOURCE, _name(source), state, _IN_STATEMENT)
             yield self._signer_link(rules, source, evidence)
         renderer = f"{statement.renderer} {statement.tool}".strip() or "none"
-        yield ProvenanceLink(
-            ProvenanceStage.RENDERER, renderer, ProvenanceState.UNVERIFIED, _IN_STATEMENT
-        )
-        yield _bundle_link(statement, digest, attestation.key_id)
+        yield ProvenanceLink(ProvenanceStage.RENDERER, renderer, state, _IN_STATEMENT)
+        yield _bundle_link(statement, digest, attestation.key_id, state)
 
     def _signer_link(
         self, rules: tuple[SignatureRule, ...], source: SignedSource, evidence: Evidence
@@ -174,7 +192,9 @@ def _unchecked(source: SignedSource, evidence: Evidence) -> str:
     return f"signed, not checked ({armor.removesuffix(' SIGNATURE')})"
 
 
-def _bundle_link(statement: AttestationStatement, digest: str, key_id: str) -> ProvenanceLink:
+def _bundle_link(
+    statement: AttestationStatement, digest: str, key_id: str, state: ProvenanceState
+) -> ProvenanceLink:
     if statement.digest != digest:
         return ProvenanceLink(
             ProvenanceStage.BUNDLE,
@@ -185,7 +205,7 @@ def _bundle_link(statement: AttestationStatement, digest: str, key_id: str) -> P
     return ProvenanceLink(
         ProvenanceStage.BUNDLE,
         digest,
-        ProvenanceState.UNVERIFIED,
+        state,
         f"signed by the key {key_id}; the agent checks the signature",
     )
 

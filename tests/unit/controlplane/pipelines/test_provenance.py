@@ -21,6 +21,8 @@ from core.errors import NotFound
 from core.signatures.commit import object_id
 from core.spec.source_signatures import Evidence, SignerSet
 from core.spec.statements.attestation import AttestationStatement, SignedSource, Signer
+from core.spec.statements.signing_keys import rotate
+from gitcache.render.signing import RenderSigner
 from tests.fakes.actors import ADMIN, NOBODY
 from tests.fakes.clock import START
 from tests.fakes.operations import (
@@ -112,6 +114,29 @@ async def test_a_commit_that_cannot_be_read_fails_the_chain() -> None:
     found = await chain(operations_over_memory(), service_of(signed), Fence(unrestricted=True))
     _, state, detail = link(found, ProvenanceStage.SIGNER)
     assert state is ProvenanceState.FAILED and "999999999999" in detail
+
+
+@pytest.mark.parametrize("signer", [TIER, Signer(Ed25519PrivateKey.generate())])
+async def test_the_statement_is_verified_by_the_key_of_the_render_tier(signer: Signer) -> None:
+    """A changed row of the database does not pass for what the tier signed."""
+    world = operations_over_memory()
+    world.manifests.signer = RenderSigner(signer, world.clock)
+    found = await chain(world, service_of(UNSIGNED), Fence(unrestricted=True))
+    _, state, detail = link(found, ProvenanceStage.BUNDLE)
+    if signer is not TIER:
+        assert state is ProvenanceState.FAILED
+        assert TIER.key_id in detail and signer.key_id in detail
+        return
+    states = {each.stage: each.state for each in found.links}
+    for stage in (ProvenanceStage.SOURCE, ProvenanceStage.RENDERER, ProvenanceStage.BUNDLE):
+        assert states[stage] is ProvenanceState.VERIFIED
+
+
+async def test_a_key_that_the_render_tier_replaced_still_verifies() -> None:
+    world, new = operations_over_memory(), Signer(Ed25519PrivateKey.generate())
+    world.manifests.signer = RenderSigner(new, world.clock, rotations=(rotate(TIER, new),))
+    found = await chain(world, service_of(UNSIGNED), Fence(unrestricted=True))
+    assert link(found, ProvenanceStage.BUNDLE)[1] is ProvenanceState.VERIFIED
 
 
 async def test_a_statement_about_another_bundle_fails_the_chain() -> None:
