@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { kubeconfig } from "../src/access/kubeconfigs";
-import { tagsOf } from "../src/clusters/RegisterClusterPage";
+import { tagsOf } from "../src/clusters/tags";
 import type { GateType, PipelineDefinitionFragment, StepType } from "../src/api/generated";
 import { attributesOf, complaints, definitionOf, written } from "../src/pipelines/definition";
 import { GATE_KINDS, STEP_KINDS } from "../src/api/kinds";

@@ -88,6 +88,14 @@ export type BuiltInRole =
   /** Has every permission in its scope, access rights included. */
   | 'ADMIN';
 
+/** Handling of services on clusters that no longer match. Default: detach. */
+export type CascadeAttributes = {
+  /** Delete the service and its objects. */
+  delete?: boolean | null | undefined;
+  /** Delete the service and keep its objects. Takes precedence over `delete`. */
+  detach?: boolean | null | undefined;
+};
+
 /** Kind of change to an object. */
 export type ChangeKind =
   /** The object is new. */
@@ -96,6 +104,14 @@ export type ChangeKind =
   | 'REMOVED'
   /** Fields of the object differ. */
   | 'CHANGED';
+
+/** A pattern for one claim of a token. */
+export type ClaimPatternAttributes = {
+  /** Name of the claim. */
+  name: string;
+  /** Pattern for its value. `*` matches any text. */
+  value: string;
+};
 
 /** Fields of a cluster to register. */
 export type ClusterAttributes = {
@@ -134,6 +150,22 @@ export type ClusterDistro =
   /** Red Hat OpenShift. */
   | 'OPENSHIFT';
 
+/** Fields of a cluster group. A field that is null or absent stays as it is. */
+export type ClusterGroupAttributes = {
+  /** Unique name. Required on creation. */
+  name?: string | null | undefined;
+  /** Free text. Limit: 1,000 characters. */
+  description?: string | null | undefined;
+  /** ID of the project. Null: the installation. */
+  projectId?: string | null | undefined;
+  /** Tags that select clusters. Replaces the whole list. */
+  tags?: Array<TagAttributes> | null | undefined;
+  /** IDs of further clusters. Replaces the whole list. Limit: 10,000. */
+  clusterIds?: Array<string> | null | undefined;
+  /** Maximum number of clusters that pipelines change at the same time. Default: 0, no limit. */
+  maxChanging?: number | null | undefined;
+};
+
 /** Connection state of a cluster's agent. */
 export type ClusterHealth =
   /** The agent reported within the last 5 minutes. */
@@ -142,6 +174,20 @@ export type ClusterHealth =
   | 'SILENT'
   /** No agent has ever connected. */
   | 'NEVER';
+
+/** A Job or a Pod to run once. */
+export type ClusterJobAttributes = {
+  /** Namespace of the job. */
+  namespace: string;
+  /** Manifest of a `batch/v1` Job or a `v1` Pod. Limit: 512 KiB. */
+  manifest: string;
+  /** Timeout in seconds. Default: 3,600. Limit: 604,800. */
+  timeout?: number | null | undefined;
+  /** Values for Secrets in the manifest, or for `${towline.secret:NAME}` in `env`. Limit: 64. */
+  secrets?: Array<ConfigAttributes> | null | undefined;
+  /** Idempotency key. A second request with the same key returns the first job. Limit: 255 characters. */
+  key?: string | null | undefined;
+};
 
 /** Progress of a job; the last three phases are final. */
 export type ClusterJobPhase =
@@ -168,6 +214,24 @@ export type ClusterSelectorAttributes = {
   groupIds?: Array<string> | null | undefined;
   /** IDs of clusters that never match. Limit: 1,000. */
   ignoredClusterIds?: Array<string> | null | undefined;
+};
+
+/** Fields of a cluster to change. A field that is null or absent stays as it is. */
+export type ClusterUpdateAttributes = {
+  /** Users and groups with the role `viewer`. Replaces the whole list. Limit: 500. */
+  readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
+  /** Users and groups with the role `editor`. Replaces the whole list. Limit: 500. */
+  writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
+  /** Display name. */
+  name?: string | null | undefined;
+  /** Unique short name. Default for new clusters: derived from `name`. */
+  handle?: string | null | undefined;
+  /** True refuses deletion. Default: false. */
+  protect?: boolean | null | undefined;
+  /** Tags, used by selectors. Replaces the whole list. Limit: 64. */
+  tags?: Array<TagAttributes | null | undefined> | null | undefined;
+  /** Free-form metadata, a JSON object. Replaces the whole object. */
+  metadata?: string | null | undefined;
 };
 
 /** Progress of a service with a commit. */
@@ -250,6 +314,26 @@ export type DependencyAttributes = {
   name: string;
 };
 
+/** Settings for agent installations. A field that is null or absent stays as it is; an empty string clears it. */
+export type DeploymentSettingsAttributes = {
+  /** Helm values (YAML) for the agent chart. Limit: 64 KiB. */
+  agentHelmValues?: string | null | undefined;
+  /** True if the values are a Liquid template with the variable `cluster`. */
+  agentHelmValuesTemplateable?: boolean | null | undefined;
+};
+
+/** Clusters and namespaces that services of a project may use, and the account that applies them. `*` in a pattern is any text. */
+export type DestinationRuleAttributes = {
+  /** Patterns of namespaces. */
+  namespaces: Array<string>;
+  /** Service account that applies the objects: `NAME` in the service's namespace, or `NAMESPACE:NAME`. Null: the agent itself, whose rights no API server limits. */
+  serviceAccount?: string | null | undefined;
+  /** Patterns of the handles of clusters. Null: any handle, if `tags` are given. */
+  clusters?: Array<string> | null | undefined;
+  /** Tags that a cluster must have. */
+  tags?: Record<string, unknown> | null | undefined;
+};
+
 /** Fields of matching objects that Towline ignores. Give `jsonPointers`, `managers` or both. An absent condition matches everything. */
 export type DiffNormalizerAttributes = {
   /** API group. */
@@ -283,6 +367,26 @@ export type DriftPolicy =
   /** Ignores the change. */
   | 'IGNORE';
 
+/** The whole fence of a project. What it does not list is denied. */
+export type FenceAttributes = {
+  /** True if services may use every source, destination and kind. */
+  unrestricted?: boolean;
+  /** Allowed sources. */
+  sources?: Array<SourceRuleAttributes>;
+  /** Sets of keys for `signedBy` of sources. */
+  signers?: Array<SignerSetAttributes>;
+  /** Allowed destinations. The first rule that covers a cluster and a namespace counts. */
+  destinations?: Array<DestinationRuleAttributes>;
+  /** Allowed cluster-scoped kinds, such as `Namespace` or `*.rbac.authorization.k8s.io`. */
+  clusterScopedKinds?: Array<string>;
+  /** Kinds that are denied, such as `ResourceQuota`. */
+  deniedKinds?: Array<string>;
+  /** Maximum number of services. 0: no limit. */
+  maxServices?: number;
+  /** Maximum number of objects of one service. 0: the limit of every service. */
+  maxObjects?: number;
+};
+
 /** Kind of difference of a service between two moments. */
 export type FleetChangeKind =
   /** The service had no desired state before and has one now. */
@@ -306,6 +410,18 @@ export type FleetFilter = {
   tags?: Array<TagAttributes> | null | undefined;
   /** Text to search for in service names and namespaces. Limit: 200 characters. */
   q?: string | null | undefined;
+};
+
+/** Generator of one service per folder of a Git repository. Limit: 1,000 folders. */
+export type FolderGeneratorAttributes = {
+  /** ID of the Git repository. */
+  repositoryId: string;
+  /** Branch, tag or commit. Default: `main`. */
+  ref?: string;
+  /** Pattern for folder paths. `*` and `?` match within one path segment. Limit: 16 segments. */
+  pattern: string;
+  /** Patterns for folders to skip. Default: none. */
+  excluded?: Array<string> | null | undefined;
 };
 
 /** A calendar of release windows. Hours that began on the day before a holiday end at midnight. */
@@ -428,6 +544,16 @@ export type GateVersionAttributes = {
   range: string;
 };
 
+/** Generators whose results are combined with the clusters. */
+export type GeneratorAttributes = {
+  /** Folder generator. Null without one. */
+  folders?: FolderGeneratorAttributes | null | undefined;
+  /** Items, each with values by name. Null without a list. Limit: 1,000. */
+  items?: Array<Array<TagAttributes>> | null | undefined;
+  /** Generator for pull or merge requests. Null without one. */
+  requests?: RequestGeneratorAttributes | null | undefined;
+};
+
 /** Fields of a Git repository. A field that is null or absent stays as it is. Secrets are never returned. */
 export type GitAttributes = {
   /** URL: `https://…`, `ssh://…` or `user@host:path`. */
@@ -539,6 +665,90 @@ export type GitWriteMode =
   /** Open a pull or merge request, which a user merges. */
   | 'REQUEST';
 
+/**
+ * Overrides of a global service for one cluster. They replace all earlier overrides.
+ *
+ * A configuration value that is null removes the value of the template. No field at all removes the overrides.
+ */
+export type GlobalOverrideAttributes = {
+  /** True renders manifests as Liquid templates. Default: false. */
+  templated?: boolean | null | undefined;
+  /** Files and values of the render. They replace all earlier ones. */
+  rendering?: RenderingAttributes | null | undefined;
+  /** True refuses deletion. Default: false. */
+  protect?: boolean | null | undefined;
+  /** True makes the agent plan changes without applying them. Default: false. */
+  dryRun?: boolean | null | undefined;
+  /** True stops all changes to the service. Default: false. */
+  paused?: boolean | null | undefined;
+  /** Version, free text. Default: `0.0.1`. */
+  version?: string | null | undefined;
+  /** Sync options. They replace all earlier options. */
+  syncConfig?: SyncConfigAttributes | null | undefined;
+  /** Path of the documentation in the repository. */
+  docsPath?: string | null | undefined;
+  /** Further folders. Limit: 16. */
+  sources?: Array<ServiceSourceAttributes> | null | undefined;
+  /** ID of the cluster whose agent renders the service. An empty string: the control plane renders it, which is the default. */
+  renderedBy?: string | null | undefined;
+  /** Verification of new bundles. `soakSeconds: 0` removes it. */
+  verification?: VerificationAttributes | null | undefined;
+  /** Ref and folder in the repository. */
+  git?: GitRefAttributes | null | undefined;
+  /** Kustomize settings. */
+  kustomize?: KustomizeAttributes | null | undefined;
+  /** Helm settings. */
+  helm?: HelmConfigAttributes | null | undefined;
+  /** Values for templates. Limit: 500 values, 512 KiB together. */
+  configuration?: Array<ConfigAttributes | null | undefined> | null | undefined;
+  /** Services that must be healthy first. Limit: 64. */
+  dependencies?: Array<DependencyAttributes> | null | undefined;
+  /** Service contexts whose values the templates may use. Limit: 64. */
+  contextBindings?: Array<ContextBindingAttributes> | null | undefined;
+  /** Users and groups with the role `viewer` on the service. Limit: 500. */
+  readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
+  /** Users and groups with the role `editor` on the service. Limit: 500. */
+  writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
+};
+
+/** Fields of a global service. A field that is null or absent stays as it is. */
+export type GlobalServiceAttributes = {
+  /** Unique name. */
+  name: string;
+  /** ID of the project whose clusters can match. Default: clusters of all projects. */
+  projectId?: string | null | undefined;
+  /** Handling of services when the global service is deleted. Default: same as `cascade`. */
+  onDelete?: LeavePolicy | null | undefined;
+  /** Maximum number of removals in one evaluation without a confirmation. Default: 10. Limit: 100,000. */
+  deletionBudget?: number | null | undefined;
+  /** Template of the services. Give it or a service ID. */
+  template?: ServiceDeploymentAttributes | null | undefined;
+  /** Required tags. Limit: 64. */
+  tags?: Array<TagAttributes | null | undefined> | null | undefined;
+  /** Required distribution. */
+  distro?: ClusterDistro | null | undefined;
+  /** Not supported. Select clusters by tags. */
+  providerId?: string | null | undefined;
+  /** IDs of cluster groups. One of them is enough. Limit: 1,000. */
+  groupIds?: Array<string> | null | undefined;
+  /** IDs of clusters that never match. Limit: 1,000. */
+  ignoreClusters?: Array<string> | null | undefined;
+  /** Handling of services on clusters that no longer match. Default: detach. */
+  cascade?: CascadeAttributes | null | undefined;
+};
+
+/** Fields of a group. */
+export type GroupAttributes = {
+  /** Unique name. */
+  name: string;
+  /** Free text. Limit: 1,000 characters. */
+  description?: string | null | undefined;
+  /** True makes every user a member. Default: false. */
+  global?: boolean | null | undefined;
+  /** Identity provider that manages the members. Null: members are managed here. */
+  issuer?: string | null | undefined;
+};
+
 /** A condition on one field of an object. */
 export type HealthConditionAttributes = {
   /** JSON pointer of the field (RFC 6901). `/status/conditions/Ready/status` finds the condition of a type. */
@@ -589,6 +799,18 @@ export type HelmConfigAttributes = {
   repository?: NamespacedName | null | undefined;
 };
 
+/** Fields of a Helm repository. A field that is null or absent stays as it is. */
+export type HelmRepositoryAttributes = {
+  /** URL: `https://…` or `oci://…`. Required on creation. */
+  url?: string | null | undefined;
+  /** Username for HTTPS. */
+  username?: string | null | undefined;
+  /** Password or token. Never returned. An empty string removes it. */
+  password?: string | null | undefined;
+  /** ID of the project. Default: the default project. */
+  projectId?: string | null | undefined;
+};
+
 /** Policy that selects an image tag. */
 export type ImageTagPolicy =
   /** The highest semantic version in `range`. */
@@ -634,6 +856,39 @@ export type KustomizeAttributes = {
   path: string;
   /** Present for compatibility: `helmCharts` of a kustomization are always rendered. */
   enableHelm?: boolean | null | undefined;
+};
+
+/** Action on a service that its definition no longer generates. */
+export type LeavePolicy =
+  /** Delete the service and its objects. */
+  | 'DELETE'
+  /** Delete the service and keep its objects in the cluster. */
+  | 'DETACH';
+
+/** Fields of a managed namespace. A field that is null or absent stays as it is. */
+export type ManagedNamespaceAttributes = {
+  /** Unique name. Required on creation. */
+  name?: string | null | undefined;
+  /** ID of the project whose clusters can match. Default: clusters of all projects. */
+  projectId?: string | null | undefined;
+  /** Conditions on clusters. Default: every cluster. */
+  selector?: ClusterSelectorAttributes | null | undefined;
+  /** Handling of services or namespaces that are no longer generated. Default: detach; for service sets: delete. */
+  onLeave?: LeavePolicy | null | undefined;
+  /** Handling of services or namespaces when the definition is deleted. Default: detach. */
+  onDelete?: LeavePolicy | null | undefined;
+  /** Maximum number of removals in one evaluation without a confirmation. Default: 10. Limit: 100,000. */
+  deletionBudget?: number | null | undefined;
+  /** Name of the namespace. Default: same as `name`. */
+  namespace?: string | null | undefined;
+  /** JSON object with labels. Replaces the whole object. */
+  labels?: string | null | undefined;
+  /** JSON object with annotations. Replaces the whole object. */
+  annotations?: string | null | undefined;
+  /** Hard limits of a ResourceQuota. Replaces the whole list. */
+  quota?: Array<TagAttributes> | null | undefined;
+  /** Template of a service in the namespace. Default: no service. */
+  template?: ServiceDeploymentAttributes | null | undefined;
 };
 
 /** Labels and annotations. */
@@ -695,6 +950,54 @@ export type NamespacedName = {
   name: string;
   /** Namespace. */
   namespace: string;
+};
+
+/** State of the delivery of one notification to one sink. */
+export type NotificationDeliveryState =
+  /** Not delivered yet. The next attempt is at `dueAt`. */
+  | 'WAITING'
+  /** Delivered. */
+  | 'DONE'
+  /** Failed after 12 attempts, or the server responded with 410. Towline does not retry it. */
+  | 'DEAD';
+
+/** Fields of a notification router. */
+export type NotificationRouterAttributes = {
+  /** Unique name. It identifies the router to update. */
+  name: string;
+  /** Kinds of notifications, such as `service.failed`, `service.*` or `*`. Limit: 50. */
+  events: Array<string>;
+  /** Lowest severity that matches. Default: `INFO`. */
+  severity?: NotificationSeverity;
+  /** Filters. One of them must match. Default: everything matches. Limit: 50. */
+  filters?: Array<RouterFilterAttributes> | null | undefined;
+  /** ID of the project whose notifications match. Default: all projects and the installation. */
+  projectId?: string | null | undefined;
+  /** Sinks. Limit: 20. */
+  routerSinks: Array<RouterSinkAttributes>;
+};
+
+/** Severity of a notification, lowest first. */
+export type NotificationSeverity =
+  /** For information only. */
+  | 'INFO'
+  /** A condition that needs attention soon. */
+  | 'WARNING'
+  /** Something failed. */
+  | 'ERROR';
+
+/** Fields of a notification sink. */
+export type NotificationSinkAttributes = {
+  /** Unique name. It identifies the sink to update. */
+  name: string;
+  /** ID of the project. Default: the installation. */
+  projectId?: string | null | undefined;
+  /** Kinds of audit rows to forward. Default: none on creation. */
+  audit?: Array<AuditKind> | null | undefined;
+  /** Kind of sink. */
+  type: SinkType;
+  /** Target of the sink. */
+  configuration: SinkConfigurationAttributes;
 };
 
 /** An object in a cluster. */
@@ -883,6 +1186,17 @@ export type PipelineWorkflowAttributes = {
   timeoutSeconds?: number;
 };
 
+/** Action of an apply on an object. */
+export type PlannedAction =
+  /** Create the object. */
+  | 'CREATE'
+  /** Change the object in place. */
+  | 'UPDATE'
+  /** Delete and recreate the object, since an immutable field differs. */
+  | 'REPLACE'
+  /** Delete the object. */
+  | 'DELETE';
+
 /** A user or a group, by ID. Give exactly one. */
 export type PolicyBindingAttributes = {
   /** Ignored. Present for compatibility. */
@@ -891,6 +1205,22 @@ export type PolicyBindingAttributes = {
   userId?: string | null | undefined;
   /** ID of the group. */
   groupId?: string | null | undefined;
+};
+
+/** Fields of a project. A field that is null or absent stays as it is. */
+export type ProjectAttributes = {
+  /** Unique name. */
+  name: string;
+  /** Free text. */
+  description?: string | null | undefined;
+  /** The whole fence. A new project without one denies every service. */
+  fence?: FenceAttributes | null | undefined;
+  /** True applies a fence that leaves existing services outside. They keep their objects, and get no new ones. Default: false. */
+  confirmFence?: boolean | null | undefined;
+  /** Users and groups with the role `viewer`. Replaces the whole list. Limit: 500. */
+  readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
+  /** Users and groups with the role `editor`. Replaces the whole list. Limit: 500. */
+  writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
 };
 
 /** Links of the chain, from the sources to the objects. */
@@ -969,6 +1299,22 @@ export type RepositorySignIn =
   /** A TLS client certificate. */
   | 'CERTIFICATE';
 
+/** Generator of one service per open pull or merge request. Requests from forks are skipped. */
+export type RequestGeneratorAttributes = {
+  /** ID of the Git repository. */
+  repositoryId: string;
+  /** Required labels of the request. Default: none. */
+  labels?: Array<string> | null | undefined;
+  /** Maximum number of requests, oldest first. Default: 20. Limit: 200. */
+  limit?: number;
+  /** Hours without a change after which a request no longer counts. Null: no limit. */
+  ttlHours?: number | null | undefined;
+  /** Required target branch. Null for any. */
+  base?: string | null | undefined;
+  /** `github`, `gitlab` or `gitea`. Null: derived from the host name. */
+  provider?: string | null | undefined;
+};
+
 /** Kind of resource that a permission covers. */
 export type ResourceKind =
   /** A project. */
@@ -1046,6 +1392,24 @@ export type RolloutStrategy =
   | 'CANARY'
   /** One wave after another. */
   | 'WAVES';
+
+/** Filter of a router. A notification must match every given field. */
+export type RouterFilterAttributes = {
+  /** ID of the cluster. */
+  clusterId?: string | null | undefined;
+  /** ID of the service. */
+  serviceId?: string | null | undefined;
+  /** ID of the pipeline. */
+  pipelineId?: string | null | undefined;
+  /** Regular expression to search for in the subject. Limit: 200 characters. */
+  regex?: string | null | undefined;
+};
+
+/** A sink of a router. */
+export type RouterSinkAttributes = {
+  /** ID of the sink. */
+  sinkId: string;
+};
 
 /** Fields of a secret. A field that is null or absent stays as it is. Give at most one of `value`, `valueBase64` and `source`. */
 export type SecretAttributes = {
@@ -1134,6 +1498,30 @@ export type SecretUseAttributes = {
   version?: number | null | undefined;
 };
 
+/** Fields of a service account. A field that is null or absent stays as it is. */
+export type ServiceAccountAttributes = {
+  /** Name. Required on creation. Limit: 63 characters. */
+  name?: string | null | undefined;
+  /** E-mail address. Default: `NAME@service-accounts`, for a name of lower-case letters, digits and hyphens. */
+  email?: string | null | undefined;
+};
+
+/** Fields of the new service that differ from the original. */
+export type ServiceCloneAttributes = {
+  /** Name, unique in the cluster. */
+  name: string;
+  /** Default namespace of the objects. */
+  namespace?: string | null | undefined;
+  /** Ref and folder in the repository. */
+  git?: GitRefAttributes | null | undefined;
+  /** Kustomize settings. */
+  kustomize?: KustomizeAttributes | null | undefined;
+  /** Helm settings. */
+  helm?: HelmConfigAttributes | null | undefined;
+  /** Values for templates, merged over those of the original. */
+  configuration?: Array<ConfigAttributes | null | undefined> | null | undefined;
+};
+
 /**
  * Fields of a service context. A field that is null or absent stays as it is; a given field replaces the whole value.
  *
@@ -1206,6 +1594,19 @@ export type ServiceDeploymentAttributes = {
   secrets?: Array<SecretUseAttributes> | null | undefined;
 };
 
+/** State of a service, in a closed list of values: Terraform fails on any other. */
+export type ServiceDeploymentStatus =
+  /** The desired state is not applied yet, or a dry run or a confirmation holds it. */
+  | 'STALE'
+  /** All objects are applied but not healthy yet. */
+  | 'SYNCED'
+  /** All objects are applied and healthy. */
+  | 'HEALTHY'
+  /** Rendering, applying or a health check failed. */
+  | 'FAILED'
+  /** A user paused the service. */
+  | 'PAUSED';
+
 /** A value to export. */
 export type ServiceExportAttributes = {
   /** Name of the export: letters, digits and `_`. Limit: 63 characters. */
@@ -1236,6 +1637,26 @@ export type ServiceImportAttributes = {
   export: string;
   /** Value as JSON while the export does not exist. Null: the export is required. */
   default?: string | null | undefined;
+};
+
+/** Fields of a service set. A field that is null or absent stays as it is. */
+export type ServiceSetAttributes = {
+  /** Unique name. Required on creation. */
+  name?: string | null | undefined;
+  /** ID of the project whose clusters can match. Default: clusters of all projects. */
+  projectId?: string | null | undefined;
+  /** Conditions on clusters. Default: every cluster. */
+  selector?: ClusterSelectorAttributes | null | undefined;
+  /** Handling of services or namespaces that are no longer generated. Default: detach; for service sets: delete. */
+  onLeave?: LeavePolicy | null | undefined;
+  /** Handling of services or namespaces when the definition is deleted. Default: detach. */
+  onDelete?: LeavePolicy | null | undefined;
+  /** Maximum number of removals in one evaluation without a confirmation. Default: 10. Limit: 100,000. */
+  deletionBudget?: number | null | undefined;
+  /** Generators. Replaces all earlier ones. */
+  generator?: GeneratorAttributes | null | undefined;
+  /** Template of the services. Its strings may contain `${cluster.handle}`, `${cluster.tags.NAME}`, `${folder.path}`, `${folder.name}`, `${item.NAME}`, `${request.number}`, `${request.branch}`, `${request.slug}`, `${request.sha}` and `${set.name}`. */
+  template?: ServiceDeploymentAttributes | null | undefined;
 };
 
 /** A further folder, whose files appear below `path` in the folder of the service. */
@@ -1344,6 +1765,93 @@ export type ServiceUpdateAttributes = {
   writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
 };
 
+/** Keys whose signatures are trusted. */
+export type SignerSetAttributes = {
+  /** Name of the set, such as `shop-keys`. */
+  name: string;
+  /** SSH public keys in the format of Git's allowed signers file, one a line, and public keys of GPG and of cosign in PEM. Limit: 65,536 characters. */
+  keys: string;
+};
+
+/** Commit statuses and preview comments on GitLab. */
+export type SinkCommitStatusAttributes = {
+  /** ID of the repository. */
+  repositoryId: string;
+  /** Token with permission to write commit statuses. Never returned. Null keeps the current one. */
+  token?: string | null | undefined;
+  /** URL of the API. Default: derived from the repository. Limit: 2,048 characters. */
+  apiUrl?: string | null | undefined;
+};
+
+/** Target of a sink. Give the field of the sink's type. */
+export type SinkConfigurationAttributes = {
+  /** WEBHOOK: Webhook settings. */
+  webhook?: SinkWebhookAttributes | null | undefined;
+  /** SLACK: Slack settings. */
+  slack?: SinkSlackAttributes | null | undefined;
+  /** TEAMS: Microsoft Teams settings. */
+  teams?: SinkTeamsAttributes | null | undefined;
+  /** GITHUB: GitHub settings. GITLAB: GitLab settings. */
+  commitStatus?: SinkCommitStatusAttributes | null | undefined;
+  /** SYSLOG: Syslog settings. */
+  syslog?: SinkSyslogAttributes | null | undefined;
+};
+
+/** A Slack incoming webhook. */
+export type SinkSlackAttributes = {
+  /** URL. Limit: 2,048 characters. Never returned. Null keeps the current one. */
+  url?: string | null | undefined;
+};
+
+/** A syslog server. */
+export type SinkSyslogAttributes = {
+  /** URL. Limit: 2,048 characters. Never returned. Null keeps the current one. */
+  url?: string | null | undefined;
+};
+
+/** A Microsoft Teams workflow. */
+export type SinkTeamsAttributes = {
+  /** URL. Limit: 2,048 characters. Never returned. Null keeps the current one. */
+  url?: string | null | undefined;
+};
+
+/** Kind of a sink. */
+export type SinkType =
+  /** A signed HTTP request (Standard Webhooks). */
+  | 'WEBHOOK'
+  /** A Slack incoming webhook. */
+  | 'SLACK'
+  /** A Microsoft Teams workflow. */
+  | 'TEAMS'
+  /** Commit statuses and preview comments on GitHub. */
+  | 'GITHUB'
+  /** Commit statuses and preview comments on GitLab. */
+  | 'GITLAB'
+  /** A syslog server. */
+  | 'SYSLOG';
+
+/** A signed HTTP request (Standard Webhooks). */
+export type SinkWebhookAttributes = {
+  /** Signing secret: `whsec_` and base64. Default: a generated one. */
+  secret?: string | null | undefined;
+  /** URL. Limit: 2,048 characters. Never returned. Null keeps the current one. */
+  url?: string | null | undefined;
+};
+
+/** Repositories that services of a project may use. `*` in a pattern is any text. */
+export type SourceRuleAttributes = {
+  /** Pattern of repository URLs, such as `https://git.example.org/shop/*`. */
+  url: string;
+  /** Patterns of folders. Null: every folder. */
+  folders?: Array<string> | null | undefined;
+  /** Patterns of branches, tags and commits. Null: every ref. */
+  refs?: Array<string> | null | undefined;
+  /** Patterns of charts. Null: files of Git repositories, and no charts. */
+  charts?: Array<string> | null | undefined;
+  /** Names of sets in `signers`. Each commit must have a signature by one of their keys. Null: no signature is needed. */
+  signedBy?: Array<string> | null | undefined;
+};
+
 /** Health of a stage. */
 export type StageHealth =
   /** No service of the stage has reported yet. */
@@ -1444,6 +1952,19 @@ export type TokenScopeAttributes = {
   scopes?: Array<string>;
 };
 
+/** State of a trigger's last finding. */
+export type TriggerState =
+  /** Nothing found yet. */
+  | 'IDLE'
+  /** Found a new version, but cannot start a release yet; see `reason`. */
+  | 'WAITING'
+  /** Writing the last finding to Git. */
+  | 'WRITING'
+  /** Wrote the last finding, or started a release from it. */
+  | 'DONE'
+  /** Failed to write the last finding. */
+  | 'FAILED';
+
 /** Kind of a trigger. */
 export type TriggerType =
   /** Times of a crontab line. */
@@ -1454,6 +1975,32 @@ export type TriggerType =
   | 'CHART'
   /** New tags of the Git repository. */
   | 'TAG';
+
+/** A rule that exchanges tokens of an external issuer for tokens of a service account. */
+export type TrustRuleAttributes = {
+  /** Issuer of the external tokens (`iss`), an https URL. */
+  issuer: string;
+  /** Required audience (`aud`). */
+  audience: string;
+  /** Pattern for the subject (`sub`). `*` matches any text. */
+  subject: string;
+  /** Patterns for further claims. The token needs each of them, and all must match. */
+  claims?: Array<ClaimPatternAttributes>;
+  /** Lifetime of exchanged tokens in minutes. Default: 60. Limit: 1,440. */
+  minutes?: number;
+  /** JSON Web Key Set of the issuer. Needed if the control plane cannot reach the issuer over https. Limit: 64 KiB. */
+  keys?: string | null | undefined;
+};
+
+/** Fields of a user. */
+export type UserAttributes = {
+  /** E-mail address. Required on creation. */
+  email?: string | null | undefined;
+  /** Display name. */
+  name?: string | null | undefined;
+  /** Built-in role at the installation. A new user without one has no permissions until a role is bound. */
+  role?: BuiltInRole | null | undefined;
+};
 
 /** Kind of a user: a person or a program. */
 export type UserKind =
@@ -1775,6 +2322,134 @@ export type SigningKeyQueryVariables = Exact<{ [key: string]: never; }>;
 
 export type SigningKeyQuery = { installation: { signingKeyId: string | null } };
 
+export type ClusterGroupRowFragment = { id: string, name: string, description: string | null, clusterIds: Array<string>, frozen: boolean, frozenReason: string | null, frozenBy: string | null, frozenAt: string | null, maxChanging: number, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null };
+
+export type ClusterGroupsQueryVariables = Exact<{
+  q?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type ClusterGroupsQuery = { clusterGroups: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, description: string | null, clusterIds: Array<string>, frozen: boolean, frozenReason: string | null, frozenBy: string | null, frozenAt: string | null, maxChanging: number, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } }> }, clusters: { edges: Array<{ node: { id: string, handle: string } }> } };
+
+export type ClusterGroupClustersQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type ClusterGroupClustersQuery = { clusterGroupClusters: Array<{ id: string, handle: string, agentVersion: string | null, pingedAt: string | null }> };
+
+export type CreateClusterGroupMutationVariables = Exact<{
+  attributes: ClusterGroupAttributes;
+}>;
+
+
+export type CreateClusterGroupMutation = { createClusterGroup: { id: string, name: string, description: string | null, clusterIds: Array<string>, frozen: boolean, frozenReason: string | null, frozenBy: string | null, frozenAt: string | null, maxChanging: number, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } | null };
+
+export type UpdateClusterGroupMutationVariables = Exact<{
+  id: string;
+  attributes: ClusterGroupAttributes;
+}>;
+
+
+export type UpdateClusterGroupMutation = { updateClusterGroup: { id: string, name: string, description: string | null, clusterIds: Array<string>, frozen: boolean, frozenReason: string | null, frozenBy: string | null, frozenAt: string | null, maxChanging: number, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } | null };
+
+export type DeleteClusterGroupMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type DeleteClusterGroupMutation = { deleteClusterGroup: { id: string } | null };
+
+export type FreezeClusterGroupMutationVariables = Exact<{
+  id: string;
+  reason?: string | null | undefined;
+}>;
+
+
+export type FreezeClusterGroupMutation = { freezeClusterGroup: { id: string, name: string, description: string | null, clusterIds: Array<string>, frozen: boolean, frozenReason: string | null, frozenBy: string | null, frozenAt: string | null, maxChanging: number, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } | null };
+
+export type UnfreezeClusterGroupMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type UnfreezeClusterGroupMutation = { unfreezeClusterGroup: { id: string, name: string, description: string | null, clusterIds: Array<string>, frozen: boolean, frozenReason: string | null, frozenBy: string | null, frozenAt: string | null, maxChanging: number, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } | null };
+
+export type UpgradeAgentsMutationVariables = Exact<{
+  groupId: string;
+  version: string;
+  image: string;
+  without?: Array<string> | string | null | undefined;
+}>;
+
+
+export type UpgradeAgentsMutation = { upgradeAgents: Array<{ id: string }> };
+
+export type UpgradeAgentMutationVariables = Exact<{
+  clusterId: string;
+  version: string;
+  image: string;
+}>;
+
+
+export type UpgradeAgentMutation = { upgradeAgent: { id: string } | null };
+
+export type UpdateClusterMutationVariables = Exact<{
+  id: string;
+  attributes: ClusterUpdateAttributes;
+}>;
+
+
+export type UpdateClusterMutation = { updateCluster: { protect: boolean, id: string, handle: string, name: string, pingedAt: string | null, currentVersion: string | null, agentVersion: string | null, agentAlarm: string | null, nodeCount: number | null, distro: ClusterDistro | null, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } | null };
+
+export type DeleteClusterMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type DeleteClusterMutation = { deleteCluster: { id: string } | null };
+
+export type DeliverFreezeStatementMutationVariables = Exact<{
+  clusterId: string;
+  statement: string;
+}>;
+
+
+export type DeliverFreezeStatementMutation = { deliverFreezeStatement: { id: string } | null };
+
+export type JobRowFragment = { id: string, clusterId: string, namespace: string, actor: string, insertedAt: string, phase: ClusterJobPhase, message: string, exitCode: number | null, startedAt: string | null, finishedAt: string | null, logTail: string, object: { kind: string, name: string, namespace: string | null } | null };
+
+export type ClusterJobsQueryVariables = Exact<{
+  clusterId: string;
+  after?: string | null | undefined;
+}>;
+
+
+export type ClusterJobsQuery = { clusterJobs: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, clusterId: string, namespace: string, actor: string, insertedAt: string, phase: ClusterJobPhase, message: string, exitCode: number | null, startedAt: string | null, finishedAt: string | null, logTail: string, object: { kind: string, name: string, namespace: string | null } | null } }> } };
+
+export type RunClusterJobMutationVariables = Exact<{
+  clusterId: string;
+  attributes: ClusterJobAttributes;
+}>;
+
+
+export type RunClusterJobMutation = { runClusterJob: { id: string, clusterId: string, namespace: string, actor: string, insertedAt: string, phase: ClusterJobPhase, message: string, exitCode: number | null, startedAt: string | null, finishedAt: string | null, logTail: string, object: { kind: string, name: string, namespace: string | null } | null } | null };
+
+export type RetryClusterJobMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type RetryClusterJobMutation = { retryClusterJob: { id: string, clusterId: string, namespace: string, actor: string, insertedAt: string, phase: ClusterJobPhase, message: string, exitCode: number | null, startedAt: string | null, finishedAt: string | null, logTail: string, object: { kind: string, name: string, namespace: string | null } | null } | null };
+
+export type CancelClusterJobMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type CancelClusterJobMutation = { cancelClusterJob: { id: string, clusterId: string, namespace: string, actor: string, insertedAt: string, phase: ClusterJobPhase, message: string, exitCode: number | null, startedAt: string | null, finishedAt: string | null, logTail: string, object: { kind: string, name: string, namespace: string | null } | null } | null };
+
 export type ContextRowFragment = { id: string, name: string, configuration: Record<string, unknown>, secretsVersion: number, project: { id: string, name: string } | null };
 
 export type ContextsQueryVariables = Exact<{
@@ -1918,6 +2593,402 @@ export type SaveFlowMutationVariables = Exact<{
 
 export type SaveFlowMutation = { saveServiceFlow: { serviceId: string, problem: string | null } };
 
+export type SelectorFragment = { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> };
+
+export type EvaluationFragment = { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null };
+
+export type TemplateHeadFragment = { name: string, namespace: string, repositoryId: string | null, git: { ref: string, folder: string } };
+
+export type GlobalRowFragment = { id: string, name: string, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null }, template: { name: string, namespace: string, repositoryId: string | null, git: { ref: string, folder: string } } | null, service: { id: string, name: string, cluster: { id: string, handle: string } | null } | null };
+
+export type SetRowFragment = { id: string, name: string, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, items: Array<Record<string, unknown>> | null, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null }, template: { name: string, namespace: string, repositoryId: string | null, git: { ref: string, folder: string } }, folders: { repositoryId: string, ref: string, pattern: string, excluded: Array<string> } | null, requests: { repositoryId: string, labels: Array<string>, limit: number, ttlHours: number | null } | null };
+
+export type NamespaceRowFragment = { id: string, name: string, namespace: string, labels: Record<string, unknown>, annotations: Record<string, unknown>, quota: Record<string, unknown>, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null } };
+
+export type GlobalsQueryVariables = Exact<{
+  q?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type GlobalsQuery = { globalServices: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null }, template: { name: string, namespace: string, repositoryId: string | null, git: { ref: string, folder: string } } | null, service: { id: string, name: string, cluster: { id: string, handle: string } | null } | null } }> }, clusterGroups: { edges: Array<{ node: { id: string, name: string } }> }, clusters: { edges: Array<{ node: { id: string, handle: string } }> } };
+
+export type SetsQueryVariables = Exact<{
+  q?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type SetsQuery = { serviceSets: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, items: Array<Record<string, unknown>> | null, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null }, template: { name: string, namespace: string, repositoryId: string | null, git: { ref: string, folder: string } }, folders: { repositoryId: string, ref: string, pattern: string, excluded: Array<string> } | null, requests: { repositoryId: string, labels: Array<string>, limit: number, ttlHours: number | null } | null } }> }, clusterGroups: { edges: Array<{ node: { id: string, name: string } }> }, clusters: { edges: Array<{ node: { id: string, handle: string } }> } };
+
+export type NamespacesQueryVariables = Exact<{
+  q?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type NamespacesQuery = { managedNamespaces: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, namespace: string, labels: Record<string, unknown>, annotations: Record<string, unknown>, quota: Record<string, unknown>, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null } } }> }, clusterGroups: { edges: Array<{ node: { id: string, name: string } }> }, clusters: { edges: Array<{ node: { id: string, handle: string } }> } };
+
+export type GeneratedFragment = { id: string, name: string, namespace: string, status: ServiceDeploymentStatus, cluster: { id: string, handle: string } | null };
+
+export type GlobalTargetsQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type GlobalTargetsQuery = { globalServiceClusters: Array<{ id: string, overriddenBy: string | null, overriddenAt: string | null, cluster: { id: string, handle: string }, delta: Array<{ field: string, inherited: string | null, effective: string | null }> }>, globalServiceServices: Array<{ id: string, name: string, namespace: string, status: ServiceDeploymentStatus, cluster: { id: string, handle: string } | null }> };
+
+export type SetServicesQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type SetServicesQuery = { serviceSetServices: Array<{ id: string, name: string, namespace: string, status: ServiceDeploymentStatus, cluster: { id: string, handle: string } | null }> };
+
+export type NamespaceServicesQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type NamespaceServicesQuery = { managedNamespaceServices: Array<{ id: string, name: string, namespace: string, status: ServiceDeploymentStatus, cluster: { id: string, handle: string } | null }> };
+
+export type PlannedFragment = { clusterId: string, name: string, namespace: string, ref: string, folder: string };
+
+export type PlanFragment = { creates: number, updates: number, deletes: number, frozen: number, complete: boolean, problem: string | null, create: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }>, update: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }>, delete: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }>, withheld: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }>, collisions: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }> };
+
+export type PreviewGlobalQueryVariables = Exact<{
+  attributes: GlobalServiceAttributes;
+  id?: string | null | undefined;
+  serviceId?: string | null | undefined;
+}>;
+
+
+export type PreviewGlobalQuery = { previewGlobalService: { creates: number, updates: number, deletes: number, frozen: number, complete: boolean, problem: string | null, create: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }>, update: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }>, delete: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }>, withheld: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }>, collisions: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }> } };
+
+export type PreviewSetQueryVariables = Exact<{
+  attributes: ServiceSetAttributes;
+  id?: string | null | undefined;
+}>;
+
+
+export type PreviewSetQuery = { previewServiceSet: { creates: number, updates: number, deletes: number, frozen: number, complete: boolean, problem: string | null, create: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }>, update: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }>, delete: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }>, withheld: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }>, collisions: Array<{ clusterId: string, name: string, namespace: string, ref: string, folder: string }> } };
+
+export type CreateGlobalMutationVariables = Exact<{
+  attributes: GlobalServiceAttributes;
+  serviceId?: string | null | undefined;
+}>;
+
+
+export type CreateGlobalMutation = { createGlobalService: { id: string, name: string, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null }, template: { name: string, namespace: string, repositoryId: string | null, git: { ref: string, folder: string } } | null, service: { id: string, name: string, cluster: { id: string, handle: string } | null } | null } | null };
+
+export type UpdateGlobalMutationVariables = Exact<{
+  id: string;
+  attributes: GlobalServiceAttributes;
+}>;
+
+
+export type UpdateGlobalMutation = { updateGlobalService: { id: string, name: string, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null }, template: { name: string, namespace: string, repositoryId: string | null, git: { ref: string, folder: string } } | null, service: { id: string, name: string, cluster: { id: string, handle: string } | null } | null } | null };
+
+export type DeleteGlobalMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type DeleteGlobalMutation = { deleteGlobalService: { id: string } | null };
+
+export type SyncGlobalMutationVariables = Exact<{
+  id: string;
+  confirm: number;
+}>;
+
+
+export type SyncGlobalMutation = { syncGlobalService: { id: string, name: string, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null }, template: { name: string, namespace: string, repositoryId: string | null, git: { ref: string, folder: string } } | null, service: { id: string, name: string, cluster: { id: string, handle: string } | null } | null } | null };
+
+export type OverrideGlobalMutationVariables = Exact<{
+  id: string;
+  clusterId: string;
+  attributes: GlobalOverrideAttributes;
+}>;
+
+
+export type OverrideGlobalMutation = { overrideGlobalService: { id: string } | null };
+
+export type CreateSetMutationVariables = Exact<{
+  attributes: ServiceSetAttributes;
+}>;
+
+
+export type CreateSetMutation = { createServiceSet: { id: string, name: string, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, items: Array<Record<string, unknown>> | null, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null }, template: { name: string, namespace: string, repositoryId: string | null, git: { ref: string, folder: string } }, folders: { repositoryId: string, ref: string, pattern: string, excluded: Array<string> } | null, requests: { repositoryId: string, labels: Array<string>, limit: number, ttlHours: number | null } | null } | null };
+
+export type UpdateSetMutationVariables = Exact<{
+  id: string;
+  attributes: ServiceSetAttributes;
+}>;
+
+
+export type UpdateSetMutation = { updateServiceSet: { id: string, name: string, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, items: Array<Record<string, unknown>> | null, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null }, template: { name: string, namespace: string, repositoryId: string | null, git: { ref: string, folder: string } }, folders: { repositoryId: string, ref: string, pattern: string, excluded: Array<string> } | null, requests: { repositoryId: string, labels: Array<string>, limit: number, ttlHours: number | null } | null } | null };
+
+export type DeleteSetMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type DeleteSetMutation = { deleteServiceSet: { id: string } | null };
+
+export type SyncSetMutationVariables = Exact<{
+  id: string;
+  confirm: number;
+}>;
+
+
+export type SyncSetMutation = { syncServiceSet: { id: string, name: string, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, items: Array<Record<string, unknown>> | null, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null }, template: { name: string, namespace: string, repositoryId: string | null, git: { ref: string, folder: string } }, folders: { repositoryId: string, ref: string, pattern: string, excluded: Array<string> } | null, requests: { repositoryId: string, labels: Array<string>, limit: number, ttlHours: number | null } | null } | null };
+
+export type CreateNamespaceMutationVariables = Exact<{
+  attributes: ManagedNamespaceAttributes;
+}>;
+
+
+export type CreateNamespaceMutation = { createManagedNamespace: { id: string, name: string, namespace: string, labels: Record<string, unknown>, annotations: Record<string, unknown>, quota: Record<string, unknown>, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null } } | null };
+
+export type UpdateNamespaceMutationVariables = Exact<{
+  id: string;
+  attributes: ManagedNamespaceAttributes;
+}>;
+
+
+export type UpdateNamespaceMutation = { updateManagedNamespace: { id: string, name: string, namespace: string, labels: Record<string, unknown>, annotations: Record<string, unknown>, quota: Record<string, unknown>, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null } } | null };
+
+export type DeleteNamespaceMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type DeleteNamespaceMutation = { deleteManagedNamespace: { id: string } | null };
+
+export type SyncNamespaceMutationVariables = Exact<{
+  id: string;
+  confirm: number;
+}>;
+
+
+export type SyncNamespaceMutation = { syncManagedNamespace: { id: string, name: string, namespace: string, labels: Record<string, unknown>, annotations: Record<string, unknown>, quota: Record<string, unknown>, onLeave: LeavePolicy, onDelete: LeavePolicy, deletionBudget: number, project: { id: string, name: string } | null, selector: { distro: ClusterDistro | null, groupIds: Array<string>, ignoredClusterIds: Array<string>, tags: Array<{ name: string, value: string }> }, state: { waiting: number, problem: string | null, evaluatedAt: string | null, deletedAt: string | null } } | null };
+
+export type InstallationQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type InstallationQuery = { installation: { version: string, agentsPort: number, signingKey: string | null, signingKeyId: string | null } };
+
+export type EncryptionKeysQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type EncryptionKeysQuery = { encryptionKeys: { outdated: number, kek: string, undecryptable: Array<string>, currentId: string | null, keys: Array<{ id: string, kek: string, insertedAt: string, beginsAt: string }> } };
+
+export type AgentSettingsQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type AgentSettingsQuery = { deploymentSettings: { id: string, agentHelmValues: string | null, agentHelmValuesTemplateable: boolean | null, agentVsn: string } | null };
+
+export type RotateEncryptionKeysMutationVariables = Exact<{ [key: string]: never; }>;
+
+
+export type RotateEncryptionKeysMutation = { rotateEncryptionKeys: { id: string } };
+
+export type UpdateAgentSettingsMutationVariables = Exact<{
+  attributes: DeploymentSettingsAttributes;
+}>;
+
+
+export type UpdateAgentSettingsMutation = { updateDeploymentSettings: { id: string, agentHelmValues: string | null, agentHelmValuesTemplateable: boolean | null } | null };
+
+export type DryRunPlanQueryVariables = Exact<{
+  serviceId: string;
+}>;
+
+
+export type DryRunPlanQuery = { dryRunPlan: { sequence: number, changes: Array<{ action: PlannedAction, object: { group: string | null, version: string | null, kind: string, namespace: string | null, name: string }, fields: Array<{ pointer: string, old: string | null, new: string | null }> }> } | null };
+
+export type ForceServiceMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type ForceServiceMutation = { forceService: { id: string, status: ServiceDeploymentStatus } | null };
+
+export type ProceedServiceMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type ProceedServiceMutation = { proceedService: { id: string, status: ServiceDeploymentStatus } | null };
+
+export type TerminateServiceMutationVariables = Exact<{
+  serviceId: string;
+}>;
+
+
+export type TerminateServiceMutation = { terminateService: { id: string, status: ServiceDeploymentStatus } | null };
+
+export type CloneServiceMutationVariables = Exact<{
+  serviceId: string;
+  clusterId: string;
+  attributes: ServiceCloneAttributes;
+}>;
+
+
+export type CloneServiceMutation = { cloneService: { id: string } | null };
+
+export type UseSecretsMutationVariables = Exact<{
+  serviceId: string;
+  uses: Array<SecretUseAttributes> | SecretUseAttributes;
+}>;
+
+
+export type UseSecretsMutation = { useSecrets: Array<{ id: string }> };
+
+export type PermissionQueryVariables = Exact<{
+  verb: Verb;
+  kind: ResourceKind;
+}>;
+
+
+export type PermissionQuery = { can: boolean, myAccess: Array<{ scope: string }> };
+
+export type ProjectChoicesQueryVariables = Exact<{
+  q?: string | null | undefined;
+}>;
+
+
+export type ProjectChoicesQuery = { projects: { edges: Array<{ node: { id: string, name: string } }> } };
+
+export type ClusterChoicesQueryVariables = Exact<{
+  q?: string | null | undefined;
+}>;
+
+
+export type ClusterChoicesQuery = { clusters: { edges: Array<{ node: { id: string, handle: string } }> } };
+
+export type ClusterGroupChoicesQueryVariables = Exact<{
+  q?: string | null | undefined;
+}>;
+
+
+export type ClusterGroupChoicesQuery = { clusterGroups: { edges: Array<{ node: { id: string, name: string } }> } };
+
+export type RepositoryChoicesQueryVariables = Exact<{
+  q?: string | null | undefined;
+}>;
+
+
+export type RepositoryChoicesQuery = { gitRepositories: { edges: Array<{ node: { id: string, url: string } }> } };
+
+export type UserChoicesQueryVariables = Exact<{
+  q?: string | null | undefined;
+}>;
+
+
+export type UserChoicesQuery = { users: { edges: Array<{ node: { id: string, email: string } }> } };
+
+export type SinkChoicesQueryVariables = Exact<{
+  q?: string | null | undefined;
+}>;
+
+
+export type SinkChoicesQuery = { notificationSinks: { edges: Array<{ node: { id: string, name: string } }> } };
+
+export type ServiceNameChoicesQueryVariables = Exact<{
+  q?: string | null | undefined;
+}>;
+
+
+export type ServiceNameChoicesQuery = { serviceDeployments: { edges: Array<{ node: { id: string, name: string, cluster: { id: string, handle: string } | null } }> } };
+
+export type SecretChoicesQueryVariables = Exact<{
+  q?: string | null | undefined;
+}>;
+
+
+export type SecretChoicesQuery = { secrets: { edges: Array<{ node: { id: string, name: string } }> } };
+
+export type SinkRowFragment = { id: string, name: string, type: SinkType, projectId: string | null, host: string, repositoryId: string | null, audit: Array<AuditKind>, failures: number, error: string | null, insertedAt: string };
+
+export type SinksQueryVariables = Exact<{
+  q?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type SinksQuery = { notificationSinks: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, type: SinkType, projectId: string | null, host: string, repositoryId: string | null, audit: Array<AuditKind>, failures: number, error: string | null, insertedAt: string } }> } };
+
+export type SinkNamesFragment = { id: string, name: string };
+
+export type RouterRowFragment = { id: string, name: string, projectId: string | null, events: Array<string>, severity: NotificationSeverity, sinkIds: Array<string>, filters: Array<{ clusterId: string | null, serviceId: string | null, pipelineId: string | null, regex: string | null }> };
+
+export type RoutersQueryVariables = Exact<{
+  q?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type RoutersQuery = { notificationRouters: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, projectId: string | null, events: Array<string>, severity: NotificationSeverity, sinkIds: Array<string>, filters: Array<{ clusterId: string | null, serviceId: string | null, pipelineId: string | null, regex: string | null }> } }> }, notificationSinks: { edges: Array<{ node: { id: string, name: string } }> }, projects: { edges: Array<{ node: { id: string, name: string } }> } };
+
+export type DeliveriesQueryVariables = Exact<{
+  after?: string | null | undefined;
+  state?: NotificationDeliveryState | null | undefined;
+}>;
+
+
+export type DeliveriesQuery = { notificationDeliveries: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, notificationId: string, sinkId: string, insertedAt: string, dueAt: string, state: NotificationDeliveryState, attempts: number, finishedAt: string | null, status: number | null, error: string | null } }> }, notificationSinks: { edges: Array<{ node: { id: string, name: string } }> } };
+
+export type AppNotificationsQueryVariables = Exact<{
+  q?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type AppNotificationsQuery = { appNotifications: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, at: string, kind: string, severity: NotificationSeverity, subject: string, text: string, serviceId: string | null, clusterId: string | null, pipelineId: string | null } }> } };
+
+export type UpsertSinkMutationVariables = Exact<{
+  attributes: NotificationSinkAttributes;
+}>;
+
+
+export type UpsertSinkMutation = { upsertNotificationSink: { signingSecret: string | null, id: string, name: string, type: SinkType, projectId: string | null, host: string, repositoryId: string | null, audit: Array<AuditKind>, failures: number, error: string | null, insertedAt: string } | null };
+
+export type DeleteSinkMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type DeleteSinkMutation = { deleteNotificationSink: { id: string } | null };
+
+export type TestSinkMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type TestSinkMutation = { testNotificationSink: { id: string, state: NotificationDeliveryState } };
+
+export type UpsertRouterMutationVariables = Exact<{
+  attributes: NotificationRouterAttributes;
+}>;
+
+
+export type UpsertRouterMutation = { upsertNotificationRouter: { id: string, name: string, projectId: string | null, events: Array<string>, severity: NotificationSeverity, sinkIds: Array<string>, filters: Array<{ clusterId: string | null, serviceId: string | null, pipelineId: string | null, regex: string | null }> } | null };
+
+export type DeleteRouterMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type DeleteRouterMutation = { deleteNotificationRouter: { id: string } | null };
+
+export type ResendNotificationMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type ResendNotificationMutation = { resendNotification: { id: string, state: NotificationDeliveryState } };
+
 export type ComponentQueryVariables = Exact<{
   id: string;
 }>;
@@ -1959,6 +3030,137 @@ export type ComponentBlameQueryVariables = Exact<{
 
 
 export type ComponentBlameQuery = { componentBlame: Array<{ pointer: string, value: string, manager: string, operation: string, subresource: string | null, at: string | null, person: string | null, requestId: string | null, isOldestRevision: boolean, revision: { id: string, sha: string, author: string, subject: string } | null }> };
+
+export type UserRowFragment = { id: string, email: string, name: string, kind: UserKind, disabledAt: string | null, role: BuiltInRole | null };
+
+export type UsersQueryVariables = Exact<{
+  q?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type UsersQuery = { users: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, email: string, name: string, kind: UserKind, disabledAt: string | null, role: BuiltInRole | null } }> } };
+
+export type UpsertUserMutationVariables = Exact<{
+  attributes: UserAttributes;
+}>;
+
+
+export type UpsertUserMutation = { upsertUser: { id: string, email: string, name: string, kind: UserKind, disabledAt: string | null, role: BuiltInRole | null } | null };
+
+export type UpdateUserMutationVariables = Exact<{
+  id: string;
+  attributes: UserAttributes;
+}>;
+
+
+export type UpdateUserMutation = { updateUser: { id: string, email: string, name: string, kind: UserKind, disabledAt: string | null, role: BuiltInRole | null } | null };
+
+export type DisableUserMutationVariables = Exact<{
+  id: string;
+  disabled: boolean;
+}>;
+
+
+export type DisableUserMutation = { disableUser: { id: string, email: string, name: string, kind: UserKind, disabledAt: string | null, role: BuiltInRole | null } | null };
+
+export type CreateServiceAccountMutationVariables = Exact<{
+  attributes: ServiceAccountAttributes;
+}>;
+
+
+export type CreateServiceAccountMutation = { createServiceAccount: { id: string, email: string, name: string, kind: UserKind, disabledAt: string | null, role: BuiltInRole | null } | null };
+
+export type UpdateServiceAccountMutationVariables = Exact<{
+  id: string;
+  attributes: ServiceAccountAttributes;
+}>;
+
+
+export type UpdateServiceAccountMutation = { updateServiceAccount: { id: string, email: string, name: string, kind: UserKind, disabledAt: string | null, role: BuiltInRole | null } | null };
+
+export type CreateServiceAccountTokenMutationVariables = Exact<{
+  id: string;
+  attributes: AccessTokenAttributes;
+}>;
+
+
+export type CreateServiceAccountTokenMutation = { createServiceAccountToken: { id: string, token: string | null } };
+
+export type TrustRulesQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type TrustRulesQuery = { trustRules: Array<{ id: string, userId: string, issuer: string, audience: string, subject: string, minutes: number, claims: Array<{ name: string, value: string }> }> };
+
+export type CreateTrustRuleMutationVariables = Exact<{
+  userId: string;
+  attributes: TrustRuleAttributes;
+}>;
+
+
+export type CreateTrustRuleMutation = { createTrustRule: { id: string } };
+
+export type DeleteTrustRuleMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type DeleteTrustRuleMutation = { deleteTrustRule: { id: string } };
+
+export type GroupRowFragment = { id: string, name: string, description: string | null, global: boolean | null, issuer: string | null };
+
+export type GroupsQueryVariables = Exact<{
+  q?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type GroupsQuery = { groups: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, description: string | null, global: boolean | null, issuer: string | null } }> } };
+
+export type GroupMembersQueryVariables = Exact<{
+  groupId: string;
+}>;
+
+
+export type GroupMembersQuery = { groupMembers: Array<{ id: string, email: string, name: string, kind: UserKind, disabledAt: string | null, role: BuiltInRole | null }> };
+
+export type CreateGroupMutationVariables = Exact<{
+  attributes: GroupAttributes;
+}>;
+
+
+export type CreateGroupMutation = { createGroup: { id: string, name: string, description: string | null, global: boolean | null, issuer: string | null } | null };
+
+export type UpdateGroupMutationVariables = Exact<{
+  groupId: string;
+  attributes: GroupAttributes;
+}>;
+
+
+export type UpdateGroupMutation = { updateGroup: { id: string, name: string, description: string | null, global: boolean | null, issuer: string | null } | null };
+
+export type DeleteGroupMutationVariables = Exact<{
+  groupId: string;
+}>;
+
+
+export type DeleteGroupMutation = { deleteGroup: { id: string } | null };
+
+export type CreateGroupMemberMutationVariables = Exact<{
+  groupId: string;
+  userId: string;
+}>;
+
+
+export type CreateGroupMemberMutation = { createGroupMember: { id: string } | null };
+
+export type DeleteGroupMemberMutationVariables = Exact<{
+  groupId: string;
+  userId: string;
+}>;
+
+
+export type DeleteGroupMemberMutation = { deleteGroupMember: { id: string } | null };
 
 export type GateBoardFragment = { id: string, name: string, type: GateType, state: GateState, reason: string, quorum: number | null, notAuthor: boolean | null, skipped: string | null, awaitsDecision: boolean, approvals: Array<{ actor: string, at: string, comment: string }> };
 
@@ -2124,6 +3326,114 @@ export type ServiceByNameQueryVariables = Exact<{
 
 export type ServiceByNameQuery = { serviceDeployment: { id: string } | null };
 
+export type ReleaseStageFragment = { id: string, name: string, health: StageHealth, hold: string | null, reason: string, release: { id: string, number: number, author: string } | null, rollout: { waves: Array<number>, given: number, healthy: number, failed: number, reason: string } };
+
+export type TriggerRowFragment = { id: string, name: string, type: TriggerType, state: TriggerState, reason: string, value: string | null, checkedAt: string | null, nextAt: string | null, error: string | null };
+
+export type ReleaseGateFragment = { id: string, name: string, type: GateType, state: GateState, reason: string };
+
+export type PipelineReleasesQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type PipelineReleasesQuery = { pipeline: { id: string, name: string, paused: string | null, stages: Array<{ id: string, name: string, health: StageHealth, hold: string | null, reason: string, release: { id: string, number: number, author: string } | null, rollout: { waves: Array<number>, given: number, healthy: number, failed: number, reason: string } }>, triggers: Array<{ id: string, name: string, type: TriggerType, state: TriggerState, reason: string, value: string | null, checkedAt: string | null, nextAt: string | null, error: string | null }>, edges: Array<{ id: string, gates: Array<{ id: string, name: string, type: GateType, state: GateState, reason: string }> }> } | null };
+
+export type StartReleaseMutationVariables = Exact<{
+  id: string;
+  reason: string;
+}>;
+
+
+export type StartReleaseMutation = { startRelease: { id: string } | null };
+
+export type CheckTriggerMutationVariables = Exact<{
+  id: string;
+  trigger: string;
+}>;
+
+
+export type CheckTriggerMutation = { checkTrigger: { id: string } | null };
+
+export type AbortRolloutMutationVariables = Exact<{
+  id: string;
+  stage: string;
+  reason: string;
+}>;
+
+
+export type AbortRolloutMutation = { abortRollout: { id: string } | null };
+
+export type AcknowledgeRollbackMutationVariables = Exact<{
+  id: string;
+  stage: string;
+}>;
+
+
+export type AcknowledgeRollbackMutation = { acknowledgeRollback: { id: string } | null };
+
+export type DeniedRevisionsQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type DeniedRevisionsQuery = { deniedRevisions: Array<{ revision: string, actor: string, reason: string, insertedAt: string }> };
+
+export type DenyRevisionMutationVariables = Exact<{
+  revision: string;
+  reason: string;
+}>;
+
+
+export type DenyRevisionMutation = { denyRevision: { revision: string } };
+
+export type AllowRevisionMutationVariables = Exact<{
+  revision: string;
+}>;
+
+
+export type AllowRevisionMutation = { allowRevision: { revision: string } };
+
+export type WhatIfQueryVariables = Exact<{
+  id: string;
+  attributes: PipelineAttributes;
+  since: string;
+  until: string;
+}>;
+
+
+export type WhatIfQuery = { pipelineWhatIf: { beginsAt: string, steps: Array<{ stage: string, releaseId: string, back: boolean, was: string | null, would: string | null }>, waiting: Array<{ stage: string, releaseId: string, reason: string }> } | null };
+
+export type ProjectRowFragment = { id: string, name: string, description: string | null, default: boolean, insertedAt: string, fence: { unrestricted: boolean, maxServices: number, maxObjects: number } };
+
+export type ProjectListQueryVariables = Exact<{
+  q?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type ProjectListQuery = { projects: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, description: string | null, default: boolean, insertedAt: string, fence: { unrestricted: boolean, maxServices: number, maxObjects: number } } }> } };
+
+export type CreateProjectMutationVariables = Exact<{
+  attributes: ProjectAttributes;
+}>;
+
+
+export type CreateProjectMutation = { createProject: { id: string, name: string, description: string | null, default: boolean, insertedAt: string, fence: { unrestricted: boolean, maxServices: number, maxObjects: number } } | null };
+
+export type RenameProjectMutationVariables = Exact<{
+  id: string;
+  attributes: ProjectAttributes;
+}>;
+
+
+export type RenameProjectMutation = { updateProject: { id: string, name: string, description: string | null, default: boolean, insertedAt: string, fence: { unrestricted: boolean, maxServices: number, maxObjects: number } } | null };
+
+export type DeleteProjectMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type DeleteProjectMutation = { deleteProject: { id: string } | null };
+
 export type CountsFragment = { begun: number, healthy: number, failed: number, failureRate: number | null };
 
 export type DeliveryQueryVariables = Exact<{
@@ -2136,6 +3446,45 @@ export type DeliveryQueryVariables = Exact<{
 
 
 export type DeliveryQuery = { deliveryReport: { since: string, until: string, deploymentsPerDay: number, leadP50: number | null, leadP90: number | null, restoreP50: number | null, restoreP90: number | null, total: { begun: number, healthy: number, failed: number, failureRate: number | null }, parts: Array<{ begun: number, healthy: number, failed: number, failureRate: number | null }> } };
+
+export type HelmRowFragment = { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string | null, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> };
+
+export type HelmRepositoriesQueryVariables = Exact<{
+  q?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type HelmRepositoriesQuery = { helmRepositories: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string | null, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> } }> } };
+
+export type CreateHelmRepositoryMutationVariables = Exact<{
+  attributes: HelmRepositoryAttributes;
+}>;
+
+
+export type CreateHelmRepositoryMutation = { createHelmRepository: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string | null, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> } | null };
+
+export type UpdateHelmRepositoryMutationVariables = Exact<{
+  id: string;
+  attributes: HelmRepositoryAttributes;
+}>;
+
+
+export type UpdateHelmRepositoryMutation = { updateHelmRepository: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string | null, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> } | null };
+
+export type DeleteHelmRepositoryMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type DeleteHelmRepositoryMutation = { deleteHelmRepository: { id: string } | null };
+
+export type SyncHelmRepositoryMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type SyncHelmRepositoryMutation = { syncHelmRepository: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string | null, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> } | null };
 
 export type RepositoryRowFragment = { id: string, url: string, health: GitHealth | null, error: string | null, authMethod: AuthMethod | null, signIn: RepositorySignIn | null, pulledAt: string | null, polledAt: string | null, size: number | null, commits: Array<{ ref: string, sha: string, subject: string }> };
 
@@ -2419,14 +3768,35 @@ const AccessRequestRowText = "fragment AccessRequestRow on AccessRequest{id scop
 const RoleFullText = "fragment RoleFull on Role{id name description builtIn rules{verbs kinds}kubernetes{groups impersonate record recordInput rules{verbs groups resources namespaces names}}}";
 const AuditRowText = "fragment AuditRow on AuditLog{id at actor action verdict source target targetId status requestId detail kind number hash}";
 const ClusterRowText = "fragment ClusterRow on Cluster{id handle name pingedAt currentVersion agentVersion agentAlarm nodeCount distro tags{name value}project{id name}}";
+const ClusterGroupRowText = "fragment ClusterGroupRow on ClusterGroup{id name description clusterIds frozen frozenReason frozenBy frozenAt maxChanging tags{name value}project{id name}}";
+const JobRowText = "fragment JobRow on ClusterJob{id clusterId namespace actor insertedAt phase message object{kind name namespace}exitCode startedAt finishedAt logTail}";
 const ContextRowText = "fragment ContextRow on ServiceContext{id name configuration secretsVersion project{id name}}";
 const MapRowText = "fragment MapRow on FleetMapRow{id handle name projectId pingedAt services tags{name value}}";
+const SelectorText = "fragment Selector on ClusterSelector{distro groupIds ignoredClusterIds tags{name value}}";
+const EvaluationText = "fragment Evaluation on DefinitionState{waiting problem evaluatedAt deletedAt}";
+const TemplateHeadText = "fragment TemplateHead on ServiceTemplate{name namespace repositoryId git{ref folder}}";
+const GlobalRowText = "fragment GlobalRow on GlobalService{id name onLeave onDelete deletionBudget project{id name}selector{...Selector}state{...Evaluation}template{...TemplateHead}service{id name cluster{id handle}}}";
+const SetRowText = "fragment SetRow on ServiceSet{id name onLeave onDelete deletionBudget project{id name}selector{...Selector}state{...Evaluation}template{...TemplateHead}folders{repositoryId ref pattern excluded}items requests{repositoryId labels limit ttlHours}}";
+const NamespaceRowText = "fragment NamespaceRow on ManagedNamespace{id name namespace labels annotations quota onLeave onDelete deletionBudget project{id name}selector{...Selector}state{...Evaluation}}";
+const GeneratedText = "fragment Generated on ServiceDeployment{id name namespace status cluster{id handle}}";
+const PlannedText = "fragment Planned on PlannedService{clusterId name namespace ref folder}";
+const PlanText = "fragment Plan on TargetPlan{creates updates deletes frozen complete problem create{...Planned}update{...Planned}delete{...Planned}withheld{...Planned}collisions{...Planned}}";
+const SinkRowText = "fragment SinkRow on NotificationSink{id name type projectId host repositoryId audit failures error insertedAt}";
+const SinkNamesText = "fragment SinkNames on NotificationSink{id name}";
+const RouterRowText = "fragment RouterRow on NotificationRouter{id name projectId events severity sinkIds filters{clusterId serviceId pipelineId regex}}";
+const UserRowText = "fragment UserRow on User{id email name kind disabledAt role}";
+const GroupRowText = "fragment GroupRow on Group{id name description global issuer}";
 const GateBoardText = "fragment GateBoard on PipelineGate{id name type state reason quorum notAuthor skipped awaitsDecision approvals{actor at comment}}";
 const PipelineBoardText = "fragment PipelineBoard on Pipeline{id name paused stages{id name health reason verified release{id number author seenAt}digests{serviceId sha digest}workflow{...GateBoard}services{service{id name status:state cluster{id handle}}}silent{leftOut service{id cluster{id handle pingedAt}}}}edges{id reason from{id name}to{id name}release{id number author seenAt}digests{serviceId sha digest}gates{...GateBoard}}}";
 const PipelineDefinitionText = "fragment PipelineDefinition on Pipeline{id name onCommit triggers{id name type settings git}stages{id name serviceNames git workflow{id settings}verification{soakSeconds maxRestarts metric{address query comparison threshold}}services{service{id name cluster{id handle}}}selector{tags{name value}distro projectId groupIds ignoredClusterIds}rollout{strategy maxUnavailable maxPerGroup maxFailed pauseSeconds canaries canaryCount groups waveSize silentDeadlineSeconds maxSilentPercent}}edges{id from{id name}to{id name}gates{id name type settings}}}";
 const GateFullText = "fragment GateFull on PipelineGate{...GateBoard settings checks{step state reason attempt jobId outputs{name value}}}";
 const PipelineGatesText = "fragment PipelineGates on Pipeline{...PipelineBoard stages{id workflow{...GateFull}}edges{id gates{...GateFull}}}";
+const ReleaseStageText = "fragment ReleaseStage on PipelineStage{id name health hold reason release{id number author}rollout{waves given healthy failed reason}}";
+const TriggerRowText = "fragment TriggerRow on PipelineTrigger{id name type state reason value checkedAt nextAt error}";
+const ReleaseGateText = "fragment ReleaseGate on PipelineGate{id name type state reason}";
+const ProjectRowText = "fragment ProjectRow on Project{id name description default insertedAt fence{unrestricted maxServices maxObjects}}";
 const CountsText = "fragment Counts on DeliveryCounts{begun healthy failed failureRate}";
+const HelmRowText = "fragment HelmRow on HelmRepository{id url health error polledAt projectId hasCredentials charts{chart range version digest}}";
 const RepositoryRowText = "fragment RepositoryRow on GitRepository{id url health error authMethod signIn pulledAt polledAt size commits{ref sha subject}}";
 const SecretRowText = "fragment SecretRow on Secret{id name description currentVersion newestVersion refreshSeconds refreshedAt problem insertedAt updatedAt source{kind store path key}rotation{phase oldVersion newVersion batch soakSeconds timeoutSeconds automatic reason startedBy startedAt healthySince endedAt}project{id name}}";
 const ServiceRowText = "fragment ServiceRow on ServiceDeployment{id name namespace status:state sha message paused waiting commitsBehind drifted updatedAt observedAt cluster{id handle pingedAt}errors{source message}}";
@@ -2471,6 +3841,22 @@ export const OpenStreamsDocument = typed<OpenStreamsQuery, OpenStreamsQueryVaria
 export const EndStreamDocument = typed<EndStreamMutation, EndStreamMutationVariables>("mutation EndStream($id:ID!){endStream(id:$id){id}}");
 export const HandlesDocument = typed<HandlesQuery, HandlesQueryVariables>("query Handles($after:String){clusters(first:100 after:$after){pageInfo{hasNextPage endCursor}edges{node{id handle}}}}");
 export const SigningKeyDocument = typed<SigningKeyQuery, SigningKeyQueryVariables>("query SigningKey{installation{signingKeyId}}");
+export const ClusterGroupsDocument = typed<ClusterGroupsQuery, ClusterGroupsQueryVariables>("query ClusterGroups($q:String$after:String){clusterGroups(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...ClusterGroupRow}}}clusters(first:100){edges{node{id handle}}}}" + ClusterGroupRowText);
+export const ClusterGroupClustersDocument = typed<ClusterGroupClustersQuery, ClusterGroupClustersQueryVariables>("query ClusterGroupClusters($id:ID!){clusterGroupClusters(id:$id){id handle agentVersion pingedAt}}");
+export const CreateClusterGroupDocument = typed<CreateClusterGroupMutation, CreateClusterGroupMutationVariables>("mutation CreateClusterGroup($attributes:ClusterGroupAttributes!){createClusterGroup(attributes:$attributes){...ClusterGroupRow}}" + ClusterGroupRowText);
+export const UpdateClusterGroupDocument = typed<UpdateClusterGroupMutation, UpdateClusterGroupMutationVariables>("mutation UpdateClusterGroup($id:ID!$attributes:ClusterGroupAttributes!){updateClusterGroup(id:$id attributes:$attributes){...ClusterGroupRow}}" + ClusterGroupRowText);
+export const DeleteClusterGroupDocument = typed<DeleteClusterGroupMutation, DeleteClusterGroupMutationVariables>("mutation DeleteClusterGroup($id:ID!){deleteClusterGroup(id:$id){id}}");
+export const FreezeClusterGroupDocument = typed<FreezeClusterGroupMutation, FreezeClusterGroupMutationVariables>("mutation FreezeClusterGroup($id:ID!$reason:String){freezeClusterGroup(id:$id reason:$reason){...ClusterGroupRow}}" + ClusterGroupRowText);
+export const UnfreezeClusterGroupDocument = typed<UnfreezeClusterGroupMutation, UnfreezeClusterGroupMutationVariables>("mutation UnfreezeClusterGroup($id:ID!){unfreezeClusterGroup(id:$id){...ClusterGroupRow}}" + ClusterGroupRowText);
+export const UpgradeAgentsDocument = typed<UpgradeAgentsMutation, UpgradeAgentsMutationVariables>("mutation UpgradeAgents($groupId:ID!$version:String!$image:String!$without:[ID!]){upgradeAgents(groupId:$groupId version:$version image:$image without:$without){id}}");
+export const UpgradeAgentDocument = typed<UpgradeAgentMutation, UpgradeAgentMutationVariables>("mutation UpgradeAgent($clusterId:ID!$version:String!$image:String!){upgradeAgent(clusterId:$clusterId version:$version image:$image){id}}");
+export const UpdateClusterDocument = typed<UpdateClusterMutation, UpdateClusterMutationVariables>("mutation UpdateCluster($id:ID!$attributes:ClusterUpdateAttributes!){updateCluster(id:$id attributes:$attributes){...ClusterRow protect}}" + ClusterRowText);
+export const DeleteClusterDocument = typed<DeleteClusterMutation, DeleteClusterMutationVariables>("mutation DeleteCluster($id:ID!){deleteCluster(id:$id){id}}");
+export const DeliverFreezeStatementDocument = typed<DeliverFreezeStatementMutation, DeliverFreezeStatementMutationVariables>("mutation DeliverFreezeStatement($clusterId:ID!$statement:String!){deliverFreezeStatement(clusterId:$clusterId statement:$statement){id}}");
+export const ClusterJobsDocument = typed<ClusterJobsQuery, ClusterJobsQueryVariables>("query ClusterJobs($clusterId:ID!$after:String){clusterJobs(clusterId:$clusterId first:50 after:$after){pageInfo{hasNextPage endCursor}edges{node{...JobRow}}}}" + JobRowText);
+export const RunClusterJobDocument = typed<RunClusterJobMutation, RunClusterJobMutationVariables>("mutation RunClusterJob($clusterId:ID!$attributes:ClusterJobAttributes!){runClusterJob(clusterId:$clusterId attributes:$attributes){...JobRow}}" + JobRowText);
+export const RetryClusterJobDocument = typed<RetryClusterJobMutation, RetryClusterJobMutationVariables>("mutation RetryClusterJob($id:ID!){retryClusterJob(id:$id){...JobRow}}" + JobRowText);
+export const CancelClusterJobDocument = typed<CancelClusterJobMutation, CancelClusterJobMutationVariables>("mutation CancelClusterJob($id:ID!){cancelClusterJob(id:$id){...JobRow}}" + JobRowText);
 export const ContextsDocument = typed<ContextsQuery, ContextsQueryVariables>("query Contexts($after:String$q:String){serviceContexts(first:50 after:$after q:$q){pageInfo{hasNextPage endCursor}edges{node{...ContextRow}}}}" + ContextRowText);
 export const ContextDocument = typed<ContextQuery, ContextQueryVariables>("query Context($name:String!){serviceContext(name:$name){...ContextRow}}" + ContextRowText);
 export const SaveContextDocument = typed<SaveContextMutation, SaveContextMutationVariables>("mutation SaveContext($name:String!$attributes:ServiceContextAttributes!){saveServiceContext(name:$name attributes:$attributes){...ContextRow}}" + ContextRowText);
@@ -2489,12 +3875,80 @@ export const ProjectsDocument = typed<ProjectsQuery, ProjectsQueryVariables>("qu
 export const ServiceValuesDocument = typed<ServiceValuesQuery, ServiceValuesQueryVariables>("query ServiceValues($id:ID!){serviceFlow(serviceId:$id){serviceId problem exports{name type value shared}imports{alias sourceId export default value origin}}affectedServices(serviceId:$id){serviceId name clusterId}serviceContextValues(serviceId:$id){context key value origin}}");
 export const FlowOfDocument = typed<FlowOfQuery, FlowOfQueryVariables>("query FlowOf($id:ID!){serviceFlow(serviceId:$id){problem imports{alias sourceId export}}serviceDeployment(id:$id){id name status:state cluster{id handle}}}");
 export const SaveFlowDocument = typed<SaveFlowMutation, SaveFlowMutationVariables>("mutation SaveFlow($id:ID!$attributes:ServiceFlowAttributes!){saveServiceFlow(serviceId:$id attributes:$attributes){serviceId problem}}");
+export const GlobalsDocument = typed<GlobalsQuery, GlobalsQueryVariables>("query Globals($q:String$after:String){globalServices(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...GlobalRow}}}clusterGroups(first:100){edges{node{id name}}}clusters(first:100){edges{node{id handle}}}}" + GlobalRowText + SelectorText + EvaluationText + TemplateHeadText);
+export const SetsDocument = typed<SetsQuery, SetsQueryVariables>("query Sets($q:String$after:String){serviceSets(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...SetRow}}}clusterGroups(first:100){edges{node{id name}}}clusters(first:100){edges{node{id handle}}}}" + SetRowText + SelectorText + EvaluationText + TemplateHeadText);
+export const NamespacesDocument = typed<NamespacesQuery, NamespacesQueryVariables>("query Namespaces($q:String$after:String){managedNamespaces(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...NamespaceRow}}}clusterGroups(first:100){edges{node{id name}}}clusters(first:100){edges{node{id handle}}}}" + NamespaceRowText + SelectorText + EvaluationText);
+export const GlobalTargetsDocument = typed<GlobalTargetsQuery, GlobalTargetsQueryVariables>("query GlobalTargets($id:ID!){globalServiceClusters(id:$id){id overriddenBy overriddenAt cluster{id handle}delta{field inherited effective}}globalServiceServices(id:$id){...Generated}}" + GeneratedText);
+export const SetServicesDocument = typed<SetServicesQuery, SetServicesQueryVariables>("query SetServices($id:ID!){serviceSetServices(id:$id){...Generated}}" + GeneratedText);
+export const NamespaceServicesDocument = typed<NamespaceServicesQuery, NamespaceServicesQueryVariables>("query NamespaceServices($id:ID!){managedNamespaceServices(id:$id){...Generated}}" + GeneratedText);
+export const PreviewGlobalDocument = typed<PreviewGlobalQuery, PreviewGlobalQueryVariables>("query PreviewGlobal($attributes:GlobalServiceAttributes!$id:ID$serviceId:ID){previewGlobalService(attributes:$attributes id:$id serviceId:$serviceId){...Plan}}" + PlanText + PlannedText);
+export const PreviewSetDocument = typed<PreviewSetQuery, PreviewSetQueryVariables>("query PreviewSet($attributes:ServiceSetAttributes!$id:ID){previewServiceSet(attributes:$attributes id:$id){...Plan}}" + PlanText + PlannedText);
+export const CreateGlobalDocument = typed<CreateGlobalMutation, CreateGlobalMutationVariables>("mutation CreateGlobal($attributes:GlobalServiceAttributes!$serviceId:ID){createGlobalService(attributes:$attributes serviceId:$serviceId){...GlobalRow}}" + GlobalRowText + SelectorText + EvaluationText + TemplateHeadText);
+export const UpdateGlobalDocument = typed<UpdateGlobalMutation, UpdateGlobalMutationVariables>("mutation UpdateGlobal($id:ID!$attributes:GlobalServiceAttributes!){updateGlobalService(id:$id attributes:$attributes){...GlobalRow}}" + GlobalRowText + SelectorText + EvaluationText + TemplateHeadText);
+export const DeleteGlobalDocument = typed<DeleteGlobalMutation, DeleteGlobalMutationVariables>("mutation DeleteGlobal($id:ID!){deleteGlobalService(id:$id){id}}");
+export const SyncGlobalDocument = typed<SyncGlobalMutation, SyncGlobalMutationVariables>("mutation SyncGlobal($id:ID!$confirm:Int!){syncGlobalService(id:$id confirm:$confirm){...GlobalRow}}" + GlobalRowText + SelectorText + EvaluationText + TemplateHeadText);
+export const OverrideGlobalDocument = typed<OverrideGlobalMutation, OverrideGlobalMutationVariables>("mutation OverrideGlobal($id:ID!$clusterId:ID!$attributes:GlobalOverrideAttributes!){overrideGlobalService(id:$id clusterId:$clusterId attributes:$attributes){id}}");
+export const CreateSetDocument = typed<CreateSetMutation, CreateSetMutationVariables>("mutation CreateSet($attributes:ServiceSetAttributes!){createServiceSet(attributes:$attributes){...SetRow}}" + SetRowText + SelectorText + EvaluationText + TemplateHeadText);
+export const UpdateSetDocument = typed<UpdateSetMutation, UpdateSetMutationVariables>("mutation UpdateSet($id:ID!$attributes:ServiceSetAttributes!){updateServiceSet(id:$id attributes:$attributes){...SetRow}}" + SetRowText + SelectorText + EvaluationText + TemplateHeadText);
+export const DeleteSetDocument = typed<DeleteSetMutation, DeleteSetMutationVariables>("mutation DeleteSet($id:ID!){deleteServiceSet(id:$id){id}}");
+export const SyncSetDocument = typed<SyncSetMutation, SyncSetMutationVariables>("mutation SyncSet($id:ID!$confirm:Int!){syncServiceSet(id:$id confirm:$confirm){...SetRow}}" + SetRowText + SelectorText + EvaluationText + TemplateHeadText);
+export const CreateNamespaceDocument = typed<CreateNamespaceMutation, CreateNamespaceMutationVariables>("mutation CreateNamespace($attributes:ManagedNamespaceAttributes!){createManagedNamespace(attributes:$attributes){...NamespaceRow}}" + NamespaceRowText + SelectorText + EvaluationText);
+export const UpdateNamespaceDocument = typed<UpdateNamespaceMutation, UpdateNamespaceMutationVariables>("mutation UpdateNamespace($id:ID!$attributes:ManagedNamespaceAttributes!){updateManagedNamespace(id:$id attributes:$attributes){...NamespaceRow}}" + NamespaceRowText + SelectorText + EvaluationText);
+export const DeleteNamespaceDocument = typed<DeleteNamespaceMutation, DeleteNamespaceMutationVariables>("mutation DeleteNamespace($id:ID!){deleteManagedNamespace(id:$id){id}}");
+export const SyncNamespaceDocument = typed<SyncNamespaceMutation, SyncNamespaceMutationVariables>("mutation SyncNamespace($id:ID!$confirm:Int!){syncManagedNamespace(id:$id confirm:$confirm){...NamespaceRow}}" + NamespaceRowText + SelectorText + EvaluationText);
+export const InstallationDocument = typed<InstallationQuery, InstallationQueryVariables>("query Installation{installation{version agentsPort signingKey signingKeyId}}");
+export const EncryptionKeysDocument = typed<EncryptionKeysQuery, EncryptionKeysQueryVariables>("query EncryptionKeys{encryptionKeys{keys{id kek insertedAt beginsAt}outdated kek undecryptable currentId}}");
+export const AgentSettingsDocument = typed<AgentSettingsQuery, AgentSettingsQueryVariables>("query AgentSettings{deploymentSettings{id agentHelmValues agentHelmValuesTemplateable agentVsn}}");
+export const RotateEncryptionKeysDocument = typed<RotateEncryptionKeysMutation, RotateEncryptionKeysMutationVariables>("mutation RotateEncryptionKeys{rotateEncryptionKeys{id}}");
+export const UpdateAgentSettingsDocument = typed<UpdateAgentSettingsMutation, UpdateAgentSettingsMutationVariables>("mutation UpdateAgentSettings($attributes:DeploymentSettingsAttributes!){updateDeploymentSettings(attributes:$attributes){id agentHelmValues agentHelmValuesTemplateable}}");
+export const DryRunPlanDocument = typed<DryRunPlanQuery, DryRunPlanQueryVariables>("query DryRunPlan($serviceId:ID!){dryRunPlan(serviceId:$serviceId){sequence changes{action object{group version kind namespace name}fields{pointer old new}}}}");
+export const ForceServiceDocument = typed<ForceServiceMutation, ForceServiceMutationVariables>("mutation ForceService($id:ID!){forceService(id:$id){id status}}");
+export const ProceedServiceDocument = typed<ProceedServiceMutation, ProceedServiceMutationVariables>("mutation ProceedService($id:ID!){proceedService(id:$id){id status}}");
+export const TerminateServiceDocument = typed<TerminateServiceMutation, TerminateServiceMutationVariables>("mutation TerminateService($serviceId:ID!){terminateService(serviceId:$serviceId){id status}}");
+export const CloneServiceDocument = typed<CloneServiceMutation, CloneServiceMutationVariables>("mutation CloneService($serviceId:ID!$clusterId:ID!$attributes:ServiceCloneAttributes!){cloneService(serviceId:$serviceId clusterId:$clusterId attributes:$attributes){id}}");
+export const UseSecretsDocument = typed<UseSecretsMutation, UseSecretsMutationVariables>("mutation UseSecrets($serviceId:ID!$uses:[SecretUseAttributes!]!){useSecrets(serviceId:$serviceId uses:$uses){id}}");
+export const PermissionDocument = typed<PermissionQuery, PermissionQueryVariables>("query Permission($verb:Verb!$kind:ResourceKind!){can(verb:$verb kind:$kind)myAccess{scope}}");
+export const ProjectChoicesDocument = typed<ProjectChoicesQuery, ProjectChoicesQueryVariables>("query ProjectChoices($q:String){projects(first:20 q:$q){edges{node{id name}}}}");
+export const ClusterChoicesDocument = typed<ClusterChoicesQuery, ClusterChoicesQueryVariables>("query ClusterChoices($q:String){clusters(first:20 q:$q){edges{node{id handle}}}}");
+export const ClusterGroupChoicesDocument = typed<ClusterGroupChoicesQuery, ClusterGroupChoicesQueryVariables>("query ClusterGroupChoices($q:String){clusterGroups(first:20 q:$q){edges{node{id name}}}}");
+export const RepositoryChoicesDocument = typed<RepositoryChoicesQuery, RepositoryChoicesQueryVariables>("query RepositoryChoices($q:String){gitRepositories(first:20 q:$q){edges{node{id url}}}}");
+export const UserChoicesDocument = typed<UserChoicesQuery, UserChoicesQueryVariables>("query UserChoices($q:String){users(first:20 q:$q){edges{node{id email}}}}");
+export const SinkChoicesDocument = typed<SinkChoicesQuery, SinkChoicesQueryVariables>("query SinkChoices($q:String){notificationSinks(first:20 q:$q){edges{node{id name}}}}");
+export const ServiceNameChoicesDocument = typed<ServiceNameChoicesQuery, ServiceNameChoicesQueryVariables>("query ServiceNameChoices($q:String){serviceDeployments(first:20 q:$q){edges{node{id name cluster{id handle}}}}}");
+export const SecretChoicesDocument = typed<SecretChoicesQuery, SecretChoicesQueryVariables>("query SecretChoices($q:String){secrets(first:20 q:$q){edges{node{id name}}}}");
+export const SinksDocument = typed<SinksQuery, SinksQueryVariables>("query Sinks($q:String$after:String){notificationSinks(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...SinkRow}}}}" + SinkRowText);
+export const RoutersDocument = typed<RoutersQuery, RoutersQueryVariables>("query Routers($q:String$after:String){notificationRouters(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...RouterRow}}}notificationSinks(first:100){edges{node{...SinkNames}}}projects(first:100){edges{node{id name}}}}" + RouterRowText + SinkNamesText);
+export const DeliveriesDocument = typed<DeliveriesQuery, DeliveriesQueryVariables>("query Deliveries($after:String$state:NotificationDeliveryState){notificationDeliveries(first:50 after:$after state:$state){pageInfo{hasNextPage endCursor}edges{node{id notificationId sinkId insertedAt dueAt state attempts finishedAt status error}}}notificationSinks(first:100){edges{node{...SinkNames}}}}" + SinkNamesText);
+export const AppNotificationsDocument = typed<AppNotificationsQuery, AppNotificationsQueryVariables>("query AppNotifications($q:String$after:String){appNotifications(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{id at kind severity subject text serviceId clusterId pipelineId}}}}");
+export const UpsertSinkDocument = typed<UpsertSinkMutation, UpsertSinkMutationVariables>("mutation UpsertSink($attributes:NotificationSinkAttributes!){upsertNotificationSink(attributes:$attributes){...SinkRow signingSecret}}" + SinkRowText);
+export const DeleteSinkDocument = typed<DeleteSinkMutation, DeleteSinkMutationVariables>("mutation DeleteSink($id:ID!){deleteNotificationSink(id:$id){id}}");
+export const TestSinkDocument = typed<TestSinkMutation, TestSinkMutationVariables>("mutation TestSink($id:ID!){testNotificationSink(id:$id){id state}}");
+export const UpsertRouterDocument = typed<UpsertRouterMutation, UpsertRouterMutationVariables>("mutation UpsertRouter($attributes:NotificationRouterAttributes!){upsertNotificationRouter(attributes:$attributes){...RouterRow}}" + RouterRowText);
+export const DeleteRouterDocument = typed<DeleteRouterMutation, DeleteRouterMutationVariables>("mutation DeleteRouter($id:ID!){deleteNotificationRouter(id:$id){id}}");
+export const ResendNotificationDocument = typed<ResendNotificationMutation, ResendNotificationMutationVariables>("mutation ResendNotification($id:ID!){resendNotification(id:$id){id state}}");
 export const ComponentDocument = typed<ComponentQuery, ComponentQueryVariables>("query Component($id:ID!){component(id:$id){id component{...ComponentRow labels finalizers generation}parents{id kind name state labels}children{id kind name namespace state message}}}" + ComponentRowText);
 export const ComponentContentDocument = typed<ComponentContentQuery, ComponentContentQueryVariables>("query ComponentContent($id:ID!){component(id:$id){id component{id synced content{id live desired}}}}");
 export const ComponentLiveDocument = typed<ComponentLiveQuery, ComponentLiveQueryVariables>("query ComponentLive($id:ID!){componentLive(id:$id){id object readAt}}");
 export const ComponentEventsDocument = typed<ComponentEventsQuery, ComponentEventsQueryVariables>("query ComponentEvents($id:ID!){componentEvents(id:$id){kind namespace name type reason message count source firstAt lastAt}}");
 export const OwnerServiceDocument = typed<OwnerServiceQuery, OwnerServiceQueryVariables>("query OwnerService($id:ID!){serviceDeployment(id:$id){id name cluster{id handle pingedAt}}}");
 export const ComponentBlameDocument = typed<ComponentBlameQuery, ComponentBlameQueryVariables>("query ComponentBlame($id:ID!){componentBlame(id:$id){pointer value manager operation subresource at person requestId isOldestRevision revision{id sha author subject}}}");
+export const UsersDocument = typed<UsersQuery, UsersQueryVariables>("query Users($q:String$after:String){users(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...UserRow}}}}" + UserRowText);
+export const UpsertUserDocument = typed<UpsertUserMutation, UpsertUserMutationVariables>("mutation UpsertUser($attributes:UserAttributes!){upsertUser(attributes:$attributes){...UserRow}}" + UserRowText);
+export const UpdateUserDocument = typed<UpdateUserMutation, UpdateUserMutationVariables>("mutation UpdateUser($id:ID!$attributes:UserAttributes!){updateUser(id:$id attributes:$attributes){...UserRow}}" + UserRowText);
+export const DisableUserDocument = typed<DisableUserMutation, DisableUserMutationVariables>("mutation DisableUser($id:ID!$disabled:Boolean!){disableUser(id:$id disabled:$disabled){...UserRow}}" + UserRowText);
+export const CreateServiceAccountDocument = typed<CreateServiceAccountMutation, CreateServiceAccountMutationVariables>("mutation CreateServiceAccount($attributes:ServiceAccountAttributes!){createServiceAccount(attributes:$attributes){...UserRow}}" + UserRowText);
+export const UpdateServiceAccountDocument = typed<UpdateServiceAccountMutation, UpdateServiceAccountMutationVariables>("mutation UpdateServiceAccount($id:ID!$attributes:ServiceAccountAttributes!){updateServiceAccount(id:$id attributes:$attributes){...UserRow}}" + UserRowText);
+export const CreateServiceAccountTokenDocument = typed<CreateServiceAccountTokenMutation, CreateServiceAccountTokenMutationVariables>("mutation CreateServiceAccountToken($id:ID!$attributes:AccessTokenAttributes!){createServiceAccountToken(id:$id attributes:$attributes){id token}}");
+export const TrustRulesDocument = typed<TrustRulesQuery, TrustRulesQueryVariables>("query TrustRules{trustRules{id userId issuer audience subject minutes claims{name value}}}");
+export const CreateTrustRuleDocument = typed<CreateTrustRuleMutation, CreateTrustRuleMutationVariables>("mutation CreateTrustRule($userId:ID!$attributes:TrustRuleAttributes!){createTrustRule(userId:$userId attributes:$attributes){id}}");
+export const DeleteTrustRuleDocument = typed<DeleteTrustRuleMutation, DeleteTrustRuleMutationVariables>("mutation DeleteTrustRule($id:ID!){deleteTrustRule(id:$id){id}}");
+export const GroupsDocument = typed<GroupsQuery, GroupsQueryVariables>("query Groups($q:String$after:String){groups(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...GroupRow}}}}" + GroupRowText);
+export const GroupMembersDocument = typed<GroupMembersQuery, GroupMembersQueryVariables>("query GroupMembers($groupId:ID!){groupMembers(groupId:$groupId){...UserRow}}" + UserRowText);
+export const CreateGroupDocument = typed<CreateGroupMutation, CreateGroupMutationVariables>("mutation CreateGroup($attributes:GroupAttributes!){createGroup(attributes:$attributes){...GroupRow}}" + GroupRowText);
+export const UpdateGroupDocument = typed<UpdateGroupMutation, UpdateGroupMutationVariables>("mutation UpdateGroup($groupId:ID!$attributes:GroupAttributes!){updateGroup(groupId:$groupId attributes:$attributes){...GroupRow}}" + GroupRowText);
+export const DeleteGroupDocument = typed<DeleteGroupMutation, DeleteGroupMutationVariables>("mutation DeleteGroup($groupId:ID!){deleteGroup(groupId:$groupId){id}}");
+export const CreateGroupMemberDocument = typed<CreateGroupMemberMutation, CreateGroupMemberMutationVariables>("mutation CreateGroupMember($groupId:ID!$userId:ID!){createGroupMember(groupId:$groupId userId:$userId){id}}");
+export const DeleteGroupMemberDocument = typed<DeleteGroupMemberMutation, DeleteGroupMemberMutationVariables>("mutation DeleteGroupMember($groupId:ID!$userId:ID!){deleteGroupMember(groupId:$groupId userId:$userId){id}}");
 export const PipelineDefinitionDocument = typed<PipelineDefinitionQuery, PipelineDefinitionQueryVariables>("query PipelineDefinition($id:ID!){pipeline(id:$id){...PipelineDefinition}}" + PipelineDefinitionText);
 export const GateMeasurementsDocument = typed<GateMeasurementsQuery, GateMeasurementsQueryVariables>("query GateMeasurements($id:ID!){gateMeasurements(id:$id){at step release passed values}}");
 export const GatesDocument = typed<GatesQuery, GatesQueryVariables>("query Gates($id:ID!){pipeline(id:$id){...PipelineGates}}" + PipelineGatesText + PipelineBoardText + GateBoardText + GateFullText);
@@ -2516,7 +3970,25 @@ export const DeletePipelineDocument = typed<DeletePipelineMutation, DeletePipeli
 export const ServiceChoicesDocument = typed<ServiceChoicesQuery, ServiceChoicesQueryVariables>("query ServiceChoices{serviceDeployments(first:100){edges{node{id name cluster{id handle}}}}}");
 export const RepositoryOfDocument = typed<RepositoryOfQuery, RepositoryOfQueryVariables>("query RepositoryOf($id:ID!){serviceDeployment(id:$id){id repository{id url}}}");
 export const ServiceByNameDocument = typed<ServiceByNameQuery, ServiceByNameQueryVariables>("query ServiceByName($cluster:String!$name:String!){serviceDeployment(cluster:$cluster name:$name){id}}");
+export const PipelineReleasesDocument = typed<PipelineReleasesQuery, PipelineReleasesQueryVariables>("query PipelineReleases($id:ID!){pipeline(id:$id){id name paused stages{...ReleaseStage}triggers{...TriggerRow}edges{id gates{...ReleaseGate}}}}" + ReleaseStageText + TriggerRowText + ReleaseGateText);
+export const StartReleaseDocument = typed<StartReleaseMutation, StartReleaseMutationVariables>("mutation StartRelease($id:ID!$reason:String!){startRelease(id:$id reason:$reason){id}}");
+export const CheckTriggerDocument = typed<CheckTriggerMutation, CheckTriggerMutationVariables>("mutation CheckTrigger($id:ID!$trigger:String!){checkTrigger(id:$id trigger:$trigger){id}}");
+export const AbortRolloutDocument = typed<AbortRolloutMutation, AbortRolloutMutationVariables>("mutation AbortRollout($id:ID!$stage:String!$reason:String!){abortRollout(id:$id stage:$stage reason:$reason){id}}");
+export const AcknowledgeRollbackDocument = typed<AcknowledgeRollbackMutation, AcknowledgeRollbackMutationVariables>("mutation AcknowledgeRollback($id:ID!$stage:String!){acknowledgeRollback(id:$id stage:$stage){id}}");
+export const DeniedRevisionsDocument = typed<DeniedRevisionsQuery, DeniedRevisionsQueryVariables>("query DeniedRevisions{deniedRevisions{revision actor reason insertedAt}}");
+export const DenyRevisionDocument = typed<DenyRevisionMutation, DenyRevisionMutationVariables>("mutation DenyRevision($revision:String!$reason:String!){denyRevision(revision:$revision reason:$reason){revision}}");
+export const AllowRevisionDocument = typed<AllowRevisionMutation, AllowRevisionMutationVariables>("mutation AllowRevision($revision:String!){allowRevision(revision:$revision){revision}}");
+export const WhatIfDocument = typed<WhatIfQuery, WhatIfQueryVariables>("query WhatIf($id:ID!$attributes:PipelineAttributes!$since:DateTime!$until:DateTime!){pipelineWhatIf(id:$id attributes:$attributes since:$since until:$until){beginsAt steps{stage releaseId back was would}waiting{stage releaseId reason}}}");
+export const ProjectListDocument = typed<ProjectListQuery, ProjectListQueryVariables>("query ProjectList($q:String$after:String){projects(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...ProjectRow}}}}" + ProjectRowText);
+export const CreateProjectDocument = typed<CreateProjectMutation, CreateProjectMutationVariables>("mutation CreateProject($attributes:ProjectAttributes!){createProject(attributes:$attributes){...ProjectRow}}" + ProjectRowText);
+export const RenameProjectDocument = typed<RenameProjectMutation, RenameProjectMutationVariables>("mutation RenameProject($id:ID!$attributes:ProjectAttributes!){updateProject(id:$id attributes:$attributes){...ProjectRow}}" + ProjectRowText);
+export const DeleteProjectDocument = typed<DeleteProjectMutation, DeleteProjectMutationVariables>("mutation DeleteProject($id:ID!){deleteProject(id:$id){id}}");
 export const DeliveryDocument = typed<DeliveryQuery, DeliveryQueryVariables>("query Delivery($since:DateTime!$until:DateTime$by:ReportPeriod$clusterId:ID$projectId:ID){deliveryReport(since:$since until:$until by:$by clusterId:$clusterId projectId:$projectId){since until deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90 total{...Counts}parts{...Counts}}}" + CountsText);
+export const HelmRepositoriesDocument = typed<HelmRepositoriesQuery, HelmRepositoriesQueryVariables>("query HelmRepositories($q:String$after:String){helmRepositories(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...HelmRow}}}}" + HelmRowText);
+export const CreateHelmRepositoryDocument = typed<CreateHelmRepositoryMutation, CreateHelmRepositoryMutationVariables>("mutation CreateHelmRepository($attributes:HelmRepositoryAttributes!){createHelmRepository(attributes:$attributes){...HelmRow}}" + HelmRowText);
+export const UpdateHelmRepositoryDocument = typed<UpdateHelmRepositoryMutation, UpdateHelmRepositoryMutationVariables>("mutation UpdateHelmRepository($id:ID!$attributes:HelmRepositoryAttributes!){updateHelmRepository(id:$id attributes:$attributes){...HelmRow}}" + HelmRowText);
+export const DeleteHelmRepositoryDocument = typed<DeleteHelmRepositoryMutation, DeleteHelmRepositoryMutationVariables>("mutation DeleteHelmRepository($id:ID!){deleteHelmRepository(id:$id){id}}");
+export const SyncHelmRepositoryDocument = typed<SyncHelmRepositoryMutation, SyncHelmRepositoryMutationVariables>("mutation SyncHelmRepository($id:ID!){syncHelmRepository(id:$id){...HelmRow}}" + HelmRowText);
 export const RepositoriesDocument = typed<RepositoriesQuery, RepositoriesQueryVariables>("query Repositories($q:String$after:String){gitRepositories(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...RepositoryRow}}}}" + RepositoryRowText);
 export const CreateRepositoryDocument = typed<CreateRepositoryMutation, CreateRepositoryMutationVariables>("mutation CreateRepository($attributes:GitAttributes!){createGitRepository(attributes:$attributes){...RepositoryRow}}" + RepositoryRowText);
 export const UpdateRepositoryDocument = typed<UpdateRepositoryMutation, UpdateRepositoryMutationVariables>("mutation UpdateRepository($id:ID!$attributes:GitAttributes!){updateGitRepository(id:$id attributes:$attributes){...RepositoryRow}}" + RepositoryRowText);

@@ -15,6 +15,7 @@ const GROUPS: readonly (readonly [Group, string])[] = [
   ["operate", "Operate"],
   ["configure", "Configure"],
   ["insights", "Insights"],
+  ["administer", "Administer"],
 ];
 
 function Navigation({ onGo }: { readonly onGo: () => void }) {

@@ -2,7 +2,7 @@
 import { lazy, type ComponentType } from "react";
 import { FleetPage } from "../fleet/FleetPage";
 
-export type Group = "operate" | "configure" | "insights";
+export type Group = "operate" | "configure" | "insights" | "administer";
 
 export type Page = {
   readonly path: string;
@@ -30,6 +30,7 @@ export const PAGES: readonly Page[] = [
     nav: { title: "Clusters", key: "c", group: "operate" },
   },
   { path: "/clusters/new", page: later(() => import("../clusters/RegisterClusterPage"), "RegisterClusterPage") },
+  { path: "/clusters/groups", page: later(() => import("../clusters/ClusterGroupsPage"), "ClusterGroupsPage") },
   { path: "/clusters/:handle", page: later(() => import("../clusters/ClusterPage"), "ClusterPage") },
   {
     path: "/pipelines",
@@ -37,6 +38,7 @@ export const PAGES: readonly Page[] = [
     nav: { title: "Pipelines", key: "p", group: "operate" },
   },
   { path: "/pipelines/new", page: later(() => import("../pipelines/EditPipelinePage"), "EditPipelinePage") },
+  { path: "/pipelines/revisions", page: later(() => import("../pipelines/RevisionsPage"), "RevisionsPage") },
   { path: "/pipelines/:id/edit", page: later(() => import("../pipelines/EditPipelinePage"), "EditPipelinePage") },
   { path: "/pipelines/:id/gates/:gate", page: later(() => import("../pipelines/GatePage"), "GatePage") },
   { path: "/pipelines/:id", page: later(() => import("../pipelines/PipelinePage"), "PipelinePage") },
@@ -50,6 +52,12 @@ export const PAGES: readonly Page[] = [
     page: later(() => import("../repositories/RepositoriesPage"), "RepositoriesPage"),
     nav: { title: "Repositories", key: "r", group: "configure" },
   },
+  { path: "/repositories/charts", page: later(() => import("../repositories/ChartsPage"), "ChartsPage") },
+  {
+    path: "/generators",
+    page: later(() => import("../generators/GeneratorsPage"), "GeneratorsPage"),
+    nav: { title: "Fleet services", key: "l", group: "configure" },
+  },
   {
     path: "/secrets",
     page: later(() => import("../secrets/SecretsPage"), "SecretsPage"),
@@ -60,6 +68,11 @@ export const PAGES: readonly Page[] = [
     path: "/contexts",
     page: later(() => import("../contexts/ContextsPage"), "ContextsPage"),
     nav: { title: "Contexts", key: "x", group: "configure" },
+  },
+  {
+    path: "/notifications",
+    page: later(() => import("../notifications/NotificationsPage"), "NotificationsPage"),
+    nav: { title: "Notifications", key: "n", group: "configure" },
   },
   {
     path: "/reports",
@@ -76,5 +89,20 @@ export const PAGES: readonly Page[] = [
     path: "/access",
     page: later(() => import("../access/AccessPage"), "AccessPage"),
     nav: { title: "Access", key: "i", group: "insights" },
+  },
+  {
+    path: "/people",
+    page: later(() => import("../people/PeoplePage"), "PeoplePage"),
+    nav: { title: "Users and groups", key: "u", group: "administer" },
+  },
+  {
+    path: "/projects",
+    page: later(() => import("../projects/ProjectsPage"), "ProjectsPage"),
+    nav: { title: "Projects", key: "t", group: "administer" },
+  },
+  {
+    path: "/installation",
+    page: later(() => import("../installation/InstallationPage"), "InstallationPage"),
+    nav: { title: "Installation", key: "m", group: "administer" },
   },
 ];

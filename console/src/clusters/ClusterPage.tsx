@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { useMutation, useQuery, useSubscription } from "urql";
 import { Link, useLocation, useParams } from "wouter";
 import { ClusterDeltaDocument, ClusterDocument, DetachClusterDocument, RotateTokenDocument, type ClusterQuery } from "../api/generated";
@@ -14,7 +14,11 @@ import { Tabs } from "../ui/Tabs";
 import { toast } from "../ui/toast";
 import { LastSeen } from "./LastSeen";
 import { Presence } from "./ClustersPage";
+import { Actions } from "../manage/Actions";
+import { ResourceList } from "../manage/ResourceList";
 import { ActiveSessions } from "./ActiveSessions";
+import { jobsOf } from "./jobs";
+import { CLUSTER_ACTIONS } from "./operations";
 import "./clusters.css";
 import "../services/service.css";
 
@@ -43,6 +47,11 @@ function Figures({ cluster }: { readonly cluster: Cluster }) {
       ))}
     </dl>
   );
+}
+
+function Jobs({ clusterId }: { readonly clusterId: string }) {
+  const kind = useMemo(() => jobsOf(clusterId), [clusterId]);
+  return <ResourceList kind={kind} />;
 }
 
 function DeprecatedApis({ cluster }: { readonly cluster: Cluster }) {
@@ -87,8 +96,9 @@ function Maintenance({ cluster }: { readonly cluster: Cluster }) {
       {error !== undefined && <Problem error={error} />}
       {token != null && <Secret title="New deploy token" text={token} />}
       <section className="card stack">
-        <h2>Agent</h2>
+        <h2>Cluster and agent</h2>
         <div className="bar">
+          <Actions actions={CLUSTER_ACTIONS} node={cluster} />
           <button type="button" onClick={() => setDialog("rotate")}>
             Rotate deploy token…
           </button>
@@ -155,6 +165,7 @@ export function ClusterPage() {
         tabs={[
           { id: "services", title: "Services", content: () => <ServiceList filter={{ clusterId: cluster.id }} /> },
           { id: "sessions", title: "Active sessions", content: () => <ActiveSessions handle={cluster.handle} /> },
+          { id: "jobs", title: "Jobs", content: () => <Jobs clusterId={cluster.id} /> },
           { id: "apis", title: "Deprecated APIs", content: () => <DeprecatedApis cluster={cluster} /> },
           { id: "maintenance", title: "Connect & maintenance", content: () => <Maintenance cluster={cluster} /> },
         ]}

@@ -72,6 +72,9 @@ export function ClustersPage() {
         <FilterField label="Filter clusters" />
         <Chips label="Agent" name="health" options={HEALTHS} />
         <span className="fill" />
+        <Link className="button" href="/clusters/groups">
+          Cluster groups
+        </Link>
         <Link className="button primary" href="/clusters/new">
           Register cluster
         </Link>

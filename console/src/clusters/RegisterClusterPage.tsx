@@ -8,18 +8,8 @@ import { FormBar } from "../ui/FormBar";
 import { Secret } from "../ui/Secret";
 import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
+import { tagsOf } from "./tags";
 import "./clusters.css";
-
-/** Parses tags such as `region=eu stage=prod`. */
-export function tagsOf(text: string): { readonly name: string; readonly value: string }[] {
-  return text
-    .split(/[\s,]+/)
-    .filter((word) => word !== "")
-    .map((word) => {
-      const [name = "", ...rest] = word.split("=");
-      return { name, value: rest.join("=") };
-    });
-}
 
 /** Install command of an agent; null as fingerprint if nothing is signed. */
 export function installCommand(token: string, clusterId: string, fingerprint: string | null, adminRole: string): string {

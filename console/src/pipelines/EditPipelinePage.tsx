@@ -10,9 +10,11 @@ import { ResourceError } from "../ui/ResourceNotFound";
 import { Skeleton } from "../ui/Skeleton";
 import { toast } from "../ui/toast";
 import { attributesOf, complaints, definitionOf, written, type Choice, type Definition } from "./definition";
+import { Actions } from "../manage/Actions";
 import { EdgeForm } from "./EdgeForm";
 import { useServices } from "./services";
 import { StageForm } from "./StageForm";
+import { WHAT_IF } from "./whatIf";
 import "./pipelines.css";
 
 const INITIAL = `stages:
@@ -70,7 +72,9 @@ function Editor({ pipeline, offered }: { readonly pipeline: PipelineDefinitionFr
             error={error}
             onAction={() => void submit()}
             onCancel={() => go(pipeline === null ? "/pipelines" : `/pipelines/${pipeline.id}`)}
-          />
+          >
+            {pipeline !== null && wrong.length === 0 && <Actions actions={[WHAT_IF]} node={{ id: pipeline.id, attributes: attributesOf(definition, services) }} />}
+          </FormBar>
         </div>
       </div>
     </>

@@ -12,6 +12,7 @@ import { Status } from "../ui/Status";
 import { Tabs } from "../ui/Tabs";
 import { toast } from "../ui/toast";
 import { Board } from "./Board";
+import { Releases } from "./Releases";
 
 const Graph = lazy(async () => ({ default: (await import("./Graph")).Graph }));
 
@@ -103,6 +104,7 @@ export function PipelinePage() {
         tabs={[
           { id: "board", title: "Board", content: () => <Board pipeline={pipeline} /> },
           { id: "graph", title: "Graph", content: () => <Graph pipeline={pipeline} /> },
+          { id: "releases", title: "Releases", content: () => <Releases id={pipeline.id} /> },
           { id: "history", title: "Activity", content: () => <Activity pipeline={pipeline} /> },
         ]}
       />

@@ -89,6 +89,9 @@ export function RepositoriesPage() {
         <h1>Repositories</h1>
         <FilterField label="Filter repositories" />
         <span className="fill" />
+        <Link className="button" href="/repositories/charts">
+          Helm and OCI repositories
+        </Link>
         <button type="button" className="primary" onClick={() => setNew("1")}>
           Connect repository
         </button>

@@ -23,6 +23,7 @@ import { Provenance } from "./Provenance";
 import type { Service } from "./service";
 import "./service.css";
 
+const Maintenance = lazy(async () => ({ default: (await import("../maintenance/Maintenance")).Maintenance }));
 const Values = lazy(async () => ({ default: (await import("../flow/Values")).Values }));
 
 function Head({ service }: { readonly service: Service }) {
@@ -103,6 +104,7 @@ export function ServicePage() {
           { id: "values", title: "Values", content: () => <Values serviceId={service.id} /> },
           { id: "events", title: "Events", content: () => <ServiceEvents serviceId={service.id} render={EventsTable} /> },
           { id: "logs", title: "Logs", content: () => <Logs handle={service.cluster?.handle ?? ""} pods={pods.slice(0, MAX_PODS)} of={pods.length} /> },
+          { id: "maintenance", title: "Maintenance", content: () => <Maintenance service={service} /> },
           { id: "settings", title: "Settings", content: () => <Settings service={service} /> },
         ]}
       />

@@ -25,6 +25,7 @@ export const STATES = {
   allowed: state("ok", "Allowed"),
   added: state("ok", "added"),
   verified: state("ok", "Verified"),
+  active: state("ok", "Active"),
 
   progressing: state("busy", "Progressing"),
   applied: state("busy", "Applied, waiting for health"),
@@ -66,6 +67,8 @@ export const STATES = {
   noValue: state("idle", "No value"),
   secret: state("idle", "Secret"),
   normal: state("idle", "Normal"),
+  disabled: state("idle", "Disabled"),
+  frozen: state("warn", "Frozen"),
   unknown: state("idle", "Unknown"),
 } as const satisfies Record<string, State>;
 

@@ -57,6 +57,23 @@ def _screens(story: DemoSteps) -> dict[str, str]:
         "cluster": "/clusters/dev",
         "cluster-maintenance": "/clusters/dev?tab=maintenance",
         "join": "/clusters/new",
+        "cluster-groups": f"/clusters/groups?open={made.cluster_group}",
+        "cluster-jobs": "/clusters/dev?tab=jobs",
+        "people": f"/people?open={made.account}",
+        "people-groups": f"/people?tab=groups&open={made.group}",
+        "projects": "/projects",
+        "installation": "/installation",
+        "notifications": "/notifications",
+        "notifications-rules": f"/notifications?tab=rules&open={made.rule}",
+        "notifications-sinks": "/notifications?tab=sinks",
+        "notifications-deliveries": "/notifications?tab=deliveries",
+        "generators": f"/generators?open={made.global_service}",
+        "generators-sets": "/generators?tab=sets",
+        "generators-namespaces": "/generators?tab=namespaces",
+        "charts": "/repositories/charts",
+        "revisions": "/pipelines/revisions",
+        "service-maintenance": f"/services/{service}?tab=maintenance",
+        "pipeline-releases": f"/pipelines/{pipeline}?tab=releases",
         "pipelines": "/pipelines",
         "pipeline-graph": f"/pipelines/{pipeline}?tab=graph",
         "pipeline-history": f"/pipelines/{pipeline}?tab=history",
@@ -245,6 +262,40 @@ def test_overlays_are_accessible(stranger: Desk, story: DemoSteps) -> None:
             found[f"{name} {theme}"] = _violations(page, part=part)
         page.keyboard.press("Escape")
     assert {name: what for name, what in found.items() if what} == {}
+
+
+def test_an_action_shows_its_effect_first(ada: Desk, story: DemoSteps) -> None:
+    """The dialog of an action is accessible on a screen and on a phone. It previews a new global
+    service, shows its command, and creates it."""
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    page = ada.go("/generators")
+    page.get_by_role("button", name="Create global service…").click()
+    dialog = page.get_by_role("dialog")
+    repository = story.stage.ask("{ gitRepositories { edges { node { url } } } }")
+    fields = {
+        "Name": "monitoring",
+        "Service name": "monitoring",
+        "Namespace": "monitoring",
+        "Repository": repository["gitRepositories"]["edges"][0]["node"]["url"],
+        "Folder": "monitoring",
+        "Cluster tags": "tier=nowhere",
+    }
+    for label, text in fields.items():
+        dialog.get_by_label(re.compile(f"^{label}( |$)")).fill(text)
+    dialog.get_by_role("button", name="Preview").click()
+    expect(dialog).to_contain_text("0 created, 0 updated, 0 deleted")
+    dialog.get_by_text("Command", exact=True).click()
+    expect(dialog).to_contain_text("towline globals create monitoring")
+    camera = _Camera(page)
+    for theme in THEMES:
+        page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        camera.take(ARTEFACTS / f"above-action-{theme}.png")
+        assert _violations(page, part="dialog[open]") == []
+    page.set_viewport_size(PHONE)
+    camera.take(ARTEFACTS / "above-action-phone.png")
+    assert not _wider(page)
+    dialog.get_by_role("button", name="Create global service").click()
+    expect(page.get_by_role("link", name="monitoring")).to_be_visible()
 
 
 @pytest.mark.parametrize("theme", THEMES)

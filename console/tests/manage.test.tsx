@@ -1,0 +1,116 @@
+import { cleanup, render, screen, waitFor } from "@testing-library/react";
+import { userEvent } from "@testing-library/user-event";
+import { Client, Provider, type Operation, type OperationResult } from "urql";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { filter, map, pipe } from "wonka";
+import { ResourceList } from "../src/manage/ResourceList";
+import { complaintsOf } from "../src/manage/values";
+import { GROUPS } from "../src/people/groups";
+import { configurationOf } from "../src/notifications/sinks";
+
+vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined })));
+
+const GROUP = { __typename: "Group", id: "g", name: "ops", description: "on call", global: false, issuer: null };
+const USER = { id: "u1", email: "eve@example.org", name: "Eve", kind: "PERSON", disabledAt: null, role: null };
+
+let sent: { readonly name: string; readonly variables: unknown }[] = [];
+
+/** Answers of the server by field; mutations are recorded. */
+function client(can: boolean, scope = "installation"): Client {
+  const data = {
+    can,
+    myAccess: [{ scope }],
+    groups: { edges: [{ node: GROUP }], pageInfo: { hasNextPage: false, endCursor: null } },
+    groupMembers: [USER],
+    users: { edges: [{ node: USER }] },
+    createGroup: GROUP,
+    createGroupMember: { id: "m" },
+    deleteGroup: { id: "g" },
+  };
+  const answer = (operation: Operation): OperationResult => {
+    if (operation.kind === "mutation") sent.push({ name: operation.query.loc?.source.body ?? "", variables: operation.variables });
+    return { operation, data, error: undefined, stale: false, hasNext: false } as OperationResult;
+  };
+  return new Client({ url: "/", preferGetMethod: false, exchanges: [() => (operations) => pipe(operations, filter(({ kind }) => kind !== "teardown"), map(answer))] });
+}
+
+const show = (can = true, scope?: string) =>
+  render(
+    <Provider value={client(can, scope)}>
+      <ResourceList kind={GROUPS} />
+    </Provider>,
+  );
+
+beforeEach(() => {
+  sent = [];
+  history.replaceState(null, "", "/people");
+  vi.stubGlobal("IntersectionObserver", class { observe(): void {} disconnect(): void {} });
+  HTMLDialogElement.prototype.showModal = function showModal(this: HTMLDialogElement) {
+    this.open = true;
+  };
+});
+afterEach(() => {
+  cleanup();
+  vi.unstubAllGlobals();
+});
+
+it("opens a row with its details and actions", async () => {
+  show();
+  const row = screen.getByRole("link", { name: /ops/ });
+  expect(row.getAttribute("aria-expanded")).toBe("false");
+  await userEvent.click(row);
+  expect(screen.getByRole("cell", { name: "eve@example.org" })).toBeTruthy();
+  expect(screen.getByRole("button", { name: "Add member…" })).toBeTruthy();
+});
+
+it("creates a resource from the dialog and shows its command", async () => {
+  show();
+  await userEvent.click(screen.getByRole("button", { name: "Create group…" }));
+  const create = screen.getByRole<HTMLButtonElement>("button", { name: "Create group" });
+  expect(create.disabled).toBe(true);
+  await userEvent.type(screen.getByLabelText("Name"), "on call");
+  expect(screen.getByText("towline groups create 'on call'")).toBeTruthy();
+  await userEvent.click(create);
+  await waitFor(() => expect(sent.map(({ variables }) => variables)).toEqual([{ attributes: { name: "on call", description: null, global: false, issuer: null } }]));
+  expect(screen.queryByRole("dialog")).toBeNull();
+});
+
+it("sends the id of a resource that the user names, and refuses unknown names", async () => {
+  show();
+  await userEvent.click(screen.getByRole("link", { name: /ops/ }));
+  await userEvent.click(screen.getByRole("button", { name: "Add member…" }));
+  await userEvent.type(screen.getByRole("combobox"), "nobody");
+  await userEvent.click(screen.getByRole("button", { name: "Add member" }));
+  expect(await screen.findByText(/user nobody not found/)).toBeTruthy();
+  await userEvent.clear(screen.getByRole("combobox"));
+  await userEvent.type(screen.getByRole("combobox"), "eve@example.org");
+  await userEvent.click(screen.getByRole("button", { name: "Add member" }));
+  await waitFor(() => expect(sent.map(({ variables }) => variables)).toEqual([{ groupId: "g", userId: "u1" }]));
+});
+
+it("asks for the name before a deletion", async () => {
+  show();
+  await userEvent.click(screen.getByRole("link", { name: /ops/ }));
+  await userEvent.click(screen.getByRole("button", { name: "Delete group…" }));
+  const remove = screen.getByRole<HTMLButtonElement>("button", { name: "Delete group" });
+  expect(remove.disabled).toBe(true);
+  await userEvent.type(screen.getByLabelText(/Confirmation/), "ops");
+  expect(remove.disabled).toBe(false);
+});
+
+it("disables actions with the reason if only a role in the whole installation permits them", () => {
+  show(false, "project:p");
+  expect(screen.getByRole<HTMLButtonElement>("button", { name: "Create group…" }).disabled).toBe(true);
+  expect(screen.getByText("You need the permission administer group in the whole installation.")).toBeTruthy();
+});
+
+it("reports missing and invalid fields", () => {
+  const fields = [{ path: "name", title: "Name", required: true }, { path: "more", title: "More", of: "yaml" as const }];
+  expect(complaintsOf(fields, { more: "a: [" })).toEqual(["Name is required", "More: must be a YAML mapping"]);
+  expect(complaintsOf(fields, { name: "x", more: { a: 1 } })).toEqual([]);
+});
+
+it("configures a sink by its type", () => {
+  expect(configurationOf({ type: "SYSLOG", url: "syslog+tls://log.example.org" })).toEqual({ syslog: { url: "syslog+tls://log.example.org" } });
+  expect(configurationOf({ type: "GITHUB", repository: "r", token: "t" })).toEqual({ commitStatus: { repositoryId: "r", token: "t", apiUrl: null } });
+});
