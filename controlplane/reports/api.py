@@ -16,7 +16,7 @@ from controlplane.reports.model.dora import (
 )
 from controlplane.reports.model.tracing import CommitPath, CommitStanding, StageTime
 from controlplane.reports.operations import LedgerReports, NamedDeployments, Trace
-from controlplane.reports.ports import ReportFilter
+from controlplane.reports.ports import DesiredBetween, ReportFilter
 from controlplane.services.model.status_codes import StatusCode
 
 strawberry.enum(ReportPeriod, name="ReportPeriod")
@@ -193,6 +193,8 @@ class ReportQuery:
         self,
         info: Info,
         first: int = 50,
+        since: datetime | None = None,
+        until: datetime | None = None,
         project_id: _Id = None,
         cluster_id: _Id = None,
         service_id: _Id = None,
@@ -202,9 +204,12 @@ class ReportQuery:
 
         Args:
             first: Number of rows. Default: 50. Limit: 500.
+            since: Only deployments that became desired at or after this time.
+            until: Only deployments that became desired before this time.
         """
         within = ReportFilter(project_id, cluster_id, service_id, repository_id)
-        named = await info.context[LedgerReports].newest(info.context.actor, within, first)
+        reports, actor = info.context[LedgerReports], info.context.actor
+        named = await reports.newest(actor, within, first, DesiredBetween(since, until))
         return [
             DeploymentRecord.of(deployment, **named.names_of(deployment))
             for deployment in named.deployments

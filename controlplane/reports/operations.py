@@ -25,7 +25,7 @@ from controlplane.reports.model.tracing import (
     commit_path,
     stage_times,
 )
-from controlplane.reports.ports import DeploymentStore, ReportFilter
+from controlplane.reports.ports import DeploymentStore, DesiredBetween, ReportFilter
 from controlplane.services.model.service import Service
 from controlplane.services.ports import ServiceStore
 from core.errors import Invalid, LimitExceeded, NotFound
@@ -99,14 +99,16 @@ class LedgerReports:
         async with self._context.store.read() as tx:
             return await tx[DeploymentStore].figures(since, until, within, visible, period)
 
-    async def newest(self, actor: Actor, within: ReportFilter, most: int) -> NamedDeployments:
+    async def newest(
+        self, actor: Actor, within: ReportFilter, most: int, between: DesiredBetween
+    ) -> NamedDeployments:
         """The newest deployments of a service, cluster, repository or project."""
         require_member(actor)
         if not 1 <= most <= 500:
             raise Invalid("1 to 500", field="first")
         visible = actor.policy.visible(ResourceKind.SERVICE)
         async with self._context.store.read() as tx:
-            return await _named(tx, await tx[DeploymentStore].newest(within, visible, most))
+            return await _named(tx, await tx[DeploymentStore].newest(within, visible, most, between))
 
     async def at(self, actor: Actor, moment: datetime, within: ReportFilter) -> NamedDeployments:
         """The desired state of the fleet at a point in time."""

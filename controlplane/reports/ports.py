@@ -22,6 +22,14 @@ class ReportFilter:
     repository_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class DesiredBetween:
+    """Time range in which a commit became the desired state; the end is exclusive."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+
 class DeploymentStore(Protocol):
     """Reports over the ledger's deployments."""
 
@@ -43,7 +51,9 @@ class DeploymentStore(Protocol):
         """Returns all deployments of a commit, which may be abbreviated."""
         ...
 
-    async def newest(self, within: ReportFilter, visible: Visible, most: int) -> list[Deployment]:
+    async def newest(
+        self, within: ReportFilter, visible: Visible, most: int, between: DesiredBetween
+    ) -> list[Deployment]:
         """Returns the most recent deployments."""
         ...
 

@@ -12,7 +12,7 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.ports import Store
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.reports.model.dora import DoraMetrics, ReportPeriod, compare_deployments
-from controlplane.reports.ports import DeploymentStore, ReportFilter
+from controlplane.reports.ports import DeploymentStore, DesiredBetween, ReportFilter
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.status_codes import StatusCode
 from controlplane.services.ports import LedgerStore
@@ -138,6 +138,11 @@ async def test_figures_equal_a_recount(emptied, rows, since, until) -> None:
         one = await tx[DeploymentStore].figures(
             hour(since), hour(until), ReportFilter(cluster_id="c1"), (), None
         )
+        listed = await tx[DeploymentStore].newest(
+            ReportFilter(), (), 100, DesiredBetween(hour(since), hour(until))
+        )
+    begun = Recount(rows, hour(since), hour(until)).begun
+    assert [row.sha for row in listed] == [row.sha for row in reversed(begun)]
     check(found, Recount(rows, hour(since), hour(until)))
     check(one, Recount([r for r in rows if r.cluster_id == "c1"], hour(since), hour(until)))
     assert sum(part.begun for part in found.parts) == found.counts.begun

@@ -49,7 +49,7 @@ from controlplane.reports.model.dora import (
     nearest_rank,
 )
 from controlplane.reports.model.spans import EndedDeployment
-from controlplane.reports.ports import DeploymentStore, ReportFilter
+from controlplane.reports.ports import DeploymentStore, DesiredBetween, ReportFilter
 from controlplane.services.model.ledger import LedgerEntry, LedgerPosition, LedgerStage
 from controlplane.services.store.tables import deployments, ledger, services
 
@@ -259,9 +259,15 @@ class SqlDeployments(SqlReading[Deployment]):
         )
         return await self._fetch(found.order_by(_T.service_id, _T.sequence))
 
-    async def newest(self, within: ReportFilter, visible: Visible, most: int) -> list[Deployment]:
+    async def newest(
+        self, within: ReportFilter, visible: Visible, most: int, between: DesiredBetween
+    ) -> list[Deployment]:
         """Returns the most recent deployments."""
         found = self._rows.where(*self._inside(within, visible))
+        if between.since is not None:
+            found = found.where(_T.desired_at >= between.since)
+        if between.until is not None:
+            found = found.where(_T.desired_at < between.until)
         return await self._fetch(found.order_by(_T.desired_at.desc()).limit(most))
 
     async def edge(self) -> LedgerPosition:

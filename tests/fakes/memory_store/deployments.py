@@ -20,7 +20,7 @@ from controlplane.reports.model.dora import (
     nearest_rank,
 )
 from controlplane.reports.model.spans import EndedDeployment
-from controlplane.reports.ports import ReportFilter
+from controlplane.reports.ports import DesiredBetween, ReportFilter
 from controlplane.reports.store.deployments import (
     DESIRED_STAGES,
     FAILURE_STAGES,
@@ -155,8 +155,15 @@ class MemoryDeployments(MemoryReading[Deployment]):
         rows.sort(key=lambda row: (row["service_id"], row["sequence"]))
         return [self._value(row) for row in rows]
 
-    async def newest(self, within: ReportFilter, visible: Visible, most: int) -> list[Deployment]:
-        rows = self._inside(within, visible, lambda row: True)
+    async def newest(
+        self, within: ReportFilter, visible: Visible, most: int, between: DesiredBetween
+    ) -> list[Deployment]:
+        rows = self._inside(
+            within,
+            visible,
+            lambda row: (between.since is None or row["desired_at"] >= between.since)
+            and (between.until is None or row["desired_at"] < between.until),
+        )
         rows.sort(key=lambda row: row["desired_at"], reverse=True)
         return [self._value(row) for row in rows[:most]]
 
