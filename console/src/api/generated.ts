@@ -2320,7 +2320,7 @@ export type HandlesQuery = { clusters: { pageInfo: { hasNextPage: boolean, endCu
 export type SigningKeyQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type SigningKeyQuery = { installation: { signingKeyId: string | null } };
+export type SigningKeyQuery = { installation: { signingKeyId: string | null, agentsPort: number } };
 
 export type ClusterGroupRowFragment = { id: string, name: string, description: string | null, clusterIds: Array<string>, frozen: boolean, frozenReason: string | null, frozenBy: string | null, frozenAt: string | null, maxChanging: number, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null };
 
@@ -3436,16 +3436,44 @@ export type DeleteProjectMutation = { deleteProject: { id: string } | null };
 
 export type CountsFragment = { begun: number, healthy: number, failed: number, failureRate: number | null };
 
+export type DoraFragment = { since: string, until: string, deploymentsPerDay: number, leadP50: number | null, leadP90: number | null, restoreP50: number | null, restoreP90: number | null, total: { begun: number, healthy: number, failed: number, failureRate: number | null }, parts: Array<{ begun: number, healthy: number, failed: number, failureRate: number | null }> };
+
 export type DeliveryQueryVariables = Exact<{
   since: string;
-  until?: string | null | undefined;
+  until: string;
+  before: string;
   by?: ReportPeriod | null | undefined;
   clusterId?: string | null | undefined;
   projectId?: string | null | undefined;
 }>;
 
 
-export type DeliveryQuery = { deliveryReport: { since: string, until: string, deploymentsPerDay: number, leadP50: number | null, leadP90: number | null, restoreP50: number | null, restoreP90: number | null, total: { begun: number, healthy: number, failed: number, failureRate: number | null }, parts: Array<{ begun: number, healthy: number, failed: number, failureRate: number | null }> } };
+export type DeliveryQuery = { deliveryReport: { since: string, until: string, deploymentsPerDay: number, leadP50: number | null, leadP90: number | null, restoreP50: number | null, restoreP90: number | null, total: { begun: number, healthy: number, failed: number, failureRate: number | null }, parts: Array<{ begun: number, healthy: number, failed: number, failureRate: number | null }> }, previous: { since: string, until: string, deploymentsPerDay: number, leadP50: number | null, leadP90: number | null, restoreP50: number | null, restoreP90: number | null, total: { begun: number, healthy: number, failed: number, failureRate: number | null }, parts: Array<{ begun: number, healthy: number, failed: number, failureRate: number | null }> } };
+
+export type DeliveryOfQueryVariables = Exact<{
+  since: string;
+  until: string;
+  clusterId?: string | null | undefined;
+  projectId?: string | null | undefined;
+}>;
+
+
+export type DeliveryOfQuery = { deliveryReport: { since: string, until: string, deploymentsPerDay: number, leadP50: number | null, leadP90: number | null, restoreP50: number | null, restoreP90: number | null, total: { begun: number, healthy: number, failed: number, failureRate: number | null }, parts: Array<{ begun: number, healthy: number, failed: number, failureRate: number | null }> } };
+
+export type DeliveryGroupsQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type DeliveryGroupsQuery = { projects: { edges: Array<{ node: { id: string, name: string } }> }, clusters: { edges: Array<{ node: { id: string, handle: string } }> } };
+
+export type DeploymentsQueryVariables = Exact<{
+  since: string;
+  until: string;
+  clusterId?: string | null | undefined;
+  projectId?: string | null | undefined;
+}>;
+
+
+export type DeploymentsQuery = { deploymentHistory: Array<{ serviceId: string, sequence: number, clusterId: string, stage: string, desiredAt: string, sha: string | null, actor: string, healthyAt: string | null, failedAt: string | null, revertedAt: string | null, replacedAt: string | null, service: string | null, cluster: string | null }> };
 
 export type HelmRowFragment = { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string | null, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> };
 
@@ -3524,6 +3552,13 @@ export type SyncRepositoryMutationVariables = Exact<{
 
 
 export type SyncRepositoryMutation = { syncGitRepository: { id: string, url: string, health: GitHealth | null, error: string | null, authMethod: AuthMethod | null, signIn: RepositorySignIn | null, pulledAt: string | null, polledAt: string | null, size: number | null, commits: Array<{ ref: string, sha: string, subject: string }> } | null };
+
+export type RepositoryCheckQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type RepositoryCheckQuery = { gitRepository: { id: string, url: string, health: GitHealth | null, error: string | null, authMethod: AuthMethod | null, signIn: RepositorySignIn | null, pulledAt: string | null, polledAt: string | null, size: number | null, commits: Array<{ ref: string, sha: string, subject: string }> } | null };
 
 export type PlacesQueryVariables = Exact<{
   q: string;
@@ -3796,6 +3831,7 @@ const TriggerRowText = "fragment TriggerRow on PipelineTrigger{id name type stat
 const ReleaseGateText = "fragment ReleaseGate on PipelineGate{id name type state reason}";
 const ProjectRowText = "fragment ProjectRow on Project{id name description default insertedAt fence{unrestricted maxServices maxObjects}}";
 const CountsText = "fragment Counts on DeliveryCounts{begun healthy failed failureRate}";
+const DoraText = "fragment Dora on DeliveryReport{since until deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90 total{...Counts}parts{...Counts}}";
 const HelmRowText = "fragment HelmRow on HelmRepository{id url health error polledAt projectId hasCredentials charts{chart range version digest}}";
 const RepositoryRowText = "fragment RepositoryRow on GitRepository{id url health error authMethod signIn pulledAt polledAt size commits{ref sha subject}}";
 const SecretRowText = "fragment SecretRow on Secret{id name description currentVersion newestVersion refreshSeconds refreshedAt problem insertedAt updatedAt source{kind store path key}rotation{phase oldVersion newVersion batch soakSeconds timeoutSeconds automatic reason startedBy startedAt healthySince endedAt}project{id name}}";
@@ -3840,7 +3876,7 @@ export const LastSeenDocument = typed<LastSeenQuery, LastSeenQueryVariables>("qu
 export const OpenStreamsDocument = typed<OpenStreamsQuery, OpenStreamsQueryVariables>("query OpenStreams($cluster:String){openStreams(cluster:$cluster){silent nodes{id since cluster user actingAs what kind source bytesIn bytesOut recorded}}}");
 export const EndStreamDocument = typed<EndStreamMutation, EndStreamMutationVariables>("mutation EndStream($id:ID!){endStream(id:$id){id}}");
 export const HandlesDocument = typed<HandlesQuery, HandlesQueryVariables>("query Handles($after:String){clusters(first:100 after:$after){pageInfo{hasNextPage endCursor}edges{node{id handle}}}}");
-export const SigningKeyDocument = typed<SigningKeyQuery, SigningKeyQueryVariables>("query SigningKey{installation{signingKeyId}}");
+export const SigningKeyDocument = typed<SigningKeyQuery, SigningKeyQueryVariables>("query SigningKey{installation{signingKeyId agentsPort}}");
 export const ClusterGroupsDocument = typed<ClusterGroupsQuery, ClusterGroupsQueryVariables>("query ClusterGroups($q:String$after:String){clusterGroups(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...ClusterGroupRow}}}clusters(first:100){edges{node{id handle}}}}" + ClusterGroupRowText);
 export const ClusterGroupClustersDocument = typed<ClusterGroupClustersQuery, ClusterGroupClustersQueryVariables>("query ClusterGroupClusters($id:ID!){clusterGroupClusters(id:$id){id handle agentVersion pingedAt}}");
 export const CreateClusterGroupDocument = typed<CreateClusterGroupMutation, CreateClusterGroupMutationVariables>("mutation CreateClusterGroup($attributes:ClusterGroupAttributes!){createClusterGroup(attributes:$attributes){...ClusterGroupRow}}" + ClusterGroupRowText);
@@ -3983,7 +4019,10 @@ export const ProjectListDocument = typed<ProjectListQuery, ProjectListQueryVaria
 export const CreateProjectDocument = typed<CreateProjectMutation, CreateProjectMutationVariables>("mutation CreateProject($attributes:ProjectAttributes!){createProject(attributes:$attributes){...ProjectRow}}" + ProjectRowText);
 export const RenameProjectDocument = typed<RenameProjectMutation, RenameProjectMutationVariables>("mutation RenameProject($id:ID!$attributes:ProjectAttributes!){updateProject(id:$id attributes:$attributes){...ProjectRow}}" + ProjectRowText);
 export const DeleteProjectDocument = typed<DeleteProjectMutation, DeleteProjectMutationVariables>("mutation DeleteProject($id:ID!){deleteProject(id:$id){id}}");
-export const DeliveryDocument = typed<DeliveryQuery, DeliveryQueryVariables>("query Delivery($since:DateTime!$until:DateTime$by:ReportPeriod$clusterId:ID$projectId:ID){deliveryReport(since:$since until:$until by:$by clusterId:$clusterId projectId:$projectId){since until deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90 total{...Counts}parts{...Counts}}}" + CountsText);
+export const DeliveryDocument = typed<DeliveryQuery, DeliveryQueryVariables>("query Delivery($since:DateTime!$until:DateTime!$before:DateTime!$by:ReportPeriod$clusterId:ID$projectId:ID){deliveryReport(since:$since until:$until by:$by clusterId:$clusterId projectId:$projectId){...Dora}previous:deliveryReport(since:$before until:$since clusterId:$clusterId projectId:$projectId){...Dora}}" + DoraText + CountsText);
+export const DeliveryOfDocument = typed<DeliveryOfQuery, DeliveryOfQueryVariables>("query DeliveryOf($since:DateTime!$until:DateTime!$clusterId:ID$projectId:ID){deliveryReport(since:$since until:$until clusterId:$clusterId projectId:$projectId){...Dora}}" + DoraText + CountsText);
+export const DeliveryGroupsDocument = typed<DeliveryGroupsQuery, DeliveryGroupsQueryVariables>("query DeliveryGroups{projects(first:50){edges{node{id name}}}clusters(first:50){edges{node{id handle}}}}");
+export const DeploymentsDocument = typed<DeploymentsQuery, DeploymentsQueryVariables>("query Deployments($since:DateTime!$until:DateTime!$clusterId:ID$projectId:ID){deploymentHistory(first:500 since:$since until:$until clusterId:$clusterId projectId:$projectId){serviceId sequence clusterId stage desiredAt sha actor healthyAt failedAt revertedAt replacedAt service cluster}}");
 export const HelmRepositoriesDocument = typed<HelmRepositoriesQuery, HelmRepositoriesQueryVariables>("query HelmRepositories($q:String$after:String){helmRepositories(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...HelmRow}}}}" + HelmRowText);
 export const CreateHelmRepositoryDocument = typed<CreateHelmRepositoryMutation, CreateHelmRepositoryMutationVariables>("mutation CreateHelmRepository($attributes:HelmRepositoryAttributes!){createHelmRepository(attributes:$attributes){...HelmRow}}" + HelmRowText);
 export const UpdateHelmRepositoryDocument = typed<UpdateHelmRepositoryMutation, UpdateHelmRepositoryMutationVariables>("mutation UpdateHelmRepository($id:ID!$attributes:HelmRepositoryAttributes!){updateHelmRepository(id:$id attributes:$attributes){...HelmRow}}" + HelmRowText);
@@ -3994,6 +4033,7 @@ export const CreateRepositoryDocument = typed<CreateRepositoryMutation, CreateRe
 export const UpdateRepositoryDocument = typed<UpdateRepositoryMutation, UpdateRepositoryMutationVariables>("mutation UpdateRepository($id:ID!$attributes:GitAttributes!){updateGitRepository(id:$id attributes:$attributes){...RepositoryRow}}" + RepositoryRowText);
 export const DeleteRepositoryDocument = typed<DeleteRepositoryMutation, DeleteRepositoryMutationVariables>("mutation DeleteRepository($id:ID!){deleteGitRepository(id:$id){id}}");
 export const SyncRepositoryDocument = typed<SyncRepositoryMutation, SyncRepositoryMutationVariables>("mutation SyncRepository($id:ID!){syncGitRepository(id:$id){...RepositoryRow}}" + RepositoryRowText);
+export const RepositoryCheckDocument = typed<RepositoryCheckQuery, RepositoryCheckQueryVariables>("query RepositoryCheck($id:ID!){gitRepository(id:$id){...RepositoryRow}}" + RepositoryRowText);
 export const PlacesDocument = typed<PlacesQuery, PlacesQueryVariables>("query Places($q:String!){places(q:$q first:12){kind id name within}}");
 export const ObjectsDocument = typed<ObjectsQuery, ObjectsQueryVariables>("query Objects($q:String!$after:String){search(q:$q first:50 after:$after){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{id serviceId service clusterId cluster clusterPingedAt ageSeconds stale object{...ComponentRow}}}}}" + ComponentRowText);
 export const SecretsDocument = typed<SecretsQuery, SecretsQueryVariables>("query Secrets($after:String$q:String){secrets(first:50 after:$after q:$q){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...SecretRow}}}}" + SecretRowText);
