@@ -22,9 +22,15 @@ export function installCommand(token: string, clusterId: string, fingerprint: st
   ].join("\n");
 }
 
+/** Command that runs the agent of a registered cluster with a kubeconfig. */
+export function joinCommand(token: string, handle: string, adminRole: string): string {
+  const folder = `~/.towline/agents/${handle}`;
+  return [`towline login ${location.origin}`, `mkdir -p -m 700 ${folder} && printf %s ${token} > ${folder}/token`, `towline clusters join ${handle} --admin-role ${adminRole}`].join("\n");
+}
+
 const ADMIN_ROLES = ["admin", "cluster-admin", "edit", "view"] as const;
 
-function Installation({ id, token }: { readonly id: string; readonly token: string }) {
+function Installation({ id, handle, token }: { readonly id: string; readonly handle: string; readonly token: string }) {
   const [{ data }] = useQuery({ query: SigningKeyDocument });
   const [adminRole, setAdminRole] = useState<string>(ADMIN_ROLES[0]);
   if (data === undefined) return null;
@@ -47,8 +53,40 @@ function Installation({ id, token }: { readonly id: string; readonly token: stri
         Signing key <code>{fingerprint ?? "none; nothing is signed"}</code>
       </p>
       <p className="quiet">The agent pins this key and refuses bundles and orders that another key has signed.</p>
+      <p>
+        Address for agents{" "}
+        <code>
+          {location.hostname}:{data.installation.agentsPort}
+        </code>
+      </p>
       <Secret title="Helm command" text={installCommand(token, id, fingerprint, adminRole)} />
+      <details>
+        <summary>Without Helm: run the agent on this machine</summary>
+        <p className="quiet">The agent uses your kubeconfig and runs until you stop it, such as for kind, k3s or a trial.</p>
+        <pre className="block">{joinCommand(token, handle, adminRole)}</pre>
+      </details>
     </li>
+  );
+}
+
+/** Steps that find the reason why an agent does not connect. */
+function Checklist() {
+  return (
+    <details>
+      <summary>Nothing arrives?</summary>
+      <ol className="checklist">
+        <li>
+          The Pod of the agent runs: <pre className="block">kubectl -n towline-agent get pods</pre>
+        </li>
+        <li>
+          Its log names no error: <pre className="block">kubectl -n towline-agent logs deploy/towline-agent --tail 20</pre>
+        </li>
+        <li>
+          Name, port, certificate, token and API server are right: <pre className="block">kubectl -n towline-agent exec deploy/towline-agent -- towline agent doctor</pre>
+        </li>
+        <li>The network of the cluster permits outbound TCP connections to the address for agents above.</li>
+      </ol>
+    </details>
   );
 }
 
@@ -69,6 +107,7 @@ function Connection({ id, handle }: { readonly id: string; readonly handle: stri
         <h2>Connection</h2>
         <Status state={STATES.waitingForAgent} />
         <p className="quiet">This page updates when the agent connects.</p>
+        <Checklist />
       </li>
     );
   return (
@@ -78,7 +117,7 @@ function Connection({ id, handle }: { readonly id: string; readonly handle: stri
         <Status state={STATES.connected} /> Kubernetes {cluster.currentVersion ?? "…"}, {cluster.nodeCount === null ? "… nodes" : counted(cluster.nodeCount, "node")}, agent {cluster.agentVersion ?? "…"}
       </p>
       <div className="bar">
-        <Link className="button primary" href="/services/new">
+        <Link className="button primary" href={`/services/new?cluster=${encodeURIComponent(handle)}`}>
           Create service
         </Link>
         <Link className="button" href={`/clusters/${handle}`}>
@@ -127,7 +166,7 @@ export function RegisterClusterPage() {
         </li>
         {created?.deployToken != null && (
           <>
-            <Installation id={created.id} token={created.deployToken} />
+            <Installation id={created.id} handle={created.handle} token={created.deployToken} />
             <Connection id={created.id} handle={created.handle} />
           </>
         )}

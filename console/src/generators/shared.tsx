@@ -11,10 +11,14 @@ import { Table } from "../ui/Table";
 
 export const WRITE: Permission = { verb: "WRITE", kind: "SERVICE" };
 
-const DISTROS = ["", "GENERIC", "EKS", "AKS", "GKE", "RKE", "K3S", "OPENSHIFT"] as const;
+const DISTROS = ["ANY", "GENERIC", "EKS", "AKS", "GKE", "RKE", "K3S", "OPENSHIFT"] as const;
 const POLICIES = ["DETACH", "DELETE"] as const satisfies readonly LeavePolicy[];
 
-export const distroOf = (values: Values): ClusterDistro | null => DISTROS.find((distro) => distro !== "" && distro === text(values, "distro")) || null;
+export function distroOf(values: Values): ClusterDistro | null {
+  const distro = DISTROS.find((known) => known === text(values, "distro"));
+  return distro === undefined || distro === "ANY" ? null : distro;
+}
+
 export const policyOf = (values: Values, name: string): LeavePolicy => (text(values, name) === "DELETE" ? "DELETE" : "DETACH");
 export const budgetOf = (values: Values): number | null => number(values, "budget");
 
@@ -69,7 +73,7 @@ export const initialOf = ({ selector, groups, ignored, onLeave, onDelete, deleti
   tags: pairWords(selector.tags),
   groups,
   ignored,
-  distro: selector.distro ?? "",
+  distro: selector.distro ?? "ANY",
   onLeave,
   onDelete,
   budget: deletionBudget,

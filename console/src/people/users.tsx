@@ -16,7 +16,7 @@ import {
   type UsersQueryVariables,
 } from "../api/generated";
 import { Actions } from "../manage/Actions";
-import type { Action, Kind, Permission } from "../manage/kind";
+import type { Action, Kind, Permission, Values } from "../manage/kind";
 import { number, option, optional, options, pairs, pairWords, text } from "../manage/values";
 import { Age } from "../ui/Age";
 import { Problem } from "../ui/Problem";
@@ -29,10 +29,15 @@ type User = UserRowFragment;
 type TrustRule = TrustRulesQuery["trustRules"][number];
 
 const ADMINISTER: Permission = { verb: "ADMINISTER", kind: "USER", everywhere: true };
-const ROLES = ["", "VIEWER", "EDITOR", "ADMIN"] as const;
+const ROLES = ["NONE", "VIEWER", "EDITOR", "ADMIN"] as const;
 
 const isAccount = ({ kind }: User): boolean => kind === "SERVICE_ACCOUNT";
-const roleOf = (role: string) => ROLES.find((known) => known === role) || null;
+
+function roleOf(values: Values) {
+  const role = ROLES.find((known) => known === text(values, "role"));
+  return role === undefined || role === "NONE" ? null : role;
+}
+
 
 const CREATE_USER: Action<null> = {
   title: "Create user",
@@ -43,8 +48,8 @@ const CREATE_USER: Action<null> = {
     { path: "name", title: "Name" },
     { path: "role", title: "Role for the whole installation", of: ROLES },
   ],
-  command: (values) => ["users", "set", text(values, "email"), ...option("--name", text(values, "name")), ...option("--role", text(values, "role").toLowerCase())],
-  run: (client, values) => client.mutation(UpsertUserDocument, { attributes: { email: text(values, "email"), name: optional(values, "name"), role: roleOf(text(values, "role")) } }).toPromise(),
+  command: (values) => ["users", "set", text(values, "email"), ...option("--name", text(values, "name")), ...option("--role", roleOf(values)?.toLowerCase() ?? null)],
+  run: (client, values) => client.mutation(UpsertUserDocument, { attributes: { email: text(values, "email"), name: optional(values, "name"), role: roleOf(values) } }).toPromise(),
   done: "User created",
 };
 

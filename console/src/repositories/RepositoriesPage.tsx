@@ -14,6 +14,7 @@ import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
 import { toast } from "../ui/toast";
 import { useParam } from "../ui/useParam";
+import { RepositoryCheck } from "./RepositoryCheck";
 import { RepositoryForm } from "./RepositoryForm";
 
 const FOLLOW = 3_000;
@@ -72,9 +73,11 @@ export function RepositoriesPage() {
   const [removed, remove] = useMutation(DeleteRepositoryDocument);
   const [chosen, choose] = useState<RepositoryRowFragment | null>(null);
   const [edited, edit] = useState<RepositoryRowFragment | null>(null);
-  const done = () => {
+  const [checked, check] = useState<string | null>(null);
+  const done = (saved?: string) => {
     setNew("");
     edit(null);
+    check(saved ?? null);
     refresh();
   };
   const end = async () => {
@@ -98,6 +101,7 @@ export function RepositoriesPage() {
       </div>
       {isNew !== "" && <RepositoryForm onDone={done} />}
       {edited !== null && <RepositoryForm key={edited.id} repository={edited} onDone={done} />}
+      {checked !== null && <RepositoryCheck key={checked} id={checked} onEdit={edit} onClose={() => check(null)} />}
       {removed.error !== undefined && <Problem error={removed.error} />}
       <PagedTable
         label="Repositories"

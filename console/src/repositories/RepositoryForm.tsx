@@ -8,7 +8,8 @@ import { toast } from "../ui/toast";
 type Props = {
   /** Repository to edit; without it the form connects a new one. */
   readonly repository?: RepositoryRowFragment;
-  readonly onDone: () => void;
+  /** Called with the id of the repository after a save; without it after a cancel. */
+  readonly onDone: (saved?: string) => void;
 };
 
 /** URL and credentials of a repository. Stored credentials are never shown, only replaced. */
@@ -22,10 +23,10 @@ export function RepositoryForm({ repository, onDone }: Props) {
     const form = new FormData(event.currentTarget);
     const secret = (name: string) => exactlyOf(form, name) || null;
     const attributes = { url: textOf(form, "url"), username: textOf(form, "username") || null, password: secret("password"), privateKey: secret("privateKey") };
-    const result = isNew ? await create({ attributes }) : await update({ id: repository.id, attributes });
-    if (result.error !== undefined) return;
-    toast(isNew ? "Repository connected" : "Repository updated");
-    onDone();
+    const saved = isNew ? (await create({ attributes })).data?.createGitRepository : (await update({ id: repository.id, attributes })).data?.updateGitRepository;
+    if (saved == null) return;
+    toast(isNew ? "Repository added" : "Repository updated");
+    onDone(saved.id);
   };
   return (
     <form className="form card" onSubmit={(event) => void submit(event)}>
@@ -60,7 +61,7 @@ export function RepositoryForm({ repository, onDone }: Props) {
           <textarea name="privateKey" rows={6} spellCheck={false} />
         </label>
       )}
-      <FormBar action={isNew ? "Connect" : "Save"} busy={created.fetching || updated.fetching} error={created.error ?? updated.error} onCancel={onDone} />
+      <FormBar action={isNew ? "Connect" : "Save"} busy={created.fetching || updated.fetching} error={created.error ?? updated.error} onCancel={() => onDone()} />
     </form>
   );
 }

@@ -25,7 +25,12 @@ const FIELDS: readonly Field[] = [
 /** Creates a service from a form or from YAML; both show the same values. */
 export function NewServicePage() {
   const [created, create] = useMutation(CreateServiceDocument);
-  const [text, setText] = useState(toYaml(INITIAL));
+  // Links from a repository or a cluster fill in their name.
+  const [start] = useState(() => {
+    const given = new URLSearchParams(location.search);
+    return toYaml({ ...INITIAL, cluster: given.get("cluster") ?? "", repository: given.get("repository") ?? "" });
+  });
+  const [text, setText] = useState(start);
   const [, go] = useLocation();
   const { value, problem } = parseMapping(text);
   const draft = draftOf(value);
@@ -71,7 +76,7 @@ export function NewServicePage() {
               <input value={draft[key]} onChange={(event) => set(key, event.target.value)} maxLength={255} />
             </label>
           ))}
-          <FormBar action="Create service" busy={created.fetching || isLookingUp} isTouched={text !== toYaml(INITIAL)} complaints={wrong} error={created.error} onCancel={() => go("/services")} />
+          <FormBar action="Create service" busy={created.fetching || isLookingUp} isTouched={text !== start} complaints={wrong} error={created.error} onCancel={() => go("/services")} />
         </form>
         <Code text={text} label="Service as YAML" onChange={setText} />
       </div>

@@ -240,6 +240,8 @@ def test_a_repository_is_connected_changed_and_removed(
     page = ada.go("/repositories?new=1")
     page.get_by_role("textbox", name="URL").fill(url)
     page.get_by_role("button", name="Connect", exact=True).press("Enter")
+    tested = page.get_by_role("region", name="Connection test")
+    expect(tested).to_contain_text("has no such repository")
     row = page.get_by_role("row").filter(has_text=url)
     expect(row).to_contain_text("has no such repository")
     row.get_by_role("button", name="Edit…").press("Enter")
@@ -258,14 +260,21 @@ def test_a_repository_is_connected_changed_and_removed(
 
 
 def test_delivery_is_counted_over_a_window(ada: Desk, story: DemoSteps) -> None:
-    """The page shows the DORA metrics, and the URL keeps the time range."""
+    """The page shows the DORA metrics, the URL keeps the time range, and the bar of a day lists its
+    deployments."""
     page = ada.go("/reports")
     expect(page.get_by_text(re.compile("^[1-9].* became healthy"))).to_be_visible()
     page.get_by_role("button", name="7 days").press("Enter")
     expect(page).to_have_url(re.compile(r"span=7$"))
-    days = page.get_by_role("table", name="Deployments over time").get_by_role("row")
+    days = page.get_by_role("group", name="Deployments per period").get_by_role("button")
     expect(days).to_have_count(7)
-    expect(days.last).to_contain_text(re.compile("[1-9]\\d* healthy"))
+    expect(days.last).to_have_accessible_name(re.compile("[1-9]\\d* healthy"))
+    days.last.press("Enter")
+    expect(page.get_by_role("heading", name=re.compile("^Deployments from"))).to_be_visible()
+    expect(page.get_by_role("region", name="Deployments").get_by_role("link").first).to_be_visible()
+    page.get_by_role("tab", name="Time line").press("Enter")
+    lanes = page.get_by_role("group", name="Deployments by cluster over time")
+    expect(lanes.get_by_role("link").first).to_be_visible()
 
 
 def test_every_field_has_a_commit_or_a_person(ada: Desk, story: DemoSteps) -> None:
