@@ -108,7 +108,9 @@ class LedgerReports:
             raise Invalid("1 to 500", field="first")
         visible = actor.policy.visible(ResourceKind.SERVICE)
         async with self._context.store.read() as tx:
-            return await _named(tx, await tx[DeploymentStore].newest(within, visible, most, between))
+            return await _named(
+                tx, await tx[DeploymentStore].newest(within, visible, most, between)
+            )
 
     async def at(self, actor: Actor, moment: datetime, within: ReportFilter) -> NamedDeployments:
         """The desired state of the fleet at a point in time."""

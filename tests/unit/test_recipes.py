@@ -44,6 +44,8 @@ EXAMPLES = (
         frozenset(
             {
                 "console/src/clusters/clusters.graphql",
+                "console/src/clusters/groups.graphql",
+                "console/src/clusters/operations.ts",
                 "controlplane/services/operations/removal.py",
                 "towline/cli/apply/manifests.py",
                 "towline/cli/clusters/clusters.graphql",

@@ -49,7 +49,7 @@ const CREATE: Action<null> = {
   fields: [
     NAME,
     { path: "generator", title: "One service per", of: GENERATORS },
-    { path: "pattern", title: "Folders", note: "pattern such as teams/*; for folders" },
+    { path: "pattern", title: "Folders", note: "pattern such as apps/*; for folders" },
     { path: "labels", title: "Labels", note: "for merge requests", of: "list" },
     { path: "limit", title: "Maximum number of previews", note: "for merge requests", of: "number" },
     { path: "ttl", title: "Delete after hours without activity", note: "for merge requests", of: "number" },

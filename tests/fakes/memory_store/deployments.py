@@ -161,8 +161,10 @@ class MemoryDeployments(MemoryReading[Deployment]):
         rows = self._inside(
             within,
             visible,
-            lambda row: (between.since is None or row["desired_at"] >= between.since)
-            and (between.until is None or row["desired_at"] < between.until),
+            lambda row: (
+                (between.since is None or row["desired_at"] >= between.since)
+                and (between.until is None or row["desired_at"] < between.until)
+            ),
         )
         rows.sort(key=lambda row: row["desired_at"], reverse=True)
         return [self._value(row) for row in rows[:most]]
