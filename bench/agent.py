@@ -216,7 +216,7 @@ async def bare_loop(kubeconfig: str, namespace: str, services: str, each: str) -
     access = from_kubeconfig(Path(kubeconfig), None, SystemClock())
     turn = asyncio.Semaphore(CONCURRENCY)
     headers = await access.headers() | {"Content-Type": "application/apply-patch+yaml"}
-    connector = aiohttp.TCPConnector(ssl=access.tls or False, limit=0)
+    connector = aiohttp.TCPConnector(ssl=access.tls() if access.tls else False, limit=0)
     async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
 
         async def apply(resource: KubeObject) -> None:
@@ -305,7 +305,7 @@ class AgentBench:
         """Seconds from a foreign write until the agent healed the object."""
         access = from_kubeconfig(self.kubeconfig, None, SystemClock())
         headers = await access.headers() | {"Content-Type": "application/merge-patch+json"}
-        connector = aiohttp.TCPConnector(ssl=access.tls or False)
+        connector = aiohttp.TCPConnector(ssl=access.tls() if access.tls else False)
         root = f"{access.server}/api/v1/namespaces/{self.namespace}/configmaps"
         async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
             return [await _heal(session, f"{root}/{_name(n)}-0") for n in range(DRIFTS)]

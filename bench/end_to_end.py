@@ -287,7 +287,7 @@ class EndToEndBench:
         assert self.member.kubeconfig is not None
         access = from_kubeconfig(self.member.kubeconfig, None, SystemClock())
         headers = await access.headers()
-        connector = aiohttp.TCPConnector(ssl=access.tls or False, limit=0)
+        connector = aiohttp.TCPConnector(ssl=access.tls() if access.tls else False, limit=0)
         timeout = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(
             connector=connector, headers=headers, timeout=timeout

@@ -499,7 +499,16 @@ def upstream_of(
         )
     port = server.port or (443 if server.scheme == "https" else 80)
     prefix = server.path.rstrip("/").encode()
-    return Upstream(server.hostname, port, tls, token, prefix, trusts_connections)
+    return Upstream(
+        server.hostname,
+        port,
+        tls,
+        token,
+        prefix,
+        trusts_connections,
+        access.server_name,
+        access.proxy,
+    )
 
 
 async def tunnel_problem(

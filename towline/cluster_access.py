@@ -14,7 +14,7 @@ from yaml import YAMLError
 
 from core.errors import Invalid, Unavailable
 from core.runtime.clock import Clock
-from syncagent.kube.access import ApiServerAccess, Bearer, BearerToken
+from syncagent.kube.access import ApiServerAccess, Bearer, BearerToken, refuse_impersonation
 
 _TOKEN_LIFE = timedelta(seconds=60)
 
@@ -27,6 +27,8 @@ def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> ApiServerA
         tls = _tls(configuration) if configuration.host.startswith("https:") else None
     except (config.ConfigException, OSError, ValueError, TypeError, YAMLError) as error:
         raise Invalid(f"kubeconfig {path} is not usable: {error}") from error
+    # The library would ignore it, and act with the permissions of the user itself.
+    refuse_impersonation(path, context)
 
     async def read() -> Bearer:
         # Expired credentials run a plugin, which blocks.
@@ -34,7 +36,14 @@ def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> ApiServerA
         return header.removeprefix("Bearer "), clock.now() + _TOKEN_LIFE
 
     token = BearerToken(read, clock) if configuration.auth_settings() else None
-    return ApiServerAccess(configuration.host, tls, token, configuration.cert_file is not None)
+    return ApiServerAccess(
+        configuration.host,
+        (lambda: tls) if tls else None,
+        token,
+        configuration.cert_file is not None,
+        server_name=configuration.tls_server_name,
+        proxy=configuration.proxy,
+    )
 
 
 def _authorization(configuration: client.Configuration) -> str:

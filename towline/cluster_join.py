@@ -145,8 +145,13 @@ class JoinedCluster:
         return status["expiration_timestamp"]
 
     def _cluster_entry(self) -> dict[str, object]:
+        configuration = self.api.configuration
         entry: dict[str, object] = {"server": self.server}
-        if authority := self.api.configuration.ssl_ca_cert:
+        if configuration.tls_server_name:
+            entry["tls-server-name"] = configuration.tls_server_name
+        if configuration.proxy:
+            entry["proxy-url"] = configuration.proxy
+        if authority := configuration.ssl_ca_cert:
             text = base64.b64encode(Path(authority).read_bytes()).decode()
             entry["certificate-authority-data"] = text
         return entry

@@ -10,11 +10,10 @@ import os
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
-from weakref import WeakSet
 
 import orjson
 import yaml
@@ -23,11 +22,14 @@ from core.errors import Invalid, Unavailable
 from core.json_object import JsonObject
 from core.remotes import is_loopback_host
 from core.runtime.clock import Clock
+from syncagent.kube.server_tls import RotatedTls, TlsSource, file_versions
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN_LIFE = timedelta(seconds=60)
 _PLUGIN_LIFE = timedelta(minutes=5)
 _EXEC_API = "client.authentication.k8s.io/v1"
+_FILES = ("certificate-authority", "client-certificate", "client-key")
+_IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
 
 Bearer = tuple[str, datetime]
 TokenSource = Callable[[], Awaitable[Bearer]]
@@ -62,18 +64,19 @@ class BearerToken:
 class ApiServerAccess:
     """A server (`https://host:port`, possibly with a path) and the credentials for it.
     `certified`: `tls` has a client certificate, or gets one from an exec plugin, so every request
-    over it has its permissions. `renew` reads authorities and certificates again, which may have
-    been rotated. `anonymous_tls` trusts the same authorities and has no certificate. `fixed_token`
-    is in the kubeconfig itself, so nothing renews it.
+    over it has its permissions. `anonymous_tls` trusts the same authorities and has no certificate.
+    `fixed_token` is in the kubeconfig itself. `server_name`: the name in the server's certificate,
+    if it is not the host. `proxy`: URL of the proxy to the server, such as `http://proxy:3128`.
     """
 
     server: str
-    tls: ssl.SSLContext | None
+    tls: TlsSource | None
     token: BearerToken | None = None
     certified: bool = False
-    renew: Callable[[], ssl.SSLContext] | None = None
-    anonymous_tls: ssl.SSLContext | None = None
+    anonymous_tls: TlsSource | None = None
     fixed_token: str = field(default="", repr=False)
+    server_name: str | None = None
+    proxy: str | None = field(default=None, repr=False)
 
     async def bearer(self) -> str:
         """Returns the token for a request; empty: none."""
@@ -94,40 +97,85 @@ def in_cluster(
         raise Invalid("not inside a cluster: specify a kubeconfig")
     address = f"[{host}]" if ":" in host else host
 
-    def trust() -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=str(folder / "ca.crt"))
-
+    authority = folder / "ca.crt"
+    tls = RotatedTls(
+        lambda: ssl.create_default_context(cafile=str(authority)),
+        lambda: file_versions([authority]),
+    ).context
     token = BearerToken(_from_file(folder / "token", clock), clock)
-    tls = trust()
-    return ApiServerAccess(f"https://{address}:{port}", tls, token, renew=trust, anonymous_tls=tls)
+    return ApiServerAccess(f"https://{address}:{port}", tls, token, anonymous_tls=tls)
 
 
 def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> ApiServerAccess:
     """Reads the access from a kubeconfig. Invalid: the file or the context is not usable."""
+    refuse_impersonation(path, context)
     cluster, user = _read(path, context)
     base, server = path.parent, cluster["server"].rstrip("/")
     plugin = ExecPlugin(user["exec"], base, clock) if user.get("exec") else None
     source = plugin.run if plugin else _token_source(user, base, clock)
     token = BearerToken(source, clock) if source else None
     fixed_token = "" if plugin or user.get("tokenFile") else str(user.get("token") or "")
+    name, proxy = cluster.get("tls-server-name"), _proxy(path, cluster)
+    access = ApiServerAccess(
+        server, None, token, fixed_token=fixed_token, server_name=name, proxy=proxy
+    )
     if not server.startswith("https:"):
         if not is_loopback_host(urlsplit(server).hostname or ""):
             raise Invalid(f"kubeconfig {path}: the server {server} has no TLS: use https")
-        return ApiServerAccess(server, None, token, fixed_token=fixed_token)
+        return access
+    return replace(
+        access,
+        tls=_rotated(path, context, plugin, with_certificate=True),
+        certified=plugin is not None or all(_pair(user, base)),
+        anonymous_tls=_rotated(path, context, None, with_certificate=False),
+    )
 
-    def trust() -> ssl.SSLContext:
+
+def refuse_impersonation(path: Path, context: str | None) -> None:
+    """Raises Invalid if the user of a kubeconfig's context acts as another one."""
+    _, user = _read(path, context)
+    if given := [name for name in _IMPERSONATION if user.get(name)]:
+        raise Invalid(
+            f"kubeconfig {path}: its user impersonates another one ({', '.join(given)}), which "
+            "Towline does not support; use a context whose own user has the permissions"
+        )
+
+
+def _proxy(path: Path, cluster: Section) -> str | None:
+    """Returns the URL of the proxy. Invalid: it is no HTTP proxy; the URL may have a password."""
+    proxy = cluster.get("proxy-url")
+    if proxy and not str(proxy).startswith("http://"):
+        raise Invalid(
+            f"kubeconfig {path}: proxy-url must begin with http://; the agent uses no "
+            f"{str(proxy).partition(':')[0]} proxies"
+        )
+    return proxy or None
+
+
+def _rotated(
+    path: Path, context: str | None, plugin: "ExecPlugin | None", *, with_certificate: bool
+) -> TlsSource:
+    """Builds TLS from the present content of a kubeconfig, its files and its plugin."""
+    files: set[Path] = set()
+
+    def load() -> ssl.SSLContext:
         cluster, user = _read(path, context)
-        tls = _tls(cluster, base)
-        certificate, key = _pair(user, base)
-        if certificate and key:
+        sections = (cluster, user) if with_certificate else (cluster,)
+        named = {path.parent / s[name] for s in sections for name in _FILES if s.get(name)}
+        files.clear()
+        files.update({path} | named)
+        tls = _tls(cluster, path.parent)
+        certificate, key = _pair(user, path.parent)
+        if with_certificate and certificate and key:
             _load_pair(tls, certificate, key)
-        if plugin:
-            plugin.certify(tls)
+        if plugin is not None and plugin.pair is not None:
+            _load_pair(tls, *plugin.pair)
         return tls
 
-    certified = plugin is not None or all(_pair(user, base))
-    anonymous_tls = _tls(cluster, base)
-    return ApiServerAccess(server, trust(), token, certified, trust, anonymous_tls, fixed_token)
+    def version() -> object:
+        return file_versions(sorted(files)), plugin.pair if plugin else None
+
+    return RotatedTls(load, version).context
 
 
 def _read(path: Path, context: str | None) -> tuple[Section, Section]:
@@ -212,7 +260,7 @@ def _from_file(path: Path, clock: Clock) -> TokenSource:
 
 class ExecPlugin:
     """A program that returns the credentials: a token, a client certificate, or both.
-    The certificate is loaded into all contexts of `certify` and is valid for new connections.
+    `pair`: the present certificate and its key.
     """
 
     def __init__(self, plugin: Section, base: Path, clock: Clock) -> None:
@@ -228,14 +276,7 @@ class ExecPlugin:
         }
         self._environ["KUBERNETES_EXEC_INFO"] = orjson.dumps(request).decode()
         self._clock = clock
-        self._pair: tuple[bytes, bytes] | None = None
-        self._contexts: WeakSet[ssl.SSLContext] = WeakSet()
-
-    def certify(self, tls: ssl.SSLContext) -> None:
-        """Loads the present certificate into a context, and later ones too."""
-        self._contexts.add(tls)
-        if self._pair is not None:
-            _load_pair(tls, *self._pair)
+        self.pair: tuple[bytes, bytes] | None = None
 
     async def run(self) -> Bearer:
         """Runs the program. Returns its token, empty if it returned only a certificate.
@@ -267,7 +308,5 @@ class ExecPlugin:
         certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
         if not certificate or not key:
             return status["token"], expires
-        self._pair = certificate.encode(), key.encode()
-        for tls in self._contexts:
-            _load_pair(tls, *self._pair)
+        self.pair = certificate.encode(), key.encode()
         return status.get("token") or "", expires

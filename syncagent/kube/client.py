@@ -4,10 +4,8 @@ messages.
 
 import asyncio
 import random
-import ssl
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +16,7 @@ import orjson
 import structlog
 from yarl import URL
 
-from core.errors import TowlineError, Unavailable
+from core.errors import Unavailable
 from core.runtime.clock import Clock
 from core.spec.bundle import KubeObject
 from syncagent.kube.access import ApiServerAccess
@@ -33,7 +31,7 @@ JSON_PATCH = "application/json-patch+json"
 
 _TRIES = 4
 _OVERLOADED = {429, 503, 504}
-_TIMEOUT_S = 60.0
+_TIMEOUT = aiohttp.ClientTimeout(total=60.0, sock_connect=10)
 _PING_S = 4.0
 # The server ends a watch within 6 min: one that is silent longer is dead.
 _SILENCE_S = 400.0
@@ -71,7 +69,6 @@ class KubeClient:
         self._turns: dict[str, asyncio.Semaphore] = {}
         self._resume_at: dict[str, float] = {}
         self._session: aiohttp.ClientSession | None = None
-        self._tls_failed = False
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -123,9 +120,8 @@ class KubeClient:
         with self._translated_errors():
             headers = await self._access.headers()
             timeout = aiohttp.ClientTimeout(total=_PING_S)
-            async with (await self._open()).get(
-                self._url("/livez", None), headers=headers, timeout=timeout
-            ) as response:
+            url = self._url("/livez", None)
+            async with self._send("GET", url, headers, timeout=timeout) as response:
                 self._note_refusal(response.status)
                 error = _error(response.status, _parse(await response.read()))
         if isinstance(error, Unavailable):
@@ -146,9 +142,8 @@ class KubeClient:
         with self._translated_errors():
             headers = {"Accept": accept, **impersonation, **await self._access.headers()}
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_SILENCE_S)
-            async with (await self._open()).get(
-                self._url(path, query), headers=headers, timeout=timeout
-            ) as response:
+            url = self._url(path, query)
+            async with self._send("GET", url, headers, timeout=timeout) as response:
                 if response.status >= 400:
                     self._note_refusal(response.status)
                     if response.status in _OVERLOADED:
@@ -185,8 +180,7 @@ class KubeClient:
         try:
             async with limit:
                 signed = headers | await self._access.headers()
-                session = await self._open()
-                async with session.request(method, url, data=data, headers=signed) as response:
+                async with self._send(method, url, signed, data) as response:
                     answer = _parse(await response.read())
                     self._note_refusal(response.status)
                     return response.status, _retry_after(response), answer
@@ -233,37 +227,35 @@ class KubeClient:
         base = _base(self._access.server, tuple(query.items()) if query else ())
         return base.with_path(base.raw_path.rstrip("/") + path, encoded=True, keep_query=True)
 
-    async def _open(self) -> aiohttp.ClientSession:
-        if self._tls_failed:
-            await self._renew()
+    def _send(
+        self,
+        method: str,
+        url: URL,
+        headers: dict[str, str],
+        data: bytes | None = None,
+        timeout: aiohttp.ClientTimeout = _TIMEOUT,
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """Sends a request. After a rotation of certificates, it uses a new connection."""
+        access, session = self._access, self._open()
+        return session.request(
+            method,
+            url,
+            data=data,
+            headers=headers,
+            timeout=timeout,
+            ssl=access.tls() if access.tls else True,
+            server_hostname=access.server_name,
+            proxy=access.proxy,
+        )
+
+    def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(
-                ssl=self._access.tls if self._access.tls is not None else True,
-                limit=0,
-                keepalive_timeout=_CONNECTIONS_KEPT_S,
-            )
             self._session = aiohttp.ClientSession(
-                connector=connector,
-                timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S, sock_connect=10),
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_CONNECTIONS_KEPT_S),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=True,
             )
         return self._session
-
-    async def _renew(self) -> None:
-        """Loads certificates again after a TLS failure; they may have been rotated on disk."""
-        self._tls_failed = False
-        if self._access.renew is None:
-            return
-        try:
-            self._access = replace(self._access, tls=self._access.renew())
-        except (OSError, ssl.SSLError, TowlineError) as error:
-            log.warning("certificates cannot be read again", error=str(error))
-            return
-        log.info("certificates read again")
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
 
     @contextmanager
     def _translated_errors(self) -> Generator[None]:
@@ -276,9 +268,6 @@ class KubeClient:
     def _connection_error(self, error: Exception) -> Unavailable:
         if isinstance(error, TimeoutError):
             return Unavailable("cannot reach the API server: request timed out")
-        self._tls_failed = isinstance(error, ssl.SSLError | aiohttp.ClientSSLError) or (
-            "CERTIFICATE" in str(error) or "SSL" in str(error)
-        )
         return Unavailable(f"cannot reach the API server: {_reason(error)}")
 
 

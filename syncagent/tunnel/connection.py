@@ -1,6 +1,7 @@
 """One connection to the API server, used by one request at a time."""
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -28,14 +29,16 @@ class UpstreamConnection(asyncio.Protocol):
     """A connection to the API server. `user` is None while idle; an idle connection that receives
     bytes is closed.
     `transport_below_tls`: the transport below TLS. Reading is paused there, because uvloop's TLS
-    drops undelivered bytes when the other side ends.
+    drops undelivered bytes when the other side ends. `tls`: the context of the connection.
     """
 
     def __init__(
         self,
         on_idle_lost: Callable[["UpstreamConnection"], None],
         transport_below_tls: asyncio.Transport | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        self.tls = tls
         self.user: ConnectionUser | None = None
         self.used = False
         self.write_paused = False

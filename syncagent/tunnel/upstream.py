@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from core.rpc.proxy_connect import connect_through_proxy
 from core.runtime.clock import Clock
 from syncagent.tunnel.connection import UpstreamConnection
 
@@ -17,18 +18,22 @@ TOKEN_SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class Upstream:
     """Address and credentials of the API server.
-    `token` returns the agent's bearer token, which may change between calls; empty: none. `tls`:
-    None means plain HTTP. `prefix`: path before all paths, as in Rancher's kubeconfigs.
-    `trusts_connections`: a connection has permissions without a token, by a client certificate or
-    through `kubectl proxy`, so the framing of each request is checked.
+    `token` returns the agent's bearer token, empty for none, and `tls` the context for new
+    connections. Both may change between calls. `tls` None means plain HTTP. `prefix`: path before
+    all paths, as in Rancher's kubeconfigs. `trusts_connections`: a connection has permissions
+    without a token, by a client certificate or through `kubectl proxy`, so the framing of each
+    request is checked. `server_name`: the name in the server's certificate, if it is not the host.
+    `proxy`: URL of the proxy to the server.
     """
 
     host: str
     port: int
-    tls: ssl.SSLContext | None
+    tls: Callable[[], ssl.SSLContext] | None
     token: Callable[[], Awaitable[str]]
     prefix: bytes = b""
     trusts_connections: bool = False
+    server_name: str | None = None
+    proxy: str | None = None
 
     @property
     def authority(self) -> bytes:
@@ -44,6 +49,7 @@ class UpstreamPool:
         self._upstream, self._clock = upstream, clock
         self.trusts_connections = upstream.trusts_connections
         self._idle: list[UpstreamConnection] = []
+        self._tls = upstream.tls() if upstream.tls else None
         self._fields = b""
         self._fields_until = float("-inf")
         self._closed = False
@@ -71,11 +77,20 @@ class UpstreamPool:
         credential = b"Authorization: Bearer %s\r\n" % token if token else b""
         self._fields = self.host_field + credential
         self._fields_until = self._clock.monotonic() + TOKEN_SECONDS
+        self._present_tls()
         return self._fields
 
     def forget_token(self) -> None:
         """Drops the token after the API server refused it."""
         self._fields_until = float("-inf")
+
+    def _present_tls(self) -> ssl.SSLContext | None:
+        """Returns the present context; idle connections with an earlier one are closed."""
+        tls = self._upstream.tls() if self._upstream.tls else None
+        if tls is not self._tls:
+            self._tls = tls
+            self._close_idle()
+        return tls
 
     def take(self) -> UpstreamConnection | None:
         """Takes an idle connection; None: call `dial`."""
@@ -83,7 +98,8 @@ class UpstreamPool:
 
     def give_back(self, connection: UpstreamConnection) -> None:
         """Returns a connection whose exchange is complete in both directions."""
-        if self._closed or len(self._idle) >= IDLE_LIMIT:
+        outdated = connection.tls is not self._tls
+        if self._closed or outdated or len(self._idle) >= IDLE_LIMIT:
             connection.close()
         else:
             self._idle.append(connection)
@@ -94,29 +110,42 @@ class UpstreamPool:
             self._idle.remove(connection)
 
     async def dial(self) -> UpstreamConnection:
-        """Opens a new connection. OSError (including ssl.SSLError): it failed."""
-        loop, up = asyncio.get_running_loop(), self._upstream
-        if up.tls is None:
-            _, connection = await loop.create_connection(
-                lambda: UpstreamConnection(self.discard), up.host, up.port
-            )
+        """Opens a new connection. OSError (including ssl.SSLError): it failed. Unavailable: the
+        proxy refused it.
+        """
+        loop, up, tls = asyncio.get_running_loop(), self._upstream, self._present_tls()
+        if tls is None:
+            connection = UpstreamConnection(self.discard)
+            await self._connect(lambda: connection)
             return connection
-        transport_below_tls, _ = await loop.create_connection(asyncio.Protocol, up.host, up.port)
+        transport_below_tls = await self._connect(asyncio.Protocol)
         if transport_below_tls.is_closing():
             raise ConnectionResetError("closed at once")
-        connection = UpstreamConnection(self.discard, transport_below_tls)
+        connection = UpstreamConnection(self.discard, transport_below_tls, tls)
         secured = await loop.start_tls(
-            transport_below_tls, connection, up.tls, server_hostname=up.host
+            transport_below_tls, connection, tls, server_hostname=up.server_name or up.host
         )
         if secured is None:
             raise ConnectionResetError("closed while TLS began")
         connection.connection_made(secured)
         return connection
 
+    async def _connect(self, protocol: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+        loop, up = asyncio.get_running_loop(), self._upstream
+        if up.proxy:
+            raw = await connect_through_proxy(up.proxy, up.host, up.port)
+            transport, _ = await loop.create_connection(protocol, sock=raw)
+        else:
+            transport, _ = await loop.create_connection(protocol, up.host, up.port)
+        return transport
+
     def close(self) -> None:
         """Closes idle connections; connections in use are closed when they are returned.
         Idle connections have no queued bytes, so the close does not wait for the server.
         """
         self._closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
         while self._idle:
             self._idle.pop().abort()

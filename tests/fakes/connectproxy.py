@@ -7,11 +7,13 @@ from tests.fakes.local_server import LocalServer, relay
 
 
 class ConnectProxy(LocalServer):
-    """Runs while its `async with` does. `targets` are the places asked for, in order."""
+    """Runs while its `async with` does. `targets` are the places asked for, in order; only the
+    proxy can resolve the hosts of `addresses`."""
 
     def __init__(self, user: str = "user", password: str = "secret") -> None:
         super().__init__(self._open)
         self.targets: list[str] = []
+        self.addresses: dict[str, str] = {}
         self._pair = base64.b64encode(f"{user}:{password}".encode()).decode()
         self._login = f"{user}:{password}"
 
@@ -28,4 +30,5 @@ class ConnectProxy(LocalServer):
             return
         self.targets.append(target)
         host, _, port = target.rpartition(":")
+        host = self.addresses.get(host, host)
         await relay(reader, writer, int(port), host, hello=b"HTTP/1.1 200 OK\r\n\r\n")

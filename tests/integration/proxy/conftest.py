@@ -67,7 +67,8 @@ def upstream(cluster: LocalCluster) -> Upstream:
     async def current() -> str:
         return token
 
-    return Upstream(url.hostname, url.port, _trusting(cluster), current)
+    tls = _trusting(cluster)
+    return Upstream(url.hostname, url.port, lambda: tls, current)
 
 
 def _trusting(cluster: LocalCluster) -> ssl.SSLContext:

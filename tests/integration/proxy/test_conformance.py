@@ -225,7 +225,7 @@ async def sides(
     async with aiohttp.ClientSession(auto_decompress=False) as http:
         proxy = Side(http, f"http://127.0.0.1:{stack.plain_port}/k8s/clusters/dev", "ann-token", {})
         fields = {"Impersonate-User": "ann", "Impersonate-Group": "devs"}
-        yield proxy, Side(http, cluster.server, token, fields, upstream.tls)
+        yield proxy, Side(http, cluster.server, token, fields, upstream.tls and upstream.tls())
 
 
 @dataclass

@@ -77,7 +77,8 @@ async def _heard(authority: TestAuthority | None, port: int) -> bytes:
     async def token() -> str:
         return "service-account"
 
-    tls = authority.client_context() if authority else None
+    context = authority.client_context() if authority else None
+    tls = (lambda: context) if context else None
     pool = UpstreamPool(Upstream("127.0.0.1", port, tls, token), SystemClock())
     user = SlowUser(await pool.dial())
     async with asyncio.timeout(60):

@@ -122,7 +122,9 @@ async def test_heads_are_as_long_and_methods_as_known_as_at_the_api_server(
         return await asyncio.to_thread(ask, proxy, f"/k8s/clusters/dev{path}", method, fields)
 
     async def past_it(path: str, method: str) -> int:
-        server = HTTPSConnection(upstream.host, upstream.port, context=upstream.tls)
+        server = HTTPSConnection(
+            upstream.host, upstream.port, context=upstream.tls() if upstream.tls else None
+        )
         user = {"Impersonate-User": "ann", "Impersonate-Group": "devs"}
         fields = {"Authorization": f"Bearer {await upstream.token()}", **user}
         return await asyncio.to_thread(ask, server, path, method, fields)

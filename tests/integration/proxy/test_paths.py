@@ -69,7 +69,9 @@ class ApiServerReading:
 
 @pytest.fixture(scope="module")
 def api_server(upstream: Upstream) -> Iterator[ApiServerReading]:
-    connection = HTTPSConnection(upstream.host, upstream.port, context=upstream.tls)
+    connection = HTTPSConnection(
+        upstream.host, upstream.port, context=upstream.tls() if upstream.tls else None
+    )
     yield ApiServerReading(connection, asyncio.run(_token(upstream)))
     connection.close()
 

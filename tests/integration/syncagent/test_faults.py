@@ -113,17 +113,6 @@ async def test_a_group_that_is_down_does_not_hold_up_another(server: FaultyServe
     await asyncio.gather(down, return_exceptions=True)
 
 
-async def test_rotated_certificates_are_read_again(tmp_path: Path, connect) -> None:
-    """The old authority no longer vouches for the server: named, then trust is renewed."""
-    async with FaultyServer(tls=tmp_path / "new") as server:
-        old = FaultyServer(tls=tmp_path / "old")
-        access = ApiServerAccess(server.address, old.trust(), renew=server.trust)
-        cluster = connect(access)
-        with pytest.raises(Unavailable, match="certificate"):
-            await cluster.get(REF)
-        await cluster.apply(REF, server.config("c"), force=True)
-
-
 async def test_a_kind_that_may_not_be_listed_hides_only_itself(server, connect) -> None:
     """Recovery finds the others."""
     cluster = connect(ApiServerAccess(server.address, None))

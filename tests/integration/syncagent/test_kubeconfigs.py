@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import ClientSession, web
@@ -21,6 +22,7 @@ from syncagent.kube.access import from_kubeconfig
 from syncagent.kube.client import KubeClient
 from syncagent.settings import HubSettings, KubernetesSettings
 from syncagent.upkeep.doctor import DoctorResult, diagnose
+from tests.fakes.connectproxy import ConnectProxy
 from tests.fakes.kube_proxy import AGENT_TOKEN as AGENT_ID
 from tests.fakes.tls import TestAuthority
 from tests.integration.syncagent.conftest import Bench
@@ -130,6 +132,29 @@ async def test_a_path_prefix_without_a_credential(
         await process.communicate()
 
 
+async def test_a_proxy_and_a_server_name(
+    bench: Bench, proxy: ProxyHub, kubernetes: Path, tmp_path: Path
+) -> None:
+    """As before a private API server: only the proxy resolves its host, which no certificate has.
+    kubectl itself works with the same kubeconfig.
+    """
+    cluster, user = _parts(bench)
+    async with ConnectProxy() as way:
+        way.addresses["private.invalid"] = "127.0.0.1"
+        port = urlsplit(cluster["server"]).port
+        private = {
+            "server": f"https://private.invalid:{port}",
+            "tls-server-name": "kubernetes.default.svc",
+            "proxy-url": way.url,
+        }
+        path = _kubeconfig(tmp_path, {**cluster, **private}, dict(user))
+        direct = User(kubernetes / "kubectl", path)
+        assert json.loads(await direct("get", "--raw", "/version"))["major"] == "1"
+        async with agent_of(bench, proxy, path):
+            await check_access(bench, proxy, kubernetes, tmp_path)
+    assert set(way.targets) == {f"private.invalid:{port}"}
+
+
 async def test_a_gateway_that_drops_impersonation_gets_no_request_of_users(
     bench: Bench, proxy: ProxyHub, kubernetes: Path, tmp_path: Path
 ) -> None:
@@ -231,8 +256,9 @@ def _kubeconfig(folder: Path, cluster: dict[str, str], user: dict[str, object]) 
 @asynccontextmanager
 async def _forgetful_gateway(bench: Bench) -> AsyncGenerator[str]:
     """A gateway before the API server that acts as its administrator, whomever a client names."""
-    tls = from_kubeconfig(bench.cluster.kubeconfig, None, SystemClock()).tls
-    assert tls is not None
+    access = from_kubeconfig(bench.cluster.kubeconfig, None, SystemClock())
+    assert access.tls is not None
+    tls = access.tls()
     async with ClientSession() as session:
 
         async def forward(request: web.Request) -> web.Response:

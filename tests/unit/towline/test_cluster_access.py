@@ -83,7 +83,7 @@ def test_a_plugin_can_return_a_client_certificate(tmp_path: Path) -> None:
     }
     access = read(tmp_path, plugin(tmp_path, status), server)
     assert access.certified and access.token is None
-    assert access.tls is not None and access.tls.check_hostname
+    assert access.tls is not None and access.tls().check_hostname
 
 
 @pytest.mark.parametrize("content", ["", "text", "a: [", "{}", "contexts: []", None])
@@ -99,3 +99,14 @@ def test_an_unknown_context_is_named(tmp_path: Path) -> None:
     read(tmp_path, {}, {})
     with pytest.raises(Invalid, match="other"):
         from_kubeconfig(tmp_path / "config", "other", FakeClock())
+
+
+def test_a_user_that_impersonates_is_refused(tmp_path: Path) -> None:
+    """The library would send requests with the permissions of the user itself."""
+    with pytest.raises(Invalid, match=r"impersonates another one \(as\)"):
+        read(tmp_path, {"token": "t", "as": "dev"}, {})
+
+
+async def test_a_proxy_and_a_server_name_are_kept(tmp_path: Path) -> None:
+    access = read(tmp_path, {}, {"proxy-url": "http://proxy:3128", "tls-server-name": "kubernetes"})
+    assert (access.proxy, access.server_name) == ("http://proxy:3128", "kubernetes")

@@ -1,0 +1,52 @@
+"""TLS to the API server, with the authorities and client certificates that are on disk now."""
+
+import os
+import ssl
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import structlog
+
+from core.errors import TowlineError
+
+log = structlog.get_logger(__name__)
+
+TlsSource = Callable[[], ssl.SSLContext]
+"""Returns the context for a new connection: the same one as before, or one with new files."""
+
+
+class RotatedTls:
+    """Loads a context again after its source has changed, such as rotated files.
+
+    If the new files are unusable, for example a certificate whose key is not written yet, the last
+    context remains until the next change.
+    """
+
+    def __init__(self, load: TlsSource, version: Callable[[], object]) -> None:
+        self._load, self._find_version = load, version
+        self._version = version()
+        self._context = load()
+
+    def context(self) -> ssl.SSLContext:
+        version = self._find_version()
+        if version != self._version:
+            self._version = version
+            try:
+                self._context = self._load()
+                log.info("certificates read again")
+            except (OSError, ValueError, TowlineError) as error:
+                log.warning("certificates cannot be read again", error=str(error))
+        return self._context
+
+
+def file_versions(paths: Iterable[Path]) -> list[tuple[int, int, int] | None]:
+    """Returns a value for each file that differs after a change; None for a missing file."""
+    return [_version(path) for path in paths]
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size

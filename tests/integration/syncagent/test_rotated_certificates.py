@@ -1,0 +1,124 @@
+"""Rotated authorities and client certificates: used for new connections, without a restart."""
+
+import asyncio
+import json
+import shutil
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from core.errors import Unavailable
+from core.runtime.clock import SystemClock
+from syncagent.kube.access import ApiServerAccess, from_kubeconfig
+from syncagent.kube.client import KubeClient
+from syncagent.tunnel.upstream import Upstream, UpstreamPool
+from tests.fakes.local_server import LocalServer
+from tests.fakes.tls import TestAuthority
+
+
+@asynccontextmanager
+async def certified_server(authority: TestAuthority) -> AsyncGenerator[tuple[LocalServer, list]]:
+    """An API server with this authority's certificate; it notes those of its clients."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(authority.certificate, authority.key)
+    tls.load_verify_locations(authority.ca)
+    tls.verify_mode = ssl.CERT_OPTIONAL
+    clients: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        certificate = writer.get_extra_info("peercert") or {}
+        clients.append(certificate.get("serialNumber", ""))
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+    async with LocalServer(serve, tls=tls) as server:
+        yield server, clients
+
+
+class Files:
+    """A kubeconfig that names three files, and authorities that are put there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.present = self.rotate("first")
+
+    def rotate(self, name: str) -> TestAuthority:
+        source = self.folder / name
+        source.mkdir()
+        self.present = TestAuthority(source)
+        for path in source.iterdir():
+            shutil.copy(path, self.folder)
+        return self.present
+
+    def access(self, port: int) -> ApiServerAccess:
+        cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": "ca.pem"}
+        user = {"client-certificate": "server.pem", "client-key": "server.key"}
+        config = {
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": user}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        path = self.folder / "kubeconfig"
+        path.write_text(json.dumps(config))
+        return from_kubeconfig(path, None, SystemClock())
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def pool_of(access: ApiServerAccess, port: int) -> UpstreamPool:
+    return UpstreamPool(Upstream("127.0.0.1", port, access.tls, access.bearer), SystemClock())
+
+
+async def test_the_tunnel_uses_rotated_certificates(files: Files) -> None:
+    """Also its idle connections end, which the API server knows by the old certificate."""
+    async with certified_server(files.present) as (server, clients):
+        access = files.access(server.port)
+        pool = pool_of(access, server.port)
+        pool.give_back(await pool.dial())
+        busy = await pool.dial()
+        files.rotate("second")
+        await pool.refresh()
+        assert pool.take() is None
+        pool.give_back(busy)
+        assert pool.take() is None
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await pool.dial()
+    async with certified_server(files.present) as (server, clients):
+        pool = pool_of(access, server.port)
+        connection = await pool.dial()
+        pool.give_back(connection)
+        assert pool.take() is connection
+        connection.abort()
+    assert len(clients) == 1 and clients[0]
+
+
+async def test_the_agent_uses_rotated_certificates(files: Files) -> None:
+    """A connection that was kept is not used for requests after the rotation."""
+    async with certified_server(files.present) as (server, clients):
+        client = KubeClient(files.access(server.port), SystemClock())
+        for _ in range(2):
+            await client.request("GET", "/version")
+        assert len(clients) == 1
+        files.rotate("second")
+        with pytest.raises(Unavailable, match="certificate is not trusted"):
+            await client.request("GET", "/version")
+        await client.close()
+
+
+async def test_half_a_rotation_changes_nothing(files: Files) -> None:
+    """A certificate whose key is not there yet keeps the pair before it."""
+    async with certified_server(files.present) as (server, clients):
+        access = files.access(server.port)
+        assert access.tls is not None
+        before = access.tls()
+        (files.folder / "server.key").write_text("half")
+        assert access.tls() is before
+        shutil.copy(files.folder / "first" / "server.key", files.folder)
+        assert access.tls() is not before
