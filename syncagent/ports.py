@@ -482,13 +482,14 @@ Load = Callable[[], Awaitable[bytes]]
 @dataclass(frozen=True, slots=True)
 class LocalRender:
     """Result of a render: the bundle `digest` of `size` bytes, which `load` reads.
-    `commit` is empty without a repository.
+    `commit` is empty without a repository, and `committed_at` is its time.
     """
 
     digest: str
     size: int
     load: Load
     commit: str = ""
+    committed_at: datetime | None = None
 
 
 class LocalRenders(Protocol):

@@ -133,7 +133,7 @@ class AgentRepositories:
             )
         )
         load = partial(self._cache.bundle, done.digest)
-        rendered = LocalRender(done.digest, done.size, load, commit.sha)
+        rendered = LocalRender(done.digest, done.size, load, commit.sha, commit.committed_at)
         if len(self._rendered) >= _MAX_CACHED_RENDERS:
             self._rendered.clear()
         self._rendered[place] = rendered

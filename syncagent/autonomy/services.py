@@ -7,6 +7,7 @@ is without any document, and none defines the service.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import structlog
 
@@ -179,11 +180,11 @@ class LocalServices:
         spec = _spec(definition, rendered, known)
         if known is None or known.spec != spec:
             known = Desired(service_id, (known.sequence if known else 0) + 1, spec)
-            self._show(definition, service_id, known)
+            self._show(definition, service_id, known, rendered)
             self._desire(known)
             self._known[service_id] = known
         else:
-            self._show(definition, service_id, known)
+            self._show(definition, service_id, known, rendered)
 
     def _drop_missing(self, read: ParsedDefinitions) -> None:
         if read.unread:
@@ -222,10 +223,16 @@ class LocalServices:
         self._tell(replace(shown, error=why))
 
     def _show(
-        self, definition: ServiceDefinition, service_id: str, known: Desired | None, error: str = ""
+        self,
+        definition: ServiceDefinition,
+        service_id: str,
+        known: Desired | None,
+        rendered: LocalRender | None = None,
+        error: str = "",
     ) -> None:
         """Reports a service to the control plane if anything changed."""
         spec = known.spec if known else None
+        commit = spec.commit if spec else ""
         self._tell(
             LocalServiceReport(
                 service_id,
@@ -234,12 +241,22 @@ class LocalServices:
                 repository=definition.repository or self._local,
                 ref=definition.ref if definition.repository else "",
                 folder=definition.folder,
-                commit=spec.commit if spec else "",
+                commit=commit,
                 digest=spec.digest if spec else "",
                 sequence=known.sequence if known else 0,
                 error=error,
+                committed_at=self._committed_at(service_id, commit, rendered),
             )
         )
+
+    def _committed_at(
+        self, service_id: str, commit: str, rendered: LocalRender | None
+    ) -> datetime | None:
+        """Returns the time of a service's commit: newer commits may have rendered the same."""
+        if rendered is not None and rendered.commit == commit:
+            return rendered.committed_at
+        told = self._mirrors.get(service_id)
+        return told.committed_at if told is not None and told.commit == commit else None
 
     def _tell(self, mirror: LocalServiceReport) -> None:
         if self._mirrors.get(mirror.service_id) != mirror:

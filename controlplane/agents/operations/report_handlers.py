@@ -329,6 +329,9 @@ async def _deployment_entry(
         found = {(row.service_id, row.sequence) for row in (*rows, *_begun(batch))}
         if (body.service_id, body.sequence) in found:
             return None
+    detail: dict[str, object] = {"late": True} if _is_late(known, body, at) else {}
+    if body.committed_at is not None:
+        detail["committed_at"] = body.committed_at.isoformat()
     return LedgerEntry(
         service_id=service.id,
         cluster_id=batch.cluster_id,
@@ -339,7 +342,7 @@ async def _deployment_entry(
         digest=body.digest,
         actor=AUTONOMOUS_ACTOR,
         message=f"{body.repository} {body.ref}".strip()[:2000],
-        detail={"late": True} if _is_late(known, body, at) else {},
+        detail=detail,
     )
 
 

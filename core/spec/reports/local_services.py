@@ -1,6 +1,7 @@
 """Services that a cluster defines itself."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +21,5 @@ class LocalServiceReport:
     """The cluster no longer defines the service."""
     error: str = ""
     """Reason why it cannot be rendered; empty without one."""
+    committed_at: datetime | None = None
+    """Time of the commit. None without a repository, or if the agent no longer knows it."""

@@ -819,7 +819,7 @@ class JobLog(_message.Message):
     def __init__(self, command_id: _Optional[str] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class MirroredService(_message.Message):
-    __slots__ = ("service_id", "name", "namespace", "repository", "ref", "folder", "commit", "digest", "sequence", "removed", "error")
+    __slots__ = ("service_id", "name", "namespace", "repository", "ref", "folder", "commit", "digest", "sequence", "removed", "error", "committed_ms")
     SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
@@ -831,6 +831,7 @@ class MirroredService(_message.Message):
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_MS_FIELD_NUMBER: _ClassVar[int]
     service_id: str
     name: str
     namespace: str
@@ -842,7 +843,8 @@ class MirroredService(_message.Message):
     sequence: int
     removed: bool
     error: str
-    def __init__(self, service_id: _Optional[str] = ..., name: _Optional[str] = ..., namespace: _Optional[str] = ..., repository: _Optional[str] = ..., ref: _Optional[str] = ..., folder: _Optional[str] = ..., commit: _Optional[str] = ..., digest: _Optional[str] = ..., sequence: _Optional[int] = ..., removed: _Optional[bool] = ..., error: _Optional[str] = ...) -> None: ...
+    committed_ms: int
+    def __init__(self, service_id: _Optional[str] = ..., name: _Optional[str] = ..., namespace: _Optional[str] = ..., repository: _Optional[str] = ..., ref: _Optional[str] = ..., folder: _Optional[str] = ..., commit: _Optional[str] = ..., digest: _Optional[str] = ..., sequence: _Optional[int] = ..., removed: _Optional[bool] = ..., error: _Optional[str] = ..., committed_ms: _Optional[int] = ...) -> None: ...
 
 class Pulse(_message.Message):
     __slots__ = ("complaint",)

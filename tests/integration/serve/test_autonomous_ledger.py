@@ -34,7 +34,7 @@ pytestmark = pytest.mark.cluster
 
 HISTORY = """{ deploymentHistory { service sha actor desiredAt healthyAt } }"""
 FIGURES = """query ($since: DateTime!) { deliveryReport(since: $since) {
-  total { begun healthy failed } } }"""
+  leadP50 total { begun healthy failed } } }"""
 FLEET = """query ($at: DateTime!) { fleet(at: $at) {
   clusters { services { service sha } } } }"""
 LEDGER = """{ ledger(first: 100) { edges { node { stage sha actor } } } }"""
@@ -114,6 +114,7 @@ async def test_commits_of_the_time_alone_are_in_history_figures_and_time_travel(
             figures = await hub.ask(FIGURES, since="2026-01-01T00:00:00Z")
             total = figures["deliveryReport"]["total"]
             assert total == {"begun": 3, "healthy": 3, "failed": 0}
+            assert 0 < figures["deliveryReport"]["leadP50"] < 600, "from the commit to healthy"
             for deployment in seen:
                 shown = await hub.ask(FLEET, at=deployment["desiredAt"])
                 (found,) = shown["fleet"]["clusters"]
