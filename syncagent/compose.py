@@ -91,6 +91,7 @@ from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.keeper import TunnelKeeper
 from syncagent.tunnel.proof import IdentityProofs, PinnedKeys, ProofRules
 from syncagent.tunnel.upstream import Upstream
+from syncagent.upkeep.credentials import TokenRenewal
 from syncagent.upkeep.doctor import ControlPlaneAccess, DoctorResult, check_signing_key
 from syncagent.upkeep.status_server import StatusServer, Vitals
 from syncagent.upkeep.upgrade import AgentDeployment, Upgrader
@@ -140,6 +141,7 @@ class Agent:
     upgrader: Upgrader
     orders: RenderOrders
     freezing: Freezing
+    renewal: TokenRenewal
     local: LocalServices | None = None
     pages: StatusServer | None = None
     pipe: WebSocketForwarder | None = None
@@ -159,6 +161,7 @@ class Agent:
             if self.local is not None:
                 tasks.forever("local", self.local.run())
             tasks.forever("facts", self.facts.watch(self.reports))
+            tasks.forever("token", self.renewal.run())
             if self.pipe is not None:
                 tasks.forever("pipe", self.pipe.run())
             if self.freezing.switch.enabled:
@@ -228,7 +231,8 @@ def build(
     local = _local(settings.autonomy, client, engine, ports, reports, repositories)
     refresh, report_all = (local.refresh, local.report_all) if local is not None else (None, None)
     admission = DesiredStateAdmission(engine, trusted, reports, clock, refresh, sources, report_all)
-    facts = ClusterFactsCache(KubeFacts(client).look, clock)
+    renewal = TokenRenewal(access.kubeconfig_token, client, clock)
+    facts = ClusterFactsCache(KubeFacts(client, lambda: renewal.end).look, clock)
     issuer, proofs = _identity(settings.identity, clock)
     tunnel = _tunnel(access, client, endpoint, instance_id, settings, clock, proofs, freeze)
     freezing = _freezing(settings.freeze, freeze, client, tunnel, engine)
@@ -243,7 +247,7 @@ def build(
             outbox,
             logs,
             clock,
-            partial(_complaint, database, local, tunnel, freeze, installation),
+            partial(_complaint, database, local, tunnel, freeze, installation, renewal),
             _orders(settings.autonomy, database, installation, trusted, admission, clock),
         ),
         fetcher,
@@ -261,6 +265,7 @@ def build(
         upgrader,
         orders,
         freezing,
+        renewal,
         local,
         _pages(settings.health, engine, link, outbox, jobs, database),
         pipe,
@@ -274,10 +279,12 @@ def _complaint(
     tunnel: TunnelKeeper,
     freeze: FreezeSwitch,
     installation: JoinedInstallation,
+    renewal: TokenRenewal,
 ) -> str:
     """Describes the present problem of the agent; empty: none."""
     own = local.complaint if local is not None else ""
-    return freeze.reason or database.disk_error or installation.problem or own or tunnel.problem
+    problems = (database.disk_error, installation.problem, own, tunnel.problem, renewal.problem)
+    return freeze.reason or next(filter(None, problems), "")
 
 
 def _joined(settings: Settings) -> tuple[TrustedKeys, JoinedInstallation]:

@@ -61,8 +61,8 @@ async def diagnose(environ: Mapping[str, str], show: Show) -> bool:
         if freeze.enabled:
             show(not freeze.reason, False, "freeze", freeze.reason or "not frozen")
         more = [compose.signing_key_check(settings)]
-        if access.fixed_token:
-            more.append(check_token(access.fixed_token, clock.now()))
+        if access.kubeconfig_token:
+            more.append(check_token(access.kubeconfig_token.current, clock.now()))
         for step in more:
             show(step.good, step.needed, step.step, step.text)
             well = well and (step.good or not step.needed)

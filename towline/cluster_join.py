@@ -78,6 +78,7 @@ class JoinedCluster:
             create_account = partial(core.create_namespaced_service_account, AGENT)
             created += self._create(core.create_namespace, "Namespace", AGENT)
             created += self._create(create_account, "ServiceAccount", self.account)
+            created += self._permit_renewal(rbac)
         for name, (role, subject) in bindings.items():
             reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role}
             create = partial(self._create, rbac.create_cluster_role_binding, "ClusterRoleBinding")
@@ -95,6 +96,25 @@ class JoinedCluster:
         if bound == role:
             return []
         return [f"kept: ClusterRoleBinding {name} ({bound}); delete it first to bind {role}"]
+
+    def _permit_renewal(self, rbac: client.RbacAuthorizationV1Api) -> list[str]:
+        """Lets the agent's account request its own next token."""
+        rule = {
+            "apiGroups": [""],
+            "resources": ["serviceaccounts/token"],
+            "resourceNames": [self.account],
+            "verbs": ["create"],
+        }
+        role = partial(rbac.create_namespaced_role, AGENT)
+        binding = partial(rbac.create_namespaced_role_binding, AGENT)
+        reference = {"apiGroup": _RBAC, "kind": "Role", "name": self.account}
+        subject = {"kind": "ServiceAccount", "name": self.account, "namespace": AGENT}
+        return [
+            *self._create(role, "Role", self.account, rules=[rule]),
+            *self._create(
+                binding, "RoleBinding", self.account, roleRef=reference, subjects=[subject]
+            ),
+        ]
 
     def _check_roles(self, rbac: client.RbacAuthorizationV1Api, roles: set[str]) -> None:
         """Raises Invalid for a missing cluster role: its binding would grant nothing."""
@@ -179,6 +199,16 @@ class JoinedCluster:
                 "ClusterRoleBinding",
                 rbac.list_cluster_role_binding,
                 rbac.delete_cluster_role_binding,
+            ),
+            (
+                "RoleBinding",
+                partial(rbac.list_namespaced_role_binding, AGENT),
+                partial(rbac.delete_namespaced_role_binding, namespace=AGENT),
+            ),
+            (
+                "Role",
+                partial(rbac.list_namespaced_role, AGENT),
+                partial(rbac.delete_namespaced_role, namespace=AGENT),
             ),
             ("ServiceAccount", accounts, delete_account),
         )

@@ -46,6 +46,7 @@ clusters = Table(
     Column("deleted_at", UtcColumn),
     Column("mode", EnumColumn(AgentMode), nullable=False),
     Column("facts", JsonColumn(ClusterFacts), nullable=False),
+    Column("agent_token_expires_at", UtcColumn),
     Column("sealing_key", LargeBinary),
     Column("alarm", Text, nullable=False),
     Column("project_id", String(36), index=True),

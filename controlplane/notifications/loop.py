@@ -53,6 +53,8 @@ class NotificationLoop:
         repositories = self._watch.check_repositories
         self.tasks.forever("repositories", self._every(_WATCH_SECONDS, repositories))
         self.tasks.forever("tokens", self._every(_TOKENS_SECONDS, self._watch.check_tokens))
+        agents = self._watch.check_agent_tokens
+        self.tasks.forever("agent-tokens", self._every(_TOKENS_SECONDS, agents))
 
     async def _follow(self) -> None:
         async for _ in self._bus.subscribe(SERVICE, PIPELINE, CLUSTER, NOTIFY, LOST_WAKES):

@@ -1,6 +1,7 @@
 """Facts about a cluster."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +37,6 @@ class ClusterFacts:
     `apps/v1/Deployment`: the capabilities of a Helm release."""
     deprecated: tuple[DeprecatedApi, ...] = ()
     """Deprecated APIs in use."""
+    token_expires_at: datetime | None = None
+    """End of the token that the agent's kubeconfig contains. None if there is none, or it has no
+    end."""

@@ -126,6 +126,7 @@ def cluster_facts_to_message(facts: ClusterFacts) -> pb.ClusterFacts:
         pod_capacity=facts.pod_capacity,
         api_versions=[cut_text(api, 384) for api in facts.api_versions[:_MAX_APIS]],
         deprecated=[deprecated_api_to_message(api) for api in facts.deprecated[:_MAX_DEPRECATED]],
+        token_expires_ms=time_to_message(facts.token_expires_at),
     )
 
 
@@ -139,6 +140,7 @@ def cluster_facts_from_message(message: pb.ClusterFacts) -> ClusterFacts:
         pod_capacity=message.pod_capacity,
         api_versions=tuple(map(plain_text, message.api_versions)),
         deprecated=tuple(map(deprecated_api_from_message, message.deprecated)),
+        token_expires_at=time_from_message(message.token_expires_ms),
     )
 
 

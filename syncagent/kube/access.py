@@ -21,6 +21,7 @@ import yaml
 from core.errors import Invalid, Unavailable
 from core.json_object import JsonObject
 from core.remotes import is_loopback_host
+from core.runtime.atomic_files import write_atomically
 from core.runtime.clock import Clock
 from syncagent.kube.server_tls import RotatedTls, TlsSource, file_versions
 
@@ -65,8 +66,9 @@ class ApiServerAccess:
     """A server (`https://host:port`, possibly with a path) and the credentials for it.
     `certified`: `tls` has a client certificate, or gets one from an exec plugin, so every request
     over it has its permissions. `anonymous_tls` trusts the same authorities and has no certificate.
-    `fixed_token` is in the kubeconfig itself. `server_name`: the name in the server's certificate,
-    if it is not the host. `proxy`: URL of the proxy to the server, such as `http://proxy:3128`.
+    `kubeconfig_token` is in the kubeconfig itself. `server_name`: the name in the server's
+    certificate, if it is not the host. `proxy`: URL of the proxy to the server, such as
+    `http://proxy:3128`.
     """
 
     server: str
@@ -74,7 +76,7 @@ class ApiServerAccess:
     token: BearerToken | None = None
     certified: bool = False
     anonymous_tls: TlsSource | None = None
-    fixed_token: str = field(default="", repr=False)
+    kubeconfig_token: "KubeconfigToken | None" = None
     server_name: str | None = None
     proxy: str | None = field(default=None, repr=False)
 
@@ -112,12 +114,12 @@ def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> ApiServerA
     cluster, user = _read(path, context)
     base, server = path.parent, cluster["server"].rstrip("/")
     plugin = ExecPlugin(user["exec"], base, clock) if user.get("exec") else None
-    source = plugin.run if plugin else _token_source(user, base, clock)
+    own = None if plugin or user.get("tokenFile") else _own_token(path, context, user, clock)
+    source = plugin.run if plugin else own.get if own else _token_source(user, base, clock)
     token = BearerToken(source, clock) if source else None
-    fixed_token = "" if plugin or user.get("tokenFile") else str(user.get("token") or "")
     name, proxy = cluster.get("tls-server-name"), _proxy(path, cluster)
     access = ApiServerAccess(
-        server, None, token, fixed_token=fixed_token, server_name=name, proxy=proxy
+        server, None, token, kubeconfig_token=own, server_name=name, proxy=proxy
     )
     if not server.startswith("https:"):
         if not is_loopback_host(urlsplit(server).hostname or ""):
@@ -237,15 +239,14 @@ def _content(section: Section, name: str, base: Path) -> bytes | None:
 
 
 def _token_source(user: Section, base: Path, clock: Clock) -> TokenSource | None:
-    if path := user.get("tokenFile"):
-        return _from_file(base / path, clock)
-    if not (token := user.get("token")):
-        return None
+    path = user.get("tokenFile")
+    return _from_file(base / path, clock) if path else None
 
-    async def fixed() -> Bearer:
-        return token, clock.now() + timedelta(days=1)
 
-    return fixed
+def _own_token(
+    path: Path, context: str | None, user: Section, clock: Clock
+) -> "KubeconfigToken | None":
+    return KubeconfigToken(path, context, clock) if user.get("token") else None
 
 
 def _from_file(path: Path, clock: Clock) -> TokenSource:
@@ -256,6 +257,37 @@ def _from_file(path: Path, clock: Clock) -> TokenSource:
             raise Unavailable(f"token file {path} cannot be read: {error.strerror}") from error
 
     return read
+
+
+class KubeconfigToken:
+    """The token in a kubeconfig itself; a new one in the file is used without a restart."""
+
+    def __init__(self, path: Path, context: str | None, clock: Clock) -> None:
+        self._path, self._context = path, context
+        self._clock = clock
+        self._version: object = None
+        self._token = ""
+
+    @property
+    def current(self) -> str:
+        """The present token. Invalid: the kubeconfig is not usable any more."""
+        version = file_versions([self._path])
+        if version != self._version:
+            _, user = _read(self._path, self._context)
+            self._token, self._version = str(user.get("token") or ""), version
+        return self._token
+
+    async def get(self) -> Bearer:
+        """Implements `TokenSource`."""
+        return self.current, self._clock.now() + _TOKEN_LIFE
+
+    def replace(self, new: str) -> None:
+        """Writes a new token over the present one; the rest of the file stays as it is.
+
+        OSError: the file cannot be written.
+        """
+        text = self._path.read_text().replace(self.current, new)
+        write_atomically(self._path.resolve(), text.encode())
 
 
 class ExecPlugin:

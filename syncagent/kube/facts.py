@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime
 from typing import Any
 
 from core.errors import TowlineError
@@ -28,8 +29,9 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)([a-zA-Z]*)")
 class KubeFacts:
     """Reads facts from the API server; forbidden facts count as unknown."""
 
-    def __init__(self, client: KubeClient) -> None:
+    def __init__(self, client: KubeClient, token_end: Callable[[], datetime | None]) -> None:
         self._client = client
+        self._token_end = token_end
 
     async def look(self) -> ClusterFacts:
         """Reads the present facts. Unavailable: the API server cannot be reached."""
@@ -46,6 +48,7 @@ class KubeFacts:
             pod_capacity=int(sum(quantity(node.get("pods"), _BYTES) for node in allocatable)),
             api_versions=tuple(await _unless_refused(ApiDiscovery(self._client).api_versions, [])),
             deprecated=tuple(await _unless_refused(self._deprecated, [])),
+            token_expires_at=self._token_end(),
         )
 
     async def _nodes(self) -> list[KubeObject]:

@@ -24,8 +24,8 @@ class RotatedTls:
 
     def __init__(self, load: TlsSource, version: Callable[[], object]) -> None:
         self._load, self._find_version = load, version
-        self._version = version()
         self._context = load()
+        self._version = version()
 
     def context(self) -> ssl.SSLContext:
         version = self._find_version()

@@ -2250,23 +2250,23 @@ export type ClustersQueryVariables = Exact<{
 }>;
 
 
-export type ClustersQuery = { clusters: { totalCount: number | null, totalCountKind: CountKind | null, pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, handle: string, name: string, pingedAt: string | null, currentVersion: string | null, agentVersion: string | null, agentAlarm: string | null, nodeCount: number | null, distro: ClusterDistro | null, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } }> } };
+export type ClustersQuery = { clusters: { totalCount: number | null, totalCountKind: CountKind | null, pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, handle: string, name: string, pingedAt: string | null, currentVersion: string | null, agentVersion: string | null, agentAlarm: string | null, agentTokenExpiresAt: string | null, nodeCount: number | null, distro: ClusterDistro | null, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } }> } };
 
-export type ClusterRowFragment = { id: string, handle: string, name: string, pingedAt: string | null, currentVersion: string | null, agentVersion: string | null, agentAlarm: string | null, nodeCount: number | null, distro: ClusterDistro | null, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null };
+export type ClusterRowFragment = { id: string, handle: string, name: string, pingedAt: string | null, currentVersion: string | null, agentVersion: string | null, agentAlarm: string | null, agentTokenExpiresAt: string | null, nodeCount: number | null, distro: ClusterDistro | null, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null };
 
 export type ClusterDeltaSubscriptionVariables = Exact<{
   id?: string | null | undefined;
 }>;
 
 
-export type ClusterDeltaSubscription = { clusterDelta: { id: string, payload: { id: string, handle: string, name: string, pingedAt: string | null, currentVersion: string | null, agentVersion: string | null, agentAlarm: string | null, nodeCount: number | null, distro: ClusterDistro | null, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } | null } };
+export type ClusterDeltaSubscription = { clusterDelta: { id: string, payload: { id: string, handle: string, name: string, pingedAt: string | null, currentVersion: string | null, agentVersion: string | null, agentAlarm: string | null, agentTokenExpiresAt: string | null, nodeCount: number | null, distro: ClusterDistro | null, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } | null } };
 
 export type ClusterQueryVariables = Exact<{
   handle: string;
 }>;
 
 
-export type ClusterQuery = { cluster: { insertedAt: string, protect: boolean, agentMode: AgentMode, id: string, handle: string, name: string, pingedAt: string | null, currentVersion: string | null, agentVersion: string | null, agentAlarm: string | null, nodeCount: number | null, distro: ClusterDistro | null, facts: { cpuMillis: number | null, memoryBytes: number | null, podCapacity: number | null, deprecatedApis: Array<{ group: string | null, version: string, resource: string, removedIn: string }> }, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } | null };
+export type ClusterQuery = { cluster: { insertedAt: string, protect: boolean, agentMode: AgentMode, id: string, handle: string, name: string, pingedAt: string | null, currentVersion: string | null, agentVersion: string | null, agentAlarm: string | null, agentTokenExpiresAt: string | null, nodeCount: number | null, distro: ClusterDistro | null, facts: { cpuMillis: number | null, memoryBytes: number | null, podCapacity: number | null, deprecatedApis: Array<{ group: string | null, version: string, resource: string, removedIn: string }> }, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } | null };
 
 export type CreateClusterMutationVariables = Exact<{
   attributes: ClusterAttributes;
@@ -2401,7 +2401,7 @@ export type UpdateClusterMutationVariables = Exact<{
 }>;
 
 
-export type UpdateClusterMutation = { updateCluster: { protect: boolean, id: string, handle: string, name: string, pingedAt: string | null, currentVersion: string | null, agentVersion: string | null, agentAlarm: string | null, nodeCount: number | null, distro: ClusterDistro | null, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } | null };
+export type UpdateClusterMutation = { updateCluster: { protect: boolean, id: string, handle: string, name: string, pingedAt: string | null, currentVersion: string | null, agentVersion: string | null, agentAlarm: string | null, agentTokenExpiresAt: string | null, nodeCount: number | null, distro: ClusterDistro | null, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } | null };
 
 export type DeleteClusterMutationVariables = Exact<{
   id: string;
@@ -3802,7 +3802,7 @@ const FenceRuleText = "fragment FenceRule on FenceRuleUse{title note count servi
 const AccessRequestRowText = "fragment AccessRequestRow on AccessRequest{id scope place minutes reason state decidedBy insertedAt decidedAt expiresAt role{id name}user{id email name}}";
 const RoleFullText = "fragment RoleFull on Role{id name description builtIn rules{verbs kinds}kubernetes{groups impersonate record recordInput rules{verbs groups resources namespaces names}}}";
 const AuditRowText = "fragment AuditRow on AuditLog{id at actor action verdict source target targetId status requestId detail kind number hash}";
-const ClusterRowText = "fragment ClusterRow on Cluster{id handle name pingedAt currentVersion agentVersion agentAlarm nodeCount distro tags{name value}project{id name}}";
+const ClusterRowText = "fragment ClusterRow on Cluster{id handle name pingedAt currentVersion agentVersion agentAlarm agentTokenExpiresAt nodeCount distro tags{name value}project{id name}}";
 const ClusterGroupRowText = "fragment ClusterGroupRow on ClusterGroup{id name description clusterIds frozen frozenReason frozenBy frozenAt maxChanging tags{name value}project{id name}}";
 const JobRowText = "fragment JobRow on ClusterJob{id clusterId namespace actor insertedAt phase message object{kind name namespace}exitCode startedAt finishedAt logTail}";
 const ContextRowText = "fragment ContextRow on ServiceContext{id name configuration secretsVersion project{id name}}";

@@ -22,7 +22,7 @@ const HEALTHS: readonly (readonly [ClusterHealth | "", string])[] = [
   ["SILENT", STATES.offline.label],
   ["NEVER", STATES.neverConnected.label],
 ];
-const TITLES = ["Cluster", "Agent", "Last seen", "Kubernetes", "Nodes", "Agent version", "Tags"];
+const TITLES = ["Cluster", "Agent", "Last seen", "Kubernetes", "Nodes", "Agent version", "Token ends", "Tags"];
 
 /** Connection state of a cluster's agent. */
 export function Presence({ pingedAt }: { readonly pingedAt: string | null }) {
@@ -48,6 +48,7 @@ function Row({ cluster }: { readonly cluster: ClusterRowFragment }) {
       </td>
       <td className="number">{cluster.nodeCount?.toLocaleString()}</td>
       <td>{cluster.agentVersion}</td>
+      <td>{cluster.agentTokenExpiresAt?.slice(0, 10)}</td>
       <td>
         {cluster.tags.map(({ name, value }) => (
           <span key={name} className="tag">

@@ -98,6 +98,7 @@ def facts_columns(about: ClusterFacts) -> Columns:
         "distribution": Distribution(distribution) if distribution in set(Distribution) else None,
         "nodes": about.nodes,
         "facts": about,
+        "agent_token_expires_at": about.token_expires_at,
     }
 
 

@@ -55,7 +55,7 @@ class DeprecatedApiType(Output[DeprecatedApi]):
 @output(
     ClusterFacts,
     rename={"deprecated_apis": "deprecated"},
-    hide={"kubernetes_version", "distribution", "nodes"},
+    hide={"kubernetes_version", "distribution", "nodes", "token_expires_at"},
     nullable={"cpu_millis", "memory_bytes", "pod_capacity"},
 )
 class ClusterFactsType(Output[ClusterFacts]):

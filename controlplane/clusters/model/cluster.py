@@ -99,6 +99,9 @@ class Cluster:
     """Source of the cluster's service definitions."""
     facts: ClusterFacts = ClusterFacts()
     """Capacity and API versions."""
+    agent_token_expires_at: datetime | None = None
+    """End of the agent's token for the Kubernetes API. None if Kubernetes or a plugin renews it, or
+    it has no end."""
     sealing_key: bytes | None = None
     """Public key to which secrets for the agent are encrypted."""
     alarm: str = ""

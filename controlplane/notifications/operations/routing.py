@@ -49,6 +49,7 @@ OFFLINE_AFTER = timedelta(seconds=90)
 EXPIRES_SOON = timedelta(days=7)
 RETENTION = timedelta(days=90)
 _AT_ONCE = 500
+_AGENT_TOKEN = "agent-token:"
 _LASTING: Final = (TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.AGENT)
 _SUBJECTS = {
     NotificationKind.SERVICE_UPDATE: "was rendered",
@@ -171,6 +172,27 @@ class StateWatcher:
                 subject = f"token {token.name} expires soon"
                 notice = notification(NotificationKind.TOKEN_EXPIRING, now, subject, text)
                 await self._report(id, notice)
+
+    async def check_agent_tokens(self) -> None:
+        """Reports agents whose token for the Kubernetes API expires within 7 days."""
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
+            found = await tx[ClusterStore].past("agent_token_expires_at", now + EXPIRES_SOON)
+            known = await _keys(tx, _AGENT_TOKEN)
+        ending = {f"{_AGENT_TOKEN}{c.id}": c for c in found if c.deleted_at is None}
+        for id, cluster in ending.items():
+            if id not in known:
+                text = (
+                    f"It expires at {cluster.agent_token_expires_at:%F %T} UTC: renew it with "
+                    f"towline clusters join {cluster.handle} --service-account."
+                )
+                subject = f"the token of the agent of cluster {cluster.handle} expires soon"
+                notice = notification(NotificationKind.TOKEN_EXPIRING, now, subject, text)
+                place = {"cluster_id": cluster.id, "project_id": _in(cluster.project_id)}
+                await self._report(id, replace(notice, **place))
+        async with self._context.store.write() as tx:
+            for id in known - ending.keys():
+                await tx[NotificationKeyStore].remove(id)
 
     async def _cluster_back(self, key: str, now: datetime) -> None:
         async with self._context.store.write() as tx:

@@ -203,7 +203,7 @@ class Held(_message.Message):
     def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class ClusterFacts(_message.Message):
-    __slots__ = ("kubernetes_version", "distribution", "nodes", "cpu_millis", "memory_bytes", "pod_capacity", "api_versions", "deprecated")
+    __slots__ = ("kubernetes_version", "distribution", "nodes", "cpu_millis", "memory_bytes", "pod_capacity", "api_versions", "deprecated", "token_expires_ms")
     KUBERNETES_VERSION_FIELD_NUMBER: _ClassVar[int]
     DISTRIBUTION_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +212,7 @@ class ClusterFacts(_message.Message):
     POD_CAPACITY_FIELD_NUMBER: _ClassVar[int]
     API_VERSIONS_FIELD_NUMBER: _ClassVar[int]
     DEPRECATED_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_EXPIRES_MS_FIELD_NUMBER: _ClassVar[int]
     kubernetes_version: str
     distribution: str
     nodes: int
@@ -220,7 +221,8 @@ class ClusterFacts(_message.Message):
     pod_capacity: int
     api_versions: _containers.RepeatedScalarFieldContainer[str]
     deprecated: _containers.RepeatedCompositeFieldContainer[DeprecatedApi]
-    def __init__(self, kubernetes_version: _Optional[str] = ..., distribution: _Optional[str] = ..., nodes: _Optional[int] = ..., cpu_millis: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., pod_capacity: _Optional[int] = ..., api_versions: _Optional[_Iterable[str]] = ..., deprecated: _Optional[_Iterable[_Union[DeprecatedApi, _Mapping]]] = ...) -> None: ...
+    token_expires_ms: int
+    def __init__(self, kubernetes_version: _Optional[str] = ..., distribution: _Optional[str] = ..., nodes: _Optional[int] = ..., cpu_millis: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., pod_capacity: _Optional[int] = ..., api_versions: _Optional[_Iterable[str]] = ..., deprecated: _Optional[_Iterable[_Union[DeprecatedApi, _Mapping]]] = ..., token_expires_ms: _Optional[int] = ...) -> None: ...
 
 class DeprecatedApi(_message.Message):
     __slots__ = ("group", "version", "resource", "removed_in")

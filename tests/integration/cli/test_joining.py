@@ -112,6 +112,10 @@ def test_an_agent_gets_an_account_on_request(
     assert "created: ServiceAccount towline-agent-account" in said and "its token ends at" in said
     assert "created: ClusterRoleBinding towline-agent-account (cluster-admin)" in said
     assert "towline-account-viewers" not in said
+    account = "--as=system:serviceaccount:towline-agent:towline-agent-account"
+    renew = ("create", "serviceaccounts/towline-agent-account", "--subresource=token")
+    assert "created: Role towline-agent-account" in said
+    assert cluster.kubectl("auth", "can-i", *renew, account, "-n", "towline-agent").strip() == "yes"
     own = tmp_path / "agent" / "kubeconfig"
     assert f"--kubeconfig {own}" in said and own.stat().st_mode & 0o777 == 0o600
     before = yaml.safe_load(own.read_text())["users"]

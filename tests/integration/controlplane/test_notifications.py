@@ -283,6 +283,17 @@ async def test_a_disconnect_and_its_reconnect_are_announced_once(stand: Stand) -
     assert await stand.kinds() == [NotificationKind.CLUSTER_AWAY, NotificationKind.CLUSTER_BACK]
 
 
+async def test_a_token_of_an_agent_that_ends_soon_is_told_once(stand: Stand) -> None:
+    """And again after a renewal."""
+    cluster, now = await stand.world.cluster(), stand.world.clock.now()
+    for days in (8, 6, 5, 30, 6):
+        async with stand.world.deps.store.write() as tx:
+            ends = now + timedelta(days=days)
+            await tx[ClusterStore].change(cluster.id, agent_token_expires_at=ends)
+        await stand.watch.check_agent_tokens()
+    assert await stand.kinds() == [NotificationKind.TOKEN_EXPIRING] * 2
+
+
 async def test_secrets_are_never_shown_and_do_not_follow_to_another_receiver(
     stand: Stand, receiver: Receiver
 ) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from syncagent.upkeep.credentials import check_token, token_end
+from syncagent.upkeep.credentials import check_token, claims_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -36,5 +36,5 @@ def test_an_expiring_token_is_reported_in_time(
     "given", ["", "x", "a.b.c", "a.eyJ9.c", token(), token(exp="soon"), token(exp=1e300)]
 )
 def test_other_tokens_have_no_known_end(given: str) -> None:
-    assert token_end(given) is None
+    assert claims_of(given) is None
     assert check_token(given, NOW).good

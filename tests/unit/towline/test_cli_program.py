@@ -420,7 +420,7 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
 
 
 def test_a_cluster_that_waits_for_its_agent_says_so() -> None:
-    cluster: Any = {"deletedAt": "2026-01-01T00:00:00Z", "tags": []}
+    cluster: Any = {"deletedAt": "2026-01-01T00:00:00Z", "tags": [], "agentTokenExpiresAt": None}
     living: Any = {"deletedAt": None, "agentAlarm": None}
     alarmed: Any = {"deletedAt": None, "agentAlarm": "the agent reports: no tunnel for kubectl: x"}
     cells = [column.cell(cluster) for column in clusters.COLUMNS]

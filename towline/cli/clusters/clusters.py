@@ -17,7 +17,7 @@ from towline.cli.clusters.generated import Cluster, NewCluster
 from towline.cli.clusters.joining import join, leave
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.output import Column, age, field, say, show, since
 from towline.cli.shell.selectors import Selector, fields_of, tags_of
 from towline.cli.shell.session import Search, connect, named, parse_pairs, selected_target
 from towline.operations import GraphQLApi
@@ -35,6 +35,13 @@ TokenFile = Annotated[
 ShowToken = Annotated[
     bool, typer.Option("--show-token", help="Print the deploy token instead of writing a file.")
 ]
+
+
+def _token_end(row: Cluster) -> str:
+    """Time until the agent's token ends; empty if it has no end."""
+    return age(end) if (end := row["agentTokenExpiresAt"]) else ""
+
+
 ENDING = "deleting: waiting for the agent to remove the services; detach does not wait"
 COLUMNS: tuple[Column[Cluster], ...] = (
     field("HANDLE"),
@@ -43,6 +50,7 @@ COLUMNS: tuple[Column[Cluster], ...] = (
     field("AGENT", "agentVersion"),
     field("NODES", "nodeCount"),
     since("LAST SEEN", "pingedAt"),
+    Column("TOKEN ENDS", _token_end, ("agentTokenExpiresAt",)),
     Column("TAGS", lambda row: _tags(row), wide=True),
     Column("", lambda row: ENDING if row["deletedAt"] else row["agentAlarm"] or ""),
 )

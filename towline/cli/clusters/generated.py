@@ -28,6 +28,7 @@ class Cluster(TypedDict):
     pingedAt: str | None
     deletedAt: str | None
     agentAlarm: str | None
+    agentTokenExpiresAt: str | None
 
 
 class ClusterServicesNode(TypedDict):
@@ -49,7 +50,7 @@ class Installation(TypedDict):
     signingKeyId: str | None
 
 
-_CLUSTER = 'fragment Cluster on Cluster{id name handle protect metadata tags{name value}currentVersion agentVersion nodeCount insertedAt pingedAt deletedAt agentAlarm}'
+_CLUSTER = 'fragment Cluster on Cluster{id name handle protect metadata tags{name value}currentVersion agentVersion nodeCount insertedAt pingedAt deletedAt agentAlarm agentTokenExpiresAt}'
 _NEW_CLUSTER = 'fragment NewCluster on Cluster{...Cluster deployToken}'
 
 

@@ -311,6 +311,7 @@ def _clusters() -> None:
         sa.Column("deleted_at", UtcColumn(), nullable=True),
         sa.Column("mode", sa.String(32), nullable=False),
         sa.Column("facts", JSON_TEXT, nullable=False),
+        sa.Column("agent_token_expires_at", UtcColumn(), nullable=True),
         sa.Column("sealing_key", sa.LargeBinary(), nullable=True),
         sa.Column("alarm", sa.Text(), nullable=False),
         sa.Column("project_id", sa.String(36), nullable=True),
