@@ -1,10 +1,13 @@
 """Public packages with charts and manifests, and the tools that render them for comparison.
 
-Both are Go modules, which the Go client fetches and verifies.
+Most are Go modules, which the Go client fetches and verifies; the others are wheels for Python.
 """
 
 import os
 import subprocess
+import sys
+import tempfile
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +30,7 @@ PACKAGES = (
     "github.com/kyverno/kyverno@v1.19.1",
     "github.com/prometheus-operator/prometheus-operator@v0.85.0",
     "github.com/stefanprodan/podinfo@v1.8.1-0.20250910200901-e86405a8674e",
+    "dask-kubernetes==2026.3.0",
 )
 TOOLS = {
     "helm 3": "helm.sh/helm/v3/cmd/helm@v3.22.0",
@@ -61,9 +65,11 @@ def packages(wanted: str = "") -> list[str]:
 
 
 def fetch(package: str) -> Path:
-    """Returns the folder of a package. Unavailable: the Go client cannot fetch it."""
+    """Returns the folder of a package. Unavailable: its client cannot fetch it."""
     if package.startswith("/"):
         return Path(package)
+    if "==" in package:
+        return _wheel(package)
     answer = orjson.loads(_go("mod", "download", "-json", package) or "{}")
     if "Dir" not in answer:
         raise Unavailable(f"cannot fetch {package}: {answer.get('Error', 'no answer')}")
@@ -90,6 +96,21 @@ def sources(package: Path) -> Iterator[Source]:
                 if _SKIPPED.isdisjoint(inside.parts) and not _is_subchart(path):
                     found = inside if renderer == "jsonnet" else inside.parent
                     yield Source(renderer, found.as_posix().removeprefix("."))
+
+
+def _wheel(package: str) -> Path:
+    """Unpacks a package for Python, without its dependencies."""
+    folder = cache_folder() / "world" / package
+    if not folder.exists():
+        with tempfile.TemporaryDirectory() as downloads:
+            pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", downloads]
+            done = subprocess.run([*pip, package], capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise Unavailable(f"cannot fetch {package}: {done.stderr.strip()[-300:]}")
+            (wheel,) = Path(downloads).glob("*.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                archive.extractall(folder)
+    return folder
 
 
 def _is_subchart(path: Path) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from core.errors import Unavailable
+from core.errors import NotFound, Unavailable
 from core.json_object import JsonObject
 from gitcache.render import charts
 from tests.world.corpus import fetch, packages
@@ -151,7 +151,10 @@ def _remove(environment: DemoEnvironment, id: str, application: Application) -> 
         kubectl("delete", "namespace", application.namespace, "--wait=false")
 
     def is_gone() -> bool:
-        return environment.ask(_STATE, id=id)["serviceDeployment"] is None
+        try:
+            return environment.ask(_STATE, id=id)["serviceDeployment"] is None
+        except NotFound:
+            return True
 
     try:
         wait_until("the objects are gone", is_gone, _SECONDS)
