@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "909a6abe2e9431e4f90e256ec651e786801faa95"
+COMMIT = "881a9b79c867d47e6afbf687021439428829f595"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
