@@ -48,6 +48,7 @@ from controlplane.generators.operations.reconciler import GeneratorReconciler
 from controlplane.generators.operations.service_sets import ServiceSets
 from controlplane.generators.ports import PullRequests
 from controlplane.http.graphql import GraphQLEndpoint
+from controlplane.inbox.operations import Inbox
 from controlplane.notifications.loop import NotificationLoop
 from controlplane.notifications.operations.routing import NotificationRouting, StateWatcher
 from controlplane.notifications.operations.sending import NotificationSender
@@ -329,6 +330,7 @@ def _operations(
         records=foundation.records,
         reports=LedgerReports(context),
         search=SearchOperations(context),
+        inbox=Inbox(context, shared.requests),
         clock=context.clock,
         notifying=NotificationOperations(context),
         interventions=AgentCommands(context),

@@ -24,6 +24,7 @@ from controlplane.delivery.operations.diffs import Diffs
 from controlplane.generators.operations.global_services import GlobalServices
 from controlplane.generators.operations.namespaces import ManagedNamespaces
 from controlplane.generators.operations.service_sets import ServiceSets
+from controlplane.inbox.operations import Inbox
 from controlplane.notifications.operations.sinks import NotificationOperations
 from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.pipelines.operations.pipelines import Pipelines
@@ -82,6 +83,7 @@ class Operations:
     records: AuditLogOperations
     reports: LedgerReports
     search: SearchOperations
+    inbox: Inbox
     clock: Clock
     notifying: NotificationOperations
     interventions: AgentCommands

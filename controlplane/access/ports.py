@@ -236,6 +236,9 @@ class RoleBindingStore(Rows[Binding], Protocol):
 class AccessRequestStore(Rows[AccessRequest], Protocol):
     """Requests for temporary access."""
 
+    async def pending(self) -> list[AccessRequest]:
+        return await self.select(state=AccessRequestState.PENDING)
+
     async def pending_of(self, user_id: str) -> list[AccessRequest]:
         return await self.select(user_id=user_id, state=AccessRequestState.PENDING)
 

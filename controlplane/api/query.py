@@ -18,6 +18,7 @@ from controlplane.configuration.api.contexts import ContextQuery
 from controlplane.configuration.api.flow import FlowQuery
 from controlplane.delivery.api import DiffQuery
 from controlplane.generators.api.roots import FleetQuery
+from controlplane.inbox.api import InboxQuery
 from controlplane.notifications.api import NotificationQuery
 from controlplane.pipelines.api.gates import GateMeasurement
 from controlplane.pipelines.api.overrides import PipelineOverrideQuery
@@ -71,6 +72,7 @@ class Query(
     ProvenanceQuery,
     HelmRepositoryQuery,
     FenceQuery,
+    InboxQuery,
 ):
     """Reads of the installation. Lists contain only resources that the caller may read."""
 

@@ -1,3 +1,4 @@
+import { CircleHelp } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { PAGES } from "./pages";
 import { typing } from "./keys";
@@ -8,6 +9,7 @@ const GENERAL: readonly (readonly [string, string])[] = [
   ["/", "search or filter this page"],
   ["j k", "next or previous row"],
   ["Enter", "open selected row"],
+  ["a x", "first or second action of an item in Needs you"],
   ["Esc", "close or clear"],
   ["?", "this help"],
 ];
@@ -26,7 +28,8 @@ export function KeyHelp() {
   return (
     <>
       <button type="button" className="plain" onClick={() => dialog.current?.showModal()} title="Keyboard shortcuts">
-        ?<span className="hidden-text"> Keyboard shortcuts</span>
+        <CircleHelp size={15} aria-hidden="true" />
+        <span className="hidden-text"> Keyboard shortcuts</span>
       </button>
       <dialog ref={dialog} className="keys" aria-labelledby="keys-title">
         <h2 id="keys-title">Keyboard shortcuts</h2>

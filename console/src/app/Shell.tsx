@@ -1,9 +1,11 @@
-import { useState, type ReactNode } from "react";
+import { Menu, Monitor, Moon, Sun } from "lucide-react";
+import { useEffect, useState, type ReactNode } from "react";
 import { useQuery } from "urql";
 import { Link, useLocation } from "wouter";
 import { MeDocument } from "../api/generated";
 import { KeyHelp } from "./KeyHelp";
-import { PAGES, type Group } from "./pages";
+import { INBOX, PAGES, type Group } from "./pages";
+import { useInboxTotal } from "../inbox/useInboxTotal";
 import { Palette } from "../search/Palette";
 import { ConnectionBanner } from "../live/ConnectionBanner";
 import { Toasts } from "../ui/Toasts";
@@ -18,9 +20,31 @@ const GROUPS: readonly (readonly [Group, string])[] = [
   ["administer", "Administer"],
 ];
 
+/** Whether a path belongs to a page of the navigation. */
+const isAt = (where: string, path: string): boolean => where === path || (path !== "/" && where.startsWith(`${path}/`));
+
+/** Title of the window: the number of waiting items, and the page. */
+function useTitle(where: string, total: number): void {
+  useEffect(() => {
+    const title = PAGES.find(({ path, nav }) => nav !== undefined && isAt(where, path))?.nav?.title;
+    document.title = `${total === 0 ? "" : `(${total}) `}${title === undefined ? "" : `${title} · `}Towline`;
+  }, [where, total]);
+}
+
+function Count({ total }: { readonly total: number }) {
+  if (total === 0) return null;
+  return (
+    <span className="nav-count">
+      {total}
+      <span className="hidden-text"> waiting</span>
+    </span>
+  );
+}
+
 function Navigation({ onGo }: { readonly onGo: () => void }) {
   const [where] = useLocation();
-  const here = (path: string) => (path === "/" ? where === "/" : where === path || where.startsWith(`${path}/`));
+  const total = useInboxTotal();
+  useTitle(where, total);
   return (
     <nav aria-label="Main">
       {GROUPS.map(([group, title]) => (
@@ -28,8 +52,10 @@ function Navigation({ onGo }: { readonly onGo: () => void }) {
           <p>{title}</p>
           {PAGES.map(({ path, nav }) =>
             nav?.group === group ? (
-              <Link key={path} href={path} aria-current={here(path) ? "page" : undefined} onClick={onGo}>
-                {nav.title}
+              <Link key={path} href={path} aria-current={isAt(where, path) ? "page" : undefined} onClick={onGo}>
+                <nav.icon size={15} aria-hidden="true" />
+                <span className="fill">{nav.title}</span>
+                {path === INBOX && <Count total={total} />}
                 <kbd aria-hidden="true">g {nav.key}</kbd>
               </Link>
             ) : null,
@@ -40,11 +66,14 @@ function Navigation({ onGo }: { readonly onGo: () => void }) {
   );
 }
 
+const THEME_ICONS = { light: Sun, dark: Moon, system: Monitor };
+
 function ThemeButton() {
   const { theme, next } = useTheme();
+  const Icon = THEME_ICONS[theme];
   return (
     <button type="button" className="plain" onClick={next} title={`Theme: ${theme}. Options: light, dark, system`}>
-      {theme === "system" ? "◐" : theme === "light" ? "○" : "●"}
+      <Icon size={15} aria-hidden="true" />
       <span className="hidden-text">Theme: {theme}</span>
     </button>
   );
@@ -80,7 +109,8 @@ export function Shell({ children }: { readonly children: ReactNode }) {
             Towline
           </Link>
           <button type="button" className="plain menu" aria-expanded={open} onClick={() => setOpen(!open)}>
-            ☰<span className="hidden-text"> Menu</span>
+            <Menu size={18} aria-hidden="true" />
+            <span className="hidden-text"> Menu</span>
           </button>
         </div>
         <Palette />

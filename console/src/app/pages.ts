@@ -1,4 +1,19 @@
 // All pages and their URLs. A page is loaded on its first visit; the fleet page immediately.
+import {
+  Boxes,
+  ChartNoAxesColumn,
+  FileClock,
+  FolderGit2,
+  Inbox,
+  KeyRound,
+  LayoutGrid,
+  Layers,
+  Lock,
+  Server,
+  Variable,
+  Workflow,
+  type LucideIcon,
+} from "lucide-react";
 import { lazy, type ComponentType } from "react";
 import { FleetPage } from "../fleet/FleetPage";
 
@@ -8,18 +23,26 @@ export type Page = {
   readonly path: string;
   readonly page: ComponentType;
   /** Entry in the navigation; `key` follows `g`. */
-  readonly nav?: { readonly title: string; readonly key: string; readonly group: Group };
+  readonly nav?: { readonly title: string; readonly key: string; readonly group: Group; readonly icon: LucideIcon };
 };
 
 const later = <Name extends string>(load: () => Promise<Record<Name, ComponentType>>, name: Name) =>
   lazy(async () => ({ default: (await load())[name] }));
 
+/** Path of the inbox, whose entry in the navigation shows the number of its items. */
+export const INBOX = "/inbox";
+
 export const PAGES: readonly Page[] = [
-  { path: "/", page: FleetPage, nav: { title: "Fleet", key: "f", group: "operate" } },
+  {
+    path: INBOX,
+    page: later(() => import("../inbox/InboxPage"), "InboxPage"),
+    nav: { title: "Needs you", key: "b", group: "operate", icon: Inbox },
+  },
+  { path: "/", page: FleetPage, nav: { title: "Fleet", key: "f", group: "operate", icon: LayoutGrid } },
   {
     path: "/services",
     page: later(() => import("../services/ServicesPage"), "ServicesPage"),
-    nav: { title: "Services", key: "s", group: "operate" },
+    nav: { title: "Services", key: "s", group: "operate", icon: Layers },
   },
   { path: "/services/new", page: later(() => import("../services/NewServicePage"), "NewServicePage") },
   { path: "/services/:id", page: later(() => import("../services/ServicePage"), "ServicePage") },
@@ -27,7 +50,7 @@ export const PAGES: readonly Page[] = [
   {
     path: "/clusters",
     page: later(() => import("../clusters/ClustersPage"), "ClustersPage"),
-    nav: { title: "Clusters", key: "c", group: "operate" },
+    nav: { title: "Clusters", key: "c", group: "operate", icon: Server },
   },
   { path: "/clusters/new", page: later(() => import("../clusters/RegisterClusterPage"), "RegisterClusterPage") },
   { path: "/clusters/groups", page: later(() => import("../clusters/ClusterGroupsPage"), "ClusterGroupsPage") },
@@ -35,7 +58,7 @@ export const PAGES: readonly Page[] = [
   {
     path: "/pipelines",
     page: later(() => import("../pipelines/PipelinesPage"), "PipelinesPage"),
-    nav: { title: "Pipelines", key: "p", group: "operate" },
+    nav: { title: "Pipelines", key: "p", group: "operate", icon: Workflow },
   },
   { path: "/pipelines/new", page: later(() => import("../pipelines/EditPipelinePage"), "EditPipelinePage") },
   { path: "/pipelines/revisions", page: later(() => import("../pipelines/RevisionsPage"), "RevisionsPage") },
@@ -45,64 +68,64 @@ export const PAGES: readonly Page[] = [
   {
     path: "/search",
     page: later(() => import("../search/SearchPage"), "SearchPage"),
-    nav: { title: "Objects", key: "o", group: "operate" },
+    nav: { title: "Objects", key: "o", group: "operate", icon: Boxes },
   },
   {
     path: "/repositories",
     page: later(() => import("../repositories/RepositoriesPage"), "RepositoriesPage"),
-    nav: { title: "Repositories", key: "r", group: "configure" },
+    nav: { title: "Repositories", key: "r", group: "configure", icon: FolderGit2 },
   },
   { path: "/repositories/charts", page: later(() => import("../repositories/ChartsPage"), "ChartsPage") },
   {
     path: "/generators",
     page: later(() => import("../generators/GeneratorsPage"), "GeneratorsPage"),
-    nav: { title: "Fleet services", key: "l", group: "configure" },
+    nav: { title: "Fleet services", key: "l", group: "configure", icon: Globe },
   },
   {
     path: "/secrets",
     page: later(() => import("../secrets/SecretsPage"), "SecretsPage"),
-    nav: { title: "Secrets", key: "e", group: "configure" },
+    nav: { title: "Secrets", key: "e", group: "configure", icon: Lock },
   },
   { path: "/secrets/:id", page: later(() => import("../secrets/SecretPage"), "SecretPage") },
   {
     path: "/contexts",
     page: later(() => import("../contexts/ContextsPage"), "ContextsPage"),
-    nav: { title: "Contexts", key: "x", group: "configure" },
+    nav: { title: "Contexts", key: "x", group: "configure", icon: Variable },
   },
   {
     path: "/notifications",
     page: later(() => import("../notifications/NotificationsPage"), "NotificationsPage"),
-    nav: { title: "Notifications", key: "n", group: "configure" },
+    nav: { title: "Notifications", key: "n", group: "configure", icon: Bell },
   },
   {
     path: "/reports",
     page: later(() => import("../reports/ReportsPage"), "ReportsPage"),
-    nav: { title: "Delivery", key: "d", group: "insights" },
+    nav: { title: "Delivery", key: "d", group: "insights", icon: ChartNoAxesColumn },
   },
   {
     path: "/audit",
     page: later(() => import("../audit/AuditPage"), "AuditPage"),
-    nav: { title: "Audit log", key: "a", group: "insights" },
+    nav: { title: "Audit log", key: "a", group: "insights", icon: FileClock },
   },
   { path: "/recordings/:id", page: later(() => import("../audit/ReplayPage"), "ReplayPage") },
   {
     path: "/access",
     page: later(() => import("../access/AccessPage"), "AccessPage"),
-    nav: { title: "Access", key: "i", group: "insights" },
+    nav: { title: "Access", key: "i", group: "insights", icon: KeyRound },
   },
   {
     path: "/people",
     page: later(() => import("../people/PeoplePage"), "PeoplePage"),
-    nav: { title: "Users and groups", key: "u", group: "administer" },
+    nav: { title: "Users and groups", key: "u", group: "administer", icon: Users },
   },
   {
     path: "/projects",
     page: later(() => import("../projects/ProjectsPage"), "ProjectsPage"),
-    nav: { title: "Projects", key: "t", group: "administer" },
+    nav: { title: "Projects", key: "t", group: "administer", icon: FolderTree },
   },
   {
     path: "/installation",
     page: later(() => import("../installation/InstallationPage"), "InstallationPage"),
-    nav: { title: "Installation", key: "m", group: "administer" },
+    nav: { title: "Installation", key: "m", group: "administer", icon: Settings2 },
   },
 ];

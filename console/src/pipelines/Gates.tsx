@@ -10,9 +10,13 @@ import { GATE_KINDS } from "../api/kinds";
 import { edgeQuestion, type GateQuestion, type Edge, type Gate } from "./stages";
 
 /** Approve and reject buttons; nothing while the gate does not wait for a decision. */
-export function GateDecision({ gate, question }: { readonly gate: Gate; readonly question: GateQuestion }) {
+export function GateDecision({ gate, question, onDone }: { readonly gate: Gate; readonly question: GateQuestion; readonly onDone?: () => void }) {
   const [dialog, setDialog] = useState<"approve" | "reject" | null>(null);
   if (!gate.awaitsDecision || question.release === null) return null;
+  const close = () => {
+    setDialog(null);
+    onDone?.();
+  };
   return (
     <>
       <div className="decide">
@@ -23,7 +27,7 @@ export function GateDecision({ gate, question }: { readonly gate: Gate; readonly
           Reject…
         </button>
       </div>
-      {dialog !== null && <Decision gate={gate} question={question} verdict={dialog} onDone={() => setDialog(null)} />}
+      {dialog !== null && <Decision gate={gate} question={question} verdict={dialog} onDone={close} />}
     </>
   );
 }

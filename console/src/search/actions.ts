@@ -2,6 +2,7 @@
 import type { Entry } from "./entry";
 
 export const ACTIONS: readonly Entry[] = [
+  { kind: "action", title: "Approvals that need you", path: "/inbox?kind=approval" },
   { kind: "action", title: "Register cluster", path: "/clusters/new" },
   { kind: "action", title: "New service", path: "/services/new" },
   { kind: "action", title: "New pipeline", path: "/pipelines/new" },

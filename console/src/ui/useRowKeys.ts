@@ -1,9 +1,9 @@
-// `j` and `k` move the focus through the rows of a page's tables; Enter opens the focused link.
+// `j` and `k` move the focus through the rows of a page's lists; Enter opens the focused link.
 import { useEffect } from "react";
 import { typing } from "../app/keys";
 
 function links(): readonly HTMLAnchorElement[] {
-  return [...document.querySelectorAll<HTMLAnchorElement>(".table tbody tr td:first-child a")];
+  return [...document.querySelectorAll<HTMLAnchorElement>(".table tbody tr td:first-child a, a[data-row]")];
 }
 
 export function useRowKeys(): void {

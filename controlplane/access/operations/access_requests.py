@@ -59,6 +59,14 @@ class AccessRequests:
             views = [await _view(tx, row) for row in reversed(rows[-500:])]
         return [view for view in views if view and _may_see(actor, view)]
 
+    async def undecided(self, actor: Actor) -> list[AccessRequestView]:
+        """Pending requests of other users that the caller may decide; newest first."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            rows = await tx[AccessRequestStore].pending()
+            views = [await _view(tx, row) for row in reversed(rows) if row.user_id != actor.id]
+        return [view for view in views if view and _may_decide(actor, view)]
+
     async def get(self, actor: Actor, id: str) -> AccessRequestView:
         """The caller's own request, or one that the caller may decide. NotFound: any other."""
         require_member(actor)
@@ -205,9 +213,11 @@ def _decided(tx: Change, row: AccessRequest, state: AccessRequestState) -> Acces
 
 
 def _may_see(actor: Actor, view: AccessRequestView) -> bool:
-    return view.row.user_id == actor.id or actor.may(
-        Verb.ADMINISTER, view.target.below(ResourceKind.BINDING)
-    )
+    return view.row.user_id == actor.id or _may_decide(actor, view)
+
+
+def _may_decide(actor: Actor, view: AccessRequestView) -> bool:
+    return actor.may(Verb.ADMINISTER, view.target.below(ResourceKind.BINDING))
 
 
 async def _view(tx: Transaction, row: AccessRequest) -> AccessRequestView | None:

@@ -34,7 +34,7 @@ def approved(draft: StateDraft, event: Approved) -> None:
     context = find_waiting(draft, event.gate, event.digests)
     if isinstance(context, str):
         return draft.note(context)
-    problem = _approval_problem(context.gate.rule, context.state, event)
+    problem = approval_problem(context.gate.rule, context.state, event)
     if problem:
         return draft.note(problem)
     given = Approval(clip(event.actor), draft.now, clip(event.comment), event.digests)
@@ -152,7 +152,8 @@ def find_waiting(draft: StateDraft, gate: GateId, digests: Digests | None) -> Ga
     return context
 
 
-def _approval_problem(rule: GateRule, before: GateState, event: Approved) -> str | None:
+def approval_problem(rule: GateRule, before: GateState, event: Approved) -> str | None:
+    """Returns the reason why this user cannot approve here, or None."""
     if any(approval.actor == clip(event.actor) for approval in before.approvals):
         return f"{event.actor} has already approved"
     approval = approval_of(rule)

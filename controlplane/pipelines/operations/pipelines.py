@@ -39,7 +39,7 @@ from controlplane.pipelines.model.records import (
     PipelineEvent,
     PipelineRecord,
 )
-from controlplane.pipelines.model.state import Digests, Health, PipelineState, Release, ReleaseId
+from controlplane.pipelines.model.state import Digests, Health, PipelineState, ReleaseId
 from controlplane.pipelines.operations.budgets import (
     awaits_budget,
     budget_events,
@@ -69,6 +69,7 @@ from controlplane.pipelines.operations.views import (
     PipelineView,
     find_pipeline,
     gate_of,
+    is_author,
     named_approvers,
     recorded_spec,
     stage_named,
@@ -96,7 +97,7 @@ from controlplane.platform.ports import JobStore, NotificationOutbox, Page, Page
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.service import Service
-from controlplane.services.ports import DeniedRevisionStore, RevisionStore, ServiceStore
+from controlplane.services.ports import DeniedRevisionStore, ServiceStore
 from core.errors import Conflict, Forbidden, Invalid
 
 log = structlog.get_logger(__name__)
@@ -246,13 +247,16 @@ class Pipelines:
                 if waiting
                 else "nothing waits at this gate"
             )
+        async with self._context.store.read() as tx:
+            is_own = await is_author(tx, actor, view.state.releases[release])
+            groups = await groups_of(tx, actor.id, is_person=actor.kind is ActorKind.USER)
         event = ev.Approved(
             gate,
             actor.email,
-            await self._is_author(actor, view.state.releases[release]),
+            is_own,
             digests,
             comment[:1000],
-            await self._groups_of(actor),
+            tuple(group.name for group in groups),
         )
         return await self.decide(actor, "approveGate", view, event)
 
@@ -511,22 +515,6 @@ class Pipelines:
             payload = {"pipeline": id, "preview": asdict(preview)}
             now = self._context.clock.now()
             await tx[JobStore].enqueue(Job(self._context.new_id(), CLEAN_UP, key, now, payload))
-
-    async def _groups_of(self, actor: Actor) -> tuple[str, ...]:
-        """The names of the actor's groups."""
-        async with self._context.store.read() as tx:
-            groups = await groups_of(tx, actor.id, is_person=actor.kind is ActorKind.USER)
-        return tuple(group.name for group in groups)
-
-    async def _is_author(self, actor: Actor, release: Release) -> bool:
-        """True if the actor is an author of the release's commits."""
-        async with self._context.store.read() as tx:
-            moved = await tx[RevisionStore].of_commits(
-                release.commits.keys(), set(release.commits.values())
-            )
-        authors = [release.author, *(revision.author for revision in moved)]
-        # Identity providers and git may write an address in different cases.
-        return any(f"<{actor.email}>".casefold() in author.casefold() for author in authors)
 
     async def _record(
         self, tx: Transaction, row: PipelineRecord, effect: fx.Effect, now: datetime

@@ -10,12 +10,18 @@ from controlplane.pipelines.engine import codec
 from controlplane.pipelines.gates.kinds.approval import approval_of
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.records import PipelineRecord
-from controlplane.pipelines.model.state import Digests, PipelineState, ReleaseId, digests_of
+from controlplane.pipelines.model.state import (
+    Digests,
+    PipelineState,
+    Release,
+    ReleaseId,
+    digests_of,
+)
 from controlplane.pipelines.operations.gate_secrets import without_secrets
 from controlplane.pipelines.ports import PipelineGateStore, PipelineStore
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.service import Service
-from controlplane.services.ports import ServiceStore
+from controlplane.services.ports import RevisionStore, ServiceStore
 from core.errors import NotFound
 from core.json_object import JsonMapping, JsonObject
 
@@ -109,3 +115,13 @@ def waiting_release(view: PipelineView, gate: pipeline.GateId) -> tuple[ReleaseI
     if candidate is None or stage is None:
         return None, {}
     return candidate.release, digests_of(stage.rendered.get(candidate.release, {}))
+
+
+async def is_author(tx: Transaction, actor: Actor, release: Release) -> bool:
+    """True if the actor is an author of the release's commits."""
+    moved = await tx[RevisionStore].of_commits(
+        release.commits.keys(), set(release.commits.values())
+    )
+    authors = [release.author, *(revision.author for revision in moved)]
+    # Identity providers and git may write an address in different cases.
+    return any(f"<{actor.email}>".casefold() in author.casefold() for author in authors)

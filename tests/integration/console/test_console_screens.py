@@ -38,6 +38,7 @@ def _screens(story: DemoSteps) -> dict[str, str]:
     ids = {one["kind"]: one["id"] for one in components}
     return {
         "fleet": "/",
+        "inbox": "/inbox",
         "services": "/services",
         "service": f"/services/{service}",
         "service-timeline": f"/services/{service}?tab=timeline",

@@ -57,7 +57,7 @@ _REFUSALS = {"UNAUTHENTICATED": FORBIDDEN, "FORBIDDEN": FORBIDDEN, "NOT_FOUND": 
 
 # What every member of the installation may ask for: it concerns themselves, or tells names only.
 MEMBERS = frozenset(
-    """me myAccess myGroups deniedRevisions sessions accessTokens groups group roles role can
+    """me inbox myAccess myGroups deniedRevisions sessions accessTokens groups group roles role can
     openStreams installation createAccessToken signOutEverywhere createTicket deliveryReport
     fleet fleetMap fleetDelta
     """.split()

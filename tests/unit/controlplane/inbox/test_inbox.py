@@ -1,0 +1,140 @@
+"""The inbox: what waits for one user, and for nobody else."""
+
+from dataclasses import replace
+
+import pytest
+
+from controlplane.access.model.bindings import AccessRequest, AccessRequestState
+from controlplane.access.operations.access_requests import AccessRequests
+from controlplane.authorization import ANONYMOUS, INSTALLATION, Actor, ActorKind
+from controlplane.inbox.operations import Inbox, InboxItems
+from controlplane.pipelines.engine.codec import pipeline_to_json, state_to_json
+from controlplane.pipelines.engine.events import StageRenderFailed
+from controlplane.pipelines.gates.kinds import ApprovalRule
+from controlplane.pipelines.model.pipeline import StageId
+from controlplane.pipelines.model.records import PipelineRecord
+from controlplane.pipelines.model.state import Health
+from core.errors import Unauthenticated
+from core.spec.objects import ObjectRef
+from core.spec.status import Phase
+from tests.fakes.access import make_user
+from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER
+from tests.fakes.clock import START
+from tests.fakes.operations import (
+    MemoryOperations,
+    make_cluster,
+    make_service,
+    operations_over_memory,
+)
+from tests.fakes.pipelines import Line, two_stages
+
+DEV = make_cluster("dev")
+GATE = "dev prod 0"
+
+
+@pytest.fixture
+def world() -> MemoryOperations:
+    return operations_over_memory()
+
+
+async def inbox(world: MemoryOperations, actor: Actor) -> InboxItems:
+    return await Inbox(world.context, AccessRequests(world.context)).of_actor(actor)
+
+
+def stored(line: Line) -> PipelineRecord:
+    spec, state = pipeline_to_json(line.pipeline), state_to_json(line.state)
+    return PipelineRecord("p", "shop", START, START, spec, state)
+
+
+def waiting(line: Line, author: str = "Ann <ann@example.org>") -> Line:
+    """A release waits for an approval before prod."""
+    line.render("prod", line.observe("c1", author=author))
+    return line
+
+
+async def gates(world: MemoryOperations, actor: Actor) -> list[str]:
+    return [approval.gate for approval in (await inbox(world, actor)).approvals]
+
+
+async def test_a_release_waits_for_those_who_may_approve_it(world: MemoryOperations) -> None:
+    await world.given(stored(waiting(Line(two_stages()))))
+    assert await gates(world, ADMIN) == [GATE]
+    for actor in (VIEWER, NOBODY):
+        assert (await inbox(world, actor)).total == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        waiting(Line(two_stages(ApprovalRule(people=("sue@example.org",))))),
+        waiting(Line(two_stages()), f"Root <{ADMIN.email}>"),
+        Line(two_stages()),
+    ],
+    ids=["other approvers", "own release", "nothing waits"],
+)
+async def test_a_user_who_cannot_approve_is_not_asked(world: MemoryOperations, line: Line) -> None:
+    await world.given(stored(line))
+    assert await gates(world, ADMIN) == []
+
+
+async def test_a_user_is_asked_once(world: MemoryOperations) -> None:
+    line = waiting(Line(two_stages(ApprovalRule(quorum=2))))
+    line.approve(GATE, ADMIN.email)
+    await world.given(stored(line))
+    assert await gates(world, ADMIN) == []
+    assert await gates(world, replace(ADMIN, id="sue", email="sue@example.org")) == [GATE]
+
+
+async def test_a_service_account_has_no_approvals(world: MemoryOperations) -> None:
+    await world.given(stored(waiting(Line(two_stages()))))
+    assert await gates(world, replace(ADMIN, kind=ActorKind.SERVICE_ACCOUNT)) == []
+
+
+async def test_a_failed_rollout_waits_for_a_retry(world: MemoryOperations) -> None:
+    line = waiting(Line(two_stages()))
+    line.approve(GATE)
+    line.health("prod", Health.FAILED)
+    await world.given(stored(line))
+    assert [failed.stage for failed in (await inbox(world, ADMIN)).failed_stages] == ["prod"]
+    assert (await inbox(world, VIEWER)).total == 0
+
+
+async def test_a_release_that_does_not_render_waits_for_a_retry(world: MemoryOperations) -> None:
+    line = Line(two_stages())
+    release = line.observe("c1")
+    line.send(StageRenderFailed(StageId("prod"), release, "no such folder"))
+    await world.given(stored(line))
+    assert [failed.stage for failed in (await inbox(world, ADMIN)).failed_stages] == ["prod"]
+
+
+async def test_the_first_stage_follows_git_and_cannot_be_retried(world: MemoryOperations) -> None:
+    line = Line(two_stages())
+    line.observe("c1", Health.FAILED)
+    await world.given(stored(line))
+    assert (await inbox(world, ADMIN)).failed_stages == ()
+
+
+async def test_services_wait_for_those_who_may_write_them(world: MemoryOperations) -> None:
+    lost = ObjectRef("", "v1", "ConfigMap", "web", "old")
+    failed = make_service("web", DEV, render_error="no such folder")
+    await world.given(DEV, failed, make_service("api", DEV))
+    await world.given(make_service("db", DEV, phase=Phase.AWAITING, awaiting=(lost,), digest="d"))
+    found = await inbox(world, EDITOR)
+    assert [service.name for service in found.failed_services] == ["web"]
+    assert [service.name for service in found.deletions] == ["db"]
+    assert found.total == 2
+    assert (await inbox(world, VIEWER)).total == 0
+
+
+async def test_requests_wait_for_those_who_may_decide(world: MemoryOperations) -> None:
+    asked = AccessRequest("r", "vi", "editor", INSTALLATION, 60, "incident", START)
+    own = replace(asked, id="own", user_id=ADMIN.id)
+    decided = replace(asked, id="old", state=AccessRequestState.REFUSED)
+    await world.given(make_user("vi"), make_user("root"), asked, own, decided)
+    assert [view.row.id for view in (await inbox(world, ADMIN)).requests] == ["r"]
+    assert (await inbox(world, EDITOR)).requests == ()
+
+
+async def test_a_caller_who_is_not_signed_in_is_refused(world: MemoryOperations) -> None:
+    with pytest.raises(Unauthenticated):
+        await inbox(world, ANONYMOUS)
