@@ -1,4 +1,5 @@
 // Paints the health map; resolves the colours of the theme for the canvas.
+import { colourOf } from "../ui/colours";
 import { STATUS_CODES } from "./statusCodes";
 import { LABEL, type FleetRow, type Layout } from "./layout";
 
@@ -9,20 +10,8 @@ const LETTER = 6.2;
 
 /** Colours of the active theme. */
 export function palette(element: Element): Palette {
-  const style = getComputedStyle(element);
-  const read = (name: string) => style.getPropertyValue(name);
-  const cells = Object.fromEntries(STATUS_CODES.map(({ letter, state }) => [letter, resolve(element, read(`--${state.tone}`))]));
-  return { ink: resolve(element, read("--ink")), quiet: resolve(element, read("--quiet")), warn: resolve(element, read("--warn-text")), cells };
-}
-
-/** Resolves functions such as `light-dark()`, which the canvas does not support. */
-function resolve(element: Element, colour: string): string {
-  const probe = document.createElement("span");
-  probe.style.color = colour;
-  element.append(probe);
-  const plain = getComputedStyle(probe).color;
-  probe.remove();
-  return plain;
+  const cells = Object.fromEntries(STATUS_CODES.map(({ letter, state }) => [letter, colourOf(element, `--${state.tone}`)]));
+  return { ink: colourOf(element, "--ink"), quiet: colourOf(element, "--quiet"), warn: colourOf(element, "--warn-text"), cells };
 }
 
 /** Cuts a label to a width in pixels, because squeezed letters are unreadable. */

@@ -24,6 +24,7 @@ import type { Service } from "./service";
 import "./service.css";
 
 const Maintenance = lazy(async () => ({ default: (await import("../maintenance/Maintenance")).Maintenance }));
+const Topology = lazy(async () => ({ default: (await import("../topology/Topology")).Topology }));
 const Values = lazy(async () => ({ default: (await import("../flow/Values")).Values }));
 
 function Head({ service }: { readonly service: Service }) {
@@ -97,6 +98,7 @@ export function ServicePage() {
       <Tabs
         tabs={[
           { id: "objects", title: `Objects ${service.components.length.toLocaleString()}`, content: () => <Components of={service.components} /> },
+          { id: "topology", title: "Topology", content: () => <Topology service={service} /> },
           { id: "timeline", title: "Rollout", content: () => <Timeline service={service} /> },
           { id: "history", title: "History", content: () => <History service={service} /> },
           { id: "provenance", title: "Provenance", content: () => <Provenance serviceId={service.id} /> },

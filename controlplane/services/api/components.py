@@ -9,7 +9,11 @@ from controlplane.platform.graphql.derive import Output, output
 from controlplane.platform.graphql.scalars import Map
 from controlplane.services.api.types import ServiceComponent
 from controlplane.services.model.live_state import ObjectEvent
-from controlplane.services.operations.components import ComponentOperations, ObjectFamily
+from controlplane.services.operations.components import (
+    ComponentOperations,
+    ObjectFamily,
+    ObjectRelation,
+)
 
 
 @strawberry.type
@@ -48,6 +52,11 @@ class ComponentLive:
 @output(ObjectEvent, nullable={"namespace", "source"})
 class ComponentEvent(Output[ObjectEvent]):
     """A Kubernetes event about an object."""
+
+
+@output(ObjectRelation)
+class ObjectRelationType(Output[ObjectRelation]):
+    """A reference from one object of a service to another."""
 
 
 @strawberry.type
@@ -94,3 +103,17 @@ class ComponentQuery:
         components = info.context[ComponentOperations]
         rows = await components.service_events(info.context.actor, service_id)
         return [ComponentEvent.of(row) for row in rows]
+
+    @strawberry.field
+    async def object_relations(
+        self, info: Info, service_id: strawberry.ID
+    ) -> list[ObjectRelationType] | None:
+        """References between the objects of a service, from its rendered manifests. `ownerUid` of
+        the objects tells their owners.
+
+        Args:
+            service_id: ID of the service.
+        """
+        components = info.context[ComponentOperations]
+        rows = await components.relations(info.context.actor, service_id)
+        return ObjectRelationType.of_each(rows)

@@ -17,6 +17,7 @@ from controlplane.services.model.live_state import (
     parse_events,
     redact_object,
 )
+from controlplane.services.model.references import ObjectKey, ReferenceKind, references
 from controlplane.services.model.service import Component
 from controlplane.services.ports import ComponentStore, LiveObjects, ServiceStore
 from core.errors import Conflict, NotFound, Unavailable
@@ -61,6 +62,18 @@ class ManagedObject:
     cluster: str
     resource: str
     managed_fields: Sequence[object]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRelation:
+    """A reference from one object of a service to another."""
+
+    source_id: str
+    """ID of the component that refers to the other."""
+    target_id: str
+    """ID of the component that is referred to."""
+    kind: ReferenceKind
+    """Meaning of the reference."""
 
 
 class ComponentOperations:
@@ -170,6 +183,29 @@ class ComponentOperations:
             items += _items(response)
         return parse_events(items, uids)
 
+    async def relations(self, actor: Actor, service_id: str) -> list[ObjectRelation]:
+        """References between the objects of a service, from its rendered manifests.
+
+        Unavailable, NotFound: the bundle is not stored.
+        """
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            service = await tx[ServiceStore].get(service_id, deleted=True)
+            if service is None:
+                raise NotFound(kind=ResourceKind.SERVICE)
+            require(actor, Verb.READ, service.target)
+            components = await tx[ComponentStore].of_services(service_id)
+        digest = service.desired.digest
+        if digest is None or service.mirrored:
+            return []
+        bundle = open_bundle(digest, await self._context.manifests.bundle(digest))
+        ids = {_key_of(component, service.namespace): component.id for component in components}
+        return [
+            ObjectRelation(ids[found.source], ids[found.target], found.kind)
+            for found in references(bundle.objects(), service.namespace)
+            if found.source in ids and found.target in ids
+        ]
+
     async def _find(self, actor: Actor, id: str) -> tuple[Component, Cluster]:
         require_member(actor)
         async with self._context.store.read() as tx:
@@ -186,6 +222,12 @@ class ComponentOperations:
         if self._live is None:
             raise Unavailable("this process has no connection to clusters")
         return self._live
+
+
+def _key_of(component: Component, namespace: str) -> ObjectKey:
+    # Manifests of cluster-scoped objects have no namespace; references use the service's for them.
+    place = component.namespace or namespace
+    return ObjectKey(component.group, component.kind, place, component.name)
 
 
 def _is_manifest_of(manifest: JsonMapping, component: Component) -> bool:

@@ -101,3 +101,15 @@ def test_a_service_of_five_thousand_pods_is_filtered(ada: Desk, crowded: str) ->
     page.get_by_label("Filter objects").fill("many-4999")
     expect(objects.get_by_role("link", name="many-4999")).to_be_visible()
     expect(page.get_by_text("1 shown")).to_be_visible()
+
+
+def test_a_topology_of_five_thousand_pods_is_drawn(ada: Desk, crowded: str) -> None:
+    """Alike Pods are one node; opened, only those near the window are elements."""
+    page = ada.go(f"/services/{crowded}?tab=topology")
+    page.get_by_role("button", name=re.compile(r"^Show 500\d objects")).click()
+    page.get_by_label("Filter objects").fill("many-4999")
+    expect(page.get_by_text("1 shown")).to_be_visible()
+    assert 0 < page.locator(".topology-node").count() < 300
+    page.get_by_role("button", name="Fit").click()
+    expect(page.locator(".topology-node")).to_have_count(0)
+    assert is_quick(page)

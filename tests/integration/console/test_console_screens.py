@@ -41,6 +41,7 @@ def _screens(story: DemoSteps) -> dict[str, str]:
         "inbox": "/inbox",
         "services": "/services",
         "service": f"/services/{service}",
+        "service-topology": f"/services/{service}?tab=topology&object={ids['Deployment']}",
         "service-timeline": f"/services/{service}?tab=timeline",
         "service-history": f"/services/{service}?tab=history",
         "service-provenance": f"/services/{service}?tab=provenance",

@@ -221,6 +221,7 @@ ARGUMENTS = {
     "componentBlame": 'id: "component"',
     "componentEvents": 'id: "component"',
     "serviceEvents": 'serviceId: "{service}"',
+    "objectRelations": 'serviceId: "{service}"',
     "serviceFence": 'serviceId: "{service}"',
     "fenceUse": 'projectId: "{project}"',
     "serviceProvenance": 'serviceId: "{service}"',

@@ -6,13 +6,16 @@ from typing import Any
 import pytest
 
 from controlplane.authorization import ANONYMOUS
+from controlplane.services.model.references import ReferenceKind
 from controlplane.services.model.service import Component
-from controlplane.services.operations.components import ComponentOperations
+from controlplane.services.operations.components import ComponentOperations, ObjectRelation
 from controlplane.services.ports import ComponentStore
 from core.errors import Conflict, NotFound, Unauthenticated, Unavailable
+from core.spec.bundle import make_bundle
 from tests.fakes.actors import NOBODY, VIEWER
 from tests.fakes.clock import START
 from tests.fakes.live import FakeLive
+from tests.fakes.manifests import config_map
 from tests.fakes.operations import (
     MemoryOperations,
     make_cluster,
@@ -172,3 +175,35 @@ async def test_a_process_without_clusters_reads_no_live_object(world: MemoryOper
     with pytest.raises(Unavailable, match="no connection to clusters"):
         await offline.look(VIEWER, "d")
     assert (await offline.family(VIEWER, "d")).component == DEPLOYMENT
+
+
+async def test_objects_are_related_by_their_manifests(
+    world: MemoryOperations, operations: ComponentOperations
+) -> None:
+    settings = replace(DEPLOYMENT, id="c", group="", kind="ConfigMap", name="settings", uid="uc")
+    template = {"spec": {"volumes": [{"configMap": {"name": name}} for name in ("settings", "no")]}}
+    web = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {"template": template},
+    }
+    bundle = make_bundle([web, config_map("settings")])
+    world.manifests.bundles[bundle.digest] = bundle
+    await world.given(
+        replace(WEB, id="shop", name="shop", namespace="shop").changed(digest=bundle.digest)
+    )
+    await add(
+        world, *(replace(row, id=f"s{row.id}", service_id="shop") for row in (DEPLOYMENT, settings))
+    )
+    found = await operations.relations(VIEWER, "shop")
+    assert found == [ObjectRelation("sd", "sc", ReferenceKind.CONFIGURATION)]
+
+
+async def test_relations_need_a_rendered_service_and_the_right_to_read_it(
+    operations: ComponentOperations,
+) -> None:
+    assert await operations.relations(VIEWER, WEB.id) == []
+    for actor, id, error in ((NOBODY, WEB.id, NotFound), (ANONYMOUS, WEB.id, Unauthenticated)):
+        with pytest.raises(error):
+            await operations.relations(actor, id)
