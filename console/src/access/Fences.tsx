@@ -1,6 +1,8 @@
-import { lazy, useMemo } from "react";
+import { lazy, useDeferredValue, useMemo, useState } from "react";
 import { useQuery } from "urql";
-import { FencedProjectsDocument, FenceUseDocument, type FenceRuleFragment, type FenceUseQuery } from "../api/generated";
+import { FencedProjectsDocument, FenceUseDocument, type FencedProjectsQuery, type FenceRuleFragment, type FenceUseQuery } from "../api/generated";
+import { counted } from "../text/counts";
+import { Combobox } from "../ui/Combobox";
 import { Empty } from "../ui/Empty";
 import type { GraphEdge, GraphNode } from "../ui/FlowGraph";
 import { Problem } from "../ui/Problem";
@@ -14,7 +16,7 @@ const FlowGraph = lazy(async () => ({ default: (await import("../ui/FlowGraph"))
 
 type Use = NonNullable<FenceUseQuery["fenceUse"]>;
 
-const counted = (count: number): string => (count === 0 ? "unused" : count === 1 ? "1 service" : `${count.toLocaleString()} services`);
+const useOf = (count: number): string => (count === 0 ? "unused" : counted(count, "service"));
 
 /** Boxes and edges of a fence: sources, the project, destinations. */
 function pictureOf({ project, sources, destinations, refusals }: Use): { readonly nodes: readonly GraphNode[]; readonly edges: readonly GraphEdge[] } {
@@ -33,8 +35,8 @@ function pictureOf({ project, sources, destinations, refusals }: Use): { readonl
   return {
     nodes: [...sources.map(box("source")), middle, ...destinations.map(box("destination"))],
     edges: [
-      ...sources.map(({ count }, index) => ({ id: `s${index}`, from: `source${index}`, to: "project", label: counted(count) })),
-      ...destinations.map(({ count }, index) => ({ id: `d${index}`, from: "project", to: `destination${index}`, label: counted(count) })),
+      ...sources.map(({ count }, index) => ({ id: `s${index}`, from: `source${index}`, to: "project", label: useOf(count) })),
+      ...destinations.map(({ count }, index) => ({ id: `d${index}`, from: "project", to: `destination${index}`, label: useOf(count) })),
     ],
   };
 }
@@ -51,7 +53,7 @@ function Rules({ label, rules }: { readonly label: string; readonly rules: reado
             </td>
             <td className="wide">{note}</td>
             <td>
-              <Status state={count === 0 ? STATES.unused : STATES.allowed} detail={count === 0 ? "" : counted(count)} />
+              <Status state={count === 0 ? STATES.unused : STATES.allowed} detail={count === 0 ? "" : counted(count, "service")} />
             </td>
             <td className="wide">{services.join(", ")}</td>
           </tr>
@@ -110,33 +112,49 @@ function Fence({ projectId }: { readonly projectId: string }) {
       <Rules label="Sources" rules={use.sources} />
       <Rules label="Destinations" rules={use.destinations} />
       <p className="quiet">
-        Cluster-scoped kinds: {fence.clusterScopedKinds.join(", ") || "none"}. Denied kinds: {fence.deniedKinds.join(", ") || "none"}.
+        Limits: {limitsOf(fence)}. Cluster-scoped kinds: {fence.clusterScopedKinds.join(", ") || "none"}. Denied kinds: {fence.deniedKinds.join(", ") || "none"}.
       </p>
       <Refusals refusals={use.refusals} />
     </div>
   );
 }
 
+/** Limits that a fence sets. */
+function limitsOf({ maxServices, maxObjects }: Use["project"]["fence"]): string {
+  const limits = [...(maxServices === 0 ? [] : [`at most ${counted(maxServices, "service")}`]), ...(maxObjects === 0 ? [] : [`at most ${counted(maxObjects, "object")} in one service`])];
+  return limits.join(", ") || "none";
+}
+
 /** Fences of projects as a picture and as tables: what each rule lets through today. */
 export function Fences() {
   const [chosen, choose] = useParam("project");
-  const [{ data, error }] = useQuery({ query: FencedProjectsDocument });
+  const [{ data, error }] = useQuery({ query: FencedProjectsDocument, variables: { q: useDeferredValue(chosen) || null } });
+  const found = useLastProjects(data);
   if (error !== undefined && data == null) return <Problem error={error} />;
-  if (data == null) return <Skeleton lines={4} />;
-  const projects = data.projects.edges.map(({ node }) => node);
-  const project = projects.find(({ name }) => name === chosen) ?? projects[0];
-  if (project === undefined) return <Empty title="No projects">You can read no project.</Empty>;
+  if (found === undefined) return <Skeleton lines={4} />;
+  const project = chosen === "" ? found[0] : found.find(({ name }) => name === chosen);
   return (
     <div className="stack">
-      <label>
-        Project{" "}
-        <select value={project.name} onChange={(event) => choose(event.target.value)}>
-          {projects.map(({ id, name }) => (
-            <option key={id}>{name}</option>
-          ))}
-        </select>
-      </label>
-      <Fence key={project.id} projectId={project.id} />
+      <div className="bar">
+        <Combobox label="Project" placeholder={found[0]?.name ?? "Project"} value={chosen} offered={found.map(({ name }) => name)} onChange={choose} />
+      </div>
+      {project !== undefined && <Fence key={project.id} projectId={project.id} />}
+      {project === undefined && <NoProject chosen={chosen} matches={found.length} />}
     </div>
   );
+}
+
+type Projects = readonly { readonly id: string; readonly name: string }[];
+
+/** Projects of the last answer, so that the field stays while the next one is fetched. */
+function useLastProjects(data: FencedProjectsQuery | undefined): Projects | undefined {
+  const now = useMemo(() => data?.projects.edges.map(({ node }) => node), [data]);
+  const [last, keep] = useState<Projects>();
+  if (now !== undefined && now !== last) keep(now);
+  return now ?? last;
+}
+
+function NoProject({ chosen, matches }: { readonly chosen: string; readonly matches: number }) {
+  if (chosen === "") return <Empty title="No projects">You can read no project.</Empty>;
+  return <Empty title={`Project “${chosen}” not found`}>{matches === 0 ? "No project that you can read has this name." : "Select one of the suggested projects."}</Empty>;
 }

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { Combobox } from "../ui/Combobox";
 import { stepsOf, type Definition } from "./definition";
-import { withAt } from "./gatekinds";
+import { at, withAt } from "./gatekinds";
 import { StepsForm } from "./StepsForm";
 import { useFound } from "./services";
 
@@ -54,10 +54,39 @@ function Workflow({ stage, onChange }: StageProps) {
   );
 }
 
+const SILENCE = [
+  { path: "rollout.silentDeadlineSeconds", label: "Seconds until a wave goes on without silent clusters", usual: 1800, max: 2_592_000 },
+  { path: "rollout.maxSilentPercent", label: "Largest share of services left out, in percent", usual: 50, max: 100 },
+] as const;
+
+/** What a rollout does about clusters whose agent is silent. An empty field has the default. */
+function SilentClusters({ stage, onChange }: StageProps) {
+  return (
+    <div className="two">
+      {SILENCE.map(({ path, label, usual, max }) => {
+        const value = at(stage, path);
+        return (
+          <label key={path}>
+            {label}
+            <input
+              type="number"
+              min={0}
+              max={max}
+              placeholder={String(usual)}
+              value={typeof value === "number" ? value : ""}
+              onChange={(event) => onChange(withAt(stage, path, event.target.value === "" ? undefined : Number(event.target.value)))}
+            />
+          </label>
+        );
+      })}
+    </div>
+  );
+}
+
 /** Stages of a pipeline, with their services. */
 export function StageForm({ definition, offered, onChange }: Props) {
   const change = (index: number, part: Partial<Definition["stages"][number]>) =>
-    onChange({ ...definition, stages: definition.stages.map((stage, at) => (at === index ? { ...stage, ...part } : stage)) });
+    onChange({ ...definition, stages: definition.stages.map((stage, place) => (place === index ? { ...stage, ...part } : stage)) });
   return (
     <fieldset>
       <legend>Stages</legend>
@@ -65,7 +94,7 @@ export function StageForm({ definition, offered, onChange }: Props) {
         <div key={index} className="stage-row">
           <div className="bar">
             <input aria-label={`Name of stage ${index + 1}`} value={stage.name} onChange={(event) => change(index, { name: event.target.value })} />
-            <button type="button" onClick={() => onChange({ ...definition, stages: definition.stages.filter((_, at) => at !== index) })}>
+            <button type="button" onClick={() => onChange({ ...definition, stages: definition.stages.filter((_, place) => place !== index) })}>
               Remove stage
             </button>
           </div>
@@ -83,6 +112,7 @@ export function StageForm({ definition, offered, onChange }: Props) {
             ))}
           </select>
           {offered.length >= MAX_OFFERED && <AnotherService stage={stage.name} onAdd={(name) => change(index, { services: [...stage.services, name] })} />}
+          <SilentClusters stage={stage} onChange={(next) => onChange({ ...definition, stages: definition.stages.with(index, next) })} />
           <Workflow stage={stage} onChange={(next) => onChange({ ...definition, stages: definition.stages.with(index, next) })} />
         </div>
       ))}

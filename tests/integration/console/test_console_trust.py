@@ -97,7 +97,9 @@ def test_a_fence_is_a_picture_and_a_list(ada: Desk, fenced: str) -> None:
     for text in ("fenced", "1 outside", "2 services", "unused"):
         expect(picture.get_by_text(text, exact=True).first).to_be_visible()
     assert violations(page) == []
-    page.locator("main select").select_option("default")
+    page.get_by_role("combobox", name="Project").fill("nowhere")
+    expect(page.get_by_role("heading", name="Project “nowhere” not found")).to_be_visible()
+    page.get_by_role("combobox", name="Project").fill("default")
     expect(page.get_by_role("heading", name="This project has no fence")).to_be_visible()
     assert violations(page) == []
 
