@@ -3822,6 +3822,22 @@ export type TargetsQueryVariables = Exact<{
 
 export type TargetsQuery = { clusters: { edges: Array<{ node: { id: string, handle: string } }> }, gitRepositories: { edges: Array<{ node: { id: string, url: string } }> }, cluster: { id: string } | null, gitRepository: { id: string } | null };
 
+export type SyncOptionsQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type SyncOptionsQuery = { serviceDeployment: { id: string, name: string, updatedAt: string, syncConfig: { createNamespace: boolean | null, driftPolicy: DriftPolicy, keepOnPrune: boolean, failOnConflict: boolean, replaceImmutable: boolean, waveTimeout: number | null, deletionBudget: number | null, diffNormalizers: Array<{ group: string | null, kind: string | null, namespace: string | null, name: string | null, jsonPointers: Array<string>, managers: Array<string> }>, healthRules: Array<{ group: string | null, kind: string, message: string | null, state: ComponentState, conditions: Array<{ pointer: string, anyOf: Array<string> }> }>, namespaceMetadata: { labels: Record<string, unknown> | null, annotations: Record<string, unknown> | null } | null } } | null };
+
+export type ChangeServiceMutationVariables = Exact<{
+  id: string;
+  attributes: ServiceUpdateAttributes;
+  unchangedSince?: string | null | undefined;
+}>;
+
+
+export type ChangeServiceMutation = { updateServiceDeployment: { id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, commitsBehind: number | null, drifted: number, updatedAt: string, observedAt: string | null, status: ServiceState, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } | null };
+
 export type ObjectRelationsQueryVariables = Exact<{
   id: string;
 }>;
@@ -4099,6 +4115,8 @@ export const UpdateServiceDocument = typed<UpdateServiceMutation, UpdateServiceM
 export const DeleteServiceDocument = typed<DeleteServiceMutation, DeleteServiceMutationVariables>("mutation DeleteService($id:ID!){deleteServiceDeployment(id:$id){id}}");
 export const DetachServiceDocument = typed<DetachServiceMutation, DetachServiceMutationVariables>("mutation DetachService($id:ID!){detachServiceDeployment(id:$id){id}}");
 export const TargetsDocument = typed<TargetsQuery, TargetsQueryVariables>("query Targets($cluster:String!$repository:String!){clusters(first:20 q:$cluster){edges{node{id handle}}}gitRepositories(first:20 q:$repository){edges{node{id url}}}cluster(handle:$cluster){id}gitRepository(url:$repository){id}}");
+export const SyncOptionsDocument = typed<SyncOptionsQuery, SyncOptionsQueryVariables>("query SyncOptions($id:ID!){serviceDeployment(id:$id){id name updatedAt syncConfig{createNamespace driftPolicy keepOnPrune failOnConflict replaceImmutable waveTimeout deletionBudget diffNormalizers{group kind namespace name jsonPointers managers}healthRules{group kind message state conditions{pointer anyOf}}namespaceMetadata{labels annotations}}}}");
+export const ChangeServiceDocument = typed<ChangeServiceMutation, ChangeServiceMutationVariables>("mutation ChangeService($id:ID!$attributes:ServiceUpdateAttributes!$unchangedSince:DateTime){updateServiceDeployment(id:$id attributes:$attributes unchangedSince:$unchangedSince){...ServiceRow}}" + ServiceRowText);
 export const ObjectRelationsDocument = typed<ObjectRelationsQuery, ObjectRelationsQueryVariables>("query ObjectRelations($id:ID!){objectRelations(serviceId:$id){sourceId targetId kind}}");
 /** Types without an id. */
 export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeniedRevision","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EncryptionKeys","FailedStage","Fence","FenceCheck","FenceRefusal","FenceReport","FenceRuleUse","FenceUse","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","Inbox","Installation","KubernetesRights","KubernetesRule","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","ObjectRelation","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SilentStageService","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WaitingApproval","WhatIfStep","WhatIfWaiting"];

@@ -15,7 +15,7 @@ const STATUS = "status";
 const MAX_ROWS = 200;
 
 /** Origin of a field: a commit, a user, or only the field manager. */
-function Origin({ field }: { readonly field: Field }) {
+export function Origin({ field }: { readonly field: Field }) {
   if (field.revision === null) return field.person === null ? <span className="quiet">outside Towline</span> : <strong>{field.person}</strong>;
   return (
     <>

@@ -102,7 +102,7 @@ function tabsOf(family: Family, handle: string): readonly [Tab, ...Tab[]] {
   const pods = isPod ? [pod] : family.children.filter(({ kind }) => kind === "Pod");
   return [
     { id: "live", title: "Live", content: () => <Live id={component.id} /> },
-    { id: "drift", title: component.synced ? "Diff" : "Drift", content: () => <Drift component={component} /> },
+    { id: "drift", title: component.synced ? "Diff" : "Drift", content: () => <Drift component={component} serviceId={serviceOf(family)} /> },
     { id: "owners", title: "Field owners", content: () => <FieldOwners id={component.id} /> },
     { id: "events", title: "Events", content: () => <Events id={component.id} /> },
     ...(pods.length > 0 ? [{ id: "logs", title: "Logs", content: () => inCluster(handle, <Logs handle={handle} pods={pods.slice(0, MAX_PODS)} of={pods.length} />) }] : []),

@@ -1,7 +1,7 @@
 import { useState, type SubmitEvent } from "react";
-import { useMutation } from "urql";
+import { useMutation, type CombinedError } from "urql";
 import { useLocation } from "wouter";
-import { DeleteServiceDocument, DetachServiceDocument, UpdateServiceDocument } from "../api/generated";
+import { DeleteServiceDocument, DetachServiceDocument } from "../api/generated";
 import { counted } from "../text/counts";
 import { Confirm } from "../ui/Confirm";
 import { textOf } from "../ui/form";
@@ -9,11 +9,13 @@ import { FormBar } from "../ui/FormBar";
 import { Problem } from "../ui/Problem";
 import { toast } from "../ui/toast";
 import type { Service } from "./service";
+import { changeSyncOptions } from "./syncOptions";
 
 const POLICIES = ["HEAL", "REPORT", "IGNORE"] as const;
 
 function Edit({ service }: { readonly service: Service }) {
-  const [{ error, fetching }, update] = useMutation(UpdateServiceDocument);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<CombinedError>();
   const submit = async (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
@@ -23,10 +25,13 @@ function Edit({ service }: { readonly service: Service }) {
       protect: form.has("protect"),
       templated: form.has("templated"),
       dryRun: form.has("dryRun"),
-      syncConfig: { driftPolicy: POLICIES.find((known) => known === text("drift")) ?? "HEAL" },
     };
-    const result = await update({ id: service.id, attributes });
-    if (result.error === undefined) toast(`${service.name} updated`);
+    const driftPolicy = POLICIES.find((known) => known === text("drift")) ?? "HEAL";
+    setBusy(true);
+    const problem = await changeSyncOptions(service.id, (options) => ({ ...options, driftPolicy }), attributes);
+    setBusy(false);
+    setError(problem);
+    if (problem === undefined) toast(`${service.name} updated`);
   };
   return (
     <form className="form card" onSubmit={(event) => void submit(event)}>
@@ -58,7 +63,7 @@ function Edit({ service }: { readonly service: Service }) {
       <label className="check">
         <input type="checkbox" name="dryRun" defaultChecked={service.dryRun} /> Dry run: report changes without applying them
       </label>
-      <FormBar action="Save" busy={fetching} error={error} />
+      <FormBar action="Save" busy={busy} error={error} />
     </form>
   );
 }

@@ -35,21 +35,21 @@ export function Code({ text, label, onChange }: Props) {
   return <div ref={host} className="code" />;
 }
 
-type DiffProps = { readonly before: string; readonly after: string; readonly label: string };
+type DiffProps = { readonly before: string; readonly after: string; readonly label: string; readonly split?: boolean };
 
-/** Unified diff of two texts. */
-export function Diff({ before, after, label }: DiffProps) {
+/** Diff of two texts, inline or side by side. */
+export function Diff({ before, after, label, split = false }: DiffProps) {
   const host = useRef<HTMLDivElement>(null);
   useEffect(() => {
     let end = () => {};
     let cancelled = false;
-    void import("./editor").then(({ openDiff }) => {
-      if (!cancelled && host.current !== null) end = openDiff(host.current, before, after, label).end;
+    void import("./editor").then(({ openDiff, openSplitDiff }) => {
+      if (!cancelled && host.current !== null) end = (split ? openSplitDiff : openDiff)(host.current, before, after, label).end;
     });
     return () => {
       cancelled = true;
       end();
     };
-  }, [before, after, label]);
+  }, [before, after, label, split]);
   return <div ref={host} className="code" />;
 }

@@ -2,7 +2,7 @@
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
 import { foldGutter, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
-import { unifiedMergeView } from "@codemirror/merge";
+import { MergeView, unifiedMergeView } from "@codemirror/merge";
 import { EditorState, type Extension } from "@codemirror/state";
 import { EditorView, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
@@ -16,6 +16,7 @@ const theme = EditorView.theme({
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "transparent" },
   "&.cm-focused": { outline: "2px solid var(--accent)" },
   ".cm-cursor": { borderLeftColor: "var(--ink)" },
+  "&.cm-merge-a .cm-changedLine": { backgroundColor: "var(--bad-tint) !important" },
   ".cm-changedLine": { backgroundColor: "var(--ok-tint) !important" },
   ".cm-deletedChunk": { backgroundColor: "var(--bad-tint) !important" },
   ".cm-changedText": { background: "none !important" },
@@ -73,5 +74,13 @@ export function openEditor(host: HTMLElement, doc: string, label: string, onChan
 export function openDiff(host: HTMLElement, before: string, after: string, label: string): Editor {
   const merge = unifiedMergeView({ original: before, mergeControls: false, gutter: true, collapseUnchanged: { margin: 3, minSize: 6 } });
   const view = open(host, after, [common(label, true), merge]);
+  return { set: () => {}, end: () => view.destroy() };
+}
+
+/** Opens a diff of two texts side by side with unchanged parts folded. */
+export function openSplitDiff(host: HTMLElement, before: string, after: string, label: string): Editor {
+  const root = emptyRoot(host);
+  const side = (doc: string, title: string) => ({ doc, extensions: [common(`${label}: ${title}`, true), EditorView.lineWrapping] });
+  const view = new MergeView({ parent: root, root, a: side(before, "before"), b: side(after, "after"), collapseUnchanged: { margin: 3, minSize: 6 } });
   return { set: () => {}, end: () => view.destroy() };
 }
