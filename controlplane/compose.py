@@ -62,6 +62,7 @@ from controlplane.pipelines.operations.promotions import Promotions
 from controlplane.pipelines.operations.provenance import ProvenanceReports
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.pipelines.operations.what_if import PipelineReplays
+from controlplane.platform.batch import BatchedBus, BatchedStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.git_ports import GitHistory, GitTags, GitWriter, ManifestSource
 from controlplane.platform.graphql.context import ApiBackend
@@ -210,8 +211,8 @@ class OutsidePorts:
 
 async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
     """Builds the control plane, not yet started."""
-    settings, store = foundation.settings, foundation.store
-    bus, clock = foundation.context.bus, foundation.context.clock
+    settings, store = foundation.settings, BatchedStore(foundation.store)
+    bus, clock = BatchedBus(foundation.context.bus), foundation.context.clock
     sign_in, records = foundation.sign_in, foundation.records
     identity, logs = sign_in.identity, MemoryLiveLogs()
     own_key = load_or_make_key(settings.data_dir / "encryption.key")

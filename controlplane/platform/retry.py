@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Any, TypeVar
 
+from controlplane.platform.batch import is_batch_open
 from controlplane.platform.context import OperationContext
 from controlplane.platform.ports import TransactionConflict
 from core.runtime.backoff import Backoff
@@ -44,6 +45,9 @@ def retry_on_collision(
             try:
                 return await operation(self, *args, **kwargs)
             except TransactionConflict as error:
+                if is_batch_open():
+                    # The whole batch is lost: only its own operation can begin it again.
+                    raise
                 tries += 1
                 # A nested operation has already used its tries; they must not multiply.
                 error.given_up = error.given_up or tries == MAX_TRIES

@@ -1,11 +1,13 @@
 """Git and Helm repositories."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import orjson
 
 from controlplane.access.operations.scopes import check_project
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.platform.batch import after_commit
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import RENDER_SERVICES, OperationContext
 from controlplane.platform.names import check_text
@@ -115,7 +117,7 @@ class RepositoryOperations:
                 raise name_conflict(actor, known, message)
             await tx[RepositoryStore].add(repository)
             tx.audit(repository.url, repository.id)
-        self.follow(repository, FollowedFiles())
+        after_commit(partial(self.follow, repository, FollowedFiles()))
         return repository
 
     async def update(
@@ -133,7 +135,7 @@ class RepositoryOperations:
             await tx[RepositoryStore].put(after)
             files = await tx[RepositoryUsers].followed(id)
             tx.audit(after.url, id)
-        self.follow(after, files.get(id, FollowedFiles()))
+        after_commit(partial(self.follow, after, files.get(id, FollowedFiles())))
         return after
 
     async def delete(
@@ -150,7 +152,7 @@ class RepositoryOperations:
                 )
             await tx[RepositoryStore].remove(id)
             tx.audit(repository.url, id)
-        self._context.manifests.forget(repository.id)
+        after_commit(partial(self._context.manifests.forget, repository.id))
         return repository
 
     async def sync(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from controlplane.clusters.model.cluster import Cluster
+from controlplane.platform.batch import BatchedBus, BatchedStore
 from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.context import OperationContext
 from controlplane.platform.ports import ReadableRows, Wake
@@ -85,7 +86,8 @@ class MemoryOperations:
 def operations_over_memory() -> MemoryOperations:
     """Makes an empty store, and all other ports as fakes."""
     store, bus, manifests, clock = MemoryStore(), RecordingBus(), FakeManifests(), FakeClock()
-    context = OperationContext(store, bus, clock, manifests, EnvelopeSealer(b"k" * 32))
+    sealer = EnvelopeSealer(b"k" * 32)
+    context = OperationContext(BatchedStore(store), BatchedBus(bus), clock, manifests, sealer)
     return MemoryOperations(context, store, bus, manifests, clock)
 
 
