@@ -49,6 +49,8 @@ from controlplane.generators.operations.service_sets import ServiceSets
 from controlplane.generators.ports import PullRequests
 from controlplane.http.graphql import GraphQLEndpoint
 from controlplane.inbox.operations import Inbox
+from controlplane.manifests.kinds import KindOperations, all_kinds
+from controlplane.manifests.operations.manifests import Manifests
 from controlplane.notifications.loop import NotificationLoop
 from controlplane.notifications.operations.routing import NotificationRouting, StateWatcher
 from controlplane.notifications.operations.sending import NotificationSender
@@ -298,33 +300,34 @@ def _operations(
 ) -> Operations:
     """Builds all operations; those in `foundation` and `shared` exist already."""
     components = ComponentOperations(context, ports.live)
+    kinds = _kind_operations(context, foundation.settings.auth, shared)
     return Operations(
         identity=foundation.sign_in.identity,
-        people=UserOperations(context),
+        people=kinds.people,
         accounts=foundation.sign_in.accounts,
-        projects=Projects(context, ServiceFences(), _first_fence(foundation.settings.auth)),
-        rights=AccessControl(context),
+        projects=kinds.projects,
+        rights=kinds.rights,
         requests=shared.requests,
-        clusters=Clusters(context),
-        repositories=shared.repositories,
-        services=Services(context, SERVICE_PARTS),
+        clusters=kinds.clusters,
+        repositories=kinds.repositories,
+        services=kinds.services,
         fences=FenceReports(context),
         fence_uses=FenceUses(context),
         provenance=ProvenanceReports(context),
-        contexts=ServiceContexts(context),
+        contexts=kinds.contexts,
         flows=ConfigurationFlow(context),
-        secrets=Secrets(context),
+        secrets=kinds.secrets,
         refreshing=shared.secrets.refreshing,
         keys=shared.secrets.keys,
         deployment=DeploymentSettingsOperations(context),
-        globals=GlobalServices(context, shared.targets),
-        sets=ServiceSets(context, shared.targets),
-        namespaces=ManagedNamespaces(context, shared.targets),
-        cluster_groups=ClusterGroups(context),
+        globals=kinds.globals,
+        sets=kinds.sets,
+        namespaces=kinds.namespaces,
+        cluster_groups=kinds.cluster_groups,
         components=components,
         blame=Blame(context, components),
         diffs=Diffs(context),
-        pipelines=shared.pipelines,
+        pipelines=kinds.pipelines,
         pipeline_overrides=ReleaseDecisions(context, shared.pipelines),
         whatifs=PipelineReplays(context, shared.pipelines),
         triggers=shared.triggers,
@@ -333,11 +336,33 @@ def _operations(
         search=SearchOperations(context),
         inbox=Inbox(context, shared.requests),
         clock=context.clock,
-        notifying=NotificationOperations(context),
+        notifying=kinds.notifying,
         interventions=AgentCommands(context),
         cluster_jobs=shared.jobs,
         streams=OpenRequestOperations(context, ports.sessions),
         bus=context.bus,
+        manifests=Manifests(context, all_kinds(kinds)),
+    )
+
+
+def _kind_operations(
+    context: OperationContext, settings: AuthSettings, shared: _Shared
+) -> KindOperations:
+    return KindOperations(
+        people=UserOperations(context),
+        rights=AccessControl(context),
+        projects=Projects(context, ServiceFences(), _first_fence(settings)),
+        clusters=Clusters(context),
+        cluster_groups=ClusterGroups(context),
+        repositories=shared.repositories,
+        secrets=Secrets(context),
+        contexts=ServiceContexts(context),
+        services=Services(context, SERVICE_PARTS),
+        globals=GlobalServices(context, shared.targets),
+        sets=ServiceSets(context, shared.targets),
+        namespaces=ManagedNamespaces(context, shared.targets),
+        pipelines=shared.pipelines,
+        notifying=NotificationOperations(context),
     )
 
 

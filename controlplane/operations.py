@@ -25,6 +25,7 @@ from controlplane.generators.operations.global_services import GlobalServices
 from controlplane.generators.operations.namespaces import ManagedNamespaces
 from controlplane.generators.operations.service_sets import ServiceSets
 from controlplane.inbox.operations import Inbox
+from controlplane.manifests.operations.manifests import Manifests
 from controlplane.notifications.operations.sinks import NotificationOperations
 from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.pipelines.operations.pipelines import Pipelines
@@ -90,6 +91,7 @@ class Operations:
     cluster_jobs: ClusterJobs
     streams: OpenRequestOperations
     bus: Bus
+    manifests: Manifests
 
     def by_type(self) -> Mapping[type[object], object]:
         """The operations by their classes, and the ports that resolvers call."""

@@ -15,6 +15,7 @@ from controlplane.clusters.operations.clusters import Clusters
 from controlplane.configuration.api.contexts import ContextMutation
 from controlplane.configuration.api.flow import FlowMutation
 from controlplane.generators.api.roots import FleetMutation
+from controlplane.manifests.api.manifests import ManifestMutation
 from controlplane.notifications.api import NotificationMutation
 from controlplane.pipelines.api.overrides import PipelineOverrideMutation
 from controlplane.pipelines.api.pipelines import (
@@ -53,6 +54,7 @@ class Mutation(
     FleetMutation,
     PipelineOverrideMutation,
     HelmRepositoryMutation,
+    ManifestMutation,
 ):
     """Changes to the installation. Each mutation needs a permission on the resource that it
     changes."""

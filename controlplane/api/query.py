@@ -19,6 +19,7 @@ from controlplane.configuration.api.flow import FlowQuery
 from controlplane.delivery.api import DiffQuery
 from controlplane.generators.api.roots import FleetQuery
 from controlplane.inbox.api import InboxQuery
+from controlplane.manifests.api.manifests import ManifestQuery
 from controlplane.notifications.api import NotificationQuery
 from controlplane.pipelines.api.gates import GateMeasurement
 from controlplane.pipelines.api.overrides import PipelineOverrideQuery
@@ -73,6 +74,7 @@ class Query(
     HelmRepositoryQuery,
     FenceQuery,
     InboxQuery,
+    ManifestQuery,
 ):
     """Reads of the installation. Lists contain only resources that the caller may read."""
 

@@ -1,6 +1,6 @@
 """Ports of clusters: what its operations need of the store and of the world."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -19,6 +19,9 @@ class ClusterStore(DeletableRows[Cluster], ProjectRows[Cluster], Protocol):
 
     async def by_handle(self, handle: str) -> Cluster | None:
         return await self.find(handle=handle)
+
+    async def by_handles(self, handles: Collection[str]) -> list[Cluster]:
+        return await self.select(handle=handles)
 
     async def not_ending(self) -> list[Cluster]:
         return await self.select(ending_at=None)

@@ -160,6 +160,9 @@ class NamedRows(Rows[T], Protocol[T]):
     async def by_name(self, name: str) -> T | None:
         return await self.find(name=name)
 
+    async def by_names(self, names: Collection[str]) -> list[T]:
+        return await self.select(name=names)
+
 
 class ProjectRows(Rows[T], Protocol[T]):
     """Rows of projects."""

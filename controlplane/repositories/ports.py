@@ -1,6 +1,6 @@
 """Ports of repositories."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -49,6 +49,9 @@ class RepositoryStore(ProjectRows[Repository], Protocol):
 
     async def by_url(self, url: str) -> Repository | None:
         return await self.find(url=url)
+
+    async def by_urls(self, urls: Collection[str]) -> list[Repository]:
+        return await self.select(url=urls)
 
     async def failed(self) -> list[Repository]:
         return await self.select(health=GitHealth.FAILED)

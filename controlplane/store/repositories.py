@@ -7,6 +7,7 @@ from controlplane.bridges import BRIDGES
 from controlplane.clusters import store as clusters_store
 from controlplane.configuration import store as configuration_store
 from controlplane.generators import store as generators_store
+from controlplane.manifests import store as manifests_store
 from controlplane.notifications.ports import NotificationStore
 from controlplane.notifications.store import notifications as notifications_store
 from controlplane.notifications.store import tables as sink_store
@@ -31,6 +32,7 @@ _PARTS = (
     configuration_store,
     deployment_store,
     generators_store,
+    manifests_store,
     metrics_store,
     notifications_store,
     pipelines_store,

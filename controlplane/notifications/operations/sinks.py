@@ -119,6 +119,10 @@ class NotificationOperations:
             found = await (tx[RouterStore].get(id) if id else tx[RouterStore].by_name(name or ""))
         return _readable(actor, found)
 
+    def settings_of(self, sink: Sink) -> SinkKind:
+        """Returns the settings of a sink, with its secrets: the caller must drop them."""
+        return sink_settings(self._context.sealer, sink)
+
     async def save_sink(self, actor: Actor, draft: SinkDraft) -> tuple[Sink, str | None]:
         """Creates or changes a sink; returns a generated signing secret, shown only once."""
         require_member(actor)

@@ -90,6 +90,7 @@ def _tables() -> tuple[Callable[[], None], ...]:
         _components,
         _contexts,
         _data_keys,
+        _declared_resources,
         _deliveries,
         _deployment_settings,
         _deployments,
@@ -410,6 +411,20 @@ def _deliveries() -> None:
     op.create_index("ix_deliveries_project_id", "deliveries", ["project_id"])
     op.create_index("ix_deliveries_sink_id_id", "deliveries", ["sink_id", "id"])
     op.create_index("ix_deliveries_state_due_at", "deliveries", ["state", "due_at"])
+
+
+def _declared_resources() -> None:
+    op.create_table(
+        "declared_resources",
+        sa.Column("id", sa.String(36), nullable=False),
+        sa.Column("kind", sa.String(63), nullable=False),
+        sa.Column("labels", JSON_TEXT, nullable=False),
+        sa.Column("annotations", JSON_TEXT, nullable=False),
+        sa.Column("managers", JSON_TEXT, nullable=False),
+        sa.Column("prune_set", sa.String(255), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_declared_resources"),
+    )
+    op.create_index("ix_declared_resources_prune_set", "declared_resources", ["prune_set"])
 
 
 def _deployment_settings() -> None:

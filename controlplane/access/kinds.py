@@ -1,0 +1,228 @@
+"""Kinds of manifests: projects, roles, groups and service accounts."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from controlplane.access.model.bindings import Binding, Project, SubjectKind
+from controlplane.access.model.users import Group, User, UserKind
+from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.projects import ProjectChange, Projects
+from controlplane.access.operations.roles import AccessControl, RoleChange
+from controlplane.access.operations.users import GroupChange, UserOperations
+from controlplane.access.ports import (
+    GroupStore,
+    MembershipStore,
+    ProjectStore,
+    RoleBindingStore,
+    RoleStore,
+    UserStore,
+)
+from controlplane.authorization import Actor, Resource, ResourceKind, Role, Verb
+from controlplane.platform.kinds import Kind, Placement
+from controlplane.platform.parts import Columns, column_values, row_of
+from controlplane.platform.ports import Transaction
+
+BINDING_REFERENCES = {"Subjects.users": "User", "Subjects.groups": "Group"}
+"""References in the field `bindings` of a kind."""
+
+
+class Targeted(Protocol):
+    """A resource that roles can be bound on."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def target(self) -> Resource: ...
+
+
+def concealed_subjects(actor: Actor, row: Targeted) -> Collection[str]:
+    """Returns the field of role bindings unless the actor may read them."""
+    is_reader = actor.may(Verb.READ, row.target.below(ResourceKind.BINDING))
+    return () if is_reader else ("subjects",)
+
+
+async def subjects_of(
+    tx: Transaction, rows: Sequence[Targeted]
+) -> dict[str, Mapping[str, Subjects]]:
+    """Returns the permanent subjects of roles on resources, by ID of the resource."""
+    scopes = {row.target.scope: row.id for row in rows}
+    found: dict[str, dict[str, list[Binding]]] = {}
+    for binding in await tx[RoleBindingStore].in_scopes(list(scopes)):
+        if binding.expires_at is None:
+            roles = found.setdefault(scopes[binding.scope], {})
+            roles.setdefault(binding.role_id, []).append(binding)
+    ids = {role for roles in found.values() for role in roles}
+    custom = {role.id: role.name for role in await tx[RoleStore].by_ids(ids)}
+    return {
+        id: {custom.get(role, role): _subjects(bindings) for role, bindings in roles.items()}
+        for id, roles in found.items()
+    }
+
+
+def _subjects(bindings: Sequence[Binding]) -> Subjects:
+    ids = {
+        kind: frozenset(b.subject_id for b in bindings if b.subject_kind is kind)
+        for kind in SubjectKind
+    }
+    return Subjects(ids[SubjectKind.USER], ids[SubjectKind.GROUP])
+
+
+class ProjectKind(Kind[Project]):
+    """Projects, with their fences and role bindings."""
+
+    name = "Project"
+    change = ProjectChange
+    port = ProjectStore
+    model = Project
+    has_project = False
+    hidden = ("name", "confirm_fence")
+    rename = {"subjects": "bindings"}
+    references = BINDING_REFERENCES
+
+    def __init__(self, projects: Projects) -> None:
+        self._projects = projects
+
+    def concealed(self, actor: Actor, row: Project) -> Collection[str]:
+        return concealed_subjects(actor, row)
+
+    async def values(self, tx: Transaction, rows: Sequence[Project]) -> Sequence[Columns]:
+        subjects = await subjects_of(tx, rows)
+        return [column_values(row) | {"subjects": subjects.get(row.id, {})} for row in rows]
+
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        change = row_of(ProjectChange, columns | {"name": placement.name})
+        return (await self._projects.create(actor, change)).id
+
+    async def update(self, actor: Actor, row: Project, columns: Columns) -> None:
+        await self._projects.update(actor, row.id, row_of(ProjectChange, columns))
+
+    async def delete(self, actor: Actor, row: Project) -> None:
+        await self._projects.delete(actor, row.id)
+
+
+class RoleKind(Kind[Role]):
+    """Custom roles."""
+
+    name = "Role"
+    change = RoleChange
+    port = RoleStore
+    model = Role
+    has_project = False
+    hidden = ("name",)
+
+    def __init__(self, access: AccessControl) -> None:
+        self._access = access
+
+    def target_of(self, row: Role) -> Resource:
+        return Resource.whole(ResourceKind.ROLE, row.id, row.name)
+
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        change = row_of(RoleChange, columns | {"name": placement.name})
+        return (await self._access.save_role(actor, change)).id
+
+    async def update(self, actor: Actor, row: Role, columns: Columns) -> None:
+        await self._access.save_role(actor, row_of(RoleChange, columns), row.id)
+
+    async def delete(self, actor: Actor, row: Role) -> None:
+        await self._access.delete_role(actor, row.id)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec(GroupChange):
+    """A group with its members."""
+
+    members: frozenset[str] = frozenset()
+    """E-mail addresses of the members. Empty if an identity provider manages them."""
+
+
+class GroupKind(Kind[Group]):
+    """Groups. Members that an identity provider added are not part of the spec."""
+
+    name = "Group"
+    change = GroupSpec
+    port = GroupStore
+    model = Group
+    has_project = False
+    hidden = ("name",)
+    references = {"GroupSpec.members": "User"}
+
+    def __init__(self, users: UserOperations) -> None:
+        self._users = users
+
+    async def values(self, tx: Transaction, rows: Sequence[Group]) -> Sequence[Columns]:
+        found: dict[str, set[str]] = {row.id: set() for row in rows}
+        for member in await tx[MembershipStore].of_groups(list(found)):
+            if member.issuer is None:
+                found[member.group_id].add(member.user_id)
+        return [column_values(row) | {"members": frozenset(found[row.id])} for row in rows]
+
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        given = {name: value for name, value in columns.items() if name != "members"}
+        change = row_of(GroupChange, given | {"name": placement.name})
+        group = await self._users.create_group(actor, change)
+        for user_id in sorted(columns.get("members", ())):
+            await self._users.add_member(actor, group.id, user_id)
+        return group.id
+
+    async def update(self, actor: Actor, row: Group, columns: Columns) -> None:
+        given = {name: value for name, value in columns.items() if name != "members"}
+        if given:
+            await self._users.update_group(actor, row.id, row_of(GroupChange, given))
+        if "members" in columns:
+            members = await self._users.members(actor, row.id)
+            before = {user.id for user in members}
+            for user_id in sorted(columns["members"] - before):
+                await self._users.add_member(actor, row.id, user_id)
+            for user_id in sorted(before - columns["members"]):
+                await self._users.remove_member(actor, row.id, user_id)
+
+    async def delete(self, actor: Actor, row: Group) -> None:
+        await self._users.delete_group(actor, row.id)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccountSpec:
+    """A service account. Its e-mail address is the name of the manifest."""
+
+    display_name: str | None = None
+    """Display name. Default: the part of the address before the `@`."""
+
+
+class ServiceAccountKind(Kind[User]):
+    """Service accounts. References find people by their addresses as well."""
+
+    name = "ServiceAccount"
+    family = "User"
+    change = ServiceAccountSpec
+    port = UserStore
+    has_project = False
+
+    def __init__(self, users: UserOperations) -> None:
+        self._users = users
+
+    async def named(
+        self, tx: Transaction, names: Collection[str], scopes: Collection[str]
+    ) -> Sequence[User]:
+        return await tx[UserStore].by_emails(names)
+
+    def name_of(self, row: User) -> str:
+        return row.email
+
+    def is_declared(self, row: User) -> bool:
+        return row.kind is UserKind.SERVICE_ACCOUNT
+
+    async def values(self, tx: Transaction, rows: Sequence[User]) -> Sequence[Columns]:
+        return [{"display_name": row.name} for row in rows]
+
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        name = columns.get("display_name") or placement.name.partition("@")[0]
+        return (await self._users.create_account(actor, name, placement.name)).id
+
+    async def update(self, actor: Actor, row: User, columns: Columns) -> None:
+        await self._users.update_account(actor, row.id, columns.get("display_name"), None)
+
+    async def delete(self, actor: Actor, row: User) -> None:
+        """Disables the account: its entries in the audit log keep their author."""
+        await self._users.disable(actor, row.id)

@@ -1,0 +1,4 @@
+"""The API of manifests.
+
+No decisions: resolvers call operations.
+"""

@@ -1,0 +1,132 @@
+"""Mutations and queries of manifests."""
+
+import json
+
+import strawberry
+
+from controlplane.audit.operations.audit_log import AuditLogOperations
+from controlplane.manifests.model.documents import Problem, Source
+from controlplane.manifests.model.plan import (
+    ApplyOptions,
+    FieldConflict,
+    FieldDifference,
+    ManifestPlan,
+    PlannedChange,
+)
+from controlplane.manifests.operations.manifests import Manifests
+from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.derive import Draft, Output, draft, output
+from core.errors import Code
+
+
+@draft(Source)
+class ManifestSource(Draft[Source]):
+    """A file of manifests."""
+
+
+@draft(ApplyOptions)
+class ManifestApplyOptions(Draft[ApplyOptions]):
+    """Options of an apply."""
+
+
+@output(FieldDifference)
+class ManifestFieldDifference(Output[FieldDifference]):
+    """A field that an apply changes."""
+
+
+@output(FieldConflict)
+class ManifestFieldConflict(Output[FieldConflict]):
+    """A field that another manager has set to another value."""
+
+
+@output(PlannedChange)
+class ManifestChange(Output[PlannedChange]):
+    """The effect of an apply on one resource."""
+
+
+@output(Problem)
+class ManifestProblem(Output[Problem]):
+    """A reason for which a plan cannot be carried out."""
+
+
+@output(ManifestPlan, name="ManifestPlan")
+class ManifestPlanType(Output[ManifestPlan]):
+    """The effects of an apply on all resources. With a problem, nothing was done."""
+
+
+@strawberry.type
+class ManifestMutation:
+    """Mutations of manifests."""
+
+    @strawberry.mutation
+    async def apply_manifests(
+        self,
+        info: Info,
+        sources: list[ManifestSource],
+        options: ManifestApplyOptions | None = None,
+    ) -> ManifestPlanType:
+        """Creates, changes and deletes resources until they match the documents, all or nothing.
+
+        Args:
+            sources: Files of manifests. Limit: 5,000 documents, 8 MiB together.
+            options: Options of the apply.
+        """
+        given = options.change() if options else ApplyOptions()
+        files = [source.change() for source in sources]
+        plan = await info.context[Manifests].apply(info.context.actor, files, given)
+        _audit_refusals(info, "applyManifests", plan)
+        return ManifestPlanType.of(plan)
+
+    @strawberry.mutation
+    async def delete_manifests(
+        self, info: Info, sources: list[ManifestSource], dry_run: bool = False
+    ) -> ManifestPlanType:
+        """Deletes the resources that the documents name, all or none.
+
+        Args:
+            sources: Files of manifests. Limit: 5,000 documents, 8 MiB together.
+            dry_run: True plans without deleting anything. Default: false.
+        """
+        files = [source.change() for source in sources]
+        manifests = info.context[Manifests]
+        plan = await manifests.delete(info.context.actor, files, dry_run=dry_run)
+        _audit_refusals(info, "deleteManifests", plan)
+        return ManifestPlanType.of(plan)
+
+
+@strawberry.type
+class ManifestQuery:
+    """Queries of manifests."""
+
+    @strawberry.field
+    async def manifests(self, info: Info, kinds: list[str] | None = None) -> str:
+        """Returns the resources that the caller may read as YAML, without values of secrets.
+
+        Args:
+            kinds: Names of kinds. Default: all.
+        """
+        return await info.context[Manifests].export(info.context.actor, kinds or ())
+
+    @strawberry.field
+    async def manifest_kinds(self, info: Info) -> list[str]:
+        """Returns the names of all kinds of manifests."""
+        return info.context[Manifests].kind_names()
+
+    @strawberry.field
+    async def manifest_schema(self, info: Info, kind: str) -> str:
+        """Returns the JSON Schema of a kind of manifests, as text.
+
+        Args:
+            kind: Name of the kind, such as `Service`.
+        """
+        return json.dumps(info.context[Manifests].schema(kind))
+
+
+def _audit_refusals(info: Info, action: str, plan: ManifestPlan) -> None:
+    """Records denials: the API returns them with the plan, and not as errors."""
+    context = info.context
+    for problem in plan.problems:
+        if problem.code == Code.FORBIDDEN.value:
+            context[AuditLogOperations].refused(
+                context.caller, action, problem.document, context.request_id
+            )

@@ -1,0 +1,73 @@
+"""The registry of kinds, in the order in which they refer to each other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.access.kinds import GroupKind, ProjectKind, RoleKind, ServiceAccountKind
+from controlplane.access.operations.projects import Projects
+from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.users import UserOperations
+from controlplane.clusters.kinds import ClusterGroupKind, ClusterKind
+from controlplane.clusters.operations.clusters import Clusters
+from controlplane.clusters.operations.groups import ClusterGroups
+from controlplane.configuration.kinds import ContextKind
+from controlplane.configuration.operations.contexts import ServiceContexts
+from controlplane.generators.kinds import GlobalServiceKind, ManagedNamespaceKind, ServiceSetKind
+from controlplane.generators.operations.global_services import GlobalServices
+from controlplane.generators.operations.namespaces import ManagedNamespaces
+from controlplane.generators.operations.service_sets import ServiceSets
+from controlplane.notifications.kinds import NotificationRuleKind, NotificationSinkKind
+from controlplane.notifications.operations.sinks import NotificationOperations
+from controlplane.pipelines.kinds import PipelineKind
+from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.platform.kinds import Kind
+from controlplane.repositories.kinds import GitRepositoryKind, HelmRepositoryKind
+from controlplane.repositories.operations import RepositoryOperations
+from controlplane.secrets.kinds import SecretKind
+from controlplane.secrets.operations.secrets import Secrets
+from controlplane.services.kinds import ServiceKind
+from controlplane.services.operations.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class KindOperations:
+    """The operations through which manifests change resources."""
+
+    people: UserOperations
+    rights: AccessControl
+    projects: Projects
+    clusters: Clusters
+    cluster_groups: ClusterGroups
+    repositories: RepositoryOperations
+    secrets: Secrets
+    contexts: ServiceContexts
+    services: Services
+    globals: GlobalServices
+    sets: ServiceSets
+    namespaces: ManagedNamespaces
+    pipelines: Pipelines
+    notifying: NotificationOperations
+
+
+def all_kinds(operations: KindOperations) -> Sequence[Kind[Any]]:
+    """Returns all kinds."""
+    return (
+        ServiceAccountKind(operations.people),
+        GroupKind(operations.people),
+        RoleKind(operations.rights),
+        ProjectKind(operations.projects),
+        ClusterKind(operations.clusters),
+        ClusterGroupKind(operations.cluster_groups),
+        GitRepositoryKind(operations.repositories),
+        HelmRepositoryKind(operations.repositories),
+        SecretKind(operations.secrets),
+        ContextKind(operations.contexts),
+        ServiceKind(operations.services, operations.secrets.use),
+        GlobalServiceKind(operations.globals),
+        ServiceSetKind(operations.sets),
+        ManagedNamespaceKind(operations.namespaces),
+        PipelineKind(operations.pipelines),
+        NotificationSinkKind(operations.notifying),
+        NotificationRuleKind(operations.notifying),
+    )

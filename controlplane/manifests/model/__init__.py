@@ -1,0 +1,4 @@
+"""Documents, their fields and their owners.
+
+No store and no operations.
+"""

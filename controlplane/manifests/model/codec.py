@@ -1,0 +1,382 @@
+"""The specs of kinds as JSON: strict checks, decoding, encoding and JSON Schemas.
+
+Everything is derived from the dataclasses of changes. References are names here, and IDs there.
+"""
+
+import difflib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from datetime import date, datetime, time
+from enum import Enum
+from functools import cached_property
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from controlplane.platform.kinds import Kind
+from controlplane.platform.parts import part_fields
+from controlplane.platform.plugin_settings import Form, Plugin, camel, default_of, setting_fields
+from core.errors import Invalid
+from core.json_object import JsonMapping, JsonObject
+
+Path = tuple[str | int, ...]
+"""Keys and positions that lead to a value of a document."""
+Report = Callable[[Path, str], None]
+"""Receives a problem and its place."""
+Translate = Callable[[str, str], str]
+"""Returns the name of an ID of a family, or its ID by name."""
+SEQUENCE_TYPES = (tuple, list, frozenset, Sequence, Collection, Set)
+MAPPING_TYPES = (dict, Mapping)
+TIME_TYPES = (datetime, date, time)
+_NAMES_OF_TYPES: Mapping[type, str] = {
+    str: "text; quote it", int: "a whole number", float: "a number", bool: "true or false",
+}  # fmt: skip
+JSON_TYPES: Mapping[type, str] = {
+    **{str: "string", int: "integer", float: "number", bool: "boolean"},
+    **dict.fromkeys((datetime, date, time), "string"),
+}
+_FAMILIES = {
+    "project": "Project",
+    "cluster": "Cluster",
+    "repository": "Repository",
+    "service": "Service",
+    "secret": "Secret",
+    "context": "Context",
+    "pipeline": "Pipeline",
+    "cluster_group": "ClusterGroup",
+}
+_FORM_FAMILIES = {Form.CLUSTER: "Cluster", Form.REPOSITORY: "Repository"}
+
+
+class SpecField(NamedTuple):
+    """One field of a spec; `family` is set for a reference."""
+
+    attribute: str
+    published: str
+    hint: Any
+    owner: type
+    default: Any
+    family: str = ""
+    is_sensitive: bool = False
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+
+@dataclass(frozen=True)
+class SpecCodec:
+    """Converts the specs of one kind. `kind` declares what the types do not tell."""
+
+    kind: type[Kind[Any]]
+
+    @cached_property
+    def fields(self) -> tuple[SpecField, ...]:
+        """Returns the fields of the spec, in the order of the dataclass."""
+        change = self.kind.change
+        return tuple(
+            self._field(member, owner, _hints(owner)[member.name])
+            for _, owner, member in part_fields(change)
+            if member.name not in self.kind.hidden
+        )
+
+    @cached_property
+    def by_name(self) -> Mapping[str, SpecField]:
+        """Returns the fields of the spec by their published names."""
+        return {field.published: field for field in self.fields}
+
+    def check(self, spec: JsonMapping, report: Report) -> JsonObject:
+        """Returns a spec in normal form; reports unknown fields and values of wrong types."""
+        return self._check_fields(self.by_name, spec, ("spec",), report)
+
+    def decode(self, name: str, value: Any, translate: Translate) -> Any:
+        """Returns the value of a field of the change, with IDs instead of names."""
+        field = self.by_name[name]
+        return self._decode(field.hint, value, field.family, translate)
+
+    def encode(self, columns: Mapping[str, Any], translate: Translate) -> JsonObject:
+        """Returns the spec of a resource, without absent and sensitive values."""
+        return self._encode_fields(self.fields, columns, translate)
+
+    def references(self, spec: JsonMapping) -> Iterator[tuple[str, str]]:
+        """Yields family and name of each reference in a checked spec."""
+        found: list[tuple[str, str]] = []
+
+        def collect(family: str, name: str) -> str:
+            found.append((family, name))
+            return name
+
+        for name, value in spec.items():
+            self.decode(name, value, collect)
+        return iter(found)
+
+    def ids(self, columns: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Returns family and ID of each reference of a resource."""
+        found: list[tuple[str, str]] = []
+
+        def collect(family: str, id: str) -> str:
+            found.append((family, id))
+            return id
+
+        self.encode(columns, collect)
+        return found
+
+    @cached_property
+    def secret_names(self) -> frozenset[str]:
+        """Returns the names of fields that are never returned."""
+        plugins = [plugin for kinds in self.kind.plugins.values() for plugin in kinds.values()]
+        inner = [field for plugin in plugins for field in self._inner(plugin)]
+        return frozenset(f.published for f in (*self.fields, *inner) if f.is_sensitive)
+
+    @cached_property
+    def defaults(self) -> JsonObject:
+        """Returns the values of a resource whose spec is empty."""
+        columns = {f.attribute: None if f.required else f.default for f in self.fields}
+        return self.encode(columns | self.kind.defaults(), _same)
+
+    def inner_fields(self, hint: Any) -> Mapping[str, SpecField]:
+        """Returns the fields of a nested object by their published names; none for other types."""
+        inner = unwrapped(hint)
+        if is_dataclass(inner) and isinstance(inner, type):
+            return {f.published: f for f in self._inner(inner)}
+        return {}
+
+    def _field(self, member: Field[Any], owner: type, hint: Any) -> SpecField:
+        keys = [f"{base.__name__}.{member.name}" for base in reversed(owner.__mro__)]
+        hints, references = self.kind.hints, self.kind.references
+        hint = next((hints[key] for key in keys if key in hints), hint)
+        family = next((references[key] for key in keys if key in references), "")
+        plain = self.kind.rename.get(member.name, member.name)
+        for ending, plural in (("_ids", "s"), ("_id", "")):
+            stem = plain.removesuffix(ending)
+            if not family and stem != plain and (known := _FAMILIES.get(stem)):
+                family, plain = known, stem + plural
+        if family:
+            plain = plain.removesuffix("_id")
+        return SpecField(
+            member.name, camel(plain), hint, owner, default_of(member), family,
+            member.name in self.kind.sensitive,
+        )  # fmt: skip
+
+    def _inner(self, kind: type[Any]) -> list[SpecField]:
+        if issubclass(kind, Plugin):
+            found = [
+                SpecField(
+                    f.name, f.published, f.type, kind, f.default,
+                    _FORM_FAMILIES.get(f.setting.form, ""), f.setting.form is Form.SECRET,
+                )
+                for f in setting_fields(kind)
+            ]  # fmt: skip
+        else:
+            found = []
+        hints, settings = _hints(kind), {field.attribute for field in found}
+        others = [member for member in fields(kind) if member.name not in settings]
+        return found + [self._field(member, kind, hints[member.name]) for member in others]
+
+    def _check_fields(
+        self, known: Mapping[str, SpecField], value: Any, path: Path, report: Report
+    ) -> JsonObject:
+        if not isinstance(value, dict):
+            report(path, "must be an object")
+            return {}
+        checked: JsonObject = {}
+        for name, inner in value.items():
+            field = known.get(name)
+            if field is None:
+                report((*path, name), unknown_field(name, known))
+            elif inner is not None:
+                checked[name] = self._check(field.hint, inner, (*path, name), report)
+        return checked
+
+    def _check(self, hint: Any, value: Any, path: Path, report: Report) -> Any:
+        inner, origin = unwrapped(hint), get_origin(unwrapped(hint))
+        if origin in SEQUENCE_TYPES:
+            return self._check_list(get_args(inner)[0], value, path, report)
+        if origin in MAPPING_TYPES or inner in MAPPING_TYPES:
+            return self._check_map(inner, value, path, report)
+        if inner in self.kind.plugins:
+            return self._check_plugin(inner, value, path, report)
+        if is_dataclass(inner):
+            return self._check_fields(self.inner_fields(inner), value, path, report)
+        return _check_plain(inner, value, path, report)
+
+    def _check_list(self, item: Any, value: Any, path: Path, report: Report) -> list[Any]:
+        if not isinstance(value, list):
+            report(path, "must be a list")
+            return []
+        wrong: list[Path] = []
+
+        def noted(at: Path, message: str) -> None:
+            wrong.append(at)
+            report(at, message)
+
+        checked = [self._check(item, v, (*path, n), noted) for n, v in enumerate(value)]
+        if wrong:
+            return checked
+        return [self._completed(item, v, (*path, n), report) for n, v in enumerate(checked)]
+
+    def _completed(self, hint: Any, value: Any, path: Path, report: Report) -> Any:
+        """Adds the defaults to an item of a list: lists are compared as a whole."""
+        known = self.inner_fields(hint)
+        if not known or not isinstance(value, dict):
+            return value
+        for name in known:
+            if known[name].required and name not in value:
+                report(path, f"needs the field {name}")
+                return value
+        decoded = self._decode(hint, value, "", _same)
+        # Encoding drops secrets: the given values win.
+        return {**self._encode(hint, decoded, "", _same), **value}
+
+    def _check_map(self, hint: Any, value: Any, path: Path, report: Report) -> JsonObject:
+        if not isinstance(value, dict):
+            report(path, "must be an object")
+            return {}
+        item = (*get_args(hint), Any, Any)[1]
+        return {k: self._check(item, v, (*path, k), report) for k, v in value.items()}
+
+    def _check_plugin(self, base: type[Any], value: Any, path: Path, report: Report) -> JsonObject:
+        kinds = self.kind.plugins.get(base, {})
+        given = value.get("kind") if isinstance(value, dict) else None
+        if given not in kinds:
+            report((*path, "kind"), f"{given!r} is not one of {', '.join(sorted(kinds))}")
+            return {}
+        plugin = kinds[given]
+        known = self.inner_fields(plugin)
+        if plugin.key:
+            inner = self._check_fields(
+                known, value.get(plugin.key, {}), (*path, plugin.key), report
+            )
+            for name in value.keys() - {"kind", plugin.key}:
+                report((*path, name), unknown_field(name, ["kind", plugin.key]))
+            return {"kind": given, plugin.key: inner}
+        rest = {name: inner for name, inner in value.items() if name != "kind"}
+        return {"kind": given, **self._check_fields(known, rest, path, report)}
+
+    def _decode(self, hint: Any, value: Any, family: str, translate: Translate) -> Any:
+        inner = unwrapped(hint)
+        origin = get_origin(inner)
+        if value is None:
+            return None
+        if origin in SEQUENCE_TYPES:
+            collect = origin if origin in (tuple, list, frozenset) else tuple
+            item = get_args(inner)[0]
+            return collect([self._decode(item, one, family, translate) for one in value])
+        if origin in MAPPING_TYPES:
+            item = (*get_args(inner), Any, Any)[1]
+            return {k: self._decode(item, v, family, translate) for k, v in value.items()}
+        if family:
+            return translate(family, value)
+        if inner in self.kind.plugins:
+            plugin = self.kind.plugins[inner][value["kind"]]
+            rest = value.get(plugin.key, {}) if plugin.key else value
+            return self._decode_object(plugin, rest, translate)
+        if is_dataclass(inner):
+            return self._decode_object(inner, value, translate)
+        if isinstance(inner, type) and issubclass(inner, Enum):
+            return inner[value]
+        if inner in TIME_TYPES:
+            return inner.fromisoformat(value)
+        return value
+
+    def _decode_object(self, kind: Any, value: JsonMapping, translate: Translate) -> Any:
+        decoded = {
+            name: self._decode(field.hint, value[published], field.family, translate)
+            for published, field in self.inner_fields(kind).items()
+            if published in value
+            for name in (field.attribute,)
+        }
+        if kind in self.kind.mappings:
+            return decoded
+        for field in self.inner_fields(kind).values():
+            if field.is_sensitive and field.required:
+                # Operations keep a secret for which the text is empty.
+                decoded.setdefault(field.attribute, "")
+        missing = [f.published for f in self.inner_fields(kind).values()
+                   if f.required and f.attribute not in decoded]  # fmt: skip
+        if missing:
+            raise Invalid(f"needs the field {missing[0]}")
+        return self.kind.made(kind, decoded)
+
+    def _encode_fields(
+        self, known: Iterable[SpecField], value: Any, translate: Translate
+    ) -> JsonObject:
+        encoded: JsonObject = {}
+        for field in known:
+            inner = _value_of(value, field.attribute)
+            if inner is not None and not field.is_sensitive:
+                encoded[field.published] = self._encode(field.hint, inner, field.family, translate)
+        return encoded
+
+    def _encode(self, hint: Any, value: Any, family: str, translate: Translate) -> Any:
+        inner = unwrapped(hint)
+        origin = get_origin(inner)
+        if value is None:
+            return None
+        if origin in SEQUENCE_TYPES:
+            item = get_args(inner)[0]
+            found = [self._encode(item, one, family, translate) for one in value]
+            return sorted(found) if origin is frozenset else found
+        if origin in MAPPING_TYPES:
+            item = (*get_args(inner), Any, Any)[1]
+            return {k: self._encode(item, value[k], family, translate) for k in sorted(value)}
+        if family:
+            return translate(family, value)
+        if inner in self.kind.plugins:
+            plain = self._encode_fields(self._inner(type(value)), value, translate)
+            return {"kind": value.kind, **({value.key: plain} if value.key else plain)}
+        if is_dataclass(inner):
+            return self._encode_fields(self._inner(inner), value, translate)
+        if isinstance(value, Enum):
+            return value.name
+        return value.isoformat() if isinstance(value, TIME_TYPES) else value
+
+
+def unwrapped(hint: Any) -> Any:
+    """Returns a type without `None`, and the base of a new type."""
+    if get_origin(hint) in (UnionType, Union):
+        inner = [one for one in get_args(hint) if one is not NoneType]
+        hint = inner[0] if len(inner) == 1 else Any
+    return getattr(hint, "__supertype__", hint)
+
+
+def unknown_field(name: str, known: Iterable[str]) -> str:
+    """Returns the problem of a field that does not exist, with the nearest name."""
+    names = list(known)
+    near = difflib.get_close_matches(str(name), names, 1, 0.5)
+    hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(sorted(names)[:40])}"
+    return f"unknown field {str(name)[:80]!r}; {hint}"
+
+
+def _check_plain(hint: Any, value: Any, path: Path, report: Report) -> Any:
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        if value not in hint.__members__:
+            names = ", ".join(hint.__members__)
+            report(path, f"{str(value)[:80]!r} is not one of {names}")
+        return value
+    if hint in TIME_TYPES:
+        return _check_time(hint, value, path, report)
+    if hint is float and type(value) is int:
+        return value
+    if hint in _NAMES_OF_TYPES and type(value) is not hint:
+        report(path, f"must be {_NAMES_OF_TYPES[hint]}")
+    return value
+
+
+def _check_time(hint: Any, value: Any, path: Path, report: Report) -> Any:
+    try:
+        return hint.fromisoformat(value).isoformat()
+    except (TypeError, ValueError):
+        report(path, "must be a date or time in ISO 8601, such as '2026-01-31T09:30:00+00:00'")
+        return value
+
+
+def _value_of(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name)
+
+
+def _same(_family: str, name: str) -> str:
+    return name
+
+
+def _hints(kind: type) -> Mapping[str, Any]:
+    return get_type_hints(kind)

@@ -1,0 +1,277 @@
+"""Reads manifests from YAML, and remembers the line of each field."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+
+from controlplane.manifests.model.codec import Path, unknown_field
+from core.json_object import JsonObject
+
+API_VERSION = "towline.io/v1"
+MAX_DOCUMENTS = 5_000
+MAX_BYTES = 8 * 1024 * 1024
+MAX_DEPTH = 32
+MAX_VALUES = 500_000
+_TOP = ("apiVersion", "kind", "metadata", "spec")
+_METADATA = ("name", "project", "cluster", "labels", "annotations")
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_FLOAT = re.compile(
+    r"[-+]?([0-9]+\.[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+([eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)"
+)
+_WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file of manifests."""
+
+    file: str
+    """Name of the file, for messages."""
+    content: str
+    """YAML, with any number of documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A reason for which a plan cannot be carried out."""
+
+    message: str
+    """Description of the problem."""
+    file: str = ""
+    """Name of the file. Empty for a problem of the whole apply."""
+    line: int = 0
+    """Line in the file, from 1."""
+    document: str = ""
+    """Kind and name of the document, such as `Service eu-1/web`."""
+    field: str = ""
+    """Path of the field, such as `spec.helm.chart`."""
+    code: str = "INVALID"
+    """Code of the error, such as `FORBIDDEN`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One manifest: its kind, its name and place, and the spec as it is written."""
+
+    kind: str
+    name: str
+    cluster: str = ""
+    project: str | None = None
+    labels: JsonObject = field(default_factory=dict)
+    annotations: JsonObject = field(default_factory=dict)
+    spec: JsonObject = field(default_factory=dict)
+    file: str = ""
+    line: int = 0
+    lines: dict[Path, int] = field(default_factory=dict)
+    """Line of each field, by its path."""
+
+    @property
+    def key(self) -> str:
+        """Returns the name that references use: `cluster/name` of a service."""
+        return f"{self.cluster}/{self.name}" if self.cluster else self.name
+
+    @property
+    def title(self) -> str:
+        """Returns kind and name for messages."""
+        return f"{self.kind} {self.key}"
+
+    def problem(self, message: str, path: Path = (), code: str = "INVALID") -> Problem:
+        """Returns a problem at a field of the document."""
+        line = next(
+            (self.lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.lines),
+            self.line,
+        )
+        return Problem(message, self.file, line, self.title, dotted(path), code)
+
+
+def dotted(path: Path) -> str:
+    """Returns a path as text, such as `spec.sources[0].folder`."""
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
+    return "".join(parts).removeprefix(".")
+
+
+def read_documents(sources: Sequence[Source], problems: list[Problem]) -> list[Document]:
+    """Reads all documents, and adds what is wrong with them to `problems`."""
+    size = sum(len(source.content.encode()) for source in sources)
+    if size > MAX_BYTES:
+        problems.append(Problem(f"{size:,} bytes of manifests, at most {MAX_BYTES:,} are allowed"))
+        return []
+    found: list[Document] = []
+    count = 0
+    for source in sources:
+        try:
+            for line, value, lines in _YamlReader(source.content).documents():
+                count += 1
+                if count > MAX_DOCUMENTS:
+                    break
+                document = _document(source.file, line, value, lines, problems)
+                if document is not None:
+                    found.append(document)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line = mark.line + 1 if mark else 1
+            problems.append(Problem(f"is not YAML: {error.problem}", source.file, line))
+        except yaml.YAMLError as error:
+            problems.append(Problem(f"is not YAML: {str(error).splitlines()[0]}", source.file, 1))
+    if count > MAX_DOCUMENTS:
+        text = f"more than {MAX_DOCUMENTS:,} documents: at most {MAX_DOCUMENTS:,} are allowed"
+        problems.append(Problem(text))
+    return found
+
+
+def _document(
+    file: str, line: int, value: Any, lines: dict[Path, int], problems: list[Problem]
+) -> Document | None:
+    """Returns a document with valid metadata; else adds the problems."""
+    found = list(_shape_problems(value))
+    for path, message in found:
+        at = lines.get(path, lines.get(path[:-1], line))
+        problems.append(Problem(message, file, at, "", dotted(path)))
+    if found:
+        return None
+    metadata = value["metadata"]
+    return Document(
+        value["kind"], metadata["name"], metadata.get("cluster") or "", metadata.get("project"),
+        metadata.get("labels") or {}, metadata.get("annotations") or {}, value.get("spec") or {},
+        file, line, lines,
+    )  # fmt: skip
+
+
+def _shape_problems(value: Any) -> Iterator[tuple[Path, str]]:
+    """Yields what is wrong with the frame of a document."""
+    if not isinstance(value, dict):
+        yield (), "must be an object with apiVersion, kind, metadata and spec"
+        return
+    for name in value.keys() - set(_TOP):
+        yield (name,), unknown_field(name, _TOP)
+    if value.get("apiVersion") != API_VERSION:
+        yield ("apiVersion",), f"must be {API_VERSION}"
+    if not isinstance(value.get("kind"), str):
+        yield ("kind",), "must be the name of a kind"
+    if not isinstance(value.get("spec") or {}, dict):
+        yield ("spec",), "must be an object"
+    if isinstance(value.get("metadata"), dict):
+        yield from _metadata_problems(value["metadata"])
+    else:
+        yield ("metadata",), "must be an object with a name"
+
+
+def _metadata_problems(metadata: JsonObject) -> Iterator[tuple[Path, str]]:
+    for name in metadata.keys() - set(_METADATA):
+        yield ("metadata", name), unknown_field(name, _METADATA)
+    for name in ("name", "project", "cluster"):
+        if not isinstance(metadata.get(name, ""), str):
+            yield ("metadata", name), "must be text; quote it"
+    if not metadata.get("name"):
+        yield ("metadata", "name"), "is required"
+    for name in ("labels", "annotations"):
+        words = metadata.get(name) or {}
+        if not isinstance(words, dict) or not all(isinstance(v, str) for v in words.values()):
+            yield ("metadata", name), "must be an object of texts; quote the values"
+
+
+class _YamlReader:
+    """Builds JSON values from parser events: the library's composer recurses without a limit."""
+
+    def __init__(self, text: str) -> None:
+        self._events = yaml.parse(text, yaml.CBaseLoader)
+        self._values = 0
+        self._lines: dict[Path, int] = {}
+
+    def documents(self) -> Iterator[tuple[int, Any, dict[Path, int]]]:
+        """Yields first line, value, and the line of each field of each document."""
+        for event in self._events:
+            if isinstance(event, StreamEndEvent):
+                return
+            if isinstance(event, DocumentStartEvent):
+                self._lines = {}
+                first = next(self._events)
+                value = self._value(first, ())
+                if value is not None:
+                    yield _line(first), value, self._lines
+
+    def _value(self, event: Any, path: Path) -> Any:
+        self._values += 1
+        if len(path) > MAX_DEPTH:
+            raise _refused(event, f"nested deeper than {MAX_DEPTH} levels")
+        if self._values > MAX_VALUES:
+            raise _refused(event, f"more than {MAX_VALUES:,} values")
+        if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
+            raise _refused(event, "anchors and aliases are not supported: repeat the value")
+        if isinstance(event, MappingStartEvent):
+            return self._mapping(path)
+        if isinstance(event, SequenceStartEvent):
+            return self._sequence(path)
+        return _scalar(event)
+
+    def _mapping(self, path: Path) -> JsonObject:
+        found: JsonObject = {}
+        while not isinstance(event := next(self._events), MappingEndEvent):
+            if not isinstance(event, ScalarEvent):
+                raise _refused(event, "a key must be text")
+            name = event.value
+            if name in found:
+                raise _refused(event, f"the field {name[:80]!r} occurs twice")
+            self._lines[*path, name] = _line(event)
+            found[name] = self._value(next(self._events), (*path, name))
+        return found
+
+    def _sequence(self, path: Path) -> list[Any]:
+        found: list[Any] = []
+        while not isinstance(event := next(self._events), SequenceEndEvent):
+            self._lines[*path, len(found)] = _line(event)
+            found.append(self._value(event, (*path, len(found))))
+        return found
+
+
+def _scalar(event: Any) -> Any:
+    return plain_scalar(event.value) if event.implicit[0] and not event.style else event.value
+
+
+def plain_scalar(text: str) -> Any:
+    """Returns the value of a text without quotes, by the rules of YAML 1.2: `on` is text."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if len(text) > 40:
+        return text
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _refused(event: Any, reason: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=reason, problem_mark=event.start_mark)
+
+
+def _line(event: Any) -> int:
+    return event.start_mark.line + 1
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Writes texts of several lines as blocks, and quotes what readers could take for a number."""
+
+
+def _write_text(dumper: Any, text: str) -> Any:
+    style = "|" if "\n" in text else None if plain_scalar(text) == text else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _write_text)
+
+
+def write_documents(documents: Sequence[JsonObject]) -> str:
+    """Returns documents as YAML, with their fields in the given order."""
+    return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True)

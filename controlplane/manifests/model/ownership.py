@@ -1,0 +1,110 @@
+"""Managers of the fields of resources, and the merge of specs."""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.json_object import JsonMapping, JsonObject
+
+SEPARATOR = "/"
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedBy:
+    """The last apply of one manager to one resource."""
+
+    fields: tuple[str, ...] = ()
+    """Paths of the fields that the manager set."""
+    document: str = ""
+    """Digest of the spec that the manager applied, encrypted: the spec may contain secrets."""
+    state: str = ""
+    """Digest of these fields of the resource after the apply."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredResource:
+    """A resource that a manifest describes; its id is that of the resource."""
+
+    id: str
+    kind: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the manifest."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Annotations of the manifest."""
+    managers: Mapping[str, AppliedBy] = field(default_factory=dict)
+    """Last apply of each manager."""
+    prune_set: str = ""
+    """Set to which the resource belongs. Empty: none."""
+
+    def owners(self, path: str, manager: str) -> list[str]:
+        """Returns the other managers that set a field, or a part of it."""
+        return sorted(
+            name
+            for name, applied in self.managers.items()
+            if name != manager and any(_overlap(path, own) for own in applied.fields)
+        )
+
+
+def leaves(spec: JsonMapping, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the path and value of each field; lists and empty objects are one value."""
+    for name, value in spec.items():
+        path = prefix + SEPARATOR + _escaped(name)
+        if isinstance(value, dict) and value:
+            yield from leaves(value, path)
+        else:
+            yield path, value
+
+
+def merged(before: JsonMapping, given: JsonMapping) -> JsonObject:
+    """Returns a spec with the given fields; objects are merged, lists replaced."""
+    result = dict(before)
+    for name, value in given.items():
+        inside = result.get(name)
+        if isinstance(value, dict) and isinstance(inside, dict):
+            result[name] = merged(inside, value)
+        else:
+            result[name] = value
+    return result
+
+
+def without(spec: JsonObject, paths: Collection[str], defaults: JsonMapping) -> JsonObject:
+    """Returns a spec in which the fields have their defaults again."""
+    for path in paths:
+        keys = [_unescaped(key) for key in path.split(SEPARATOR)[1:]]
+        spec = _reset(spec, keys, defaults)
+    return spec
+
+
+def digest(value: object) -> str:
+    """Returns the digest of a JSON value."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _reset(spec: JsonObject, keys: list[str], defaults: Any, *, is_map: bool = False) -> JsonObject:
+    head, *rest = keys
+    if head not in spec:
+        return spec
+    default = defaults.get(head) if isinstance(defaults, Mapping) else None
+    changed = dict(spec)
+    if rest and isinstance(spec[head], dict):
+        changed[head] = _reset(spec[head], rest, default, is_map=True)
+    elif default is not None:
+        changed[head] = default
+    elif is_map:
+        del changed[head]
+    return changed
+
+
+def _overlap(path: str, own: str) -> bool:
+    return path == own or path.startswith(own + SEPARATOR) or own.startswith(path + SEPARATOR)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("~1", "/").replace("~0", "~")

@@ -1,0 +1,107 @@
+"""JSON Schemas of kinds, for editors, and their fields as text."""
+
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from enum import Enum
+from typing import Any, get_args, get_origin
+
+from controlplane.manifests.model.codec import (
+    JSON_TYPES,
+    MAPPING_TYPES,
+    SEQUENCE_TYPES,
+    SpecCodec,
+    SpecField,
+    unwrapped,
+)
+from controlplane.manifests.model.documents import API_VERSION
+from controlplane.platform.graphql.descriptions import DocstringReader
+from controlplane.platform.kinds import Kind
+from controlplane.platform.plugin_settings import Plugin
+from core.json_object import JsonObject
+
+_WORDS: JsonObject = {"type": "object", "additionalProperties": {"type": "string"}}
+_READER = DocstringReader()
+
+
+def json_schema(kind: Kind[Any], codec: SpecCodec) -> JsonObject:
+    """Returns the JSON Schema of the documents of a kind."""
+    metadata: JsonObject = {
+        "name": {"type": "string", "description": "Name of the resource."},
+        "labels": {**_WORDS, "description": "Labels of the manifest."},
+        "annotations": {**_WORDS, "description": "Annotations of the manifest."},
+    }
+    required = ["name"]
+    if kind.scope:
+        text = f"Name of the {kind.scope.lower()}."
+        metadata[kind.scope.lower()] = {"type": "string", "description": text}
+        required.append(kind.scope.lower())
+    if kind.has_project:
+        text = "Name of the project of a new resource."
+        metadata["project"] = {"type": "string", "description": text}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": kind.name,
+        "description": _READER.of_class(type(kind)),
+        "type": "object",
+        "required": ["apiVersion", "kind", "metadata"],
+        "additionalProperties": False,
+        "properties": {
+            "apiVersion": {"const": API_VERSION},
+            "kind": {"const": kind.name},
+            "metadata": _object(metadata, required),
+            "spec": _fields(codec, codec.by_name),
+        },
+    }
+
+
+def _fields(codec: SpecCodec, known: Mapping[str, SpecField]) -> JsonObject:
+    properties = {name: _field(codec, field) for name, field in known.items()}
+    return _object(properties, [name for name, field in known.items() if field.required])
+
+
+def _field(codec: SpecCodec, field: SpecField) -> JsonObject:
+    description = _READER.of_member(field.owner, field.attribute)
+    if field.family:
+        description = f"{description} By name.".strip()
+    schema = _type(codec, field.hint)
+    if field.is_sensitive:
+        schema["writeOnly"] = True
+    return {**schema, "description": " ".join(description.split())} if description else schema
+
+
+def _type(codec: SpecCodec, hint: Any) -> JsonObject:
+    inner = unwrapped(hint)
+    origin = get_origin(inner)
+    if origin in SEQUENCE_TYPES:
+        return {"type": "array", "items": _type(codec, get_args(inner)[0])}
+    if origin in MAPPING_TYPES or inner in MAPPING_TYPES:
+        item = (*get_args(inner), Any, Any)[1]
+        return {"type": "object", "additionalProperties": _type(codec, item) or True}
+    if inner in codec.kind.plugins:
+        kinds = codec.kind.plugins.get(inner, {})
+        return {"oneOf": [_plugin(codec, kinds[name]) for name in sorted(kinds)]}
+    if is_dataclass(inner):
+        return _fields(codec, codec.inner_fields(inner))
+    if isinstance(inner, type) and issubclass(inner, Enum):
+        return {"type": "string", "enum": list(inner.__members__)}
+    if inner in JSON_TYPES:
+        return {"type": JSON_TYPES[inner]}
+    return {}
+
+
+def _plugin(codec: SpecCodec, plugin: type[Plugin]) -> JsonObject:
+    settings = _fields(codec, codec.inner_fields(plugin))
+    kind = {"const": plugin.kind, "description": plugin.summary()}
+    if plugin.key:
+        return _object({"kind": kind, plugin.key: settings}, ["kind"])
+    required = [name for name in settings["required"] if name != "kind"]
+    return _object({"kind": kind, **settings["properties"]}, ["kind", *required])
+
+
+def _object(properties: JsonObject, required: list[str]) -> JsonObject:
+    return {
+        "type": "object",
+        "required": required,
+        "additionalProperties": False,
+        "properties": properties,
+    }

@@ -1,0 +1,439 @@
+"""One run of an apply: its plan, and its changes through the operations of each kind."""
+
+import base64
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from controlplane.authorization import DEFAULT_PROJECT, Actor
+from controlplane.manifests.model.documents import Problem
+from controlplane.manifests.model.ownership import (
+    SEPARATOR,
+    AppliedBy,
+    DeclaredResource,
+    digest,
+    leaves,
+    merged,
+    without,
+)
+from controlplane.manifests.model.plan import (
+    ApplyOptions,
+    FieldConflict,
+    FieldDifference,
+    ManifestAction,
+    PlannedChange,
+)
+from controlplane.manifests.operations.names import Reference, ResourceNames
+from controlplane.manifests.operations.reading import Declaration, DocumentReader
+from controlplane.manifests.operations.state import SpecReader
+from controlplane.manifests.ports import DeclaredResourceStore
+from controlplane.platform.context import OperationContext
+from controlplane.platform.kinds import Kind, Placement
+from controlplane.platform.ports import Transaction, TransactionConflict
+from core.errors import Code, Conflict, Forbidden, Invalid, NotFound, TowlineError
+from core.json_object import JsonObject
+
+_MASK = '"********"'
+_REFUSALS = (Invalid, NotFound, Forbidden, Conflict)
+
+
+@dataclass
+class _Resource:
+    """A resource before the apply; `row` is None if it does not exist."""
+
+    id: str = ""
+    row: Any = None
+    spec: JsonObject = field(default_factory=dict)
+    declared: DeclaredResource | None = None
+
+
+class ApplyRun:
+    """Plans and carries out documents in one transaction, and collects all problems."""
+
+    def __init__(
+        self,
+        context: OperationContext,
+        tx: Transaction,
+        actor: Actor,
+        reader: DocumentReader,
+        options: ApplyOptions,
+        problems: list[Problem],
+    ) -> None:
+        self.items: list[PlannedChange] = []
+        self._context = context
+        self._tx = tx
+        self._actor = actor
+        self._reader = reader
+        self._options = options
+        self._problems = problems
+        self._names = ResourceNames(tx, actor, list(reader.kinds.values()))
+        self._state = SpecReader(tx, actor, self._names, reader)
+        self._resources: dict[Reference, _Resource] = {}
+        self._done: dict[str, tuple[Declaration, _Resource]] = {}
+        self._failed: set[Reference] = set()
+
+    async def load(
+        self, declarations: Sequence[Declaration], *, with_references: bool = True
+    ) -> None:
+        """Reads the present state of all resources, and checks all references."""
+        by_kind: dict[str, list[Declaration]] = {}
+        for declaration in declarations:
+            by_kind.setdefault(declaration.kind.name, []).append(declaration)
+        for name in sorted(by_kind, key=self._reader.rank):
+            await self._load_kind(self._reader.kinds[name], by_kind[name])
+        if not with_references:
+            return
+        await self._names.find(r for d in declarations for r in d.references)
+        declared = {declaration.reference for declaration in declarations}
+        for declaration in declarations:
+            for reference in sorted(declaration.references - declared):
+                if not self._names.has(reference):
+                    self._problems.append(_missing(declaration, reference))
+                    self._failed.add(declaration.reference)
+
+    async def carry_out(self, declarations: Sequence[Declaration]) -> None:
+        """Creates and changes resources, then deletes those that left the set."""
+        for declaration in declarations:
+            if declaration.references & self._failed or declaration.reference in self._failed:
+                # The reason is a problem of its own.
+                self._failed.add(declaration.reference)
+            elif not await self._attempt(declaration, self._carry_out(declaration)):
+                self._failed.add(declaration.reference)
+        if self._options.prune_set and not self._problems:
+            await self._prune()
+
+    async def delete(self, declarations: Sequence[Declaration]) -> None:
+        """Deletes the resources of the documents; those without a resource are skipped."""
+        found = [
+            (declaration.kind, resource.row)
+            for declaration in declarations
+            if (resource := self._resources[declaration.reference]).row is not None
+        ]
+        await self._delete_all(list(reversed(found)))
+
+    async def record(self) -> None:
+        """Writes the owners of all fields, as the resources are now."""
+        store = self._tx[DeclaredResourceStore]
+        changed = {id for id, (_, resource) in self._done.items() if resource.row is None}
+        specs = {id: resource.spec for id, (_, resource) in self._done.items()}
+        touched = {item.name: item.action for item in self.items}
+        again: dict[str, list[str]] = {}
+        for id, (declaration, _) in self._done.items():
+            if touched.get(declaration.document.key) is not ManifestAction.UNCHANGED:
+                again.setdefault(declaration.kind.name, []).append(id)
+        for name, ids in again.items():
+            kind = self._reader.kinds[name]
+            rows = await kind.by_ids(self._tx, ids)
+            specs |= dict(
+                zip([row.id for row in rows], await self._state.specs(kind, rows), strict=True)
+            )
+        added: list[DeclaredResource] = []
+        for id, (declaration, resource) in self._done.items():
+            before = None if id in changed else resource.declared
+            after = self._declared(declaration, id, specs[id], before)
+            if before is None:
+                added.append(after)
+            elif after != before:
+                await store.put(after)
+        await store.add_each(added)
+
+    async def _load_kind(self, kind: Kind[Any], declarations: Sequence[Declaration]) -> None:
+        rows = await self._names.rows(kind, {d.document.key for d in declarations})
+        known = [(key, row) for key, row in rows.items() if kind.is_declared(row)]
+        specs = await self._state.specs(kind, [row for _, row in known])
+        stored = await self._tx[DeclaredResourceStore].by_ids([row.id for _, row in known])
+        declared = {row.id: row for row in stored}
+        found = {
+            key: _Resource(row.id, row, spec, declared.get(row.id))
+            for (key, row), spec in zip(known, specs, strict=True)
+        }
+        for declaration in declarations:
+            key = declaration.document.key
+            self._resources[declaration.reference] = found.get(key, _Resource())
+
+    async def _attempt(self, declaration: Declaration, work: Any) -> bool:
+        """Runs a step; a refusal becomes a problem. Returns whether it succeeded."""
+        try:
+            await work
+        except TransactionConflict:
+            raise
+        except _REFUSALS as error:
+            self._problems.append(_refusal(declaration, error))
+            return False
+        return True
+
+    async def _carry_out(self, declaration: Declaration) -> None:
+        resource = self._resources[declaration.reference]
+        if resource.row is None:
+            await self._create(declaration, resource)
+        else:
+            await self._update(declaration, resource)
+
+    async def _create(self, declaration: Declaration, resource: _Resource) -> None:
+        document, kind, spec = declaration.document, declaration.kind, declaration.spec
+        names, codec = self._names, declaration.codec
+        missing = [f.published for f in codec.fields if f.required and f.published not in spec]
+        if missing:
+            raise Invalid(f"needs the field {missing[0]}", field="spec")
+        if kind.scope:
+            scope = names.id_of(kind.scope, document.cluster)
+        else:
+            scope = ""
+        project = names.id_of("Project", document.project) if document.project else None
+        columns = self._columns(declaration, spec)
+        resource.id = await kind.create(
+            self._actor, Placement(document.name, scope, project), columns
+        )
+        names.add(kind.family_name(), document.key, resource.id)
+        secret = codec.secret_names
+        changes = _differences({}, dict(leaves(spec)), secret)
+        self._done[resource.id] = declaration, resource
+        self._plan(declaration, ManifestAction.CREATE, changes)
+
+    async def _update(self, declaration: Declaration, resource: _Resource) -> None:
+        document, kind = declaration.document, declaration.kind
+        self._done[resource.id] = declaration, resource
+        self._check_project(declaration, resource.row)
+        desired = self._desired(declaration, resource)
+        changed = {name for name in desired if desired[name] != resource.spec.get(name)}
+        if not changed:
+            self._plan(declaration, ManifestAction.UNCHANGED)
+            return
+        before = dict(
+            leaves({name: resource.spec.get(name) for name in changed if name in resource.spec})
+        )
+        after = dict(leaves({name: desired[name] for name in changed}))
+        changes = _differences(before, after, declaration.codec.secret_names)
+        conflicts = self._conflicts(resource, before, after)
+        if conflicts and not self._options.force:
+            self._plan(declaration, ManifestAction.UPDATE, changes, conflicts)
+            for conflict in conflicts:
+                text = (
+                    f"{conflict.path} was set by {conflict.owner}: agree on one manager, "
+                    "or take it over with force"
+                )
+                self._problems.append(document.problem(text, ("spec",), Code.CONFLICT.value))
+            return
+        names = desired.keys() if kind.takes_all else changed
+        columns = self._columns(declaration, {name: desired[name] for name in names})
+        await kind.update(self._actor, resource.row, columns)
+        self._plan(declaration, ManifestAction.UPDATE, changes)
+
+    def _desired(self, declaration: Declaration, resource: _Resource) -> JsonObject:
+        """Returns the spec after the apply; the present one if nothing is to change."""
+        given, declared = declaration.spec, resource.declared
+        mine = declared.managers.get(self._options.manager) if declared else None
+        if mine and self._is_same(resource, given, mine):
+            return resource.spec
+        dropped: set[str] = set()
+        if declared and mine:
+            kept = {path for path, _ in leaves(given)}
+            dropped = {
+                path
+                for path in mine.fields
+                if path not in kept
+                and not any(other.startswith(path + SEPARATOR) for other in kept)
+                and not declared.owners(path, self._options.manager)
+            }
+        base = without(resource.spec, dropped, declaration.codec.defaults)
+        return merged(base, given)
+
+    def _is_same(self, resource: _Resource, given: JsonObject, mine: AppliedBy) -> bool:
+        """Returns whether the manager applied this spec, and nobody changed its fields since."""
+        sealed = base64.b64decode(mine.document)
+        stored = self._context.sealer.open(sealed, _seal_context(resource.id)).decode()
+        return stored == digest(given) and mine.state == _state_digest(resource.spec, given)
+
+    def _columns(self, declaration: Declaration, values: JsonObject) -> dict[str, Any]:
+        """Returns the fields of the change, with IDs instead of names."""
+        codec, columns = declaration.codec, {}
+        for name, value in values.items():
+            columns[codec.by_name[name].attribute] = codec.decode(name, value, self._names.id_of)
+        return columns
+
+    def _check_project(self, declaration: Declaration, row: Any) -> None:
+        project = declaration.document.project
+        if not project:
+            return
+        wanted = self._names.id_of("Project", project)
+        if (declaration.kind.project_of(row) or DEFAULT_PROJECT) != wanted:
+            raise Conflict(f"the project of {declaration.document.title} cannot be changed")
+
+    def _conflicts(
+        self, resource: _Resource, before: JsonObject, after: JsonObject
+    ) -> list[FieldConflict]:
+        if resource.declared is None:
+            return []
+        changed = [p for p in before.keys() | after.keys() if before.get(p) != after.get(p)]
+        return [
+            FieldConflict(_shown(path), owner)
+            for path in sorted(changed)
+            for owner in resource.declared.owners(path, self._options.manager)
+        ]
+
+    def _declared(
+        self, declaration: Declaration, id: str, spec: JsonObject, before: DeclaredResource | None
+    ) -> DeclaredResource:
+        """Returns the owners of the fields after the apply."""
+        document, options, given = declaration.document, self._options, declaration.spec
+        fields = tuple(sorted(path for path, _ in leaves(given)))
+        managers = dict(before.managers) if before else {}
+        mine = managers.get(options.manager)
+        state = _state_digest(spec, given)
+        resource = self._resources[declaration.reference]
+        if (
+            mine is None
+            or mine.fields != fields
+            or mine.state != state
+            or not (
+                resource.row is not None and self._is_same(_Resource(id, None, spec), given, mine)
+            )
+        ):
+            sealed = self._context.sealer.seal(digest(given).encode(), _seal_context(id))
+            managers[options.manager] = AppliedBy(fields, base64.b64encode(sealed).decode(), state)
+        if options.force:
+            managers = _taken_over(managers, options.manager, fields)
+        return DeclaredResource(
+            id, declaration.kind.name, document.labels, document.annotations, managers,
+            options.prune_set or (before.prune_set if before else ""),
+        )  # fmt: skip
+
+    async def _prune(self) -> None:
+        store, options = self._tx[DeclaredResourceStore], self._options
+        known = [row for row in await store.of_set(options.prune_set) if row.id not in self._done]
+        found: list[tuple[Kind[Any], Any]] = []
+        for name in {row.kind for row in known} & self._reader.kinds.keys():
+            kind = self._reader.kinds[name]
+            rows = await kind.by_ids(self._tx, [row.id for row in known if row.kind == name])
+            await self._names.add_rows(kind, rows)
+            found += [(kind, row) for row in rows]
+        gone = {row.id for row in known} - {row.id for _, row in found}
+        if len(found) > options.max_deletions:
+            names = ", ".join(sorted(self._title(kind, row) for kind, row in found)[:10])
+            text = (
+                f"set {options.prune_set!r} would lose {len(found)} resources, but at most "
+                f"{options.max_deletions} deletions are allowed: {names}"
+            )
+            self._problems.append(Problem(text, code=Code.LIMIT.value))
+        found.sort(key=lambda pair: -self._reader.rank(pair[0].name))
+        await self._delete_all(found)
+        if gone:
+            await store.remove_each(gone)
+
+    async def _delete_all(self, found: Sequence[tuple[Kind[Any], Any]]) -> None:
+        """Deletes resources; those that others still use are tried again after the others."""
+        ahead = list(found)
+        while ahead:
+            refused: list[tuple[Kind[Any], Any, TowlineError]] = []
+            for kind, row in ahead:
+                try:
+                    await kind.delete(self._actor, row)
+                except TransactionConflict:
+                    raise
+                except _REFUSALS as error:
+                    refused.append((kind, row, error))
+                    continue
+                title = self._names.name_of(kind.family_name(), row.id)
+                self.items.append(PlannedChange(ManifestAction.DELETE, kind.name, title))
+                await self._tx[DeclaredResourceStore].remove(row.id)
+            if len(refused) == len(ahead):
+                self._problems += [
+                    Problem(error.message, document=self._title(kind, row), code=error.code.value)
+                    for kind, row, error in refused
+                ]
+                return
+            ahead = [(kind, row) for kind, row, _ in refused]
+
+    def _title(self, kind: Kind[Any], row: Any) -> str:
+        return f"{kind.name} {self._names.name_of(kind.family_name(), row.id)}"
+
+    def _plan(
+        self,
+        declaration: Declaration,
+        action: ManifestAction,
+        changes: Collection[FieldDifference] = (),
+        conflicts: Collection[FieldConflict] = (),
+    ) -> None:
+        document = declaration.document
+        self.items.append(
+            PlannedChange(
+                action, document.kind, document.key, tuple(changes), tuple(conflicts),
+                document.file, document.line,
+            )
+        )  # fmt: skip
+
+
+def _differences(
+    before: JsonObject, after: JsonObject, secrets: Collection[str]
+) -> list[FieldDifference]:
+    """Returns the fields that differ. Secrets are masked."""
+    found = []
+    for path in sorted(before.keys() | after.keys()):
+        old, new = (_json(values, path, secrets) for values in (before, after))
+        if before.get(path) != after.get(path) or path not in before or path not in after:
+            found.append(FieldDifference(_shown(path), old, new))
+    return found
+
+
+def _json(values: JsonObject, path: str, secrets: Collection[str]) -> str | None:
+    if path not in values:
+        return None
+    if any(key in secrets for key in path.split(SEPARATOR)):
+        return _MASK
+    return json.dumps(values[path], ensure_ascii=False)
+
+
+def _shown(path: str) -> str:
+    keys = [key.replace("~1", "/").replace("~0", "~") for key in path.split(SEPARATOR)[1:]]
+    return "spec." + ".".join(keys)
+
+
+def _state_digest(spec: JsonObject, given: Iterable[str]) -> str:
+    return digest({name: spec.get(name) for name in given})
+
+
+def _seal_context(id: str) -> str:
+    return f"manifest:{id}"
+
+
+def _taken_over(
+    managers: dict[str, AppliedBy], manager: str, fields: Sequence[str]
+) -> dict[str, AppliedBy]:
+    """Returns the managers after one took over fields from the others."""
+    mine = set(fields)
+    kept = {
+        name: applied if name == manager else replace(
+            applied, fields=tuple(path for path in applied.fields if path not in mine)
+        )
+        for name, applied in managers.items()
+    }  # fmt: skip
+    return {name: applied for name, applied in kept.items() if name == manager or applied.fields}
+
+
+def _missing(declaration: Declaration, reference: Reference) -> Problem:
+    family, name = reference
+    text = f"{family} {name[:120]!r} does not exist, or you may not read it"
+    path = next(
+        (path for path in declaration.document.lines if _leads_to(declaration, path, name)), ()
+    )
+    return declaration.document.problem(text, path, Code.NOT_FOUND.value)
+
+
+def _leads_to(declaration: Declaration, path: Sequence[str | int], name: str) -> bool:
+    """Returns whether a field of the document has this value."""
+    document = declaration.document
+    if path[0] == "metadata":
+        return getattr(document, str(path[-1]), None) == name and len(path) == 2
+    value: Any = document.spec
+    for key in path[1:]:
+        value = value[key]
+    return path[0] == "spec" and (value == name or value == name.partition("/")[2])
+
+
+def _refusal(declaration: Declaration, error: TowlineError) -> Problem:
+    field = getattr(error, "field", None) or ""
+    prefix = f"{field}: "
+    message = error.message.removeprefix(prefix)
+    text = f"{field} {message}" if field and message == error.message else message
+    return declaration.problem(text, field, error.code.value)

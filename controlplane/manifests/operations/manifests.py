@@ -1,0 +1,136 @@
+"""Applies, deletes and exports manifests."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from controlplane.authorization import Actor, require_member
+from controlplane.manifests.model.documents import API_VERSION, Problem, Source, write_documents
+from controlplane.manifests.model.plan import ApplyOptions, ManifestPlan
+from controlplane.manifests.model.schemas import json_schema
+from controlplane.manifests.operations.apply import ApplyRun
+from controlplane.manifests.operations.names import ResourceNames
+from controlplane.manifests.operations.reading import DocumentReader
+from controlplane.manifests.operations.state import SpecReader
+from controlplane.manifests.ports import DeclaredResourceStore
+from controlplane.platform.batch import open_batch
+from controlplane.platform.context import OperationContext
+from controlplane.platform.kinds import Kind
+from controlplane.platform.names import check_text
+from controlplane.platform.retry import retry_operations
+from core.errors import Invalid, NotFound
+from core.json_object import JsonObject
+
+_MAX_NAME = 63
+
+
+@retry_operations
+class Manifests:
+    """Operations on manifests. Each change runs through the operation of its noun."""
+
+    def __init__(self, context: OperationContext, kinds: Sequence[Kind[Any]]) -> None:
+        self._context = context
+        self._kinds = kinds
+        self._reader = DocumentReader(kinds)
+
+    async def apply(
+        self, actor: Actor, sources: Sequence[Source], options: ApplyOptions
+    ) -> ManifestPlan:
+        """Creates, changes and deletes resources until they match the documents.
+
+        All or nothing: with a problem, nothing is changed, and the plan lists all problems.
+        """
+        require_member(actor)
+        _check_options(options)
+        problems: list[Problem] = []
+        declarations = self._reader.read(sources, problems)
+        async with open_batch(self._context.store) as batch:
+            run = ApplyRun(self._context, batch.tx, actor, self._reader, options, problems)
+            await run.load(declarations)
+            if not problems or options.dry_run:
+                await run.carry_out(declarations)
+            if not problems:
+                await run.record()
+            applied = not problems and not options.dry_run
+            if not applied or not batch.tx.has_writes:
+                batch.drop()
+        return ManifestPlan(tuple(run.items), tuple(problems), applied)
+
+    async def delete(
+        self, actor: Actor, sources: Sequence[Source], *, dry_run: bool = False
+    ) -> ManifestPlan:
+        """Deletes the resources that the documents name, all or none."""
+        require_member(actor)
+        problems: list[Problem] = []
+        declarations = self._reader.read(sources, problems)
+        async with open_batch(self._context.store) as batch:
+            options = ApplyOptions(dry_run=dry_run)
+            run = ApplyRun(self._context, batch.tx, actor, self._reader, options, problems)
+            await run.load(declarations, with_references=False)
+            if not problems:
+                await run.delete(declarations)
+            applied = not problems and not dry_run
+            if not applied:
+                batch.drop()
+        return ManifestPlan(tuple(run.items), tuple(problems), applied)
+
+    async def export(self, actor: Actor, kinds: Collection[str] = ()) -> str:
+        """Returns all resources that the actor may read, as YAML without secret values."""
+        require_member(actor)
+        for name in kinds:
+            self.kind(name)
+        documents: list[JsonObject] = []
+        async with self._context.store.read() as tx:
+            names = ResourceNames(tx, actor, self._kinds)
+            state = SpecReader(tx, actor, names, self._reader)
+            for kind in self._kinds:
+                if not kinds or kind.name in kinds:
+                    found = await state.exported(kind)
+                    rows = await tx[DeclaredResourceStore].by_ids([row.id for row, _ in found])
+                    declared = {row.id: row for row in rows}
+                    documents += [
+                        _document(kind, names, row, spec, declared.get(row.id))
+                        for row, spec in found
+                    ]
+        return write_documents(documents)
+
+    def kind(self, name: str) -> Kind[Any]:
+        """Returns the kind with this name, in any case. Raises NotFound."""
+        found = {known.lower(): kind for known, kind in self._reader.kinds.items()}
+        if name.lower() not in found:
+            known = ", ".join(self._reader.kinds)
+            raise NotFound(f"kind {name[:80]!r} does not exist; use one of {known}")
+        return found[name.lower()]
+
+    def schema(self, name: str) -> JsonObject:
+        """Returns the JSON Schema of a kind."""
+        kind = self.kind(name)
+        return json_schema(kind, self._reader.codecs[kind.name])
+
+    def kind_names(self) -> list[str]:
+        """Returns the names of all kinds."""
+        return list(self._reader.kinds)
+
+
+def _document(
+    kind: Kind[Any], names: ResourceNames, row: Any, spec: JsonObject, declared: Any
+) -> JsonObject:
+    metadata: JsonObject = {"name": kind.name_of(row)}
+    if kind.scope:
+        metadata[kind.scope.lower()] = names.name_of(kind.scope, kind.scope_of(row))
+    project = kind.project_of(row) if kind.has_project else None
+    if project:
+        metadata["project"] = names.name_of("Project", project)
+    if declared is not None:
+        for name in ("labels", "annotations"):
+            if words := getattr(declared, name):
+                metadata[name] = dict(sorted(words.items()))
+    found = {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata}
+    return {**found, "spec": spec} if spec else found
+
+
+def _check_options(options: ApplyOptions) -> None:
+    check_text(options.manager, "manager", _MAX_NAME)
+    if options.prune_set:
+        check_text(options.prune_set, "pruneSet", _MAX_NAME)
+    if options.max_deletions < 0:
+        raise Invalid("must not be negative", field="maxDeletions")

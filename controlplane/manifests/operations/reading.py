@@ -1,0 +1,133 @@
+"""Checks documents together: kinds, specs, names and references."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from controlplane.manifests.model.codec import Path, SpecCodec, unknown_field
+from controlplane.manifests.model.documents import Document, Problem, Source, read_documents
+from controlplane.manifests.operations.names import Reference
+from controlplane.platform.kinds import Kind
+from controlplane.platform.names import check_text
+from core.errors import Invalid
+from core.json_object import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A document of a known kind, with its checked spec."""
+
+    document: Document
+    kind: Kind[Any]
+    codec: SpecCodec
+    spec: JsonObject
+    references: frozenset[Reference]
+
+    @property
+    def reference(self) -> Reference:
+        """Returns the reference by which other documents name this one."""
+        return self.kind.family_name(), self.document.key
+
+    def problem(self, message: str, field: str = "", code: str = "INVALID") -> Problem:
+        """Returns a problem at a field of the spec, as operations name it."""
+        parts: list[str] = [part for part in field.split(".") if part]
+        known = bool(parts) and parts[0] in self.spec
+        path: Path = ("spec", *parts) if known else ()
+        return self.document.problem(message, path, code)
+
+
+class DocumentReader:
+    """Reads documents of the registered kinds."""
+
+    def __init__(self, kinds: Sequence[Kind[Any]]) -> None:
+        self.kinds: Mapping[str, Kind[Any]] = {kind.name: kind for kind in kinds}
+        self.codecs = {kind.name: SpecCodec(type(kind)) for kind in kinds}
+        self._rank = {kind.name: number for number, kind in enumerate(kinds)}
+
+    def rank(self, kind: str) -> int:
+        """Returns the position of a kind: kinds refer to earlier ones."""
+        return self._rank[kind]
+
+    def read(self, sources: Sequence[Source], problems: list[Problem]) -> list[Declaration]:
+        """Returns the declarations in the order of their references."""
+        documents = read_documents(sources, problems)
+        counts = Counter((document.kind, document.key) for document in documents)
+        found: list[Declaration] = []
+        seen: dict[tuple[str, str], Document] = {}
+        for document in documents:
+            first = seen.setdefault((document.kind, document.key), document)
+            if counts[document.kind, document.key] > 1 and first is not document:
+                where = f"{first.file}:{first.line}"
+                problems.append(document.problem(f"{document.title} stands in {where} already"))
+            elif declaration := self._checked(document, problems):
+                found.append(declaration)
+        return self._ordered(found, problems)
+
+    def _checked(self, document: Document, problems: list[Problem]) -> Declaration | None:
+        before = len(problems)
+        kind = self.kinds.get(document.kind)
+        if kind is None:
+            text = unknown_field(document.kind, self.kinds).replace("field", "kind", 1)
+            problems.append(document.problem(text, ("kind",)))
+            return None
+        if bool(document.cluster) != bool(kind.scope):
+            text = "is required" if kind.scope else f"a {kind.name} is not in a cluster: remove it"
+            problems.append(document.problem(text, ("metadata", "cluster")))
+        if document.project and not kind.has_project:
+            text = f"a {kind.name} is not in a project: remove it"
+            problems.append(document.problem(text, ("metadata", "project")))
+        try:
+            check_text(document.name, "metadata.name", 2048)
+        except Invalid as error:
+            problems.append(document.problem(error.message, ("metadata", "name")))
+        codec = self.codecs[kind.name]
+
+        def report(path: Path, message: str) -> None:
+            problems.append(document.problem(message, path))
+
+        spec = codec.check(document.spec, report)
+        if len(problems) > before:
+            return None
+        try:
+            references = frozenset(_references(document, kind, codec, spec))
+        except (Invalid, KeyError, ValueError, TypeError) as error:
+            problems.append(document.problem(str(error), ("spec",)))
+            return None
+        return Declaration(document, kind, codec, spec, references)
+
+    def _ordered(
+        self, declarations: Sequence[Declaration], problems: list[Problem]
+    ) -> list[Declaration]:
+        by_reference = {declaration.reference: declaration for declaration in declarations}
+        sorter: TopologicalSorter[Reference] = TopologicalSorter()
+        for declaration in declarations:
+            sorter.add(declaration.reference, *(declaration.references & by_reference.keys()))
+        try:
+            sorter.prepare()
+        except CycleError as error:
+            way = " → ".join(" ".join(reference) for reference in reversed(error.args[1]))
+            problems.append(
+                by_reference[error.args[1][0]].problem(f"references form a loop: {way}")
+            )
+            return list(declarations)
+        ordered: list[Declaration] = []
+        while sorter.is_active():
+            ready = list(sorter.get_ready())
+            ordered += [by_reference[reference] for reference in ready]
+            sorter.done(*ready)
+        return ordered
+
+
+def _references(
+    document: Document, kind: Kind[Any], codec: SpecCodec, spec: JsonObject
+) -> Iterable[Reference]:
+    yield from ((family, name) for family, name in codec.references(spec) if name)
+    if document.project:
+        yield "Project", document.project
+    if document.cluster:
+        yield kind.scope, document.cluster
+        yield from (
+            (kind.family_name(), f"{document.cluster}/{name}") for name in kind.neighbours(spec)
+        )

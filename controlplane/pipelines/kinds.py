@@ -1,0 +1,89 @@
+"""The kind of manifests for pipelines."""
+
+from collections.abc import Sequence
+
+from controlplane.authorization import Actor
+from controlplane.pipelines.engine.codec import pipeline_from_json
+from controlplane.pipelines.gates import kinds as gates
+from controlplane.pipelines.model import pipeline
+from controlplane.pipelines.model.gate_rules import GateRule
+from controlplane.pipelines.model.records import PipelineRecord
+from controlplane.pipelines.model.triggers import TriggerRule
+from controlplane.pipelines.operations.drafts import (
+    EdgeDraft,
+    GateDraft,
+    PipelineDraft,
+    StageDraft,
+    TriggerDraft,
+)
+from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.pipelines.ports import PipelineStore
+from controlplane.pipelines.triggers import kinds as triggers
+from controlplane.platform.kinds import Kind, Placement
+from controlplane.platform.parts import Columns, column_values, row_of
+from controlplane.platform.ports import Transaction
+
+
+class PipelineKind(Kind[PipelineRecord]):
+    """Pipelines. Signing secrets are never returned."""
+
+    name = "Pipeline"
+    change = PipelineDraft
+    port = PipelineStore
+    hidden = ("name", "project_id")
+    references = {
+        "StageDraft.services": "Service",
+        "Selector.groups": "ClusterGroup",
+        "Selector.excluded": "Cluster",
+        "Rollout.groups": "ClusterGroup",
+    }
+    plugins = {GateRule: gates.BY_KIND, TriggerRule: triggers.BY_KIND}
+    sensitive = ("webhook_secret",)
+    takes_all = True
+
+    def __init__(self, pipelines: Pipelines) -> None:
+        self._pipelines = pipelines
+
+    async def values(self, tx: Transaction, rows: Sequence[PipelineRecord]) -> Sequence[Columns]:
+        return [column_values(_draft_of(pipeline_from_json(row.spec))) for row in rows]
+
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        given = columns | {"name": placement.name, "project_id": placement.project_id}
+        return (await self._pipelines.save(actor, row_of(PipelineDraft, given))).row.id
+
+    async def update(self, actor: Actor, row: PipelineRecord, columns: Columns) -> None:
+        await self._pipelines.save(actor, row_of(PipelineDraft, columns | {"name": row.name}))
+
+    async def delete(self, actor: Actor, row: PipelineRecord) -> None:
+        await self._pipelines.delete(actor, row.id)
+
+
+def _draft_of(spec: pipeline.Pipeline) -> PipelineDraft:
+    """Returns the draft from which a pipeline could be made again."""
+    names = {stage.id: stage.name for stage in spec.stages}
+    return PipelineDraft(
+        spec.name,
+        tuple(_stage(stage) for stage in spec.stages),
+        tuple(
+            EdgeDraft(names[edge.source], names[edge.target], tuple(map(_gate, edge.gates)))
+            for edge in spec.edges
+        ),
+        on_commit=spec.on_commit,
+        triggers=tuple(TriggerDraft(t.name, t.rule, t.write) for t in spec.triggers),
+    )
+
+
+def _stage(stage: pipeline.Stage) -> StageDraft:
+    return StageDraft(
+        stage.name,
+        () if stage.selector else stage.services,
+        stage.selector,
+        stage.rollout,
+        stage.verification,
+        stage.git,
+        _gate(stage.workflow) if stage.workflow else None,
+    )
+
+
+def _gate(gate: pipeline.Gate) -> GateDraft:
+    return GateDraft(gate.name, gate.rule, gate.patience)

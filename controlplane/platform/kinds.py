@@ -1,0 +1,151 @@
+"""The base class of kinds of manifests: one small module a noun, and one line in the registry.
+
+The spec of a kind is the dataclass of changes that its operations take. So a field of the API is a
+field of the kind, with the same limits and the same description.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import MISSING, dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from controlplane.authorization import Actor, Resource
+from controlplane.platform.parts import Columns, column_values, part_fields, row_of
+from controlplane.platform.plugin_settings import default_of
+from controlplane.platform.ports import Transaction
+from core.json_object import JsonMapping
+
+R = TypeVar("R", bound="Identified")
+
+
+class Identified(Protocol):
+    """A row that a manifest describes."""
+
+    @property
+    def id(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Name and place of a new resource, from the metadata of its manifest."""
+
+    name: str
+    scope_id: str = ""
+    """ID of the cluster of a service. Empty for other kinds."""
+    project_id: str | None = None
+    """ID of the project. None: the manifest names none."""
+
+
+class Kind(ABC, Generic[R]):
+    """One kind of manifest, such as `Service`."""
+
+    name: ClassVar[str]
+    """Name in manifests."""
+    change: ClassVar[type[Any]]
+    """Dataclass of changes, whose fields are the spec."""
+    port: ClassVar[type[Any]]
+    """Repository of the resources, with the verb `by_names`."""
+    family: ClassVar[str] = ""
+    """Kinds that share their names, as repositories do. Default: the kind alone."""
+    scope: ClassVar[str] = ""
+    """Kind whose name the metadata contains as well: a service is in a cluster."""
+    has_project: ClassVar[bool] = True
+    """True if the metadata can name a project."""
+    hidden: ClassVar[Collection[str]] = ()
+    """Fields of `change` that are not part of the spec."""
+    rename: ClassVar[Mapping[str, str]] = {}
+    """Names in the spec, in snake case, by field of `change`."""
+    references: ClassVar[Mapping[str, str]] = {}
+    """Kinds that fields refer to by id, such as `{"Selector.groups": "ClusterGroup"}`; only for
+    fields whose name does not tell it, as `cluster_id` does."""
+    hints: ClassVar[Mapping[str, Any]] = {}
+    """Types of fields whose own type is a plain mapping, such as `{"ServiceChange.helm": …}`."""
+    mappings: ClassVar[Collection[type[Any]]] = ()
+    """Types of `hints` whose values operations take as mappings."""
+    takes_all: ClassVar[bool] = False
+    """True if the operation takes all fields of the spec instead of the changed ones."""
+    sensitive: ClassVar[Collection[str]] = ()
+    """Fields that are never returned, such as passwords."""
+    plugins: ClassVar[Mapping[type[Any], Mapping[str, type[Any]]]] = {}
+    """Kinds of plug-ins in the spec, by their base class and name."""
+
+    @classmethod
+    def family_name(cls) -> str:
+        """Returns the name that references to the kind have."""
+        return cls.family or cls.name
+
+    model: ClassVar[type[Any] | None] = None
+    """Class of the resources, whose fields tell the defaults."""
+
+    @classmethod
+    def defaults(cls) -> Columns:
+        """Returns the fields of a resource whose spec is empty."""
+        found = part_fields(cls.model) if cls.model else ()
+        values = {member.name: default_of(member) for _, _, member in found}
+        return {name: value for name, value in values.items() if value is not MISSING}
+
+    async def all(self, tx: Transaction) -> Sequence[R]:
+        """Reads all resources of the kind."""
+        return await tx[self.port].all()
+
+    async def named(
+        self, tx: Transaction, names: Collection[str], scopes: Collection[str]
+    ) -> Sequence[R]:
+        """Reads resources by their names, in one query; `scopes` are IDs of clusters."""
+        return await tx[self.port].by_names(names)
+
+    async def by_ids(self, tx: Transaction, ids: Collection[str]) -> Sequence[R]:
+        """Reads resources by their IDs, in one query."""
+        return await tx[self.port].by_ids(ids)
+
+    def target_of(self, row: R) -> Resource:
+        """Returns the location of a resource for authorization."""
+        target: Resource = getattr(row, "target")  # noqa: B009
+        return target
+
+    def name_of(self, row: R) -> str:
+        """Returns the name of a resource in manifests."""
+        name: str = getattr(row, "name")  # noqa: B009
+        return name
+
+    def scope_of(self, row: R) -> str:
+        """Returns the ID of the cluster of a service."""
+        return ""
+
+    def project_of(self, row: R) -> str | None:
+        """Returns the ID of the project of a resource."""
+        project: str | None = getattr(row, "project_id", None)
+        return project
+
+    def neighbours(self, spec: JsonMapping) -> Collection[str]:
+        """Returns the names of resources in the same cluster that a spec names."""
+        return ()
+
+    def concealed(self, actor: Actor, row: R) -> Collection[str]:
+        """Returns the fields of a readable resource that the actor may not see."""
+        return ()
+
+    def is_declared(self, row: R) -> bool:
+        """Returns whether manifests can describe the resource; false for generated ones."""
+        return True
+
+    async def values(self, tx: Transaction, rows: Sequence[R]) -> Sequence[Columns]:
+        """Returns the fields of `change` as each resource has them now."""
+        return [column_values(row) for row in rows]
+
+    @classmethod
+    def made(cls, change: type[Any], columns: Columns) -> Any:
+        """Returns a change with these columns; the other ones have their defaults."""
+        return row_of(change, columns)
+
+    @abstractmethod
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        """Creates a resource through its operation, and returns its ID."""
+
+    @abstractmethod
+    async def update(self, actor: Actor, row: R, columns: Columns) -> None:
+        """Changes the given fields of a resource through its operation."""
+
+    @abstractmethod
+    async def delete(self, actor: Actor, row: R) -> None:
+        """Deletes a resource through its operation."""

@@ -1,0 +1,68 @@
+"""Kinds of manifests: Git repositories and Helm repositories, named by their URLs."""
+
+from collections.abc import Collection, Sequence
+from typing import ClassVar
+
+from controlplane.authorization import Actor
+from controlplane.platform.kinds import Kind, Placement
+from controlplane.platform.parts import Columns, column_names, row_of
+from controlplane.platform.ports import Transaction
+from controlplane.repositories.model.repository import Repository
+from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
+from controlplane.repositories.ports import RepositoryStore
+from core.spec.source import GitCredentials, RepositoryKind
+
+
+class GitRepositoryKind(Kind[Repository]):
+    """Git repositories."""
+
+    name = "GitRepository"
+    family = "Repository"
+    change = RepositoryChange
+    port = RepositoryStore
+    model = Repository
+    hidden: ClassVar[Collection[str]] = ("url", "project_id", "decrypt")
+    rename = {"via": "via_cluster"}
+    references = {"RepositoryChange.via": "Cluster"}
+    sensitive = (*column_names(GitCredentials), "webhook_secret")
+    repository_kind: ClassVar[RepositoryKind] = RepositoryKind.GIT
+
+    def __init__(self, repositories: RepositoryOperations) -> None:
+        self._repositories = repositories
+
+    async def named(
+        self, tx: Transaction, names: Collection[str], scopes: Collection[str]
+    ) -> Sequence[Repository]:
+        return self._own(await tx[RepositoryStore].by_urls(names))
+
+    async def by_ids(self, tx: Transaction, ids: Collection[str]) -> Sequence[Repository]:
+        return self._own(await tx[RepositoryStore].by_ids(ids))
+
+    async def all(self, tx: Transaction) -> Sequence[Repository]:
+        return self._own(await tx[RepositoryStore].all())
+
+    def name_of(self, row: Repository) -> str:
+        return row.url
+
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        given = columns | {"url": placement.name, "project_id": placement.project_id}
+        change = row_of(RepositoryChange, given)
+        return (await self._repositories.create(actor, change, self.repository_kind)).id
+
+    async def update(self, actor: Actor, row: Repository, columns: Columns) -> None:
+        change = row_of(RepositoryChange, columns)
+        await self._repositories.update(actor, row.id, change, self.repository_kind)
+
+    async def delete(self, actor: Actor, row: Repository) -> None:
+        await self._repositories.delete(actor, row.id, self.repository_kind)
+
+    def _own(self, rows: Sequence[Repository]) -> list[Repository]:
+        return [row for row in rows if row.kind is self.repository_kind]
+
+
+class HelmRepositoryKind(GitRepositoryKind):
+    """Helm repositories, also in OCI registries: their URLs begin with `oci://`."""
+
+    name = "HelmRepository"
+    hidden = ("url", "project_id", "decrypt", "webhook_secret", "submodules", "url_format")
+    repository_kind = RepositoryKind.HELM

@@ -1,0 +1,42 @@
+"""The kind of manifests for secrets."""
+
+from controlplane.authorization import Actor
+from controlplane.platform.kinds import Kind, Placement
+from controlplane.platform.parts import Columns, row_of
+from controlplane.secrets.model.secret import Secret
+from controlplane.secrets.model.secret_source import SecretSource
+from controlplane.secrets.operations.secrets import SecretChange, Secrets
+from controlplane.secrets.ports import SecretStore
+from controlplane.secrets.sources import BY_KIND
+
+
+class SecretKind(Kind[Secret]):
+    """Secrets: references to external stores, or values, which are never returned."""
+
+    name = "Secret"
+    change = SecretChange
+    port = SecretStore
+    model = Secret
+    hidden = ("project_id", "plan")
+    rename = {"refresh_s": "refresh_seconds"}
+    hints = {"SecretChange.value": str}
+    plugins = {SecretSource: BY_KIND}
+    sensitive = ("value",)
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        change = _change(columns | {"project_id": placement.project_id})
+        return (await self._secrets.save(actor, placement.name, change)).id
+
+    async def update(self, actor: Actor, row: Secret, columns: Columns) -> None:
+        await self._secrets.save(actor, row.name, _change(columns))
+
+    async def delete(self, actor: Actor, row: Secret) -> None:
+        await self._secrets.delete(actor, row.id)
+
+
+def _change(columns: Columns) -> SecretChange:
+    value = columns.get("value")
+    return row_of(SecretChange, columns | {"value": value.encode() if value else None})

@@ -1,0 +1,170 @@
+"""The kind of manifests for services."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.access.kinds import BINDING_REFERENCES, concealed_subjects, subjects_of
+from controlplane.authorization import Actor
+from controlplane.platform.kinds import Kind, Placement
+from controlplane.platform.parts import Columns, column_values, row_of
+from controlplane.platform.ports import Transaction
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.helm import follows_chart
+from controlplane.services.model.parts import UsedSecrets
+from controlplane.services.model.service import Service
+from controlplane.services.operations.services import ServiceChange, Services
+from controlplane.services.operations.sources import SourceChange, sources_of
+from controlplane.services.ports import ContextBindingStore, SecretUseStore, ServiceStore
+from core.errors import Conflict, Invalid
+from core.json_object import JsonMapping
+from core.spec.renderers import HelmSettings
+from core.spec.source import RepositoryKind
+
+UseSecrets = Callable[[Actor, str, UsedSecrets], Awaitable[object]]
+"""Operation that replaces the secrets of a service."""
+_FIXED = ("namespace", "repository_id", "promoted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelmSpec(HelmSettings):
+    """Helm settings, with the Helm repository by its URL."""
+
+    repository_id: str | None = None
+    """Helm repository of the chart. Not needed with `url`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretUseSpec:
+    """A secret that a service uses."""
+
+    secret_id: str
+    """Name of the secret."""
+    version: int | None = None
+    """Version to pin. Default: follow the current version."""
+
+
+SERVICE_HINTS: Mapping[str, Any] = {
+    "ServiceChange.helm": HelmSpec,
+    "ServiceChange.uses": Mapping[str, SecretUseSpec],
+}
+
+
+class ServiceKind(Kind[Service]):
+    """Services. Generated and mirrored ones belong to their generator and their cluster."""
+
+    name = "Service"
+    scope = "Cluster"
+    change = ServiceChange
+    port = ServiceStore
+    model = Service
+    hidden = ("name", "project_id")
+    rename = {"subjects": "bindings", "uses": "secrets"}
+    references = {**BINDING_REFERENCES, "ServiceChange.rendered_by": "Cluster"}
+    hints = SERVICE_HINTS
+    mappings = (HelmSpec,)
+
+    def __init__(self, services: Services, use_secrets: UseSecrets) -> None:
+        self._services = services
+        self._use_secrets = use_secrets
+
+    async def named(
+        self, tx: Transaction, names: Collection[str], scopes: Collection[str]
+    ) -> Sequence[Service]:
+        return await tx[ServiceStore].with_names(scopes, names)
+
+    def scope_of(self, row: Service) -> str:
+        return row.cluster_id
+
+    def is_declared(self, row: Service) -> bool:
+        return row.owner_id is None and not row.mirrored
+
+    def neighbours(self, spec: JsonMapping) -> Collection[str]:
+        return spec.get("dependencies", ())
+
+    def concealed(self, actor: Actor, row: Service) -> Collection[str]:
+        return concealed_subjects(actor, row)
+
+    async def values(self, tx: Transaction, rows: Sequence[Service]) -> Sequence[Columns]:
+        ids = [row.id for row in rows]
+        subjects, sources = await subjects_of(tx, rows), await sources_of(tx, ids)
+        contexts: dict[str, list[str]] = {}
+        for binding in await tx[ContextBindingStore].of_services(ids):
+            contexts.setdefault(binding.service_id, []).append(binding.context_id)
+        uses: dict[str, dict[str, SecretUseSpec]] = {}
+        for use in await tx[SecretUseStore].of_services(ids):
+            pinned = use.version if use.pinned else None
+            uses.setdefault(use.service_id, {})[use.name] = SecretUseSpec(use.secret_id, pinned)
+        charts = await _charts(tx, {row.repository_id for row in rows if row.repository_id})
+        return [
+            column_values(row)
+            | chart_source(row.repository_id, row.spec.ref, row.spec.helm, charts)
+            | {
+                "subjects": subjects.get(row.id, {}),
+                "context_ids": sorted(contexts.get(row.id, [])),
+                "uses": uses.get(row.id, {}),
+                "sources": [
+                    SourceChange(s.repository_id, s.ref, s.folder, s.path)
+                    for s in sources.get(row.id, [])
+                ],
+            }
+            for row in rows
+        ]
+
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        given = operation_columns(columns)
+        given |= {"name": placement.name, "project_id": placement.project_id}
+        if given.get("repository_id"):
+            given.setdefault("ref", "main")
+        change = row_of(ServiceChange, given)
+        return (await self._services.create(actor, placement.scope_id, None, change)).id
+
+    async def update(self, actor: Actor, row: Service, columns: Columns) -> None:
+        if fixed := [name for name in _FIXED if name in columns]:
+            name = fixed[0].removesuffix("_id")
+            raise Conflict(
+                f"spec.{name} of a service cannot be changed: delete the service, then apply again"
+            )
+        if "uses" in columns:
+            uses = operation_columns(columns)["uses"]
+            await self._use_secrets(actor, row.id, uses)
+        rest = {name: value for name, value in columns.items() if name != "uses"}
+        if rest:
+            change = row_of(ServiceChange, operation_columns(rest))
+            await self._services.update(actor, row.id, change)
+
+    async def delete(self, actor: Actor, row: Service) -> None:
+        await self._services.delete(actor, row.id)
+
+
+def operation_columns(columns: Columns) -> Columns:
+    """Returns columns of a spec as operations take them."""
+    found = dict(columns)
+    if found.get("uses") is not None:
+        found["uses"] = {name: (use.secret_id, use.version) for name, use in found["uses"].items()}
+    if found.get("context_ids") is not None:
+        found["context_ids"] = list(found["context_ids"])
+    if found.get("helm") and found.get("repository_id") and found["helm"].get("repository_id"):
+        raise Invalid(
+            "specify one repository: spec.repository or spec.helm.repository", field="helm"
+        )
+    return found
+
+
+async def _charts(tx: Transaction, ids: Collection[str]) -> Collection[str]:
+    """Returns the IDs of Helm repositories."""
+    rows = await tx[RepositoryStore].by_ids(ids) if ids else []
+    return {row.id for row in rows if row.kind is RepositoryKind.HELM}
+
+
+def chart_source(
+    repository_id: str | None, ref: str, helm: JsonMapping | None, charts: Collection[str]
+) -> Columns:
+    """Returns the source of a service as users write it: a chart's stands in its settings."""
+    if repository_id not in charts or not follows_chart(ref, helm):
+        return {}
+    return {
+        "repository_id": None,
+        "ref": None,
+        "helm": {**(helm or {}), "repository_id": repository_id},
+    }

@@ -1,0 +1,267 @@
+"""Applies of manifests: all or nothing, owners of fields, and sets."""
+
+import pytest
+
+from controlplane.clusters.operations.clusters import ClusterChange, Clusters
+from controlplane.clusters.ports import ClusterStore
+from controlplane.manifests.model.documents import MAX_DEPTH
+from controlplane.manifests.model.plan import ManifestAction, ManifestPlan
+from controlplane.manifests.ports import DeclaredResourceStore
+from controlplane.platform.batch import open_batch
+from controlplane.platform.context import CLUSTER
+from controlplane.platform.ports import TransactionConflict
+from controlplane.platform.retry import retry_operations
+from tests.fakes.actors import EDITOR, VIEWER
+from tests.fakes.manifest_world import ManifestWorld, document, manifest_world
+from tests.fakes.operations import operations_over_memory
+
+REPOSITORY = "https://git.example.org/fleet.git"
+
+
+def cluster(name: str, **spec: object) -> str:
+    return document("Cluster", name, spec)
+
+
+def service(name: str, **spec: object) -> str:
+    given = {"namespace": "shop", "repository": REPOSITORY, "folder": name, **spec}
+    return document("Service", name, given, cluster="eu-1")
+
+
+def actions(plan: ManifestPlan) -> list[tuple[str, str, str]]:
+    return [(item.action.value, item.kind, item.name) for item in plan.items]
+
+
+async def handles(world: ManifestWorld) -> list[str]:
+    return sorted(row.handle for row in await world.memory.rows(ClusterStore))
+
+
+@pytest.fixture
+def world() -> ManifestWorld:
+    return manifest_world()
+
+
+async def test_resources_are_created_in_the_order_of_their_references(world: ManifestWorld) -> None:
+    text = service("web", dependencies=["database"]) + service("database") + cluster("eu-1")
+    plan = await world.apply(text + document("GitRepository", REPOSITORY))
+    assert plan.problems == ()
+    assert plan.applied
+    names = [item.name for item in plan.items]
+    assert names.index("eu-1") < names.index("eu-1/database") < names.index("eu-1/web")
+
+
+async def test_a_second_apply_writes_and_publishes_nothing(world: ManifestWorld) -> None:
+    text = cluster("eu-1", tags={"env": "prod"}) + document("GitRepository", REPOSITORY)
+    await world.apply(text)
+    audited, published = await world.memory.audited(), list(world.memory.published)
+    plan = await world.apply(text)
+    assert {item.action for item in plan.items} == {ManifestAction.UNCHANGED}
+    assert await world.memory.audited() == audited
+    assert world.memory.published == published
+
+
+async def test_a_plan_shows_each_field_and_changes_nothing(world: ManifestWorld) -> None:
+    await world.apply(cluster("eu-1", tags={"env": "test", "team": "shop"}))
+    plan = await world.apply(cluster("eu-1", tags={"env": "prod", "team": "shop"}), dry_run=True)
+    (item,) = plan.items
+    assert not plan.applied
+    shown = [(change.path, change.before, change.after) for change in item.changes]
+    assert shown == [("spec.tags.env", '"test"', '"prod"')]
+    (row,) = await world.memory.rows(ClusterStore)
+    assert row.tags["env"] == "test"
+
+
+async def test_all_problems_are_listed_at_once_with_file_and_line(world: ManifestWorld) -> None:
+    text = (
+        cluster("eu-1", tagz={"env": "prod"})
+        + cluster("eu-2", protect="yes")
+        + document("Clusterr", "eu-3")
+        + cluster("eu-4")
+        + cluster("eu-4")
+        + document("Service", "web", {"namespace": "shop", "repository": REPOSITORY}, cluster="x")
+    )
+    plan = await world.apply(text, dry_run=True)
+    found = [(problem.line, problem.field, problem.message) for problem in plan.problems]
+    lines = text.splitlines()
+    assert "did you mean tags?" in found[0][2]
+    assert lines[found[0][0] - 1].strip() == "tagz:"
+    assert ("spec.protect", "must be true or false") in [(field, text) for _, field, text in found]
+    assert any("unknown kind 'Clusterr'; did you mean Cluster?" in text for _, _, text in found)
+    assert any("stands in fleet.yaml" in text for _, _, text in found)
+    assert any("Cluster 'x' does not exist" in text for _, _, text in found)
+    assert any(f"Repository '{REPOSITORY}' does not exist" in text for _, _, text in found)
+    assert all(problem.file == "fleet.yaml" and problem.line for problem in plan.problems)
+
+
+async def test_loops_of_references_are_refused(world: ManifestWorld) -> None:
+    text = service("a", dependencies=["b"]) + service("b", dependencies=["a"])
+    plan = await world.apply(text + cluster("eu-1") + document("GitRepository", REPOSITORY))
+    assert any("references form a loop" in problem.message for problem in plan.problems)
+    assert await handles(world) == []
+
+
+async def test_a_batch_with_a_forbidden_half_does_nothing(world: ManifestWorld) -> None:
+    text = cluster("eu-1") + document("Role", "deployer", {"rules": []}) + cluster("eu-2")
+    plan = await world.apply(text, actor=EDITOR)
+    (problem,) = plan.problems
+    assert (problem.document, problem.code) == ("Role deployer", "FORBIDDEN")
+    assert not plan.applied
+    assert await handles(world) == []
+    assert await world.memory.audited() == []
+    assert world.memory.published == []
+
+
+async def test_all_refusals_of_operations_are_listed(world: ManifestWorld) -> None:
+    text = cluster("eu-1") + document("ClusterGroup", "prod")
+    plan = await world.apply(text, actor=VIEWER, dry_run=True)
+    assert [problem.code for problem in plan.problems] == ["FORBIDDEN", "FORBIDDEN"]
+
+
+async def test_a_field_of_another_manager_is_a_conflict_until_forced(world: ManifestWorld) -> None:
+    await world.apply(cluster("eu-1", tags={"env": "prod"}), manager="git")
+    other = cluster("eu-1", tags={"env": "test"})
+    plan = await world.apply(other, manager="cli")
+    (item,) = plan.items
+    assert [(conflict.path, conflict.owner) for conflict in item.conflicts] == [
+        ("spec.tags.env", "git")
+    ]
+    assert "was set by git" in plan.problems[0].message
+    assert (await world.apply(other, manager="cli", force=True)).applied
+    back = await world.apply(cluster("eu-1", tags={"env": "prod"}), manager="git")
+    assert "was set by cli" in back.problems[0].message
+
+
+async def test_managers_of_different_fields_share_a_resource(world: ManifestWorld) -> None:
+    await world.apply(cluster("eu-1", tags={"env": "prod"}), manager="git")
+    plan = await world.apply(cluster("eu-1", tags={"team": "shop"}), manager="cli")
+    assert plan.applied
+    (row,) = await world.memory.rows(ClusterStore)
+    assert row.tags == {"env": "prod", "team": "shop"}
+
+
+async def test_a_dropped_field_gets_its_default_unless_another_manager_set_it(
+    world: ManifestWorld,
+) -> None:
+    both = cluster("eu-1", protect=True, tags={"env": "prod", "team": "shop"})
+    await world.apply(both, manager="git")
+    await world.apply(cluster("eu-1", protect=True), manager="cli")
+    await world.apply(cluster("eu-1", tags={"env": "prod"}), manager="git")
+    (row,) = await world.memory.rows(ClusterStore)
+    assert (row.protect, row.tags) == (True, {"env": "prod"})
+
+
+async def test_a_change_by_the_api_is_reverted_by_the_next_apply(world: ManifestWorld) -> None:
+    text = cluster("eu-1", tags={"env": "prod"})
+    await world.apply(text)
+    (row,) = await world.memory.rows(ClusterStore)
+    async with world.memory.store.write() as tx:
+        await tx[ClusterStore].change(row.id, tags={"env": "test"})
+    plan = await world.apply(text)
+    assert actions(plan) == [("UPDATE", "Cluster", "eu-1")]
+    (row,) = await world.memory.rows(ClusterStore)
+    assert row.tags == {"env": "prod"}
+
+
+async def test_what_leaves_a_set_is_deleted_within_the_budget(world: ManifestWorld) -> None:
+    groups = [document("ClusterGroup", name) for name in ("a", "b", "c")]
+    await world.apply("".join(groups), prune_set="groups")
+    plan = await world.apply(groups[0], prune_set="groups", max_deletions=1)
+    assert "would lose 2 resources, but at most 1 deletions" in plan.problems[0].message
+    assert not plan.applied
+    plan = await world.apply(groups[0], prune_set="groups", max_deletions=2)
+    assert sorted(actions(plan)) == [
+        ("DELETE", "ClusterGroup", "b"),
+        ("DELETE", "ClusterGroup", "c"),
+        ("UNCHANGED", "ClusterGroup", "a"),
+    ]
+    assert [row.id for row in await world.memory.rows(DeclaredResourceStore)] != []
+
+
+async def test_a_protected_resource_is_not_pruned(world: ManifestWorld) -> None:
+    await world.apply(cluster("eu-1", protect=True) + cluster("eu-2"), prune_set="fleet")
+    plan = await world.apply(cluster("eu-2"), prune_set="fleet", max_deletions=5)
+    assert "protected against deletion" in plan.problems[0].message
+    assert await handles(world) == ["eu-1", "eu-2"]
+
+
+async def test_secrets_are_masked_and_applied_once(world: ManifestWorld) -> None:
+    text = document("GitRepository", REPOSITORY, {"username": "ci", "password": "canary-pw"})
+    plan = await world.apply(text)
+    assert "canary-pw" not in repr(plan)
+    assert "canary-pw" not in await world.export()
+    again = await world.apply(text)
+    assert actions(again) == [("UNCHANGED", "GitRepository", REPOSITORY)]
+    changed = await world.apply(text.replace("canary-pw", "canary-new"))
+    assert actions(changed) == [("UPDATE", "GitRepository", REPOSITORY)]
+    assert "canary" not in repr(changed)
+
+
+async def test_resources_of_documents_are_deleted_together(world: ManifestWorld) -> None:
+    text = cluster("eu-1") + document("ClusterGroup", "all", {"clusters": ["eu-1"]})
+    await world.apply(text)
+    files = [world.source(text)]
+    plan = await world.manifests.delete(EDITOR, files)
+    assert plan.applied
+    assert [item.action for item in plan.items] == [ManifestAction.DELETE] * 2
+    assert (await world.manifests.delete(EDITOR, files)).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a: &x [1]\nb: *x\n", "anchors and aliases are not supported"),
+        ("a: 1\na: 2\n", "occurs twice"),
+        ("[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2), "nested deeper"),
+        ("a: [", "is not YAML"),
+        ("- 1\n", "must be an object with apiVersion"),
+        ("apiVersion: v1\nkind: Cluster\nmetadata: {name: a}\n", "must be towline.io/v1"),
+        ("a: " + "x" * (9 * 1024 * 1024), "bytes of manifests"),
+        ("---\na: 1\n" * 5_001, "at most 5,000 are allowed"),
+    ],
+)
+async def test_unreadable_files_are_refused(world: ManifestWorld, text: str, reason: str) -> None:
+    plan = await world.apply(text)
+    assert any(reason in problem.message for problem in plan.problems)
+
+
+async def test_an_export_conceals_role_bindings_and_settings_of_sinks(world: ManifestWorld) -> None:
+    sink = {"settings": {"kind": "WEBHOOK", "webhook": {"url": "https://hooks.example.org/x"}}}
+    bindings = {"editor": {"users": ["ci@example.org"]}}
+    text = document("ServiceAccount", "ci@example.org") + document("NotificationSink", "hook", sink)
+    assert (await world.apply(text + cluster("eu-1", bindings=bindings))).problems == ()
+    assert "bindings:" in await world.export()
+    seen = await world.manifests.export(VIEWER)
+    assert "name: eu-1" in seen
+    assert "bindings:" not in seen
+    assert "settings:" not in seen
+
+
+async def test_an_operation_of_a_batch_publishes_only_after_the_commit() -> None:
+    memory = operations_over_memory()
+    clusters = Clusters(memory.context)
+    async with open_batch(memory.context.store) as batch:
+        await clusters.create(EDITOR, ClusterChange(name="eu-1"))
+        assert memory.published == []
+        batch.drop()
+    assert memory.published == []
+    async with open_batch(memory.context.store):
+        await clusters.create(EDITOR, ClusterChange(name="eu-1"))
+    assert [topic for topic, _ in memory.published] == [CLUSTER]
+
+
+async def test_a_conflict_inside_a_batch_is_not_tried_again_there() -> None:
+    memory = operations_over_memory()
+    tries = 0
+
+    @retry_operations
+    class Collides:
+        _context = memory.context
+
+        async def change(self) -> None:
+            nonlocal tries
+            tries += 1
+            raise TransactionConflict("collided")
+
+    with pytest.raises(TransactionConflict):
+        async with open_batch(memory.context.store):
+            await Collides().change()
+    assert tries == 1
