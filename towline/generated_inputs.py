@@ -404,6 +404,19 @@ class ServiceSetAttributes(TypedDict, total=False):
     template: ServiceDeploymentAttributes | None
 
 
+class ManifestSource(TypedDict, total=False):
+    file: Required[str]
+    content: Required[str]
+
+
+class ManifestApplyOptions(TypedDict, total=False):
+    manager: str | None
+    dryRun: bool | None
+    force: bool | None
+    pruneSet: str | None
+    maxDeletions: int | None
+
+
 class StageServiceAttributes(TypedDict, total=False):
     serviceId: Required[str]
 

@@ -1,0 +1,248 @@
+"""`towline apply`, `diff`, `delete`, `export`, `schema` and `explain`."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from core.errors import Invalid, NotFound
+from core.json_object import JsonObject
+from towline.cli.lazy_import import load
+from towline.cli.manifests import generated as operations
+from towline.cli.manifests.generated import Plan, PlanProblems
+from towline.cli.shell.output import colour
+from towline.cli.shell.session import connect
+from towline.input_files import read_text
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import ManifestSource
+
+MAX_BYTES = 8 << 20
+_SUFFIXES = (".yaml", ".yml")
+_CLIENT_FORM = "apiVersion: towline/v1"
+_SIGNS = {"CREATE": "+", "UPDATE": "~", "DELETE": "-", "UNCHANGED": "="}
+_DONE = {"CREATE": "created", "UPDATE": "changed", "DELETE": "deleted", "UNCHANGED": "unchanged"}
+_COLOURS = {"+": "green", "~": "yellow", "-": "red", "!": "red"}
+
+Files = Annotated[
+    list[Path],
+    typer.Option(
+        "-f",
+        "--file",
+        help="YAML file, or a folder of YAML files; - reads standard input; repeatable.",
+    ),
+]
+Manager = Annotated[str, typer.Option(help="Name under which the fields are owned.")]
+Force = Annotated[bool, typer.Option(help="Take over fields that other managers own.")]
+DryRun = Annotated[bool, typer.Option(help="Print the changes without making them.")]
+
+
+def apply(
+    context: typer.Context,
+    file: Files,
+    dry_run: DryRun = False,
+    prune_set: Annotated[
+        str | None,
+        typer.Option(help="Set of the resources; those of the set without a document are deleted."),
+    ] = None,
+    max_deletions: Annotated[int, typer.Option(help="Maximum number of deletions.")] = 0,
+    force: Force = False,
+    manager: Manager = "cli",
+) -> None:
+    """Create and update resources from manifests, all or none.
+
+    \b
+    Example:
+      towline apply -f fleet/ --dry-run
+      towline apply -f fleet/ --prune-set fleet --max-deletions 5
+      towline apply -f clusters.yaml -f services.yaml
+    """
+    sources = read_sources(file)
+    if any(_CLIENT_FORM in source["content"] for source in sources):
+        _apply_on_client(context, file, dry_run=dry_run)
+        return
+    plan = operations.apply_manifests(
+        connect(context),
+        sources,
+        options={
+            "manager": manager,
+            "dryRun": dry_run,
+            "force": force,
+            "pruneSet": prune_set or "",
+            "maxDeletions": max_deletions,
+        },
+    )
+    _print_plan(plan, dry_run=dry_run)
+
+
+def diff(
+    context: typer.Context, file: Files, force: Force = False, manager: Manager = "cli"
+) -> None:
+    """Show what `towline apply` would change. Exits with 1 if there is a difference.
+
+    \b
+    Example:
+      towline diff -f fleet/
+    """
+    plan = operations.apply_manifests(
+        connect(context),
+        read_sources(file),
+        options={"manager": manager, "dryRun": True, "force": force},
+    )
+    _print_plan(plan, dry_run=True, changes_only=True)
+    if any(item["action"] != "UNCHANGED" for item in plan["items"]):
+        raise typer.Exit(1)
+
+
+def delete(context: typer.Context, file: Files, dry_run: DryRun = False) -> None:
+    """Delete the resources that manifests name, all or none.
+
+    \b
+    Example:
+      towline delete -f old-services.yaml --dry-run
+    """
+    plan = operations.delete_manifests(connect(context), read_sources(file), dry_run=dry_run)
+    _print_plan(plan, dry_run=dry_run)
+
+
+def export(
+    context: typer.Context,
+    kind: Annotated[
+        list[str] | None, typer.Argument(help="Kinds, such as Service (default: all).")
+    ] = None,
+) -> None:
+    """Print resources as manifests, without values of secrets.
+
+    \b
+    Example:
+      towline export > installation.yaml
+      towline export Cluster Service
+    """
+    print(operations.manifests(connect(context), kinds=kind or None), end="")
+
+
+def schema(
+    context: typer.Context,
+    kind: Annotated[str | None, typer.Argument(help="Kind, such as Service.")] = None,
+) -> None:
+    """Print the JSON Schema of a kind of manifests, or list all kinds.
+
+    \b
+    Example:
+      towline schema
+      towline schema Service > service.schema.json
+    """
+    api = connect(context)
+    if kind is None:
+        print("\n".join(operations.manifest_kinds(api)))
+        return
+    print(json.dumps(json.loads(operations.manifest_schema(api, kind)), indent=2))
+
+
+def explain(
+    context: typer.Context,
+    path: Annotated[str, typer.Argument(help="Kind or field, such as service.spec.helm.")],
+) -> None:
+    """Explain a kind of manifests, or one of its fields.
+
+    \b
+    Example:
+      towline explain service.spec.helm
+    """
+    kind, *keys = path.split(".")
+    found = json.loads(operations.manifest_schema(connect(context), kind))
+    title = found["title"]
+    for key in keys:
+        found = _inner(found)
+        properties = found.get("properties", {})
+        if key not in properties:
+            raise NotFound(f"{title} has no field {key!r}; use one of {', '.join(properties)}")
+        found, title = properties[key], f"{title}.{key}"
+    print("\n".join(_explanation(title, found)))
+
+
+def read_sources(paths: list[Path]) -> list["ManifestSource"]:
+    """Reads files, and all YAML files under folders. Invalid: there are none, or too large ones."""
+    files = [file for path in paths for file in _files(path)]
+    if not files:
+        raise Invalid("no YAML files found", field="--file")
+    return [
+        {"file": str(file), "content": read_text(file, "--file", limit=MAX_BYTES)} for file in files
+    ]
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        return sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
+    return [path]
+
+
+def _apply_on_client(context: typer.Context, paths: list[Path], *, dry_run: bool) -> None:
+    """Applies documents of the form `towline/v1`, which the client plans."""
+    manifests = load("towline.cli.apply.manifests").read_manifests(*paths)
+    planner = load("towline.cli.apply.plan").ManifestPlanner(connect(context), dry_run=dry_run)
+    for manifest in manifests:
+        for line in planner.apply(manifest):
+            print(colour(line, _COLOURS.get(line[0])), flush=True)
+
+
+def _print_plan(plan: Plan, *, dry_run: bool, changes_only: bool = False) -> None:
+    """Prints a plan. Invalid: it has problems, and nothing was done."""
+    for item in plan["items"]:
+        action = item["action"]
+        if changes_only and action == "UNCHANGED":
+            continue
+        sign, done = _SIGNS[action], _DONE[action]
+        words = done if action == "UNCHANGED" or plan["applied"] else f"would be {done}"
+        print(colour(f"{sign} {item['kind']} {item['name']} {words}", _COLOURS.get(sign)))
+        if action == "UPDATE":
+            for change in item["changes"]:
+                before, after = change["before"] or "(none)", change["after"] or "(none)"
+                print(f"  {change['path']}: {before} → {after}")
+    if plan["problems"]:
+        lines = [_problem(problem) for problem in plan["problems"]]
+        raise Invalid("\n".join(["nothing was done:", *lines]))
+
+
+def _problem(problem: PlanProblems) -> str:
+    place = f"{problem['file']}:{problem['line']}: " if problem["file"] else ""
+    what = " ".join(part for part in (problem["document"], problem["field"]) if part)
+    return f"  {place}{what}{': ' if what else ''}{problem['message']}"
+
+
+def _inner(schema: JsonObject) -> JsonObject:
+    """Returns the schema of the fields below: that of a list is that of its items."""
+    if schema.get("type") == "array":
+        return schema["items"]
+    if "oneOf" in schema:
+        merged: JsonObject = {}
+        for option in schema["oneOf"]:
+            merged |= option["properties"]
+        return {"properties": merged}
+    return schema
+
+
+def _explanation(title: str, found: JsonObject) -> Iterator[str]:
+    yield f"{title} <{_type(found)}>"
+    if found.get("description"):
+        yield f"  {found['description']}"
+    if "enum" in found:
+        yield f"  One of {', '.join(found['enum'])}."
+    inner = _inner(found)
+    if inner.get("properties"):
+        yield "\nFields:"
+        for name, field in inner["properties"].items():
+            needed = ", required" if name in inner.get("required", ()) else ""
+            yield f"  {name} <{_type(field)}{needed}>"
+            if field.get("description"):
+                yield f"    {field['description']}"
+
+
+def _type(found: JsonObject) -> str:
+    if found.get("type") == "array":
+        return f"[]{_type(found['items'])}"
+    if "const" in found:
+        return json.dumps(found["const"])
+    return str(found.get("type", "object" if "oneOf" in found else "any"))
