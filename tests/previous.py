@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "881a9b79c867d47e6afbf687021439428829f595"
+COMMIT = "385bb87dc8fcbbabf9dc4bf0b6fd33a7f878e6b9"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
