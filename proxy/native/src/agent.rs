@@ -1,0 +1,382 @@
+//! The agent's end: requests of a data link, forwarded to the API server.
+//! It serves only requests that Python has admitted before; it declines all others.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::observer::{ResponseObserver, end_of_head};
+use crate::runtime::locked;
+use crate::sockets::{Socket, tune_link, tune_user};
+use crate::wire;
+
+const DIAL: Duration = Duration::from_secs(10);
+const IDLE_LIMIT: usize = 256;
+const ADMITTED_LIMIT: usize = 4096;
+const MAX_STREAMS: u32 = 1024;
+const PIECE: usize = 64 << 10;
+const WINDOW: u32 = 256 << 10;
+const UNAUTHORIZED: u16 = 401;
+
+/// Address and TLS of a server.
+#[derive(Clone)]
+pub struct Server {
+    pub host: String,
+    pub port: u16,
+    pub tls: Option<Arc<ClientConfig>>,
+}
+
+impl Server {
+    async fn dial(&self) -> std::io::Result<Box<dyn Socket>> {
+        let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        tune_user(&tcp);
+        let Some(tls) = &self.tls else { return Ok(Box::new(tcp)) };
+        let name = ServerName::try_from(self.host.clone()).map_err(std::io::Error::other)?;
+        Ok(Box::new(TlsConnector::from(tls.clone()).connect(name, tcp).await?))
+    }
+}
+
+/// A request that Python has admitted; `before` and `after` surround the audit ID.
+struct Admitted {
+    before: Bytes,
+    after: Bytes,
+    head_request: bool,
+    until: Instant,
+}
+
+struct Credential {
+    fields: Bytes,
+    until: Instant,
+}
+
+pub struct Agent {
+    upstream: Server,
+    admitted: Mutex<HashMap<Bytes, Arc<Admitted>>>,
+    credential: Mutex<Option<Credential>>,
+    idle: Mutex<Vec<Box<dyn Socket>>>,
+    /// Changes when all open requests must end.
+    cleared: watch::Sender<u64>,
+}
+
+impl Agent {
+    pub fn new(upstream: Server) -> Self {
+        Self {
+            upstream,
+            admitted: Mutex::default(),
+            credential: Mutex::default(),
+            idle: Mutex::default(),
+            cleared: watch::Sender::new(0),
+        }
+    }
+
+    /// Admits a request (packed without its audit ID) for `lifetime`, sent as `before` and `after`.
+    pub fn admit(&self, packed: Bytes, before: Bytes, after: Bytes, lifetime: Duration) {
+        let mut admitted = locked(&self.admitted);
+        if admitted.len() >= ADMITTED_LIMIT {
+            admitted.clear();
+        }
+        let head_request = before.starts_with(b"HEAD ");
+        let until = Instant::now() + lifetime;
+        admitted.insert(packed, Arc::new(Admitted { before, after, head_request, until }));
+    }
+
+    pub fn set_credential(&self, fields: Bytes, lifetime: Duration) {
+        let until = Instant::now() + lifetime;
+        *locked(&self.credential) = Some(Credential { fields, until });
+    }
+
+    /// Forgets what was admitted, and ends all open requests.
+    pub fn clear(&self) {
+        locked(&self.admitted).clear();
+        self.cleared.send_modify(|times| *times += 1);
+    }
+
+    fn find(&self, packed: &[u8]) -> Option<Arc<Admitted>> {
+        let admitted = locked(&self.admitted);
+        admitted.get(packed).filter(|known| Instant::now() < known.until).cloned()
+    }
+
+    fn fields(&self) -> Option<Bytes> {
+        let credential = locked(&self.credential);
+        let known = credential.as_ref().filter(|known| Instant::now() < known.until);
+        known.map(|known| known.fields.clone())
+    }
+
+    /// Takes an idle connection on which nothing has arrived.
+    async fn take_idle(&self) -> Option<Box<dyn Socket>> {
+        loop {
+            let mut found = locked(&self.idle).pop()?;
+            let mut byte = [0];
+            tokio::select! {
+                biased;
+                _ = found.read(&mut byte) => {}
+                () = std::future::ready(()) => return Some(found),
+            }
+        }
+    }
+
+    fn give_back(&self, connection: Box<dyn Socket>) {
+        let mut idle = locked(&self.idle);
+        if idle.len() < IDLE_LIMIT {
+            idle.push(connection);
+        }
+    }
+}
+
+/// A data link of this agent.
+#[derive(Default)]
+pub struct AgentLink {
+    pub ended: AtomicBool,
+    pub closing: Notify,
+    pub requests: AtomicUsize,
+}
+
+/// Dials the control plane with a ticket, and serves its requests until either side ends the link.
+pub async fn run_link(agent: Arc<Agent>, link: Arc<AgentLink>, hub: Server, ticket: String) {
+    tokio::select! {
+        _ = serve_link(agent, &link, hub, ticket) => {}
+        () = link.closing.notified() => {}
+    }
+    link.ended.store(true, Ordering::Release);
+}
+
+async fn serve_link(
+    agent: Arc<Agent>,
+    link: &Arc<AgentLink>,
+    hub: Server,
+    ticket: String,
+) -> Option<()> {
+    let socket = timeout(DIAL, join(&hub, &ticket)).await.ok()??;
+    let mut connection = h2::server::Builder::new()
+        .initial_window_size(WINDOW)
+        .initial_connection_window_size(8 << 20)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(4096)
+        .max_send_buffer_size(PIECE)
+        .handshake::<_, Bytes>(socket)
+        .await
+        .ok()?;
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        let (agent, link) = (agent.clone(), link.clone());
+        tokio::spawn(async move {
+            link.requests.fetch_add(1, Ordering::Relaxed);
+            serve_request(&agent, request.into_body(), respond).await;
+            link.requests.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+    Some(())
+}
+
+async fn join(hub: &Server, ticket: &str) -> Option<Box<dyn Socket>> {
+    let mut socket = hub.dial().await.ok()?;
+    tune_link(socket.tcp());
+    let request = format!(
+        "GET {} HTTP/1.1\r\nHost: {}:{}\r\nConnection: Upgrade\r\nUpgrade: {}\r\n\
+         Authorization: Bearer {ticket}\r\n\r\n",
+        wire::PATH,
+        hub.host,
+        hub.port,
+        wire::UPGRADE,
+    );
+    socket.write_all(request.as_bytes()).await.ok()?;
+    socket.flush().await.ok()?;
+    // The control plane sends nothing more before the client's preface, which it waits for here.
+    let mut head = Vec::new();
+    while end_of_head(&head).is_none() {
+        let mut byte = [0];
+        if head.len() > 1024 || socket.read(&mut byte).await.ok()? == 0 {
+            return None;
+        }
+        head.extend_from_slice(&byte);
+    }
+    head.starts_with(b"HTTP/1.1 101 ").then_some(socket)
+}
+
+async fn serve_request(agent: &Agent, body: RecvStream, mut respond: SendResponse<Bytes>) {
+    let mut cleared = agent.cleared.subscribe();
+    let served = tokio::select! {
+        served = forward(agent, body, &mut respond) => served,
+        _ = cleared.changed() => Err(()),
+    };
+    if served.is_err() {
+        respond.send_reset(Reason::INTERNAL_ERROR);
+    }
+}
+
+fn decline(respond: &mut SendResponse<Bytes>) -> Result<(), ()> {
+    let status = http::StatusCode::from_u16(wire::DECLINED).map_err(drop)?;
+    let mut response = http::Response::new(());
+    *response.status_mut() = status;
+    respond.send_response(response, true).map_err(drop)?;
+    Ok(())
+}
+
+async fn forward(
+    agent: &Agent,
+    body: RecvStream,
+    respond: &mut SendResponse<Bytes>,
+) -> Result<(), ()> {
+    let mut packed = read_packed(body).await.ok_or(())?;
+    let id = wire::take_id(&mut packed).ok_or(())?;
+    let (Some(admitted), Some(fields)) = (agent.find(&packed), agent.fields()) else {
+        return decline(respond);
+    };
+    let hex = wire::hex(&id);
+    let parts: [&[u8]; 5] = [&admitted.before, &hex, &admitted.after, &fields, b"\r\n"];
+    let request = Bytes::from(parts.concat());
+    let Some((connection, first)) = exchange(agent, &request, respond).await? else {
+        return decline(respond);
+    };
+    let mut answer =
+        Answer { observer: ResponseObserver::new(admitted.head_request), stream: None, respond };
+    let (connection, reusable) = answer.pass_on(agent, connection, first).await?;
+    if reusable {
+        agent.give_back(connection);
+    }
+    Ok(())
+}
+
+async fn read_packed(mut body: RecvStream) -> Option<BytesMut> {
+    let mut packed = BytesMut::new();
+    while let Some(data) = body.data().await {
+        let data = data.ok()?;
+        if packed.len() + data.len() > wire::MAX_REQUEST {
+            return None;
+        }
+        let _ = body.flow_control().release_capacity(data.len());
+        packed.extend_from_slice(&data);
+    }
+    Some(packed)
+}
+
+/// Sends the request, and reads the first bytes of the response. A reused connection may be stale,
+/// so the request is repeated once over a new one. None: the API server cannot be reached.
+async fn exchange(
+    agent: &Agent,
+    request: &Bytes,
+    respond: &mut SendResponse<Bytes>,
+) -> Result<Option<(Box<dyn Socket>, Bytes)>, ()> {
+    if let Some(connection) = agent.take_idle().await
+        && let Some(started) = start(connection, request, respond).await?
+    {
+        return Ok(Some(started));
+    }
+    match timeout(DIAL, agent.upstream.dial()).await {
+        Ok(Ok(connection)) => start(connection, request, respond).await,
+        _ => Ok(None),
+    }
+}
+
+async fn start(
+    mut connection: Box<dyn Socket>,
+    request: &Bytes,
+    respond: &mut SendResponse<Bytes>,
+) -> Result<Option<(Box<dyn Socket>, Bytes)>, ()> {
+    if connection.write_all(request).await.is_err() || connection.flush().await.is_err() {
+        return Ok(None);
+    }
+    let mut buffer = BytesMut::with_capacity(16 << 10);
+    let read = tokio::select! {
+        read = connection.read_buf(&mut buffer) => read,
+        _ = poll_fn(|context| respond.poll_reset(context)) => return Err(()),
+    };
+    Ok(matches!(read, Ok(1..)).then(|| (connection, buffer.freeze())))
+}
+
+/// The response of one request.
+struct Answer<'a> {
+    observer: ResponseObserver,
+    stream: Option<SendStream<Bytes>>,
+    respond: &'a mut SendResponse<Bytes>,
+}
+
+impl Answer<'_> {
+    /// Passes the response on to its end; returns the connection, and whether it can be reused.
+    async fn pass_on(
+        &mut self,
+        agent: &Agent,
+        mut connection: Box<dyn Socket>,
+        first: Bytes,
+    ) -> Result<(Box<dyn Socket>, bool), ()> {
+        let mut data = first;
+        let mut buffer = BytesMut::new();
+        loop {
+            let ready = self.observer.feed(data).map_err(drop)?;
+            if self.observer.status == Some(UNAUTHORIZED) && self.stream.is_none() {
+                // Python decides with a new token.
+                *locked(&agent.credential) = None;
+                decline(self.respond)?;
+                return Ok((connection, false));
+            }
+            let complete = self.observer.complete;
+            if !ready.is_empty() || complete {
+                self.send(ready, complete).await?;
+            }
+            if complete {
+                return Ok((connection, self.observer.keep_alive));
+            }
+            buffer.reserve(PIECE);
+            if self.read(&mut connection, &mut buffer).await? == 0 {
+                self.observer.end().map_err(drop)?;
+                self.send(Bytes::new(), true).await?;
+                return Ok((connection, false));
+            }
+            data = buffer.split().freeze();
+        }
+    }
+
+    async fn read(
+        &mut self,
+        connection: &mut Box<dyn Socket>,
+        buffer: &mut BytesMut,
+    ) -> Result<usize, ()> {
+        let (stream, respond) = (&mut self.stream, &mut self.respond);
+        let reset = poll_fn(|context| match stream.as_mut() {
+            Some(stream) => stream.poll_reset(context),
+            None => respond.poll_reset(context),
+        });
+        tokio::select! {
+            read = connection.read_buf(buffer) => read.map_err(drop),
+            _ = reset => Err(()),
+        }
+    }
+
+    async fn send(&mut self, mut data: Bytes, end: bool) -> Result<(), ()> {
+        let stream = match self.stream.as_mut() {
+            Some(stream) => stream,
+            None => {
+                let head = http::Response::new(());
+                self.stream.insert(self.respond.send_response(head, false).map_err(drop)?)
+            }
+        };
+        while !data.is_empty() {
+            stream.reserve_capacity(data.len());
+            while stream.capacity() == 0 {
+                poll_fn(|context| stream.poll_capacity(context)).await.ok_or(())?.map_err(drop)?;
+            }
+            let piece = data.split_to(stream.capacity().min(data.len()));
+            let last = end && data.is_empty();
+            stream.send_data(piece, last).map_err(drop)?;
+            if last {
+                return Ok(());
+            }
+        }
+        if end {
+            stream.send_data(Bytes::new(), true).map_err(drop)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,232 @@
+//! State of the control plane's end: settings, verdicts, open requests, audit rows, connections.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use rustls::ServerConfig;
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::link::{self, HubLinks};
+use crate::runtime::locked;
+use crate::sockets::{Socket, tune_user};
+use crate::user;
+use crate::verdicts::{Verdict, Verdicts};
+
+const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Audit rows that Python has not taken yet; above this all requests are left to Python.
+const MAX_ROWS: usize = 20_000;
+
+pub struct HubSettings {
+    /// Unix socket on which Python serves everything that has no verdict.
+    pub backend: PathBuf,
+    pub idle: Duration,
+    pub answer: Duration,
+    pub stalled: Duration,
+    pub max_connections: usize,
+    pub max_in_flight: usize,
+    /// Bytes that one response may occupy here.
+    pub window: u32,
+    /// Response to connections above `max_connections`.
+    pub full: Bytes,
+}
+
+/// Reasons why a request ended; Python knows them by these numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Done = 0,
+    UserLeft = 1,
+    Upstream = 2,
+    Timeout = 3,
+    /// Python ended it, and knows why.
+    Ended = 4,
+}
+
+/// Audit row of a request that was served without Python.
+pub struct Row {
+    pub verdict: u64,
+    pub id: [u8; 16],
+    pub source: SocketAddr,
+    pub at: f64,
+    pub seconds: f64,
+    pub status: u16,
+    pub bytes_out: u64,
+    pub end: End,
+    pub number: u64,
+}
+
+/// An open request.
+pub struct OpenRequest {
+    pub number: u64,
+    pub verdict: Arc<Verdict>,
+    pub id: [u8; 16],
+    pub source: SocketAddr,
+    pub at: f64,
+    pub started: Instant,
+    pub bytes_out: AtomicU64,
+    /// Response of Python that ends it, if none has begun.
+    pub ending: Mutex<Option<Bytes>>,
+    pub end: Notify,
+}
+
+/// A connection to Python: how far Python had read and written when no request was open.
+#[derive(Default)]
+pub struct Backend {
+    pub rest: Mutex<Option<(u64, u64)>>,
+    pub aborted: AtomicBool,
+    pub abort: Notify,
+}
+
+pub struct HubState {
+    pub settings: HubSettings,
+    pub verdicts: Verdicts,
+    pub links: HubLinks,
+    pub backends: Mutex<HashMap<u64, Arc<Backend>>>,
+    pub open: Mutex<HashMap<u64, Arc<OpenRequest>>>,
+    pub rows: Mutex<Vec<Row>>,
+    pub draining: watch::Sender<bool>,
+    pub last_number: AtomicU64,
+    pub connections: AtomicUsize,
+    listening: watch::Sender<bool>,
+}
+
+impl HubState {
+    pub fn new(settings: HubSettings) -> Self {
+        Self {
+            settings,
+            verdicts: Verdicts::default(),
+            links: HubLinks::default(),
+            backends: Mutex::default(),
+            open: Mutex::default(),
+            rows: Mutex::default(),
+            draining: watch::Sender::new(false),
+            last_number: AtomicU64::new(0),
+            connections: AtomicUsize::new(0),
+            listening: watch::Sender::new(true),
+        }
+    }
+
+    pub fn stop_listening(&self) {
+        self.listening.send_replace(false);
+    }
+
+    /// Leaves all further requests to Python, and closes idle connections.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+        self.verdicts.forget();
+    }
+
+    /// Finds the verdict on a request that may be served now.
+    pub fn admit(&self, head: &[u8]) -> Option<Arc<Verdict>> {
+        let verdict = self.verdicts.find(head)?;
+        let room = verdict.load.load(Ordering::Relaxed) < verdict.room;
+        let free = room && verdict.link.is_open() && !*self.draining.borrow();
+        let free = free && locked(&self.open).len() < self.settings.max_in_flight;
+        (free && locked(&self.rows).len() < MAX_ROWS).then_some(verdict)
+    }
+
+    /// Counts a request as open.
+    pub fn enter(
+        &self,
+        verdict: Arc<Verdict>,
+        id: [u8; 16],
+        source: SocketAddr,
+    ) -> Arc<OpenRequest> {
+        verdict.load.fetch_add(1, Ordering::Relaxed);
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let request = Arc::new(OpenRequest {
+            number: self.last_number.fetch_add(1, Ordering::Relaxed) + 1,
+            verdict,
+            id,
+            source,
+            at: since_epoch.as_secs_f64(),
+            started: Instant::now(),
+            bytes_out: AtomicU64::new(0),
+            ending: Mutex::default(),
+            end: Notify::new(),
+        });
+        locked(&self.open).insert(request.number, request.clone());
+        request
+    }
+
+    /// Removes a request; with its end it gets an audit row, otherwise Python serves and records it.
+    pub fn leave(&self, request: &OpenRequest, end: Option<(u16, End)>) {
+        request.verdict.load.fetch_sub(1, Ordering::Relaxed);
+        locked(&self.open).remove(&request.number);
+        if let Some((status, end)) = end {
+            locked(&self.rows).push(Row {
+                verdict: request.verdict.id,
+                id: request.id,
+                source: request.source,
+                at: request.at,
+                seconds: request.started.elapsed().as_secs_f64(),
+                status,
+                bytes_out: request.bytes_out.load(Ordering::Relaxed),
+                end,
+                number: request.number,
+            });
+        }
+    }
+}
+
+/// Accepts users until the hub stops to listen.
+pub async fn listen(hub: Arc<HubState>, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
+    let mut listening = hub.listening.subscribe();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = listening.wait_for(|listening| !listening) => return,
+        };
+        let Ok((tcp, source)) = accepted else {
+            // No descriptor is free, or the user has left.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        tune_user(&tcp);
+        let (hub, tls) = (hub.clone(), tls.clone());
+        tokio::spawn(async move {
+            match tls {
+                None => serve(hub, tcp, source, false).await,
+                Some(tls) => {
+                    let secured = TlsAcceptor::from(tls).accept(tcp);
+                    if let Ok(Ok(secured)) = timeout(TLS_HANDSHAKE, secured).await {
+                        serve(hub, secured, source, true).await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+async fn serve(hub: Arc<HubState>, socket: impl Socket, source: SocketAddr, tls: bool) {
+    let open = Counted::new(&hub.connections);
+    let full = open.0 >= hub.settings.max_connections;
+    let joined = user::serve(hub.clone(), socket, source, tls, full).await;
+    drop(open);
+    if let Some((socket, link)) = joined {
+        link::carry(socket, link, hub.settings.window).await;
+    }
+}
+
+/// Counts a connection while it is open.
+struct Counted<'a>(usize, &'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        Self(count.fetch_add(1, Ordering::Relaxed), count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::Relaxed);
+    }
+}

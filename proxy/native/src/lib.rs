@@ -1,0 +1,17 @@
+//! Native data plane of the Kubernetes proxy.
+//! Python decides about every request; this crate repeats its decision on further requests with the
+//! same head, for some seconds, without the interpreter. See docs/explanation/kubernetes-proxy.md.
+
+#![cfg_attr(not(feature = "python"), allow(dead_code))]
+
+mod agent;
+mod hub;
+mod link;
+mod observer;
+#[cfg(feature = "python")]
+mod python;
+mod runtime;
+mod sockets;
+mod user;
+mod verdicts;
+mod wire;

@@ -1,0 +1,126 @@
+//! The control plane's end of data links, which agents open with a ticket.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::runtime::locked;
+use crate::sockets::{Socket, tune_link};
+use crate::wire;
+
+/// First line of the request with which an agent joins.
+pub const REQUEST: &[u8] = b"GET /k8s/data-link HTTP/1.1\r\n";
+const TICKET: Duration = Duration::from_secs(30);
+const HANDSHAKE: Duration = Duration::from_secs(10);
+const ACCEPTED: &[u8] =
+    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: towline-data\r\n\r\n";
+
+/// The data link of one control link; it has no connection until the agent uses the ticket.
+#[derive(Default)]
+pub struct HubLink {
+    pub sender: Mutex<Option<SendRequest<Bytes>>>,
+    closed: AtomicBool,
+    closing: Notify,
+}
+
+impl HubLink {
+    pub fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::Acquire) && locked(&self.sender).is_some()
+    }
+
+    pub fn sender(&self) -> Option<SendRequest<Bytes>> {
+        locked(&self.sender).clone()
+    }
+
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        locked(&self.sender).take();
+        self.closing.notify_waiters();
+        self.closing.notify_one();
+    }
+}
+
+#[derive(Default)]
+pub struct HubLinks {
+    links: Mutex<HashMap<u64, Arc<HubLink>>>,
+    tickets: Mutex<HashMap<String, (Instant, Arc<HubLink>)>>,
+    last_id: AtomicU64,
+}
+
+impl HubLinks {
+    /// Makes a link, and the ticket that opens it once.
+    pub fn offer(&self) -> Option<(u64, String)> {
+        let secret: [u8; 16] = wire::random()?;
+        let ticket = String::from_utf8_lossy(&wire::hex(&secret)).into_owned();
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let link = Arc::new(HubLink::default());
+        let now = Instant::now();
+        let mut tickets = locked(&self.tickets);
+        tickets.retain(|_, (until, _)| now < *until);
+        tickets.insert(ticket.clone(), (now + TICKET, link.clone()));
+        locked(&self.links).insert(id, link);
+        Some((id, ticket))
+    }
+
+    pub fn find(&self, id: u64) -> Option<Arc<HubLink>> {
+        locked(&self.links).get(&id).filter(|link| link.is_open()).cloned()
+    }
+
+    pub fn close(&self, id: u64) {
+        let removed = locked(&self.links).remove(&id);
+        if let Some(link) = removed {
+            link.close();
+        }
+    }
+
+    pub fn close_all(&self) {
+        for (_, link) in locked(&self.links).drain() {
+            link.close();
+        }
+    }
+
+    /// Takes the link of a request that upgrades its connection; None: it has no valid ticket.
+    pub fn redeem(&self, head: &[u8]) -> Option<Arc<HubLink>> {
+        let mut fields = [httparse::EMPTY_HEADER; 16];
+        let mut request = httparse::Request::new(&mut fields);
+        request.parse(head).ok()?.is_complete().then_some(())?;
+        let ticket = request.headers.iter().find(|field| field.name == "Authorization")?;
+        let ticket = std::str::from_utf8(ticket.value.strip_prefix(b"Bearer ")?).ok()?;
+        let (until, link) = locked(&self.tickets).remove(ticket)?;
+        (Instant::now() < until && !link.closed.load(Ordering::Acquire)).then_some(link)
+    }
+}
+
+/// Carries a data link to its end. No agent is trusted: `window` bounds what one of its responses
+/// may occupy here, and the caller bounds the number of open ones.
+pub async fn carry(mut socket: impl Socket, link: Arc<HubLink>, window: u32) {
+    tune_link(socket.tcp());
+    let opening = async {
+        socket.write_all(ACCEPTED).await.ok()?;
+        socket.flush().await.ok()?;
+        h2::client::Builder::new()
+            .initial_window_size(window)
+            // The windows of the streams bound it: one slow reader must not stop the others.
+            .initial_connection_window_size((1 << 31) - 1)
+            .max_frame_size(64 << 10)
+            .max_header_list_size(4096)
+            .enable_push(false)
+            .handshake::<_, Bytes>(socket)
+            .await
+            .ok()
+    };
+    let Ok(Some((sender, connection))) = timeout(HANDSHAKE, opening).await else { return };
+    *locked(&link.sender) = Some(sender);
+    tokio::select! {
+        _ = connection => {}
+        () = link.closing.notified() => {}
+    }
+    link.close();
+}

@@ -1,0 +1,366 @@
+//! Observes the bytes of a response without changing them: status, framing and end.
+//! Both ends use it: the agent to reuse a connection, the control plane because it trusts no agent.
+
+use bytes::{Bytes, BytesMut};
+
+const MAX_HEAD: usize = 64 << 10;
+const MAX_FIELDS: usize = 256;
+const MAX_LINE: usize = 4096;
+const MAX_TRAILERS: usize = 16 << 10;
+
+/// The bytes are not exactly one response to the request.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BadResponse(pub &'static str);
+
+#[derive(Debug)]
+enum Body {
+    Unknown,
+    Counted(u64),
+    Chunked(Chunks),
+    UntilClose,
+}
+
+/// Observes the response to one request that does not upgrade its connection.
+/// `status` is the final one. `keep_alive`: the connection can be reused.
+#[derive(Debug)]
+pub struct ResponseObserver {
+    pub status: Option<u16>,
+    pub complete: bool,
+    pub keep_alive: bool,
+    head_request: bool,
+    partial: BytesMut,
+    body: Body,
+}
+
+impl ResponseObserver {
+    pub fn new(head_request: bool) -> Self {
+        Self {
+            status: None,
+            complete: false,
+            keep_alive: false,
+            head_request,
+            partial: BytesMut::new(),
+            body: Body::Unknown,
+        }
+    }
+
+    /// Returns the bytes that may be forwarded now; a head only once it is complete.
+    pub fn feed(&mut self, data: Bytes) -> Result<Bytes, BadResponse> {
+        if self.status.is_some() {
+            self.read_body(&data)?;
+            return Ok(data);
+        }
+        let text = if self.partial.is_empty() {
+            data
+        } else {
+            self.partial.extend_from_slice(&data);
+            self.partial.split().freeze()
+        };
+        let mut at = 0;
+        while self.status.is_none() {
+            let Some(end) = end_of_head(&text[at..]) else {
+                if text.len() - at > MAX_HEAD {
+                    return Err(BadResponse("the response head is too long"));
+                }
+                self.partial.extend_from_slice(&text[at..]);
+                return Ok(text.slice(..at));
+            };
+            self.read_head(&text[at..at + end])?;
+            at += end;
+        }
+        self.read_body(&text[at..])?;
+        Ok(text)
+    }
+
+    /// Ends the input, which the sender has ended cleanly.
+    pub fn end(&mut self) -> Result<(), BadResponse> {
+        match self.body {
+            _ if self.complete => Ok(()),
+            Body::UntilClose if self.status.is_some() => {
+                self.complete = true;
+                Ok(())
+            }
+            _ => Err(BadResponse("the response was cut off")),
+        }
+    }
+
+    fn read_head(&mut self, head: &[u8]) -> Result<(), BadResponse> {
+        // The parser also accepts empty lines before the head, and lines that end in LF alone.
+        if !head.starts_with(b"HTTP/1.") || !lines_end_in_crlf(head) {
+            return Err(BadResponse("the response head is malformed"));
+        }
+        let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut parsed = httparse::Response::new(&mut fields);
+        match parsed.parse(head) {
+            Ok(httparse::Status::Complete(size)) if size == head.len() => {}
+            _ => return Err(BadResponse("the response head is malformed")),
+        }
+        let status = parsed.code.unwrap_or(0);
+        if status == 101 {
+            return Err(BadResponse("unrequested upgrade"));
+        }
+        if !(100..=999).contains(&status) {
+            return Err(BadResponse("the response head is malformed"));
+        }
+        if status < 200 {
+            return Ok(());
+        }
+        let framing = Framing::of(&parsed)?;
+        self.status = Some(status);
+        self.keep_alive = framing.keep_alive;
+        if self.head_request || status == 204 || status == 304 {
+            (self.body, self.complete) = (Body::Counted(0), true);
+        } else if framing.chunked {
+            self.body = Body::Chunked(Chunks::default());
+        } else if let Some(length) = framing.length {
+            (self.body, self.complete) = (Body::Counted(length), length == 0);
+        } else {
+            (self.body, self.keep_alive) = (Body::UntilClose, false);
+        }
+        Ok(())
+    }
+
+    fn read_body(&mut self, data: &[u8]) -> Result<(), BadResponse> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let excess = BadResponse("bytes beyond the end of the response");
+        match &mut self.body {
+            Body::Unknown => Err(BadResponse("the response does not start with a head")),
+            Body::UntilClose => Ok(()),
+            Body::Counted(left) => {
+                *left = left.checked_sub(data.len() as u64).ok_or(excess)?;
+                self.complete = *left == 0;
+                Ok(())
+            }
+            Body::Chunked(chunks) => {
+                let used = chunks.take(data)?;
+                self.complete = chunks.done;
+                if used == data.len() { Ok(()) } else { Err(excess) }
+            }
+        }
+    }
+}
+
+struct Framing {
+    length: Option<u64>,
+    chunked: bool,
+    keep_alive: bool,
+}
+
+impl Framing {
+    fn of(head: &httparse::Response) -> Result<Self, BadResponse> {
+        let mut found = Self { length: None, chunked: false, keep_alive: head.version == Some(1) };
+        for field in head.headers.iter() {
+            if field.name.eq_ignore_ascii_case("content-length") {
+                let digits = field.value.trim_ascii();
+                let length = std::str::from_utf8(digits).ok().filter(|_| is_number(digits));
+                let length = length.and_then(|text| text.parse().ok());
+                if found.length.is_some() || length.is_none() {
+                    return Err(BadResponse("the length of the response is ambiguous"));
+                }
+                found.length = length;
+            } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
+                if found.chunked || !field.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+                    return Err(BadResponse(
+                        "unsupported transfer encoding: only chunked is supported",
+                    ));
+                }
+                found.chunked = true;
+            } else if field.name.eq_ignore_ascii_case("connection") {
+                let options = field.value.split(|byte| *byte == b',');
+                found.keep_alive &= !options
+                    .into_iter()
+                    .any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
+            }
+        }
+        if found.chunked && found.length.is_some() {
+            return Err(BadResponse("the length of the response is ambiguous"));
+        }
+        Ok(found)
+    }
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum Step {
+    #[default]
+    Size,
+    ChunkEnd,
+    Trailer,
+}
+
+/// Reads a chunked body (RFC 9112 section 7.1) exactly to its end.
+#[derive(Debug, Default)]
+struct Chunks {
+    done: bool,
+    step: Step,
+    left: u64,
+    line: Vec<u8>,
+    trailers: usize,
+}
+
+impl Chunks {
+    /// Returns the number of bytes that belong to the body.
+    fn take(&mut self, data: &[u8]) -> Result<usize, BadResponse> {
+        let mut at = 0;
+        while at < data.len() && !self.done {
+            if self.left > 0 {
+                let size = self.left.min((data.len() - at) as u64);
+                self.left -= size;
+                at += size as usize;
+                continue;
+            }
+            let rest = &data[at..];
+            let end = rest.iter().position(|byte| *byte == b'\n').map(|end| end + 1);
+            let piece = &rest[..end.unwrap_or(rest.len())];
+            if self.line.len() + piece.len() > MAX_LINE {
+                return Err(BadResponse("a line of the chunked body is too long"));
+            }
+            self.line.extend_from_slice(piece);
+            at += piece.len();
+            if end.is_some() {
+                let line = std::mem::take(&mut self.line);
+                self.on_line(
+                    line.strip_suffix(b"\r\n")
+                        .ok_or(BadResponse("a line of the chunked body does not end in CRLF"))?,
+                )?;
+            }
+        }
+        Ok(at)
+    }
+
+    fn on_line(&mut self, line: &[u8]) -> Result<(), BadResponse> {
+        match self.step {
+            Step::Size => {
+                self.left = chunk_size(line).ok_or(BadResponse("a chunk has no valid size"))?;
+                self.step = if self.left > 0 { Step::ChunkEnd } else { Step::Trailer };
+            }
+            Step::ChunkEnd if line.is_empty() => self.step = Step::Size,
+            Step::ChunkEnd => return Err(BadResponse("a chunk is longer than its size")),
+            Step::Trailer if line.is_empty() => self.done = true,
+            Step::Trailer => {
+                self.trailers += line.len();
+                if self.trailers > MAX_TRAILERS || !is_text(line) || !line.contains(&b':') {
+                    return Err(BadResponse("bad trailers after a chunked body"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn chunk_size(line: &[u8]) -> Option<u64> {
+    let end = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
+    let (digits, rest) = line.split_at(end);
+    let rest = rest.trim_ascii_start();
+    if !(1..=15).contains(&digits.len()) || !(rest.is_empty() || rest[0] == b';' && is_text(rest)) {
+        return None;
+    }
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+fn is_number(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(u8::is_ascii_digit)
+}
+
+fn is_text(line: &[u8]) -> bool {
+    line.iter().all(|byte| *byte == b'\t' || *byte >= b' ' && *byte != 0x7f)
+}
+
+fn lines_end_in_crlf(head: &[u8]) -> bool {
+    let after_cr = |at: usize| at > 0 && head[at - 1] == b'\r';
+    let before_lf = |at: usize| head.get(at + 1) == Some(&b'\n');
+    head.iter().enumerate().all(|(at, byte)| match byte {
+        b'\n' => after_cr(at),
+        b'\r' => before_lf(at),
+        _ => true,
+    })
+}
+
+/// Returns the size of the head at the start of `data`; None: it is incomplete.
+pub fn end_of_head(data: &[u8]) -> Option<usize> {
+    data.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observed(text: &[u8], piece: usize) -> Result<ResponseObserver, BadResponse> {
+        let mut observer = ResponseObserver::new(false);
+        let mut forwarded = Vec::new();
+        for part in text.chunks(piece) {
+            forwarded.extend_from_slice(&observer.feed(Bytes::copy_from_slice(part))?);
+        }
+        if observer.status.is_some() {
+            assert_eq!(forwarded, text);
+        }
+        Ok(observer)
+    }
+
+    const GOOD: [&[u8]; 6] = [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nA: b\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 404 Not Found\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx",
+    ];
+
+    #[test]
+    fn a_response_ends_where_its_framing_says_however_it_is_cut() {
+        for text in GOOD {
+            for piece in 1..=text.len() {
+                assert!(observed(text, piece).unwrap().complete, "{piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_behind_the_end_are_refused_however_they_are_cut() {
+        for text in GOOD {
+            let more = [text, b"HTTP/1.1 200 OK\r\n".as_slice()].concat();
+            for piece in 1..=more.len() {
+                assert!(observed(&more, piece).is_err(), "{piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn ambiguous_and_malformed_responses_are_refused() {
+        for text in [
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello".as_slice(),
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+            b"HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
+            b"\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello!\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\nhello",
+            b"hello\r\n\r\n",
+        ] {
+            assert!(observed(text, text.len()).is_err(), "{}", String::from_utf8_lossy(text));
+        }
+    }
+
+    #[test]
+    fn a_response_without_length_ends_with_its_connection_and_a_cut_one_does_not() {
+        let mut open = observed(b"HTTP/1.1 200 OK\r\n\r\nhello", 7).unwrap();
+        assert!(!open.complete && !open.keep_alive);
+        assert!(open.end().is_ok() && open.complete);
+        let mut cut = observed(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", 7).unwrap();
+        assert!(cut.end().is_err());
+        assert!(ResponseObserver::new(false).end().is_err());
+    }
+
+    #[test]
+    fn the_response_to_a_head_request_has_no_body() {
+        let mut observer = ResponseObserver::new(true);
+        let head = Bytes::from_static(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
+        assert!(observer.feed(head).is_ok() && observer.complete && observer.keep_alive);
+        assert!(observer.feed(Bytes::from_static(b"h")).is_err());
+    }
+}

@@ -1,0 +1,338 @@
+//! The classes that Python uses; `core/native.py` describes them.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use socket2::{Domain, Socket, Type};
+use tokio::net::TcpListener;
+
+use crate::agent::{Agent, AgentLink, Server, run_link};
+use crate::hub::{self, HubSettings, HubState, listen};
+use crate::runtime::{handle, locked};
+use crate::verdicts::Taught;
+use crate::{sockets, wire};
+
+const BACKLOG: i32 = 2048;
+/// Verdict, audit ID, source host and port, begin, duration, status, bytes, reason, number.
+type RowTuple = (u64, String, String, u16, f64, f64, u16, u64, u8, u64);
+/// Number, verdict, audit ID, source host and port, begin, age, bytes.
+type OpenTuple = (u64, u64, String, String, u16, f64, f64, u64);
+
+/// The control plane's end: listeners for users, verdicts, data links of agents.
+#[pyclass(frozen)]
+struct NativeHub {
+    state: Arc<HubState>,
+}
+
+#[pymethods]
+impl NativeHub {
+    #[new]
+    #[allow(clippy::too_many_arguments)] // Python passes them by name.
+    fn new(
+        backend: &str,
+        idle: f64,
+        answer: f64,
+        stalled: f64,
+        max_connections: usize,
+        max_in_flight: usize,
+        window: u32,
+        full: &[u8],
+    ) -> PyResult<Self> {
+        let settings = HubSettings {
+            backend: backend.into(),
+            idle: seconds(idle)?,
+            answer: seconds(answer)?,
+            stalled: seconds(stalled)?,
+            max_connections,
+            max_in_flight,
+            window,
+            full: Bytes::copy_from_slice(full),
+        };
+        Ok(Self { state: Arc::new(HubState::new(settings)) })
+    }
+
+    /// Listens for users, with TLS if a certificate is given; returns the port.
+    #[pyo3(signature = (host, port, certificate=None, key=None))]
+    fn listen(
+        &self,
+        host: &str,
+        port: u16,
+        certificate: Option<&str>,
+        key: Option<&str>,
+    ) -> PyResult<u16> {
+        let tls = match (certificate, key) {
+            (Some(certificate), Some(key)) => {
+                Some(sockets::server_tls(certificate, key).map_err(PyValueError::new_err)?)
+            }
+            _ => None,
+        };
+        let listener = bound(host, port)?;
+        let port = listener.local_addr()?.port();
+        let runtime = handle()?;
+        let _inside = runtime.enter();
+        let listener = TcpListener::from_std(listener)?;
+        runtime.spawn(listen(self.state.clone(), listener, tls));
+        Ok(port)
+    }
+
+    fn stop_listening(&self) {
+        self.state.stop_listening();
+    }
+
+    /// Number of open connections of users.
+    fn connections(&self) -> usize {
+        self.state.connections.load(Ordering::Relaxed)
+    }
+
+    fn drain(&self) {
+        self.state.drain();
+    }
+
+    /// Ends all listeners, links and open requests.
+    fn close(&self) {
+        self.state.stop_listening();
+        self.state.drain();
+        self.state.links.close_all();
+    }
+
+    /// Offers a data link; returns its number and its ticket.
+    fn offer_link(&self) -> PyResult<(u64, String)> {
+        self.state.links.offer().ok_or_else(|| PyOSError::new_err("no random numbers"))
+    }
+
+    fn link_is_open(&self, link: u64) -> bool {
+        self.state.links.find(link).is_some()
+    }
+
+    fn close_link(&self, link: u64) {
+        self.state.links.close(link);
+    }
+
+    /// Remembers a verdict; returns its number, 0: the head is left to Python.
+    #[allow(clippy::too_many_arguments)] // Python passes them by name.
+    fn teach(
+        &self,
+        link: u64,
+        head: &[u8],
+        identity: &[u8],
+        before: &[u8],
+        after: &[u8],
+        lifetime: f64,
+        late: &[u8],
+        user: String,
+        room: usize,
+    ) -> PyResult<u64> {
+        let Some(link) = self.state.links.find(link) else { return Ok(0) };
+        let taught = Taught {
+            head: Bytes::copy_from_slice(head),
+            identity: Bytes::copy_from_slice(identity),
+            before: Bytes::copy_from_slice(before),
+            after: Bytes::copy_from_slice(after),
+            head_request: before.starts_with(b"HEAD "),
+            lifetime: seconds(lifetime)?,
+            late: Bytes::copy_from_slice(late),
+            user,
+            room,
+        };
+        Ok(self.state.verdicts.teach(taught, link))
+    }
+
+    /// Forgets all verdicts.
+    fn forget(&self) {
+        self.state.verdicts.forget();
+    }
+
+    fn sweep(&self) {
+        self.state.verdicts.sweep();
+    }
+
+    fn load(&self, user: &str) -> usize {
+        self.state.verdicts.load(user)
+    }
+
+    /// Python expects a request on a connection of which it has read and written so many bytes.
+    fn rest(&self, connection: u64, read: u64, written: u64) {
+        if let Some(known) = locked(&self.state.backends).get(&connection) {
+            *locked(&known.rest) = Some((read, written));
+        }
+    }
+
+    /// The user's connection must end with a reset.
+    fn abort(&self, connection: u64) {
+        if let Some(known) = locked(&self.state.backends).get(&connection) {
+            known.aborted.store(true, Ordering::Release);
+            known.abort.notify_one();
+        }
+    }
+
+    /// Takes up to `most` audit rows.
+    fn take_rows(&self, most: usize) -> Vec<RowTuple> {
+        let mut rows = locked(&self.state.rows);
+        let size = most.min(rows.len());
+        let taken: Vec<_> = rows.drain(..size).collect();
+        drop(rows);
+        let tuple = |row: hub::Row| {
+            let (host, port) = address(row.source);
+            let (id, end) = (text(&row.id), row.end as u8);
+            let (at, lasted, size) = (row.at, row.seconds, row.bytes_out);
+            (row.verdict, id, host, port, at, lasted, row.status, size, end, row.number)
+        };
+        taken.into_iter().map(tuple).collect()
+    }
+
+    fn open_requests(&self) -> Vec<OpenTuple> {
+        let open: Vec<_> = locked(&self.state.open).values().cloned().collect();
+        let tuple = |request: Arc<hub::OpenRequest>| {
+            let (host, port) = address(request.source);
+            let size = request.bytes_out.load(Ordering::Relaxed);
+            let age = request.started.elapsed().as_secs_f64();
+            (
+                request.number,
+                request.verdict.id,
+                text(&request.id),
+                host,
+                port,
+                request.at,
+                age,
+                size,
+            )
+        };
+        open.into_iter().map(tuple).collect()
+    }
+
+    /// Ends an open request, with this response if none has begun.
+    fn end(&self, number: u64, response: &[u8]) {
+        let found = locked(&self.state.open).get(&number).cloned();
+        if let Some(request) = found {
+            *locked(&request.ending) = Some(Bytes::copy_from_slice(response));
+            request.end.notify_one();
+        }
+    }
+}
+
+/// The agent's end: admitted requests, connections to the API server, data links.
+#[pyclass(frozen)]
+struct NativeAgent {
+    agent: Arc<Agent>,
+}
+
+#[pymethods]
+impl NativeAgent {
+    /// `authorities`: certificates (DER) that sign the API server's; None: plain HTTP.
+    #[new]
+    #[pyo3(signature = (host, port, authorities=None))]
+    fn new(host: String, port: u16, authorities: Option<Vec<Vec<u8>>>) -> PyResult<Self> {
+        let upstream = server(host, port, authorities)?;
+        Ok(Self { agent: Arc::new(Agent::new(upstream)) })
+    }
+
+    /// Admits requests with this identity and head; sends them as `send_before`, audit ID,
+    /// `send_after`, the fields of the credential.
+    #[allow(clippy::too_many_arguments)] // Python passes them by name.
+    fn admit(
+        &self,
+        identity: &[u8],
+        before: &[u8],
+        after: &[u8],
+        send_before: &[u8],
+        send_after: &[u8],
+        lifetime: f64,
+    ) -> PyResult<()> {
+        let packed = wire::pack(identity, before, after, &[0; 16]);
+        let send_before = Bytes::copy_from_slice(send_before);
+        let send_after = Bytes::copy_from_slice(send_after);
+        self.agent.admit(packed, send_before, send_after, seconds(lifetime)?);
+        Ok(())
+    }
+
+    fn set_credential(&self, fields: &[u8], lifetime: f64) -> PyResult<()> {
+        self.agent.set_credential(Bytes::copy_from_slice(fields), seconds(lifetime)?);
+        Ok(())
+    }
+
+    /// Forgets what was admitted, and ends all open requests.
+    fn clear(&self) {
+        self.agent.clear();
+    }
+
+    /// Opens a data link to the control plane with a ticket.
+    #[pyo3(signature = (host, port, authorities, ticket))]
+    fn open_link(
+        &self,
+        host: String,
+        port: u16,
+        authorities: Option<Vec<Vec<u8>>>,
+        ticket: String,
+    ) -> PyResult<NativeAgentLink> {
+        let hub = server(host, port, authorities)?;
+        let link = Arc::new(AgentLink::default());
+        handle()?.spawn(run_link(self.agent.clone(), link.clone(), hub, ticket));
+        Ok(NativeAgentLink { link })
+    }
+}
+
+/// A data link of an agent.
+#[pyclass(frozen)]
+struct NativeAgentLink {
+    link: Arc<AgentLink>,
+}
+
+#[pymethods]
+impl NativeAgentLink {
+    #[getter]
+    fn is_open(&self) -> bool {
+        !self.link.ended.load(Ordering::Acquire)
+    }
+
+    #[getter]
+    fn is_busy(&self) -> bool {
+        self.link.requests.load(Ordering::Relaxed) > 0
+    }
+
+    fn close(&self) {
+        self.link.closing.notify_one();
+    }
+}
+
+fn server(host: String, port: u16, authorities: Option<Vec<Vec<u8>>>) -> PyResult<Server> {
+    let tls = authorities.map(sockets::client_tls).transpose().map_err(PyValueError::new_err)?;
+    Ok(Server { host, port, tls })
+}
+
+fn bound(host: &str, port: u16) -> std::io::Result<std::net::TcpListener> {
+    let unknown = || std::io::Error::other(format!("{host} has no address"));
+    let address = (host, port).to_socket_addrs()?.next().ok_or_else(unknown)?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn seconds(value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn address(source: SocketAddr) -> (String, u16) {
+    (source.ip().to_canonical().to_string(), source.port())
+}
+
+fn text(id: &[u8; 16]) -> String {
+    String::from_utf8_lossy(&wire::hex(id)).into_owned()
+}
+
+#[pymodule]
+fn towline_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<NativeHub>()?;
+    module.add_class::<NativeAgent>()?;
+    module.add_class::<NativeAgentLink>()
+}

@@ -1,0 +1,122 @@
+//! Options of sockets, and TLS settings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+/// Peers that acknowledge nothing for this time are gone.
+const DEAD_USER: Duration = Duration::from_secs(60);
+const DEAD_LINK: Duration = Duration::from_secs(20);
+/// Bytes of a link that wait in the kernel, where small responses cannot overtake large ones.
+const UNSENT: u32 = 128 << 10;
+
+/// A TCP connection, with or without TLS.
+pub trait Socket: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    fn tcp(&self) -> &TcpStream;
+
+    /// Turns the next close into a reset, which no client mistakes for the end of a response.
+    fn reset_on_close(&self) {
+        let _ = SockRef::from(self.tcp()).set_linger(Some(Duration::ZERO));
+    }
+}
+
+impl Socket for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Socket for tokio_rustls::server::TlsStream<TcpStream> {
+    fn tcp(&self) -> &TcpStream {
+        self.get_ref().0
+    }
+}
+
+impl Socket for tokio_rustls::client::TlsStream<TcpStream> {
+    fn tcp(&self) -> &TcpStream {
+        self.get_ref().0
+    }
+}
+
+// A socket works without its options, so their failure is none.
+
+pub fn tune_user(tcp: &TcpStream) {
+    let _ = tcp.set_nodelay(true);
+    #[cfg(target_os = "linux")]
+    let _ = SockRef::from(tcp).set_tcp_user_timeout(Some(DEAD_USER));
+}
+
+pub fn tune_link(tcp: &TcpStream) {
+    let socket = SockRef::from(tcp);
+    let _ = tcp.set_nodelay(true);
+    let keepalive = TcpKeepalive::new().with_time(DEAD_LINK / 2).with_interval(DEAD_LINK / 4);
+    let _ = socket.set_tcp_keepalive(&keepalive);
+    #[cfg(target_os = "linux")]
+    {
+        let _ = socket.set_tcp_user_timeout(Some(DEAD_LINK));
+        let _ = socket.set_tcp_notsent_lowat(UNSENT);
+    }
+}
+
+/// Reads a certificate chain and its key, for users that speak HTTP/1.1.
+pub fn server_tls(certificate: &str, key: &str) -> Result<Arc<ServerConfig>, String> {
+    let chain = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| format!("{certificate}: {error}"))?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| format!("{key}: {error}"))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+        .map_err(|error| error.to_string())?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Trusts these certificates (DER), which may be of intermediate authorities.
+pub fn client_tls(authorities: Vec<Vec<u8>>) -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        // A certificate that is no trust anchor trusts nothing.
+        let _ = roots.add(CertificateDer::from(authority));
+    }
+    if roots.is_empty() {
+        return Err("no certificate authority is trusted".into());
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+impl Socket for Box<dyn Socket> {
+    fn tcp(&self) -> &TcpStream {
+        (**self).tcp()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn peers_that_acknowledge_nothing_are_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let tcp = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        tune_user(&tcp);
+        assert_eq!(SockRef::from(&tcp).tcp_user_timeout().unwrap(), Some(DEAD_USER));
+        tune_link(&tcp);
+        assert_eq!(SockRef::from(&tcp).tcp_user_timeout().unwrap(), Some(DEAD_LINK));
+    }
+}

@@ -1,0 +1,150 @@
+//! Requests that Python has authorized a moment ago, by the exact bytes of their heads.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::link::HubLink;
+use crate::runtime::locked;
+
+const MAX_KNOWN: usize = 20_000;
+const MAX_KNOWN_BYTES: usize = 64 << 20;
+/// Time for which a head that an agent has declined is left to Python.
+const DECLINED_FOR: Duration = Duration::from_secs(5);
+
+/// Open requests of one user on one cluster.
+pub type Load = Arc<AtomicUsize>;
+
+/// An authorized request. `before` and `after` surround the audit ID in the head to send.
+pub struct Verdict {
+    pub id: u64,
+    pub link: Arc<HubLink>,
+    pub identity: Bytes,
+    pub before: Bytes,
+    pub after: Bytes,
+    pub head_request: bool,
+    pub until: Instant,
+    /// Response if the API server does not answer in time.
+    pub late: Bytes,
+    pub load: Load,
+    /// Requests that the user may have open here on this path.
+    pub room: usize,
+    generation: u64,
+}
+
+/// What Python passes in for one head.
+pub struct Taught {
+    pub head: Bytes,
+    pub identity: Bytes,
+    pub before: Bytes,
+    pub after: Bytes,
+    pub head_request: bool,
+    pub lifetime: Duration,
+    pub late: Bytes,
+    pub user: String,
+    pub room: usize,
+}
+
+#[derive(Default)]
+struct Known {
+    verdicts: HashMap<Bytes, Arc<Verdict>>,
+    declined: HashMap<Bytes, Instant>,
+    bytes: usize,
+}
+
+#[derive(Default)]
+pub struct Verdicts {
+    known: Mutex<Known>,
+    loads: Mutex<HashMap<String, Load>>,
+    generation: AtomicU64,
+    last_id: AtomicU64,
+}
+
+impl Verdicts {
+    /// Remembers a verdict and returns its id; 0: this head is left to Python.
+    pub fn teach(&self, taught: Taught, link: Arc<HubLink>) -> u64 {
+        let now = Instant::now();
+        let load = self.load_of(taught.user);
+        let mut known = locked(&self.known);
+        if known.declined.get(&taught.head).is_some_and(|until| now < *until) {
+            return 0;
+        }
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let size = taught.head.len() + taught.before.len() + taught.identity.len();
+        if known.verdicts.len() >= MAX_KNOWN || known.bytes + size > MAX_KNOWN_BYTES {
+            known.verdicts.clear();
+            known.bytes = 0;
+        }
+        known.bytes += size;
+        let verdict = Verdict {
+            id,
+            link,
+            identity: taught.identity,
+            before: taught.before,
+            after: taught.after,
+            head_request: taught.head_request,
+            until: now + taught.lifetime,
+            late: taught.late,
+            load,
+            room: taught.room,
+            generation: self.generation.load(Ordering::Acquire),
+        };
+        known.verdicts.insert(taught.head, Arc::new(verdict));
+        id
+    }
+
+    pub fn find(&self, head: &[u8]) -> Option<Arc<Verdict>> {
+        let found = locked(&self.known).verdicts.get(head).cloned()?;
+        self.holds(&found).then_some(found)
+    }
+
+    /// Reports whether a verdict still counts.
+    pub fn holds(&self, verdict: &Verdict) -> bool {
+        let current = self.generation.load(Ordering::Acquire) == verdict.generation;
+        current && Instant::now() < verdict.until
+    }
+
+    /// Leaves a head to Python for a while.
+    pub fn decline(&self, head: Bytes) {
+        let mut known = locked(&self.known);
+        known.verdicts.remove(&head);
+        if known.declined.len() >= MAX_KNOWN {
+            known.declined.clear();
+        }
+        known.declined.insert(head, Instant::now() + DECLINED_FOR);
+    }
+
+    /// Forgets all verdicts: a permission has changed.
+    pub fn forget(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        let mut known = locked(&self.known);
+        known.verdicts.clear();
+        known.bytes = 0;
+    }
+
+    /// Drops what has expired.
+    pub fn sweep(&self) {
+        let now = Instant::now();
+        let mut known = locked(&self.known);
+        known.verdicts.retain(|_, verdict| now < verdict.until);
+        known.declined.retain(|_, until| now < *until);
+        known.bytes = known
+            .verdicts
+            .iter()
+            .map(|(head, verdict)| head.len() + verdict.before.len() + verdict.identity.len())
+            .sum();
+        locked(&self.loads).retain(|_, load| Arc::strong_count(load) > 1);
+    }
+
+    /// Returns the number of open requests of a user on a cluster.
+    pub fn load(&self, user: &str) -> usize {
+        locked(&self.loads).get(user).map_or(0, |load| load.load(Ordering::Relaxed))
+    }
+
+    fn load_of(&self, user: String) -> Load {
+        locked(&self.loads).entry(user).or_default().clone()
+    }
+}
