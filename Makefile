@@ -15,6 +15,10 @@ PYTHON ?= $(shell for one in python3 python3.14 python3.13 python3.12 python3.11
 	$$one -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$one && break; done)
 ATHERIS := atheris==3.0.0
 CYCLONEDX := cyclonedx-bom==7.5.0
+NATIVE := $(VENV)/.native
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/towline/native
+CRATE := --manifest-path proxy/native/Cargo.toml
+CARGO := nice cargo --config build.jobs=2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Hundreds of processes start: without bytecode each one compiles its imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,7 +28,7 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: $(READY) ## create the development environment in .venv; quick if nothing changed
+setup: $(READY) $(NATIVE) ## create the development environment in .venv; quick if nothing changed
 	@:
 
 $(READY): requirements-dev.lock pyproject.toml
@@ -41,6 +45,25 @@ $(READY): requirements-dev.lock pyproject.toml
 	$$install --require-hashes -r requirements-dev.lock; \
 	$$install --no-deps --no-build-isolation -e .
 	@touch $@
+
+# The target folder outlives the checkout, so that a change of the crate alone is compiled anew.
+$(NATIVE): $(READY) $(wildcard proxy/native/src/*.rs) proxy/native/Cargo.toml
+	@if command -v cargo >/dev/null && [ "$$(uname)" = Linux ]; then \
+		echo "building the native data plane" >&2; \
+		$(CARGO) build --quiet --release $(CRATE) && install $(CARGO_TARGET_DIR)/release/libtowline_native.so \
+			"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/towline_native.abi3.so" \
+		|| echo "the native data plane cannot be built here: the proxy runs on its portable one" >&2; \
+	else echo "without cargo or Linux, the proxy runs on its portable data plane" >&2; fi
+	@touch $@
+
+.PHONY: test-native
+test-native: setup ## test the native data plane in Rust; needs cargo
+	@cd proxy/native && cargo fmt --check
+	@$(CARGO) test --quiet --release $(CRATE) --no-default-features
+
+.PHONY: lint-native
+lint-native: setup ## lint the native data plane; needs cargo
+	@$(CARGO) clippy --quiet --release $(CRATE) --no-default-features --all-targets -- --deny warnings
 
 CONSOLE_FILES := $(shell git ls-files --cached --others --exclude-standard console 2>/dev/null)
 NODE_MODULES := console/node_modules/.ready
@@ -84,6 +107,7 @@ demo: setup console-if-npm ## run a complete installation on this machine until 
 test: setup servers charts ## run all checks and tests; PYTEST="-k gate" passes options to pytest
 	@checks="lint docs"; if command -v npm >/dev/null; then checks="$$checks console/dist/index.html lint-console test-console"; \
 	else echo "npm is not installed: the web console is not tested" >&2; fi; \
+	if command -v cargo >/dev/null; then checks="$$checks test-native"; fi; \
 	$(MAKE) --no-print-directory --output-sync=target --jobs=2 $$checks
 	@# The built kubectl is used if the machine has none.
 	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)"; export PATH; \

@@ -8,6 +8,8 @@ from core.mux.budget import ReceiveBudget
 from core.mux.mux import MuxSettings
 from core.runtime.clock import Clock
 from core.trusted_proxies import TrustedProxies
+from proxy.fast_path.front import Backend, NativeFront, make_hub, make_passed_class
+from proxy.fast_path.repeats import RepeatedReads
 from proxy.gateway.authorize.agents import AgentLocator
 from proxy.gateway.authorize.authorizer import RequestAuthorizer
 from proxy.gateway.connection import make_protocol_class
@@ -34,6 +36,7 @@ from proxy.replicas.router import ReplicaRouter
 from proxy.replicas.server import QuestionServer
 from proxy.replicas.shared_limits import SharedLimits
 from proxy.settings import ProxySettings
+from proxy.tunnel.data_links import DataLinks
 from proxy.tunnel.server import TunnelServer
 
 
@@ -82,7 +85,12 @@ def build(
     # Links to agents, of this replica and of the others
     budget = ReceiveBudget(settings.memory)
     registry = replicas.registry if replicas is not None else None
-    tunnels = TunnelServer(ports.authenticate_agent, clock, budget, MuxSettings(), registry)
+    backend = Backend.create() if settings.uses_native else None
+    hub = make_hub(backend, limits, timeouts, settings.memory) if backend is not None else None
+    data_links = DataLinks(hub, clock) if hub is not None else None
+    tunnels = TunnelServer(
+        ports.authenticate_agent, clock, budget, MuxSettings(), registry, data_links
+    )
     sharing = None
     if replicas is not None:
         sharing = _share_agents(replicas, tunnels, budget, open_requests, clock)
@@ -103,6 +111,12 @@ def build(
     protocol_class = make_protocol_class(
         gateway, handler, settings.head, public_url, proxies or TrustedProxies()
     )
+    front = None
+    if backend is not None and hub is not None and data_links is not None:
+        repeats = RepeatedReads(hub, data_links, recorder, authorizer, clock, limits)
+        gateway.repeated = repeats.requests
+        passed = make_passed_class(hub, repeats, protocol_class)
+        front = NativeFront(backend, hub, data_links, repeats, passed)
     here = LocalInspector(gateway, open_requests, sessions)
     relay = None
     if sharing is not None:
@@ -110,7 +124,7 @@ def build(
         relay = Relay(sharing.router, limits.per_agent, questions)
 
     return KubeProxy(
-        gateway, tunnels, here, internal_reads, metrics, protocol_class, sharing, relay
+        gateway, tunnels, here, internal_reads, metrics, protocol_class, sharing, relay, front
     )
 
 

@@ -17,6 +17,7 @@ from core.open_streams import (
 from core.runtime.tasks import Tasks
 from proxy.domain.access import AuthenticatedUser
 from proxy.domain.limits import Load
+from proxy.fast_path.front import NativeFront
 from proxy.gateway.gateway import Gateway
 from proxy.gateway.internal_reads import InternalReader
 from proxy.gateway.parse.route import ClusterRoute
@@ -73,7 +74,7 @@ class KubeProxy:
     Pass `protocol_class` to `uvicorn.Config(http=...)` and `tunnels.serve` to the server for
     agents. Call `start` inside the event loop that runs both. `here`: the requests and recordings
     of this replica. `meters`: the Prometheus collector to register. `relay` serves the requests and
-    queries of other replicas.
+    queries of other replicas. `front` listens for users in the place of uvicorn; None: it does not.
     """
 
     gateway: Gateway
@@ -84,11 +85,15 @@ class KubeProxy:
     protocol_class: type[asyncio.Protocol]
     sharing: ReplicaSharing | None = None
     relay: Relay | None = None
+    front: NativeFront | None = None
 
     def start(self) -> None:
         """Starts the background tasks."""
         self.gateway.start()
         self.tunnels.start()
+        if self.front is not None:
+            self.front.repeats.start()
+            self.front.links.start()
         if self.here.sessions is not None:
             self.here.sessions.start()
 
@@ -190,6 +195,8 @@ class KubeProxy:
     def tasks(self) -> tuple[Tasks, ...]:
         """The background tasks that must run until `stop`."""
         more = (self.here.sessions.tasks,) if self.here.sessions is not None else ()
+        if self.front is not None:
+            more = (*more, self.front.repeats.tasks, self.front.links.tasks)
         if self.sharing is not None:
             sharing = self.sharing
             more = (*more, sharing.links.tasks, sharing.router.tasks, sharing.limits.tasks)
@@ -199,6 +206,8 @@ class KubeProxy:
         """Moves agents to other replicas and waits for open requests, at most for the grace
         period.
         """
+        if self.front is not None:
+            self.front.drain()
         self.tunnels.drain(self.gateway.timeouts.grace, "the control plane is restarting")
         await self.gateway.drain()
 
@@ -208,6 +217,8 @@ class KubeProxy:
             await self.sharing.limits.tasks.stop()
             await self.sharing.router.stop()
             await self.sharing.links.stop()
+        if self.front is not None:
+            await self.front.stop()
         self.tunnels.stop()
         await self.tunnels.tasks.stop()
         await self.gateway.stop()

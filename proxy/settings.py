@@ -1,17 +1,30 @@
 """Settings of the Kubernetes proxy, in groups; unknown keys are refused."""
 
 from dataclasses import asdict
+from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from core.native import is_available
 from proxy.domain.limits import HeadLimits, RecordingLimits, StreamLimits, Timeouts
+
+
+class DataPlane(StrEnum):
+    """Implementation of the proxy's data plane.
+    `portable`: Python alone. `native`: the extension module too, which must be installed. `auto`:
+    native where it is installed.
+    """
+
+    PORTABLE = "portable"
+    NATIVE = "native"
+    AUTO = "auto"
 
 
 class ProxySettings(BaseModel):
     """Settings of the Kubernetes proxy.
     `memory`: maximum bytes of received data that wait for slow readers, over all requests (default
     128 MiB). `passthrough`: handles of the clusters whose API server authenticates the user's own
-    token (default: none).
+    token (default: none). `data_plane`: see `DataPlane`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -22,6 +35,12 @@ class ProxySettings(BaseModel):
     memory: int = Field(128 << 20, ge=1 << 20)
     recordings: RecordingLimits = RecordingLimits()
     passthrough: frozenset[str] = frozenset()
+    data_plane: DataPlane = DataPlane.PORTABLE
+
+    @property
+    def uses_native(self) -> bool:
+        """Reports whether the native data plane runs beside the portable one."""
+        return self.data_plane is not DataPlane.PORTABLE and is_available()
 
     @field_validator("passthrough", mode="before")
     @classmethod
@@ -38,4 +57,6 @@ class ProxySettings(BaseModel):
             for name, value in asdict(getattr(self, group)).items():
                 if value <= 0:
                     raise ValueError(f"{group}.{name} must be above 0")
+        if self.data_plane is DataPlane.NATIVE and not is_available():
+            raise ValueError("data_plane is native, but the module towline_native is not installed")
         return self

@@ -86,6 +86,7 @@ from syncagent.state.orders import SqliteOrderLedger
 from syncagent.state.outbox import SqliteOutbox
 from syncagent.state.store import SqliteStateStore
 from syncagent.tunnel.client import TunnelClient
+from syncagent.tunnel.data_link import ControlPlaneHost
 from syncagent.tunnel.egress import EgressPolicy
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.keeper import TunnelKeeper
@@ -544,6 +545,7 @@ def _tunnel(
     kubernetes = settings.kubernetes
     upstream = upstream_of(kubernetes, access, client, clock)
     egress = EgressPolicy.parse(settings.egress.allow)
+    control_plane = ControlPlaneHost.of(endpoint.direct_host)
     allow = ImpersonationPolicy.parse(
         kubernetes.system_identities, passthrough=kubernetes.passthrough
     )
@@ -559,6 +561,7 @@ def _tunnel(
             egress=egress,
             proofs=proofs,
             frozen=lambda: freeze.reason,
+            control_plane=control_plane,
         )
 
     return TunnelKeeper(dial, clock, partial(tunnel_problem, kubernetes, access, client, clock))

@@ -22,6 +22,7 @@ from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
 from syncagent.link.channel import Endpoint
 from syncagent.tunnel.client import TunnelClient
+from syncagent.tunnel.data_link import ControlPlaneHost
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
 
@@ -67,7 +68,12 @@ def _client(given: dict[str, Any], upstream: Upstream, token: str) -> CountingTu
     endpoint = Endpoint(given["hub"], token, given["ca"].encode())
     channel = endpoint.connect(clock)
     client = CountingTunnelClient(
-        channel, endpoint.metadata, upstream, clock, ImpersonationPolicy()
+        channel,
+        endpoint.metadata,
+        upstream,
+        clock,
+        ImpersonationPolicy(),
+        control_plane=ControlPlaneHost.of(endpoint.direct_host),
     )
     client.opened = asyncio.Event()
     return client

@@ -33,9 +33,10 @@ VERSION = 1
 CANCELLED, PROTOCOL, FLOW, NOT_HERE = range(4)
 
 # Only replicas of the control plane use passages and questions; no agent serves them.
-KIND_HTTP, KIND_TCP, KIND_FORWARD, KIND_REPLICA_REQUEST = range(4)
+KIND_HTTP, KIND_TCP, KIND_FORWARD, KIND_REPLICA_REQUEST, KIND_DATA_LINK = range(5)
 # Feature bits of HELLO.
 FEATURE_TCP, FEATURE_ZSTD, FEATURE_REPLICA_REQUESTS, FEATURE_PROOF = 1, 2, 4, 8
+FEATURE_DATA_LINK = 16
 
 FLAG_HEAD, FLAG_UPGRADE, FLAG_NOBODY, FLAG_PASSTHROUGH = 1, 2, 4, 8
 
@@ -86,7 +87,8 @@ class Open:
 
     `head` has no Host field and ends in an empty line. For KIND_TCP it is `host:port`, for
     KIND_PASSAGE the header of `proxy.replicas.forward_header` before the request head, and for
-    KIND_QUESTION empty, because the stream's data is the question. `flags` are FLAG_*.
+    KIND_QUESTION empty, because the stream's data is the question. For KIND_DATA_LINK it is the
+    port of the control plane to dial, and a ticket. `flags` are FLAG_*.
     `window`, if received, is the number of bytes granted for the response.
     """
 

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import struct
+from collections.abc import Callable
 from typing import cast
 
 from uvicorn.config import Config
@@ -44,6 +45,7 @@ class UserConnection(asyncio.Protocol):
         proxies: TrustedProxies,
     ) -> None:
         self.write_paused = False
+        self.on_rest: Callable[[], None] = _do_nothing
         self._deadline: float | None = None
         self._allowed: float | None = None
         self._gateway, self._application = gateway, application
@@ -69,6 +71,17 @@ class UserConnection(asyncio.Protocol):
     def proxied_request(self) -> ProxiedRequest | None:
         """The current request to a cluster."""
         return self._current if isinstance(self._current, ProxiedRequest) else None
+
+    @property
+    def rests(self) -> bool:
+        """Reports whether the connection expects a request, of which no byte has arrived."""
+        waits = self._current is None and not (self._pending or self._gone or self.write_paused)
+        return waits and not self._transport.is_closing()
+
+    @property
+    def last_request(self) -> tuple[bytes, ParsedRequest] | None:
+        """The last request to a cluster, with the bytes of its head."""
+        return self._parser.last_request
 
     # Callbacks of asyncio and uvicorn
 
@@ -205,6 +218,8 @@ class UserConnection(asyncio.Protocol):
                 pass
         finally:
             self._advancing = False
+        if self._current is None:
+            self.on_rest()
 
     def _step(self) -> bool:
         current = self._current
@@ -333,6 +348,10 @@ class UserConnection(asyncio.Protocol):
         self._deadline, self._allowed = None, seconds
 
 
+def _do_nothing() -> None:
+    """Handles an event that nobody waits for."""
+
+
 def _peer(transport: asyncio.Transport) -> str:
     name = transport.get_extra_info("peername")
     return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "local"
@@ -369,7 +388,7 @@ def make_protocol_class(
     head_limits: HeadLimits,
     public_url: str,
     proxies: TrustedProxies,
-) -> type[asyncio.Protocol]:
+) -> type[UserConnection]:
     """The protocol class to give to `uvicorn.Config(http=...)`."""
 
     class GatewayProtocol(UserConnection):

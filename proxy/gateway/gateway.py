@@ -1,5 +1,6 @@
 """Sweeps, revokes and drains all connections and open requests."""
 
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import structlog
@@ -12,6 +13,7 @@ from proxy.domain.audit import EndReason, RequestRecord
 from proxy.domain.limits import Timeouts
 from proxy.gateway.authorize.authorizer import RequestAuthorizer
 from proxy.gateway.error_response import ErrorResponse
+from proxy.gateway.forward.open_request import OpenRequest
 from proxy.gateway.forward.proxied_request import ProxiedRequest
 from proxy.gateway.handler import RequestHandler
 from proxy.gateway.internal_reads import InternalReader
@@ -42,7 +44,9 @@ class OpenConnection(Protocol):
 
 
 class Gateway:
-    """All connections of users, and their open requests."""
+    """All connections of users, and their open requests.
+    `repeated` lists the open requests that are served by the decision on an earlier one.
+    """
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class Gateway:
         self._max_connections = max_connections
         self.connections: set[OpenConnection] = set()
         self.draining = False
+        self.repeated: Callable[[], Sequence[OpenRequest]] = tuple
         self.tasks = Tasks("proxy")
 
     @property
@@ -68,6 +73,11 @@ class Gateway:
         return [request for request in found if request is not None and not request.over]
 
     @property
+    def open_requests(self) -> list[OpenRequest]:
+        """All open requests, also those that need no decision."""
+        return [*self.proxied_requests, *self.repeated()]
+
+    @property
     def full(self) -> bool:
         """Reports whether the maximum number of connections is open."""
         return len(self.connections) >= self._max_connections
@@ -75,12 +85,12 @@ class Gateway:
     def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
         """Lists the authorized open requests that match a filter."""
         return wanted.chosen(
-            _open_stream(request.record) for request in self.proxied_requests if request.ready
+            _open_stream(request.record) for request in self.open_requests if request.ready
         )
 
     def end_stream(self, id: str, by: str) -> bool:
         """Ends an open request on behalf of `by`; False: no request has this id."""
-        found = [request for request in self.proxied_requests if request.record.id == id]
+        found = [request for request in self.open_requests if request.record.id == id]
         for request in found:
             request.end(ErrorResponse(403, f"ended by {by}"), EndReason.ENDED)
         return bool(found)
@@ -104,9 +114,7 @@ class Gateway:
         wanted = {("user", user), ("token", token), ("session", session)}
         wanted |= {("cluster", cluster), ("grant", grant)}
         matching = [
-            request
-            for request in self.proxied_requests
-            if wanted & _revocation_keys(request.record)
+            request for request in self.open_requests if wanted & _revocation_keys(request.record)
         ]
         for request in matching:
             request.end(ErrorResponse(401, "access was revoked"), EndReason.REVOKED)
@@ -115,7 +123,7 @@ class Gateway:
     async def recheck(self, user: str | None = None) -> None:
         """Authorizes open requests again, now: those of one user, or all."""
         self.authorizer.forget(user=user, token=None, session=None)
-        for request in tuple(self.proxied_requests):
+        for request in tuple(self.open_requests):
             identity = request.record.identity
             if user is None or (identity is not None and identity.user_id == user):
                 await self._handler.reauthorize(request)
@@ -129,10 +137,10 @@ class Gateway:
             connection.shutdown()
         limit = self.clock.monotonic() + self.timeouts.grace
         while self.clock.monotonic() < limit:
-            if all([request.end_between_events() for request in self.proxied_requests]):
+            if all([request.end_between_events() for request in self.open_requests]):
                 return
             await self.clock.sleep(DRAIN_STEP)
-        for request in self.proxied_requests:
+        for request in self.open_requests:
             request.end(ErrorResponse(503, "the control plane is restarting"), EndReason.DRAINED)
 
     async def stop(self) -> None:
@@ -153,7 +161,7 @@ class Gateway:
         """
         while True:
             await self.clock.sleep(self.timeouts.recheck)
-            for request in self.proxied_requests:
+            for request in self.open_requests:
                 if request.age > self.timeouts.life:
                     request.end(
                         ErrorResponse(504, "the request has reached its maximum age"),

@@ -12,6 +12,7 @@ from proxy.gateway.authorize.authorizer import (
     RequestAuthorizer,
 )
 from proxy.gateway.error_response import ErrorResponse, response_for
+from proxy.gateway.forward.open_request import OpenRequest
 from proxy.gateway.forward.proxied_request import ClientConnection, ProxiedRequest
 from proxy.gateway.parse.bad_head import BadHead
 from proxy.gateway.parse.parsed_request import ParsedRequest
@@ -79,7 +80,7 @@ class RequestHandler:
             log.exception("request failed", request=request.record.id)
             request.refuse(ErrorResponse(500, f"internal error; request {request.record.id}"))
 
-    async def reauthorize(self, request: ProxiedRequest) -> None:
+    async def reauthorize(self, request: OpenRequest) -> None:
         """Ends a forwarded request if its user has lost the permission."""
         if request.authorized is None:
             return

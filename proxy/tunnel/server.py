@@ -19,6 +19,7 @@ from core.rpc.calls import Call
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from proxy.ports import AgentAuthenticator, TunnelRegistry
+from proxy.tunnel.data_links import DataLinks
 from proxy.tunnel.link_table import LinkTable, instance_of
 from proxy.tunnel.single_replica import SingleReplicaRegistry
 
@@ -50,9 +51,11 @@ class TunnelServer:
         budget: ReceiveBudget,
         settings: MuxSettings,
         claims: TunnelRegistry | None = None,
+        data_links: DataLinks | None = None,
     ) -> None:
         self._authenticate, self._clock = authenticate, clock
         self._budget, self._settings = budget, settings
+        self._data_links = data_links
         self._instance = secrets.token_bytes(16)
         self._claims: TunnelRegistry = claims or SingleReplicaRegistry(clock)
         self._registry = LinkTable()
@@ -149,6 +152,8 @@ class TunnelServer:
     def forget(self, cluster_id: ClusterId, link: Mux) -> None:
         """Removes a link that has ended, and releases its claim."""
         self._registry.remove(cluster_id, link)
+        if self._data_links is not None:
+            self._data_links.forget(link)
         epoch = self._claimed.pop(link, None)
         if epoch is not None:
             self.tasks.spawn("release", self._release(cluster_id, epoch))
@@ -177,6 +182,8 @@ class TunnelServer:
         else:
             self._claimed[link] = epoch
             self._registry.add(cluster_id, link, epoch)
+            if self._data_links is not None:
+                self._data_links.offer(link)
 
     async def _epoch(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
         """Claims a new epoch, with retries for some seconds while the registry is not reachable."""

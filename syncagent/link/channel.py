@@ -1,5 +1,6 @@
 """The connection to the control plane: address, trust, token."""
 
+import ssl
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -33,6 +34,14 @@ class Endpoint:
     def metadata(self) -> Metadata:
         """Metadata of each call that authenticate the agent."""
         return (("authorization", f"Bearer {self.token}"),)
+
+    @property
+    def direct_host(self) -> tuple[str, ssl.SSLContext | None] | None:
+        """Host and TLS of further connections; None: only this address can be reached."""
+        secure, host, _ = _target(self.address)
+        if proxy_to(host) or self.server_name not in (None, host):
+            return None
+        return host, client_tls(self.ca) if secure else None
 
     def connect(self, clock: Clock) -> CallChannel:
         """Creates a channel that is not yet connected. Invalid: `address` or `ca` is not valid."""

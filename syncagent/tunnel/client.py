@@ -10,10 +10,12 @@ from core.errors import HTTP_STATUS, TowlineError
 from core.links.call_link import make_call_link
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import (
+    FEATURE_DATA_LINK,
     FEATURE_PROOF,
     FEATURE_TCP,
     FEATURE_ZSTD,
     FLAG_PASSTHROUGH,
+    KIND_DATA_LINK,
     KIND_HTTP,
     KIND_TCP,
     Drain,
@@ -26,6 +28,7 @@ from core.rpc.calls import CallChannel, CallFailed, Metadata
 from core.rpc.methods import TUNNEL
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from syncagent.tunnel.data_link import ControlPlaneHost, DataLink, native_upstream
 from syncagent.tunnel.egress import EgressPolicy, EgressStream
 from syncagent.tunnel.guard import ForwardingRefused, Guard, ImpersonationPolicy
 from syncagent.tunnel.proof import ADMITTED, IdentityProofs, RequestIdentity
@@ -50,7 +53,8 @@ class TunnelClient:
     a new connection: dial again, and `finish` this one meanwhile. `egress`: hosts that the control
     plane may reach through this agent, besides the API server. `proofs`: verifies the identity of
     users; None: the control plane's word counts. `frozen` returns the reason why all requests are
-    refused now; empty: they are not. `is_open`: the control plane has answered.
+    refused now; empty: they are not. `control_plane`: host to open a data link to; None: never
+    open one. `is_open`: the control plane has answered.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class TunnelClient:
         egress: EgressPolicy = NO_EGRESS,
         proofs: IdentityProofs | None = None,
         frozen: Callable[[], str] = str,
+        control_plane: ControlPlaneHost | None = None,
     ) -> None:
         self.draining = asyncio.Event()
         self.is_open = False
@@ -78,6 +83,11 @@ class TunnelClient:
         self._tasks = Tasks("tunnel")
         self._mux: Mux | None = None
         self._grace = GRACE
+        self._data_link: DataLink | None = None
+        # With proofs, each request's identity depends on a token that expires.
+        native = native_upstream(upstream) if control_plane and proofs is None else None
+        if native is not None and control_plane is not None:
+            self._data_link = DataLink(native, control_plane, self._pool, clock, self._tasks)
 
     async def run(self) -> str:
         """Serves until the link ends; returns the reason, for people."""
@@ -101,6 +111,8 @@ class TunnelClient:
             return await link.carry(mux, self._clock)
         finally:
             call.cancel()
+            if self._data_link is not None:
+                self._data_link.close()
             await self._tasks.stop()
             self._pool.close()
 
@@ -116,13 +128,15 @@ class TunnelClient:
         until = self._clock.monotonic() + self._grace
         # Requests that were sent before the control plane reads this are still served.
         await self._clock.sleep(LINGER)
-        while mux.streams and self._clock.monotonic() < until:
+        while self._busy(mux) and self._clock.monotonic() < until:
             await self._clock.sleep(LOOK)
         mux.close("handed over to a newer connection")
 
     def end_streams(self, reason: str) -> None:
         """Ends all open requests at once."""
-        mux = self._mux
+        mux, data_link = self._mux, self._data_link
+        if data_link is not None:
+            data_link.clear()
         for stream in [*mux.streams.values()] if mux is not None else ():
             stream.fail(FROZEN, f"{_REFUSES}: {reason}")
 
@@ -133,7 +147,9 @@ class TunnelClient:
         log.info("tunnel open")
 
     def on_open(self, stream: TunnelStream, request: Open) -> None:
-        if reason := self._frozen():
+        if request.kind == KIND_DATA_LINK and self._data_link is not None:
+            self._data_link.open(stream, request)
+        elif reason := self._frozen():
             stream.reset(FROZEN, f"{_REFUSES}: {reason}")
         elif request.kind == KIND_TCP:
             self._open_tcp(stream, request)
@@ -154,7 +170,13 @@ class TunnelClient:
     @property
     def _features(self) -> int:
         proof = FEATURE_PROOF if self._identity.proofs is not None else 0
-        return FEATURE_ZSTD | proof | (FEATURE_TCP if self._egress.allowed else 0)
+        tcp = FEATURE_TCP if self._egress.allowed else 0
+        data_link = FEATURE_DATA_LINK if self._data_link is not None else 0
+        return FEATURE_ZSTD | proof | tcp | data_link
+
+    def _busy(self, mux: Mux) -> bool:
+        """Reports whether requests are open on either link."""
+        return bool(mux.streams) or (self._data_link is not None and self._data_link.busy)
 
     def _open_tcp(self, stream: TunnelStream, request: Open) -> None:
         target = self._egress.target(request.head)
@@ -178,6 +200,8 @@ class TunnelClient:
                 self._guard.check_passthrough(request.identity, request.head)
             else:
                 admitted = self._identity.admit(request)
+            if self._data_link is not None:
+                self._data_link.admit(request)
             exchange = UpstreamRequest(stream, request, self._pool, admitted.response_fields)
         except ForwardingRefused as refused:
             log.warning("request refused", why=str(refused))

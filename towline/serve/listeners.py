@@ -17,6 +17,7 @@ from core.rpc.http2_server import Http2Server
 from core.rpc.implementations import GrpcImplementation, grpcio
 from core.rpc.sockets import BridgedPeers
 from core.runtime.clock import Clock
+from proxy.fast_path.front import NativeFront
 from towline.certificate_authority import (
     CertificateAuthority,
     CertificatePair,
@@ -97,10 +98,47 @@ def http_listener(
     drain_seconds: float,
 ) -> Listener:
     """Builds an HTTP/1.1 listener: the Kubernetes proxy's protocol, then the application."""
-    config = uvicorn.Config(
+    config = _http_config(app, protocol, drain_seconds)
+    config.host, config.port = where
+    if tls is not None:
+        config.ssl_certfile, config.ssl_keyfile = str(tls.certificate), str(tls.key)
+    config.load()
+    if config.ssl is not None:
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+        config.ssl.set_alpn_protocols(["http/1.1"])
+    return Listener(config)
+
+
+def backend_listener(
+    app: ASGIApp, protocol: type[asyncio.Protocol], path: Path, drain_seconds: float
+) -> Listener:
+    """Builds the listener behind the native one, on a Unix socket."""
+    config = _http_config(app, protocol, drain_seconds)
+    config.uds = str(path)
+    config.load()
+    return Listener(config)
+
+
+def listen_natively(
+    front: NativeFront, name: str, where: tuple[str, int], tls: CertificatePair | None
+) -> int:
+    """Listens for users with the native data plane; returns the port. Unavailable: the port is in
+    use. Invalid: the certificate is not usable.
+    """
+    try:
+        return front.listen(*where, (tls.certificate, tls.key) if tls is not None else None)
+    except OSError as error:
+        text = f"cannot listen on {where[0]}:{where[1]} for {name}: {error.strerror or error}"
+        raise Unavailable(text) from None
+    except ValueError as error:
+        raise Invalid(str(error), field="tls") from None
+
+
+def _http_config(
+    app: ASGIApp, protocol: type[asyncio.Protocol], drain_seconds: float
+) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
-        host=where[0],
-        port=where[1],
         http=protocol,
         ws="wsproto",
         ws_max_size=MAX_BODY_BYTES,
@@ -111,14 +149,7 @@ def http_listener(
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=max(1, int(drain_seconds)),
-        ssl_certfile=str(tls.certificate) if tls else None,
-        ssl_keyfile=str(tls.key) if tls else None,
     )
-    config.load()
-    if config.ssl is not None:
-        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
-        config.ssl.set_alpn_protocols(["http/1.1"])
-    return Listener(config)
 
 
 def agents_server(

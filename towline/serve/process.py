@@ -41,11 +41,13 @@ from towline.serve.git_cache import GitCacheComponent
 from towline.serve.lifecycle import run_until_stopped, wait_for_failure
 from towline.serve.listeners import (
     agents_server,
+    backend_listener,
     check_addresses,
     credentials,
     http_listener,
     known_hosts,
     listen_for_agents,
+    listen_natively,
 )
 from towline.serve.live_digests import StoreLiveDigests
 from towline.serve.live_objects import ProxyLiveObjects
@@ -54,7 +56,7 @@ from towline.serve.metrics import gauge, metrics_listener, registry_of
 from towline.serve.proxy_adapters import ProxyAuditLog, ProxyAuthenticator, ProxyAuthorizer
 from towline.serve.readiness import StoreReadiness
 from towline.serve.replicas import ReplicaMembership
-from towline.serve.sockets import OFF, Listener, address, serve
+from towline.serve.sockets import OFF, Listener, address, serve, serve_backend
 from towline.settings import ServeSettings
 
 log = structlog.get_logger(__name__)
@@ -274,10 +276,18 @@ class ControlPlaneProcess:
 
     async def _serve_http(self, name: str, app, text: str, tls) -> str:
         where = address(text, f"listen ({name})")
-        listener = http_listener(
-            app, self.kube_proxy.protocol_class, where, tls, self._settings.drain_seconds
-        )
-        return await self._serve(name, listener)
+        drain_seconds = self._settings.drain_seconds
+        front = self.kube_proxy.front
+        if front is None:
+            listener = http_listener(app, self.kube_proxy.protocol_class, where, tls, drain_seconds)
+            return await self._serve(name, listener)
+        if not front.backend.path.exists():
+            listener = backend_listener(
+                app, front.protocol_class, front.backend.path, drain_seconds
+            )
+            self._listeners.append(listener)
+            await serve_backend(self._tasks, "users", listener)
+        return f"{where[0]}:{listen_natively(front, name, where, tls)}"
 
     async def _serve_metrics(self, text: str) -> str:
         connected = gauge(

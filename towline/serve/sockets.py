@@ -27,9 +27,18 @@ class Listener(uvicorn.Server):
     async def run_on(self, bound: socket.socket) -> None:
         """Serves until `drain`, then waits; returns only if the server ends unexpectedly."""
         try:
-            await self.serve(sockets=[bound])
+            await self._run([bound])
         finally:
             bound.close()
+
+    async def run_on_path(self) -> None:
+        """Serves on the Unix socket of the configuration; otherwise as `run_on`."""
+        await self._run(None)
+
+    async def _run(self, sockets: list[socket.socket] | None) -> None:
+        try:
+            await self.serve(sockets=sockets)
+        finally:
             self._ended.set()
         if self.should_exit:
             await asyncio.Event().wait()
@@ -63,11 +72,20 @@ async def serve(tasks: Tasks, name: str, listener: Listener) -> int:
     config = listener.config
     bound = bind((config.host, config.port), name, config.backlog)
     task = tasks.forever(name, listener.run_on(bound))
+    await _until_started(task, name, listener)
+    return bound.getsockname()[1]
+
+
+async def serve_backend(tasks: Tasks, name: str, listener: Listener) -> None:
+    """Starts a listener on a Unix socket, and waits until it listens. Unavailable: it stopped."""
+    await _until_started(tasks.forever(name, listener.run_on_path()), name, listener)
+
+
+async def _until_started(task: asyncio.Task[None], name: str, listener: Listener) -> None:
     while not listener.started:
         if task.done():
             raise Unavailable(f"the {name} listener stopped at startup")
         await asyncio.sleep(0.005)
-    return bound.getsockname()[1]
 
 
 def bind(where: tuple[str, int], name: str, backlog: int | None = None) -> socket.socket:

@@ -1,5 +1,6 @@
 """Authorization of one request: identity, permission, and the route to the agent."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -57,6 +58,7 @@ class RequestAuthorizer:
     """Authorizes requests through its ports, and caches the results briefly.
     `passthrough`: handles of the clusters whose API server authenticates the user's own token.
     `changes` counts the calls of `forget`; a result from before such a call may be stale.
+    `on_change`: called at each of them.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class RequestAuthorizer:
         self._authentications: SingleFlight[tuple[int, bytes], AuthenticatedUser] = SingleFlight()
         self._authorizations: SingleFlight[tuple[int, _CacheKey], RequestGrant] = SingleFlight()
         self.changes = 0
+        self.on_change: list[Callable[[], None]] = []
 
     # The stage
 
@@ -237,6 +240,8 @@ class RequestAuthorizer:
             )
 
         self.changes += 1
+        for forget in self.on_change:
+            forget()
         self._identities.drop(matches)
         self._grants.clear()
 

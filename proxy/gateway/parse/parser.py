@@ -27,6 +27,12 @@ class RequestParser:
         self._last_raw = b""
         self._last: ParsedRequest | ApplicationHead | None = None
 
+    @property
+    def last_request(self) -> tuple[bytes, ParsedRequest] | None:
+        """The last head, with its bytes, if it is of a request to a cluster."""
+        last = self._last
+        return (self._last_raw, last) if isinstance(last, ParsedRequest) else None
+
     def parse(self, data: bytes) -> tuple[ParsedRequest | ApplicationHead, bytes] | None:
         """Parses the head at the start of `data` and returns it with the bytes after it.
         None: the head is incomplete. BadHead: refused.

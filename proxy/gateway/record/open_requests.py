@@ -1,6 +1,6 @@
 """Counts of open requests by user and cluster, and their limits."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from core.errors import LimitExceeded
 from proxy.domain.limits import Load, StreamLimits
@@ -20,12 +20,15 @@ class _User:
 
 
 class OpenRequests:
-    """Counts the requests of this process, and holds the counts that other replicas reported."""
+    """Counts the requests of this process, and holds the counts that other replicas reported.
+    `also_open` returns the number of further requests of a user on a cluster.
+    """
 
     def __init__(self, limits: StreamLimits) -> None:
         self._limits = limits
         self._users: dict[str, _User] = {}
         self._remote_loads: Mapping[str, Load] = {}
+        self.also_open: Callable[[str, str], int] = _none
         self.total = 0
 
     @property
@@ -42,6 +45,11 @@ class OpenRequests:
         known.upgrades += upgrade
         self._users[user] = known
         self.total += 1
+
+    def count(self, user: str, handle: str) -> int:
+        """Returns the number of requests of a user on a cluster that `enter` counted."""
+        known = self._users.get(user)
+        return known.clusters.get(handle, 0) if known is not None else 0
 
     def upgraded(self, user: str) -> None:
         """Stops counting a request as an unanswered upgrade."""
@@ -75,7 +83,8 @@ class OpenRequests:
         self._remote_loads = loads
 
     def _check(self, user: str, handle: str, known: _User, *, upgrade: bool) -> None:
-        limits, here, everywhere = self._limits, known.clusters.get(handle, 0), known.total
+        limits, further = self._limits, self.also_open(user, handle)
+        here, everywhere = known.clusters.get(handle, 0) + further, known.total + further
         if self._remote_loads and (load := self._remote_loads.get(user)) is not None:
             here += load.clusters.get(handle, 0)
             everywhere += load.total
@@ -87,3 +96,7 @@ class OpenRequests:
             raise LimitExceeded("too many requests are open")
         if upgrade and known.upgrades >= limits.upgrades_per_user:
             raise LimitExceeded(f'too many connections of "{user}" wait for their upgrade')
+
+
+def _none(_user: str, _handle: str) -> int:
+    return 0

@@ -98,6 +98,12 @@ class RequestRecorder:
         self.metrics.closed(record, entered=entered)
         self._audit.closed(record)
 
+    def repeated(self, record: RequestRecord) -> None:
+        """Records a request that was served by the decision on an earlier one."""
+        self.metrics.opened(record)
+        self.metrics.closed(record, entered=True)
+        self._audit.closed(record)
+
     def refuse_head(self, status: int, record: RequestRecord | None) -> None:
         """Records a refused head. `record`: None if the head names no cluster."""
         self.metrics.refused(status)

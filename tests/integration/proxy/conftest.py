@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from core.native import is_available
+from proxy.settings import DataPlane
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
@@ -33,12 +35,30 @@ TRANSPORTS = {
         "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false",
     },
 }
+# The modules that also run over the native data plane; `DATA_PLANE=native` runs all of them.
+BOTH_PLANES = {"test_edge", "test_edge_limits", "test_failures", "test_unread_answers"}
 POD = """
 apiVersion: v1
 kind: Pod
 metadata: {name: box}
 spec: {containers: [{name: main, image: "box:1"}]}
 """
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs the tests of some modules once for each data plane."""
+    if metafunc.module.__name__.rpartition(".")[2] in BOTH_PLANES:
+        reason = "platform: the module towline_native is not built here"
+        missing = pytest.mark.skipif(not is_available(), reason=reason)
+        native = pytest.param(DataPlane.NATIVE, marks=missing)
+        metafunc.parametrize("plane", [DataPlane.PORTABLE, native], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets the data plane of a test's proxy."""
+    if hasattr(request, "param"):
+        monkeypatch.setenv("DATA_PLANE", request.param)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """The proxy in one process: uvicorn with the edge, agents' listener, an agent, its upstream."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,8 +24,9 @@ from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
 from proxy.compose import ProxyPorts, build
 from proxy.kube_proxy import KubeProxy
-from proxy.settings import ProxySettings
+from proxy.settings import DataPlane, ProxySettings
 from syncagent.tunnel.client import TunnelClient
+from syncagent.tunnel.data_link import ControlPlaneHost
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.proof import IdentityProofs
 from syncagent.tunnel.upstream import Upstream
@@ -59,6 +61,24 @@ class Stack:
     proofs: IdentityProofs | None = None
     """What the next agent accepts as proof of identity."""
 
+    @property
+    def pools(self) -> int:
+        """Number of pools of connections to the API server: one for each data plane."""
+        return 1 if self.proxy.front is None else 2
+
+    @property
+    def connections(self) -> int:
+        """Number of connections of users."""
+        front = self.proxy.front
+        return len(self.proxy.gateway.connections) if front is None else front.hub.connections()
+
+    def close_idle(self) -> None:
+        """Close what uvicorn and the native listener close when they stop."""
+        for connection in tuple(self.proxy.gateway.connections):
+            connection.shutdown()
+        if self.proxy.front is not None:
+            self.proxy.front.drain()
+
     async def connect(self, upstream: Upstream, token: str = "agent-token") -> asyncio.Task[str]:
         """Start an agent; returns when the proxy knows it."""
         task = self.tasks.spawn("agent", self.agent(upstream, token))
@@ -69,7 +89,15 @@ class Stack:
         """Run an agent to the end of its link."""
         async with self.channel() as channel:
             self.client = TunnelClient(
-                channel, signed(token), upstream, SystemClock(), self.policy, proofs=self.proofs
+                channel,
+                signed(token),
+                upstream,
+                SystemClock(),
+                self.policy,
+                proofs=self.proofs,
+                control_plane=ControlPlaneHost.of(
+                    ("127.0.0.1", client_tls(self.authority.ca.read_bytes()))
+                ),
             )
             return await self.client.run()
 
@@ -84,6 +112,11 @@ class Stack:
             yield channel
         finally:
             await channel.close()
+
+
+def data_plane() -> DataPlane:
+    """The data plane that `DATA_PLANE` names; default: the portable one."""
+    return DataPlane(os.environ.get("DATA_PLANE", DataPlane.PORTABLE))
 
 
 def signed(token: str) -> Metadata:
@@ -118,9 +151,12 @@ async def run_stack(
 ) -> AsyncGenerator[Stack, None]:
     """A proxy that listens on free ports; everything it started ends with it."""
     installation = installation or FakeInstallation()
+    settings = settings or ProxySettings()
+    if "data_plane" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"data_plane": data_plane()})
     recordings = TemporaryDirectory()
     proxy = build(
-        settings or ProxySettings(),
+        settings,
         SystemClock(),
         ProxyPorts(installation, installation, installation, installation, installation.agent),
         recordings=Path(recordings.name),
@@ -130,9 +166,15 @@ async def run_stack(
     agents = Http2Server({TUNNEL: proxy.tunnels.serve}, ServerLimits(), SystemClock())
     agents_port = await agents.start(("127.0.0.1", 0), authority)
     servers = [_server(proxy, authority), _server(proxy, None)]
+    if proxy.front is not None:
+        servers = [_server(proxy, None)]
     serving = [tasks.spawn("serve", server.serve()) for server in servers]
     await eventually(lambda: all(server.started for server in servers))
-    ports = [server.servers[0].sockets[0].getsockname()[1] for server in servers]
+    if proxy.front is not None:
+        pair = (authority.certificate, authority.key)
+        ports = [proxy.front.listen("127.0.0.1", 0, tls) for tls in (pair, None)]
+    else:
+        ports = [server.servers[0].sockets[0].getsockname()[1] for server in servers]
     stack = Stack(proxy, installation, authority, ports[0], ports[1], agents_port, tasks)
     try:
         yield stack
@@ -161,11 +203,13 @@ def _server(proxy: KubeProxy, authority: TestAuthority | None) -> uvicorn.Server
     tls: dict[str, Any] = {}
     if authority is not None:
         tls = {"ssl_certfile": str(authority.certificate), "ssl_keyfile": str(authority.key)}
+    front = proxy.front
     config = uvicorn.Config(
         APPLICATION,
         host="127.0.0.1",
         port=0,
-        http=proxy.protocol_class,
+        uds=str(front.backend.path) if front is not None else None,
+        http=front.protocol_class if front is not None else proxy.protocol_class,
         ws="wsproto",
         lifespan="off",
         log_config=None,

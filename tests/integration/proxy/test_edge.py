@@ -270,7 +270,9 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-async def test_answers_pass_untouched(recorder: RecordingUpstream, user: User, name: str) -> None:
+async def test_answers_pass_untouched(
+    stack: Stack, recorder: RecordingUpstream, user: User, name: str
+) -> None:
     """Every kind of answer comes as it was sent, and the connection goes on."""
     recorder.answer = ANSWERS[name]
     user.writer.write(request())
@@ -278,16 +280,18 @@ async def test_answers_pass_untouched(recorder: RecordingUpstream, user: User, n
         assert await user.reader.readexactly(len(ANSWERS[name])) == ANSWERS[name]
     recorder.answer = OK
     assert (await user.ask(request()))[2] == b"ok"
-    assert recorder.connections == 1
+    assert recorder.connections <= stack.pools
 
 
-async def test_head_request_has_no_body(recorder: RecordingUpstream, user: User) -> None:
+async def test_head_request_has_no_body(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
     """The length of an answer to HEAD announces nothing."""
     recorder.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
-    for _ in range(2):
+    for _ in range(3):
         status, _, _ = await user.ask(request(b"HEAD"), head_request=True)
         assert status == 200
-    assert recorder.connections == 1
+    assert recorder.connections <= stack.pools
 
 
 async def test_close_delimited_answer(recorder: RecordingUpstream, user: User) -> None:

@@ -422,9 +422,8 @@ async def test_uvicorn_that_stops_leaves_open_requests_to_the_drain(
     user.writer.write(request())
     await eventually(lambda: recorder.heads)
     async with a_user(stack) as idle:
-        await eventually(lambda: len(stack.proxy.gateway.connections) == 2)
-        for connection in tuple(stack.proxy.gateway.connections):
-            connection.shutdown()
+        await eventually(lambda: stack.connections == 2)
+        stack.close_idle()
         assert await idle.rest() == b""
     go.set()
     assert (await user.answer())[2] == b"ok"

@@ -1,0 +1,173 @@
+"""The native extension module `towline_native`, which is optional; its source is `proxy/native`."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+_module: Any
+try:
+    import towline_native as _module
+except ImportError:
+    _module = None
+
+Row = tuple[int, str, str, int, float, float, int, int, int, int]
+OpenRow = tuple[int, int, str, str, int, float, float, int]
+
+
+class NativeHub(Protocol):
+    """The control plane's end, in a thread of its own; no call blocks."""
+
+    def listen(
+        self, host: str, port: int, certificate: str | None = None, key: str | None = None
+    ) -> int:
+        """Listens for users and returns the port. OSError: the port is in use. ValueError: the
+        certificate is not usable.
+        """
+        ...
+
+    def stop_listening(self) -> None: ...
+
+    def connections(self) -> int:
+        """Number of open connections of users."""
+        ...
+
+    def drain(self) -> None:
+        """Leaves all further requests to Python, and closes idle connections."""
+        ...
+
+    def close(self) -> None: ...
+
+    def offer_link(self) -> tuple[int, str]:
+        """Offers a data link; returns its number, and the ticket that opens it once."""
+        ...
+
+    def link_is_open(self, link: int) -> bool: ...
+
+    def close_link(self, link: int) -> None: ...
+
+    def teach(
+        self,
+        link: int,
+        head: bytes,
+        identity: bytes,
+        before: bytes,
+        after: bytes,
+        lifetime: float,
+        late: bytes,
+        user: str,
+        room: int,
+    ) -> int:
+        """Serves requests with this head natively; returns the verdict's number, 0: it does not.
+        `before` and `after` surround the audit ID in the head to send. `late`: the response if the
+        API server does not answer. `user`, `room`: the unit of the limit, and its open requests.
+        """
+        ...
+
+    def forget(self) -> None:
+        """Forgets all verdicts."""
+        ...
+
+    def sweep(self) -> None:
+        """Drops what has expired."""
+        ...
+
+    def load(self, user: str) -> int:
+        """Open requests of a `user` of `teach`."""
+        ...
+
+    def rest(self, connection: int, read: int, written: int) -> None:
+        """Python expects a request, after it has read and written these numbers of bytes."""
+        ...
+
+    def abort(self, connection: int) -> None:
+        """The user's connection must end with a reset."""
+        ...
+
+    def take_rows(self, most: int) -> Sequence[Row]:
+        """Takes rows of ended requests: verdict, audit ID, host and port of the source, begin,
+        seconds, status, bytes, number of the reason, number.
+        """
+        ...
+
+    def open_requests(self) -> Sequence[OpenRow]:
+        """Open requests: number, verdict, audit ID, host and port of the source, begin, age,
+        bytes.
+        """
+        ...
+
+    def end(self, number: int, response: bytes) -> None:
+        """Ends an open request, with this response if none has begun."""
+        ...
+
+
+class NativeAgentLink(Protocol):
+    """A data link of an agent."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def is_busy(self) -> bool:
+        """Reports whether requests are open."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class NativeAgent(Protocol):
+    """The agent's end, in a thread of its own; no call blocks."""
+
+    def admit(
+        self,
+        identity: bytes,
+        before: bytes,
+        after: bytes,
+        send_before: bytes,
+        send_after: bytes,
+        lifetime: float,
+    ) -> None:
+        """Admits requests with this identity and this head around the audit ID, to be sent as
+        `send_before`, audit ID, `send_after`, the credential.
+        """
+        ...
+
+    def set_credential(self, fields: bytes, lifetime: float) -> None: ...
+
+    def clear(self) -> None:
+        """Forgets what was admitted, and ends all open requests."""
+        ...
+
+    def open_link(
+        self, host: str, port: int, authorities: Sequence[bytes] | None, ticket: str
+    ) -> NativeAgentLink:
+        """Opens a data link in the background. `authorities` (DER): None means no TLS."""
+        ...
+
+
+def is_available() -> bool:
+    """Reports whether the module is installed."""
+    return _module is not None
+
+
+def native_hub(
+    backend: str,
+    *,
+    idle: float,
+    answer: float,
+    stalled: float,
+    max_connections: int,
+    max_in_flight: int,
+    window: int,
+    full: bytes,
+) -> NativeHub:
+    """Creates the control plane's end. `backend`: the Unix socket on which Python serves.
+    `window`: bytes that one response may occupy. `full`: the response above `max_connections`.
+    """
+    hub = _module.NativeHub(
+        backend, idle, answer, stalled, max_connections, max_in_flight, window, full
+    )
+    return cast(NativeHub, hub)
+
+
+def native_agent(host: str, port: int, authorities: Sequence[bytes] | None) -> NativeAgent:
+    """Creates the agent's end. `authorities`: those of the API server, DER; None: plain HTTP."""
+    return cast(NativeAgent, _module.NativeAgent(host, port, authorities))

@@ -1,0 +1,131 @@
+"""A user's connection that the native hub passes on over a Unix socket."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+from core.mux.codec import Buffer
+from core.native import NativeHub
+from proxy.gateway.connection import UserConnection
+
+_PREFACE = re.compile(rb"([0-9]{1,20}) (https?) ([0-9a-f.:]{2,45}) ([0-9]{1,5})\n")
+_MAX_PREFACE = 100
+
+
+class PassedTransport(asyncio.Transport):
+    """The Unix socket, with the address of the user. A reset of the user's connection is a call
+    of the hub, because a Unix socket has none.
+    """
+
+    def __init__(self, below: asyncio.Transport, hub: NativeHub, preface: re.Match[bytes]) -> None:
+        super().__init__()
+        self.number, self.written = int(preface[1]), 0
+        self._below, self._hub = below, hub
+        self._secure = preface[2] == b"https"
+        self._peer = (preface[3].decode(), int(preface[4]))
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == "peername":
+            return self._peer
+        if name == "sslcontext":
+            return self._secure or None
+        return default if name == "socket" else self._below.get_extra_info(name, default)
+
+    def write(self, data: Buffer) -> None:
+        self.written += len(data)
+        self._below.write(data)
+
+    def abort(self) -> None:
+        self._hub.abort(self.number)
+        self._below.abort()
+
+    def is_closing(self) -> bool:
+        return self._below.is_closing()
+
+    def close(self) -> None:
+        self._below.close()
+
+    def is_reading(self) -> bool:
+        return self._below.is_reading()
+
+    def pause_reading(self) -> None:
+        self._below.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._below.resume_reading()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._below.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        return self._below.get_write_buffer_size()
+
+    def can_write_eof(self) -> bool:
+        return not self._secure
+
+    def write_eof(self) -> None:
+        self._below.write_eof()
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._below.set_protocol(protocol)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._below.get_protocol()
+
+
+class PassedConnection(asyncio.Protocol):
+    """Reads the preface of a connection, then gives its bytes to a `UserConnection`.
+    `on_rest` is called when the user's connection expects a request.
+    """
+
+    def __init__(
+        self, hub: NativeHub, user: UserConnection, on_rest: Callable[[UserConnection], None]
+    ) -> None:
+        self._hub, self._user, self._on_rest = hub, user, on_rest
+        self._below: asyncio.Transport
+        self._transport: PassedTransport | None = None
+        self._preface = b""
+        self._read = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are no subclasses of asyncio's.
+        self._below = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is None:
+            data = self._begin(data)
+        if data:
+            self._read += len(data)
+            self._user.data_received(data)
+
+    def eof_received(self) -> bool:
+        return self._transport is not None and self._user.eof_received()
+
+    def pause_writing(self) -> None:
+        self._user.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._user.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is not None:
+            self._user.connection_lost(exc)
+
+    def _begin(self, data: bytes) -> bytes:
+        self._preface += data
+        preface = _PREFACE.match(self._preface)
+        if preface is None:
+            if len(self._preface) > _MAX_PREFACE:
+                self._below.abort()
+            return b""
+        self._transport = PassedTransport(self._below, self._hub, preface)
+        self._user.on_rest = self._rest
+        self._user.connection_made(self._transport)
+        return self._preface[preface.end() :]
+
+    def _rest(self) -> None:
+        transport = self._transport
+        if transport is not None and self._user.rests:
+            self._on_rest(self._user)
+            self._hub.rest(transport.number, self._read, transport.written)

@@ -1,0 +1,102 @@
+"""The native end of users' connections, with the Unix socket on which Python serves the rest."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from core.native import NativeHub, native_hub
+from proxy.domain.limits import StreamLimits, Timeouts
+from proxy.fast_path.connection import PassedConnection
+from proxy.fast_path.repeats import RepeatedReads
+from proxy.gateway.connection import UserConnection
+from proxy.gateway.error_response import ErrorResponse, encode
+from proxy.tunnel.data_links import DataLinks
+
+# One response occupies at most this; `ProxySettings.memory` bounds all of them.
+WINDOW = 512 << 10
+_FULL = ErrorResponse(503, "too many connections are open")
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """The Unix socket on which Python serves, in a folder that only this user can enter."""
+
+    folder: TemporaryDirectory[str]
+
+    @classmethod
+    def create(cls) -> "Backend":
+        """Creates the folder."""
+        return cls(TemporaryDirectory(prefix="towline-"))
+
+    @property
+    def path(self) -> Path:
+        return Path(self.folder.name, "users")
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFront:
+    """Listens for users in the place of uvicorn, which serves `backend` with `protocol_class`."""
+
+    backend: Backend
+    hub: NativeHub
+    links: DataLinks
+    repeats: RepeatedReads
+    protocol_class: type[asyncio.Protocol]
+
+    def listen(self, host: str, port: int, tls: tuple[Path, Path] | None) -> int:
+        """Listens for users; returns the port. `tls`: files of a certificate and its key.
+        OSError, ValueError: see `NativeHub.listen`.
+        """
+        certificate, key = map(str, tls) if tls is not None else (None, None)
+        bound = self.hub.listen(host, port, certificate, key)
+        if tls is not None:
+            self.links.port = bound
+        return bound
+
+    def drain(self) -> None:
+        """Stops to listen, and leaves all further requests to Python."""
+        self.hub.stop_listening()
+        self.hub.drain()
+
+    async def stop(self) -> None:
+        """Ends everything."""
+        await self.repeats.stop()
+        await self.links.tasks.stop()
+        self.backend.folder.cleanup()
+
+
+def make_hub(backend: Backend, limits: StreamLimits, timeouts: Timeouts, memory: int) -> NativeHub:
+    """Creates the native hub in front of a backend."""
+    return native_hub(
+        str(backend.path),
+        idle=timeouts.idle,
+        answer=timeouts.answer,
+        stalled=timeouts.stalled,
+        max_connections=limits.connections,
+        max_in_flight=max(1, memory // WINDOW),
+        window=WINDOW,
+        full=encode(_FULL, close=True),
+    )
+
+
+def make_passed_class(
+    hub: NativeHub, repeats: RepeatedReads, user_class: type[UserConnection]
+) -> type[asyncio.Protocol]:
+    """The protocol class to give to `uvicorn.Config(http=...)` for the backend."""
+
+    class PassedProtocol(PassedConnection):
+        def __init__(
+            self,
+            config: Config,
+            server_state: ServerState,
+            app_state: dict[str, object],
+            _loop: asyncio.AbstractEventLoop | None = None,
+        ) -> None:
+            user = user_class(config, server_state, app_state, _loop)  # ty: ignore
+            super().__init__(hub, user, repeats.on_rest)
+
+    return PassedProtocol

@@ -1,0 +1,222 @@
+"""Reads that the native hub serves by a decision of the gateway on the same head."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import structlog
+
+from core.native import NativeHub, OpenRow, Row
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from proxy.domain.audit import EndReason, RequestRecord
+from proxy.domain.limits import StreamLimits
+from proxy.gateway.authorize.authorizer import AuthorizedRequest, RequestAuthorizer
+from proxy.gateway.connection import UserConnection
+from proxy.gateway.error_response import ErrorResponse, encode
+from proxy.gateway.forward.agent_request import open_message
+from proxy.gateway.parse.parsed_request import ParsedRequest
+from proxy.gateway.record.recorder import RequestRecorder
+from proxy.tunnel.data_links import DataLinks
+
+log = structlog.get_logger(__name__)
+
+ROWS_SECONDS = 0.1
+ROWS_AT_ONCE = 200
+SWEEP_SECONDS = 5.0
+# The hub asks again after this time, as the Python path does after `verdict_cache`.
+_MAX_LIFETIME = 30.0
+_NO_ID = "0" * 32
+_AUDIT_ID = b"Audit-ID: "
+_ENDED = 4
+_REASONS = (EndReason.DONE, EndReason.USER_LEFT, EndReason.UPSTREAM, EndReason.TIMEOUT)
+_BEFORE_ANSWER = frozenset({EndReason.TIMEOUT})
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """A decision that the hub repeats: the request that it was made for, and its record."""
+
+    parsed: ParsedRequest
+    authorized: AuthorizedRequest
+    record: RequestRecord
+    until: float
+
+
+class RepeatedRequest:
+    """A request that the hub serves, for the list of open requests."""
+
+    ready, over = True, False
+
+    def __init__(self, repeats: "RepeatedReads", decision: _Decision, row: OpenRow) -> None:
+        self.number, _, id, host, port, at, self.age, size = row
+        self.authorized: AuthorizedRequest | None = decision.authorized
+        self.record = _record(decision, id, host, port, at)
+        self.record.bytes_out = size
+        self._repeats = repeats
+
+    def end(self, response: ErrorResponse, reason: EndReason) -> None:
+        """Ends the request: with a response if none has begun, otherwise with a reset."""
+        if not self.over:
+            self.over = True
+            self._repeats.end(self.number, response, reason)
+
+    def end_between_events(self) -> bool:
+        """Reports False: no watch is served here."""
+        return False
+
+
+class RepeatedReads:
+    """Teaches the hub the decisions on reads, and records what it serves. `served` counts that."""
+
+    def __init__(
+        self,
+        hub: NativeHub,
+        links: DataLinks,
+        recorder: RequestRecorder,
+        authorizer: RequestAuthorizer,
+        clock: Clock,
+        limits: StreamLimits,
+    ) -> None:
+        self._hub, self._links, self._recorder = hub, links, recorder
+        self._authorizer, self._clock, self._limits = authorizer, clock, limits
+        self.served = 0
+        self._decisions: dict[int, _Decision] = {}
+        self._ended: dict[int, EndReason] = {}
+        self.tasks = Tasks("fast path")
+        authorizer.on_change.append(hub.forget)
+        recorder.open_requests.also_open = self.load
+
+    def start(self) -> None:
+        """Starts to record what the hub serves."""
+        self.tasks.forever("rows", self._take_rows())
+        self.tasks.forever("sweep", self._sweep())
+
+    async def stop(self) -> None:
+        """Ends what the hub serves, and records it."""
+        self._hub.close()
+        for request in self.requests():
+            request.end(ErrorResponse(503, "the control plane is restarting"), EndReason.DRAINED)
+        await self.tasks.stop()
+        while self._record_rows():
+            pass
+
+    def load(self, user: str, handle: str) -> int:
+        """Counts the open requests of a user on a cluster."""
+        return self._hub.load(_load_key(user, handle))
+
+    def requests(self) -> list[RepeatedRequest]:
+        """Lists the open requests."""
+        rows = self._hub.open_requests()
+        found = ((self._decisions.get(row[1]), row) for row in rows)
+        return [RepeatedRequest(self, known, row) for known, row in found if known is not None]
+
+    def end(self, number: int, response: ErrorResponse, reason: EndReason) -> None:
+        """Ends an open request; see `RepeatedRequest.end`."""
+        self._ended[number] = reason
+        self._hub.end(number, encode(response, close=True))
+
+    def on_rest(self, user: UserConnection) -> None:
+        """Handles the end of a request: the next one with the same head may be served natively."""
+        known = user.last_request
+        if known is None or not _is_plain_read(known[1]):
+            return
+        head, parsed = known
+        cached = self._authorizer.recall(parsed, None)
+        if cached is None:
+            return
+        link = self._links.number_of(cached.authorized.agent)
+        if link:
+            self._teach(head, parsed, cached.authorized, cached.until, link)
+
+    def _teach(
+        self, head: bytes, parsed: ParsedRequest, authorized: AuthorizedRequest, until: float,
+        link: int,
+    ) -> None:  # fmt: skip
+        user, handle = authorized.identity.name, parsed.route.handle
+        lifetime = min(until - self._clock.monotonic(), _MAX_LIFETIME)
+        message = open_message(parsed, authorized, _NO_ID, recorded=False)
+        before, mark, after = message.head.rpartition(_AUDIT_ID + _NO_ID.encode())
+        if lifetime <= 0 or not mark:
+            return
+        late = ErrorResponse(504, f'the API server of "{handle}" did not answer')
+        limit = self._limits.per_user_and_cluster
+        number = self._hub.teach(
+            link,
+            head,
+            message.identity,
+            before + _AUDIT_ID,
+            after,
+            lifetime,
+            encode(late, close=True, head_request=parsed.method == "HEAD"),
+            _load_key(user, handle),
+            limit - self._recorder.open_requests.count(user, handle),
+        )
+        if number:
+            record = RequestRecord(
+                id="", at=self._clock.now(), source="", user_agent=parsed.user_agent,
+                handle=handle, method=parsed.method, upgrade=False, attributes=parsed.attributes,
+            )  # fmt: skip
+            self._recorder.add_authorization(record, parsed, authorized)
+            until = self._clock.monotonic() + lifetime
+            self._decisions[number] = _Decision(parsed, authorized, record, until)
+
+    async def _take_rows(self) -> None:
+        while True:
+            await self._clock.sleep(ROWS_SECONDS)
+            while self._record_rows():
+                # Users that Python serves come first.
+                await self._clock.sleep(0)
+
+    def _record_rows(self) -> bool:
+        rows = self._hub.take_rows(ROWS_AT_ONCE)
+        for row in rows:
+            self._record_row(row)
+        return len(rows) == ROWS_AT_ONCE
+
+    def _record_row(self, row: Row) -> None:
+        verdict, id, host, port, at, seconds, status, size, reason, number = row
+        ended = self._ended.pop(number, EndReason.DRAINED)
+        decision = self._decisions.get(verdict)
+        if decision is None:
+            log.error("no decision for a row", request=id)
+            return
+        record = _record(decision, id, host, port, at)
+        record.status, record.bytes_out, record.seconds = status or None, size, seconds
+        record.reason = ended if reason == _ENDED else _REASONS[reason]
+        record.refused = record.reason in _BEFORE_ANSWER or reason == _ENDED and not size
+        self._recorder.repeated(record)
+        self.served += 1
+
+    async def _sweep(self) -> None:
+        while True:
+            await self._clock.sleep(SWEEP_SECONDS)
+            self._hub.sweep()
+            # In this order: a request that ends meanwhile has its row before its decision goes.
+            needed = {row[1] for row in self._hub.open_requests()}
+            while self._record_rows():
+                pass
+            limit = self._clock.monotonic() - SWEEP_SECONDS
+            self._decisions = {
+                number: known
+                for number, known in self._decisions.items()
+                if known.until > limit or number in needed
+            }
+
+
+def _is_plain_read(parsed: ParsedRequest) -> bool:
+    """Reports whether a request is a read that ends by itself, alone in its connection's turn."""
+    head, attributes = parsed.head, parsed.attributes
+    ends = attributes is not None and not (attributes.long_running or attributes.writes)
+    simple = parsed.plain and not head.has_body and not head.values(b"expect")
+    again = head.keep_alive and not head.values(b"x-forwarded-for")
+    return ends and simple and again and parsed.method in {"GET", "HEAD"}
+
+
+def _record(decision: _Decision, id: str, host: str, port: int, at: float) -> RequestRecord:
+    return replace(
+        decision.record, id=id, source=f"{host}:{port}", at=datetime.fromtimestamp(at, UTC)
+    )
+
+
+def _load_key(user: str, handle: str) -> str:
+    return f"{handle}/{user}"

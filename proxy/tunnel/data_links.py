@@ -1,0 +1,79 @@
+"""Data links: a second connection of an agent, over which the native hub sends reads.
+The control link carries a ticket; the agent dials the users' port with it. An agent that cannot
+reach that port has no data link, and all of its requests go over the control link.
+"""
+
+import secrets
+
+from core.mux.codec import FEATURE_DATA_LINK, KIND_DATA_LINK, Buffer, Open, ProtocolError
+from core.mux.mux import Mux
+from core.native import NativeHub
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from proxy.ports import AgentRoute
+
+TENANT = b"data link"
+RETRY_SECONDS = 30.0
+
+
+class DataLinks:
+    """Offers a data link to each agent that supports one. `port`: the users' HTTPS port."""
+
+    def __init__(self, hub: NativeHub, clock: Clock) -> None:
+        self.port = 0
+        self._hub, self._clock = hub, clock
+        self._numbers: dict[Mux, int] = {}
+        self.tasks = Tasks("data links")
+
+    def start(self) -> None:
+        """Starts to replace data links that have ended."""
+        self.tasks.forever("retry", self._retry())
+
+    def number_of(self, route: AgentRoute) -> int:
+        """Returns the number of an open data link to an agent; 0: there is none."""
+        number = self._numbers.get(route, 0) if isinstance(route, Mux) else 0
+        return number if number and self._hub.link_is_open(number) else 0
+
+    def offer(self, link: Mux) -> None:
+        """Offers a data link beside a control link."""
+        if not self.port or not link.accepts_streams or not link.features & FEATURE_DATA_LINK:
+            return
+        number, ticket = self._hub.offer_link()
+        self._hub.close_link(self._numbers.get(link, 0))
+        self._numbers[link] = number
+        request = Open(
+            f"{self.port} {ticket}".encode(), b"", secrets.token_bytes(16), kind=KIND_DATA_LINK
+        )
+        try:
+            link.open(_OFFER, request, tenant=TENANT)
+        except ProtocolError:
+            self.forget(link)
+
+    def forget(self, link: Mux) -> None:
+        """Closes the data link of a control link that has ended."""
+        self._hub.close_link(self._numbers.pop(link, 0))
+
+    async def _retry(self) -> None:
+        while True:
+            await self._clock.sleep(RETRY_SECONDS)
+            for link in [link for link in self._numbers if not self.number_of(link)]:
+                self.offer(link)
+
+
+class _Offer:
+    """Owner of the stream that carries a ticket; the agent has nothing to answer."""
+
+    def on_data(self, data: Buffer) -> None:
+        pass
+
+    def on_end(self, close: bool) -> None:
+        pass
+
+    def on_writable(self) -> None:
+        pass
+
+    def on_reset(self, code: int, text: str) -> None:
+        pass
+
+
+_OFFER = _Offer()

@@ -1,0 +1,130 @@
+"""The agent's data link: reads that this process has admitted before, without the interpreter."""
+
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.errors import TowlineError
+from core.mux.codec import FLAG_NOBODY, FLAG_PASSTHROUGH, FLAG_UPGRADE, Open
+from core.mux.stream import TunnelStream
+from core.native import NativeAgent, NativeAgentLink, is_available, native_agent
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from syncagent.tunnel.upstream import TOKEN_SECONDS, Upstream, UpstreamPool
+
+ADMITTED_SECONDS = 60.0
+LOOK_SECONDS = 1.0
+_AUDIT_ID = b"Audit-ID: "
+_REPEATABLE = (b"GET ", b"HEAD ")
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlaneHost:
+    """Host of the control plane, without its port. `authorities` (DER): None means no TLS."""
+
+    host: str
+    authorities: Sequence[bytes] | None
+
+    @classmethod
+    def of(cls, direct: tuple[str, ssl.SSLContext | None] | None) -> "ControlPlaneHost | None":
+        """Describes the host of `syncagent.link.channel.Endpoint.direct_host`."""
+        return cls(direct[0], trusted_authorities(direct[1])) if direct is not None else None
+
+
+def trusted_authorities(tls: ssl.SSLContext | None) -> list[bytes] | None:
+    """Lists the certificates (DER) that a context trusts; None for no TLS."""
+    return None if tls is None else tls.get_ca_certs(binary_form=True)
+
+
+def native_upstream(upstream: Upstream) -> NativeAgent | None:
+    """Creates the native end for an API server; None: the module is not installed, or cannot serve
+    this one, such as with a client certificate, without verification or through a proxy. Reads
+    the authorities once: after their rotation, requests go through Python until a restart.
+    """
+    tls = upstream.tls() if upstream.tls else None
+    verifies = tls is None or (tls.check_hostname and bool(tls.get_ca_certs()))
+    is_direct = not upstream.trusts_connections and not upstream.proxy and not upstream.server_name
+    if not is_direct or not verifies or not is_available():
+        return None
+    return native_agent(upstream.host, upstream.port, trusted_authorities(tls))
+
+
+class DataLink:
+    """The data link beside one control link: admits requests that Python serves, for the next ones
+    with the same identity and head.
+    """
+
+    def __init__(
+        self,
+        native: NativeAgent,
+        control_plane: ControlPlaneHost,
+        pool: UpstreamPool,
+        clock: Clock,
+        tasks: Tasks,
+    ) -> None:
+        self._native, self._control_plane = native, control_plane
+        self._pool, self._clock, self._tasks = pool, clock, tasks
+        self._link: NativeAgentLink | None = None
+
+    def open(self, stream: TunnelStream, request: Open) -> None:
+        """Dials the control plane with the ticket of a stream."""
+        port, _, ticket = request.head.decode("ascii", "replace").partition(" ")
+        stream.reset()
+        self.close()
+        if port.isdecimal() and 0 < int(port) < 65536:
+            host, authorities = self._control_plane.host, self._control_plane.authorities
+            link = self._link = self._native.open_link(host, int(port), authorities, ticket)
+            self._tasks.spawn("data link", self._keep(link))
+
+    def admit(self, request: Open) -> None:
+        """Admits the repetitions of a request that the guard has admitted."""
+        repeatable = request.head.startswith(_REPEATABLE) and request.flags & FLAG_NOBODY
+        if (
+            self._link is None
+            or not repeatable
+            or request.flags & (FLAG_UPGRADE | FLAG_PASSTHROUGH)
+        ):
+            return
+        mark = _AUDIT_ID + request.request_id.hex().encode()
+        before, found, after = request.head.rpartition(mark)
+        if found:
+            before += _AUDIT_ID
+            self._native.admit(
+                request.identity,
+                before,
+                after,
+                self._pool.addressed(before),
+                after[:-2] + request.identity,
+                ADMITTED_SECONDS,
+            )
+
+    @property
+    def busy(self) -> bool:
+        """Reports whether requests are open."""
+        return self._link is not None and self._link.is_busy
+
+    def clear(self) -> None:
+        """Forgets what was admitted, and ends all open requests."""
+        self._native.clear()
+
+    def close(self) -> None:
+        """Ends the link."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    async def _keep(self, link: NativeAgentLink) -> None:
+        """Renews the credential until the link ends."""
+        renewed = float("-inf")
+        while link.is_open and link is self._link:
+            if self._clock.monotonic() >= renewed + TOKEN_SECONDS / 2:
+                renewed = self._clock.monotonic()
+                await self._renew()
+            await self._clock.sleep(LOOK_SECONDS)
+
+    async def _renew(self) -> None:
+        try:
+            self._native.set_credential(await self._pool.refresh(), TOKEN_SECONDS)
+        except (TowlineError, OSError):
+            # The old one expires; a request over the control link gets the reason.
+            return

@@ -1,0 +1,214 @@
+"""The native data plane: what it serves, what it leaves to Python, and how a decision ends."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from core.native import is_available
+from core.open_streams import ALL_STREAMS
+from proxy.domain.audit import EndReason
+from proxy.domain.limits import StreamLimits
+from proxy.settings import DataPlane, ProxySettings
+from tests.fakes.kube_proxy import CLUSTER
+from tests.fakes.tls import TestAuthority
+from tests.integration.proxy.recording import OK, RecordingUpstream, recording_upstream
+from tests.integration.proxy.stack import Stack, eventually, run_stack
+from tests.integration.proxy.user import User, request
+
+pytestmark = pytest.mark.skipif(
+    not is_available(), reason="platform: the module towline_native is not built here"
+)
+AUDIT_ID = re.compile(rb"Audit-ID: ([0-9a-f]{32})\r\n")
+
+
+@pytest.fixture
+def limits() -> StreamLimits:
+    return StreamLimits()
+
+
+@pytest.fixture
+async def stack(authority: TestAuthority, limits: StreamLimits) -> AsyncIterator[Stack]:
+    """A proxy with the native data plane."""
+    settings = ProxySettings(data_plane=DataPlane.NATIVE, streams=limits)
+    async with run_stack(authority, settings) as running:
+        yield running
+
+
+@pytest.fixture
+async def recorder(stack: Stack) -> AsyncIterator[RecordingUpstream]:
+    """A stand-in for the API server, behind an agent whose data link is open."""
+    async with recording_upstream() as server:
+        await stack.connect(server.upstream)
+        await eventually(lambda: has_data_link(stack))
+        yield server
+
+
+def has_data_link(stack: Stack) -> bool:
+    """Reports whether the agent of the cluster has opened its data link."""
+    front, link = stack.proxy.front, stack.proxy.tunnels.find(CLUSTER)
+    return front is not None and link is not None and front.links.number_of(link) > 0
+
+
+def served(stack: Stack) -> int:
+    """Number of requests that the native hub has served and recorded."""
+    assert stack.proxy.front is not None
+    return stack.proxy.front.repeats.served
+
+
+async def learn(stack: Stack, user: User) -> None:
+    """Ask until the native hub serves the request."""
+    before = served(stack)
+    for _ in range(3):
+        assert (await user.ask(request()))[0] == 200
+    await eventually(lambda: served(stack) > before)
+
+
+async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Begins a response, and never ends it."""
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nbegun")
+    await reader.read()
+
+
+async def test_a_repeated_read_is_served_without_python(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Same response, same head at the API server but for its audit ID, one audit row each."""
+    for _ in range(20):
+        assert (await user.ask(request()))[::2] == (200, b"ok")
+    rows = stack.installation.closed_rows
+    await eventually(lambda: len(rows) == 20)
+    assert served(stack) >= 18
+    sent = [AUDIT_ID.findall(head) for head in recorder.heads]
+    assert sorted(sent) == sorted([row.id.encode()] for row in rows)
+    assert len({row.id for row in rows}) == 20
+    heads = {frozenset(AUDIT_ID.sub(b"", head).split(b"\r\n")) for head in recorder.heads}
+    assert len(heads) == 1
+    described = {(row.identity, row.source, row.status, row.bytes_out, row.reason) for row in rows}
+    assert len(described) == 1
+
+
+async def test_users_share_a_decision_only_with_the_same_credential(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Another token on the same connection, path and fields gets its own answer."""
+    await learn(stack, user)
+    assert (await user.ask(request(token=b"unknown")))[0] == 401
+
+
+async def test_a_lost_permission_counts_at_once(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """After a revocation no request passes by the old decision, on any connection."""
+    await learn(stack, user)
+    stack.installation.forbidden.add("ann")
+    await stack.proxy.recheck("u1")
+    seen = len(recorder.heads)
+    assert (await user.ask(request()))[0] == 403
+    assert len(recorder.heads) == seen
+
+
+async def test_an_open_request_is_listed_and_can_be_revoked(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """A response that has begun ends with a reset, never as if it were complete."""
+    await learn(stack, user)
+    recorder.script = hang
+    user.writer.write(request())
+    await user.reader.readuntil(b"begun")
+    (listed,) = stack.proxy.here.open_streams(ALL_STREAMS)
+    assert (listed.user, listed.cluster_id) == ("ann", CLUSTER)
+    assert stack.proxy.gateway.revoke(user="u1") == 1
+    with pytest.raises(ConnectionResetError):
+        await user.rest()
+    await eventually(lambda: stack.installation.closed_rows[-1].reason is EndReason.REVOKED)
+    assert not stack.proxy.here.open_streams(ALL_STREAMS)
+
+
+async def test_a_user_who_leaves_ends_the_request_at_the_api_server(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """The API server does not work for nobody."""
+    await learn(stack, user)
+    left = asyncio.Event()
+
+    async def until_left(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await hang(reader, writer)
+        left.set()
+
+    recorder.script = until_left
+    user.writer.write(request())
+    await user.reader.readuntil(b"begun")
+    user.writer.close()
+    async with asyncio.timeout(5):
+        await left.wait()
+    await eventually(lambda: stack.installation.closed_rows[-1].reason is EndReason.USER_LEFT)
+
+
+async def test_requests_go_on_when_the_data_link_ends(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Over the control link, without an error for the user."""
+    await learn(stack, user)
+    front, link = stack.proxy.front, stack.proxy.tunnels.find(CLUSTER)
+    assert front is not None and link is not None
+    front.links.forget(link)
+    for _ in range(3):
+        assert (await user.ask(request()))[::2] == (200, b"ok")
+
+
+async def test_a_cluster_that_freezes_ends_open_requests(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Also those that Python does not see."""
+    await learn(stack, user)
+    recorder.script = hang
+    user.writer.write(request())
+    await user.reader.readuntil(b"begun")
+    assert stack.client is not None
+    stack.client.end_streams("an incident")
+    with pytest.raises(ConnectionResetError):
+        await user.rest()
+
+
+async def test_a_response_with_excess_bytes_reaches_no_other_request(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Bytes behind the end of a response are dropped with their connection."""
+    await learn(stack, user)
+    recorder.answer = OK + b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+    answers = [(await user.ask(request()))[2] for _ in range(2)]
+    assert b"evil" not in b"".join(answers)
+
+
+@pytest.mark.parametrize("limits", [StreamLimits(per_user_and_cluster=2)])
+async def test_a_user_has_one_limit_on_both_paths(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Requests that the native hub serves count beside those that Python serves."""
+    await learn(stack, user)
+    recorder.script = hang
+    async with AsyncExitStack() as leaving:
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", stack.plain_port)
+            leaving.callback(writer.close)
+            writer.write(request())
+            await reader.readuntil(b"begun")
+        assert (await user.ask(request(path=b"/api/v1/nodes")))[0] == 429
+        assert (await user.ask(request()))[0] == 429
+
+
+async def test_pipelined_requests_are_answered_in_order(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Known and unknown heads in one segment."""
+    await learn(stack, user)
+    other = request(path=b"/api/v1/nodes")
+    user.writer.write(request() + other + request() + request())
+    seen = len(recorder.heads)
+    for _ in range(4):
+        assert (await user.answer())[0] == 200
+    targets = [head.split()[1] for head in recorder.heads[seen:]]
+    assert targets == [b"/api/v1/pods", b"/api/v1/nodes", b"/api/v1/pods", b"/api/v1/pods"]
