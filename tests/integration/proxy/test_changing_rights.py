@@ -160,3 +160,13 @@ async def test_a_session_ends_where_policy_begins_to_record(
     await stack.proxy.recheck(None)
     reasons = [row.reason for row in stack.installation.closed_rows]
     assert reasons == [EndReason.REVOKED] * terminal
+
+
+async def test_recording_forbids_each_read_of_a_node(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """No refused read leaves a cached authorization."""
+    stack.installation.recording = RecordingPolicy.OUTPUT
+    read = request(b"GET", b"/api/v1/nodes/n/proxy/metrics")
+    assert [(await user.ask(read))[0] for _ in range(3)] == [403, 403, 403]
+    assert recorder.heads == []
