@@ -5,7 +5,10 @@ from typing import Generic, Protocol, TypedDict, TypeVar
 
 from core.errors import NotFound
 
-PAGE = 100
+PAGE = 300
+"""Rows of a page; the cost limit of queries allows no more rows of the widest lists."""
+LARGE_PAGE = 1_000
+"""Rows of a page with few fields: the maximum of the API."""
 
 Answer = TypeVar("Answer", covariant=True)
 Data = TypeVar("Data")
@@ -73,12 +76,16 @@ def nodes(
 
 
 def pages(
-    api: GraphQLApi, document: GraphQLDocument[Mapping[str, Page[Node]]], /, **variables: object
+    api: GraphQLApi,
+    document: GraphQLDocument[Mapping[str, Page[Node]]],
+    rows: int = PAGE,
+    /,
+    **variables: object,
 ) -> Iterator[Node]:
     """Yields all nodes of a connection; fetches the next page when it is needed."""
     after = None
     while True:
-        page = run(api, document, first=PAGE, after=after, **variables)
+        page = run(api, document, first=rows, after=after, **variables)
         yield from (edge["node"] for edge in page["edges"])
         if not page["pageInfo"]["hasNextPage"]:
             return

@@ -14,7 +14,7 @@ from core.errors import Unavailable
 
 T = TypeVar("T")
 P = TypeVar("P")
-MAX_PAGE_ROWS = 100
+MAX_PAGE_ROWS = 1_000
 MAX_COUNTED = 10_000
 MAX_FOUND = 1_000
 """Maximum number of rows that a count reports."""

@@ -202,6 +202,7 @@ class SearchQuery:
         Args:
             q: Query of words and conditions, such as `kind:Deployment image:log4j<2.17
                 label:app=shop`.
+            first: Number of rows from the start of the list. Default: 50. Limit: 100.
         """
         asked = relay.page_query(first, after)
         context, actor = info.context, info.context.actor

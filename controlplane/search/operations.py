@@ -21,6 +21,7 @@ from controlplane.services.ports import ServiceStore
 from core.errors import Invalid, LimitExceeded
 
 MAX_RESULTS = 50
+MAX_OBJECTS = 100
 MAX_CHANGES = 5_000
 _MAX_NAMED = 1_000
 _OVERLAP = timedelta(minutes=1)
@@ -51,8 +52,8 @@ class SearchOperations:
         Invalid: a malformed query.
         """
         require_member(actor)
-        if not 1 <= first <= MAX_PAGE_ROWS:
-            raise Invalid(f"must be 1 to {MAX_PAGE_ROWS}", field="first")
+        if not 1 <= first <= MAX_OBJECTS:
+            raise Invalid(f"must be 1 to {MAX_OBJECTS}", field="first")
         question = parse_search(text)
         async with self._context.store.read() as tx:
             visible = actor.policy.visible(ResourceKind.SERVICE)

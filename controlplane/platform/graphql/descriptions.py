@@ -44,9 +44,9 @@ SCALARS = {
 """Descriptions of scalars that the GraphQL library brings along."""
 
 ARGUMENTS = {
-    "first": "Number of rows from the start of the list. Default: 50. Limit: 100.",
+    "first": "Number of rows from the start of the list. Default: 50. Limit: 1,000.",
     "after": "Cursor of the row before the page: `endCursor` of the previous page.",
-    "last": "Number of rows from the end of the list. Limit: 100.",
+    "last": "Number of rows from the end of the list. Limit: 1,000.",
     "before": "Cursor of the row after the page: `startCursor` of the next page. Needs `last`.",
     "q": "Text to search for in names. Limit: 200 characters.",
     "name": "Exact name. Used without `id`.",

@@ -284,9 +284,9 @@ async def test_an_unknown_enum_value_is_named(hub: Running) -> None:
 
 
 async def test_a_page_is_limited(hub: Running) -> None:
-    refused = await hub.refusal("{ clusters(first: 101) { edges { cursor } } }")
+    refused = await hub.refusal("{ clusters(first: 1001) { edges { cursor } } }")
     assert refused["extensions"]["code"] == "INVALID"
-    assert "100" in refused["message"]
+    assert "1000" in refused["message"]
 
 
 async def test_errors_of_ours_are_masked_with_a_code(

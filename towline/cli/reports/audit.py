@@ -18,7 +18,7 @@ from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, escape_controls, field, show
 from towline.cli.shell.session import Search, connect, selected_target
-from towline.operations import PAGE, GraphQLApi
+from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
     from towline.generated_inputs import AuditLogFilter
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 app = typer.Typer(invoke_without_command=True)
 
 POLL_SECONDS = 2.0
-_MAX_ROWS = 100 * PAGE
+_MAX_ROWS = 10_000
 COLUMNS: tuple[Column[AuditRow], ...] = (
     field("AT"),
     field("ACTOR"),

@@ -9,7 +9,6 @@ from towline.cli.services.generated import Places, SearchNode
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, show
 from towline.cli.shell.session import connect
-from towline.operations import PAGE
 
 _OBJECTS: tuple[Column[SearchNode], ...] = (
     field("CLUSTER"),
@@ -41,7 +40,7 @@ def search(
     query: Annotated[
         list[str], typer.Argument(help="Search terms; an object must match all of them.")
     ],
-    first: Annotated[int, typer.Option(help="Maximum number of results.", min=1, max=PAGE)] = PAGE,
+    first: Annotated[int, typer.Option(help="Maximum number of results.", min=1, max=100)] = 100,
     output: Output = Format.TABLE,
 ) -> None:
     """Search the objects of all clusters.

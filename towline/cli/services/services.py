@@ -30,7 +30,7 @@ from towline.cli.shell.output import Column, field, say, short, show, since
 from towline.cli.shell.polling import poll_until, seconds
 from towline.cli.shell.selectors import Selector, fields_of, tags_of
 from towline.cli.shell.session import Search, configuration_of, connect, parse_pairs
-from towline.operations import GraphQLApi, pages
+from towline.operations import LARGE_PAGE, GraphQLApi, pages
 
 if TYPE_CHECKING:
     from towline.generated_inputs import ServiceDeploymentAttributes, ServiceUpdateAttributes
@@ -95,7 +95,8 @@ def list_services(
       towline services list -l env=prod --field-selector status=FAILED
     """
     api = connect(context)
-    # A table of 3,000 services needs a third of the time with only the fields of its columns.
+    # A table of 3,000 services needs half of the time with only the fields of its columns, and
+    # large pages.
     given = {
         "q": query,
         "clusterId": find_cluster_id(api, cluster),
@@ -103,7 +104,8 @@ def list_services(
         "status": fields_of(field_selector, ("status",)).get("status"),
     }
     if output in (Format.TABLE, Format.NAME):
-        show(pages(api, operations.SERVICE_ROWS, **given), ROW_COLUMNS, output, label)
+        found = pages(api, operations.SERVICE_ROWS, LARGE_PAGE, **given)
+        show(found, ROW_COLUMNS, output, label)
     else:
         show(pages(api, operations.SERVICES, **given), COLUMNS, output, label)
 
