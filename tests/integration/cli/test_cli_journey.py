@@ -47,6 +47,67 @@ edges:
 """
 
 
+_LABELS = {"app": "box"}
+BOX = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "box"},
+    "spec": {
+        "selector": {"matchLabels": _LABELS},
+        "template": {
+            "metadata": {"labels": _LABELS},
+            "spec": {"containers": [{"name": "box", "image": "box"}]},
+        },
+    },
+}
+_OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+METRICS = {
+    "apiVersion": "v1",
+    "kind": "List",
+    "items": [
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {
+                "name": "pods.metrics.k8s.io",
+                "annotations": {"api-approved.kubernetes.io": "unapproved, a fake"},
+            },
+            "spec": {
+                "group": "metrics.k8s.io",
+                "scope": "Namespaced",
+                "names": {"plural": "pods", "kind": "PodMetrics"},
+                "versions": [
+                    {
+                        "name": "v1beta1",
+                        "served": True,
+                        "storage": True,
+                        "schema": {"openAPIV3Schema": _OPEN},
+                    }
+                ],
+            },
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {
+                "name": "metrics-readers",
+                "labels": {"rbac.authorization.k8s.io/aggregate-to-admin": "true"},
+            },
+            "rules": [{"apiGroups": ["metrics.k8s.io"], "resources": ["pods"], "verbs": ["list"]}],
+        },
+    ],
+}
+"""A metrics API without a metrics server: its kinds are custom resources."""
+METRICS_OF_POD = {
+    "apiVersion": "metrics.k8s.io/v1beta1",
+    "kind": "PodMetrics",
+    "containers": [
+        {"name": "box", "usage": {"cpu": "250m", "memory": "64Mi"}},
+        {"name": "side", "usage": {"cpu": "100000000n", "memory": "32768Ki"}},
+    ],
+}
+
+
 def commit(repository: ServedRepository, greeting: str) -> str:
     """Both folders say the greeting."""
     config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {}}}\ndata: {{greeting: {}}}\n"
@@ -127,6 +188,57 @@ def check_proxy(installation: Installation, kubernetes: Path, namespace: str) ->
     assert done.stdout.strip() == "configmap/prod", done.stderr
 
 
+def check_objects(
+    installation: Installation, cluster: LocalCluster, repository: ServedRepository, programs: Path
+) -> None:
+    """Commands read the pods of a service as oneself, and run a program in one."""
+    run = installation.run
+    sha = repository.commit({"dev/box.json": json.dumps(BOX)}, "Add a box")
+    run("services", "wait", "joined/web", "--sha", sha, "--timeout", "90s")
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(METRICS))
+    seen = poll_until(
+        lambda: json.loads(run("services", "get", "joined/web", "-o", "json").stdout),
+        lambda found: "Pod" in {row["kind"] for row in found["components"]},
+        60,
+    )
+    (pod,) = [row["name"] for row in seen["components"] if row["kind"] == "Pod"]
+    expected = cluster.kubectl("logs", pod, "--tail=2").splitlines()
+    assert expected and run("logs", "joined/web", "--tail", "2").stdout.splitlines() == expected
+    assert "has no pod gone" in run("logs", "joined/web", "gone", code=3).stderr
+
+    path = {"PATH": f"{programs}:{installation.environment['PATH']}"}
+    echo = run(
+        "exec", "joined/web", "--", "sh", "-c", "cat; exit 9", code=9, stdin="x", environ=path
+    )
+    assert echo.stdout == "x" and f"pod default/{pod} of joined" in echo.stderr
+    assert (
+        "could not find kubectl"
+        in run(*("exec", "joined/web", "--", "true"), code=2, environ={"PATH": "/nowhere"}).stderr
+    )
+
+    events = poll_until(
+        lambda: run("events", "joined/web", "-o", "json").stdout,
+        lambda text: "Scheduled" in text,
+        60,
+    )
+    assert pod in {row["name"] for row in json.loads(events)}
+    assert run("events", "joined/web", "--warnings").stdout == ""
+
+    usage = {**METRICS_OF_POD, "metadata": {"name": pod, "namespace": "default"}}
+    cluster.kubectl("wait", "crd/pods.metrics.k8s.io", "--for=condition=Established")
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(usage))
+    top = run("top", "pods", "-c", "joined", "-n", "default").stdout
+    assert top.splitlines()[1].split() == ["joined", "default", pod, "350m", "96Mi"]
+
+    opened = run("open", "service", "joined/web").stdout
+    assert opened == f"{installation.url}/services/{seen['id']}\n"
+    shown = json.loads(run("version", "-o", "json").stdout)
+    assert shown["client"] == shown["server"] != ""
+    help = run("help", "services", "list").stdout
+    assert help.startswith("Usage: towline services list") and "--field-selector" in help
+    assert "no command 'x'" in run("help", "services", "x", code=2).stderr
+
+
 def greeting(cluster: LocalCluster, namespace: str, name: str) -> str:
     """What the live object says."""
     path = "jsonpath={.data.greeting}"
@@ -151,6 +263,7 @@ def test_five_commands_lead_to_a_healthy_service_and_one_leaves(
         words = "--cluster joined --folder dev --namespace default --wait --repo".split()
         result = installation.run("services", "create", "web", *words, repository.url)
         assert "added repository" in result.stderr and "HEALTHY" in result.stdout
+        check_objects(installation, cluster, repository, kubernetes)
         installation.run("kubeconfig", "joined", "--merge", environ=environ)
         assert "towline-joined" in config.read_text()
         refused = installation.run("clusters", "leave", "joined", "--yes", code=2)
