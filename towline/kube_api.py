@@ -64,11 +64,26 @@ class KubeApi:
     def kind(self, word: str) -> Kind:
         """Finds a kind by its plural, singular or short name, or as `plural.group`."""
         wanted = word.lower()
-        for root in ("/api", "/apis"):
-            for group in self.get(root, accept=_DISCOVERY).get("items", ()):
-                if found := kind_in(group, wanted):
-                    return found
+        for group in self._groups():
+            if found := kind_in(group, wanted):
+                return found
         raise NotFound(f"cluster {self.handle} has no kind {word!r}")
+
+    def plurals(self) -> list[str]:
+        """Plural names of all kinds that can be listed."""
+        return sorted(
+            {
+                resource["resource"]
+                for group in self._groups()
+                for version in group["versions"]
+                for resource in version.get("resources", ())
+                if "list" in resource.get("verbs", ())
+            }
+        )
+
+    def _groups(self) -> Iterator[JsonObject]:
+        for root in ("/api", "/apis"):
+            yield from self.get(root, accept=_DISCOVERY).get("items", ())
 
     def _open(self, path: str, accept: str, asked: dict[str, str]) -> HTTPResponse:
         query = f"?{urlencode(asked)}" if asked else ""

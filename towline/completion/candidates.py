@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 
 from core.errors import TowlineError
 from core.json_object import JsonObject
-from towline.completion.names import QUERIES, names
+from towline.completion.names import QUERIES, kinds, names
 from towline.contexts import GlobalFlags, config_path, read, resolve
 
 FILES = "files"
+KINDS = "kinds"
 _COMPLETE_FILES = 3
 _GLOBAL_FLAGS = ("--url", "--context", "--ca-file", "--config")
 COMMANDS = os.path.join(os.path.dirname(__file__), "commands.json")
@@ -69,6 +70,10 @@ def _of_kind(kind: object, typed: str, flags: JsonObject) -> list[str] | None:
     wish = GlobalFlags(*map(flags.get, _GLOBAL_FLAGS))
     if kind == "contexts":
         return _starting(read(config_path(wish)).targets, typed)
+    if kind == KINDS:
+        cluster = flags.get("-c") or flags.get("--cluster")
+        known = kinds(str(cluster), resolve(wish), config_path(wish)) if cluster else ()
+        return _starting(known, typed)
     if kind not in QUERIES:
         return []
     return _starting(names(str(kind), typed, resolve(wish), config_path(wish)), typed)

@@ -50,9 +50,8 @@ def names(
     `beside`: the configuration file; each user of it has a file of kept answers in its folder.
     """
     text = typed.rpartition("/")[2] if kind == "services" else typed
-    user = sha256(f"{target.url}\0{target.token}".encode()).hexdigest()[:16]
-    path = os.path.join(os.path.dirname(os.path.abspath(beside)), f"names-{user}.json")
-    kept = {key: entry for key, entry in _read(path).items() if entry[0] > now() - SECONDS_KEPT}
+    path = _path(target, beside)
+    kept = _kept(path, now())
     for end in range(len(text) + 1):
         _, found = kept.get(f"{kind} {text[:end]}", (0, None))
         # Fewer names than a page are all names, also those that contain a longer text.
@@ -61,6 +60,23 @@ def names(
     found = _ask(kind, text, target)
     _write(path, kept | {f"{kind} {text}": (now(), found)})
     return found
+
+
+def kinds(
+    cluster: str,
+    target: ControlPlaneTarget,
+    beside: FilePath,
+    now: Callable[[], float] = time.time,  # noqa: TID251 - the Clock imports asyncio: 25 ms
+) -> list[str]:
+    """Plural names of the kinds of a cluster, from its discovery; kept like `names`."""
+    path = _path(target, beside)
+    kept = _kept(path, now())
+    key = f"kinds {cluster}"
+    if key not in kept:
+        api = import_module("towline.kube_api").KubeApi(target, cluster, TIMEOUT_SECONDS)
+        kept[key] = (now(), api.plurals())
+        _write(path, kept)
+    return kept[key][1]
 
 
 def document(root: str, fields: str) -> str:
@@ -81,6 +97,16 @@ def _ask(kind: str, text: str, target: ControlPlaneTarget) -> list[str]:
     if kind == "services":
         return [f"{node['cluster']['handle']}/{node['name']}" for node in nodes if node["cluster"]]
     return [str(node[fields]) for node in nodes]
+
+
+def _path(target: ControlPlaneTarget, beside: FilePath) -> str:
+    """File with the kept names of one user of a control plane."""
+    user = sha256(f"{target.url}\0{target.token}".encode()).hexdigest()[:16]
+    return os.path.join(os.path.dirname(os.path.abspath(beside)), f"names-{user}.json")
+
+
+def _kept(path: str, now: float) -> dict[str, tuple[float, list[str]]]:
+    return {key: entry for key, entry in _read(path).items() if entry[0] > now - SECONDS_KEPT}
 
 
 def _read(path: str) -> dict[str, tuple[float, list[str]]]:

@@ -92,6 +92,8 @@ def _kind(param: Any, words: str) -> list[str] | str:
         return "files"
     if param.name == "name":
         return _kind_of_name(words)
+    if param.name == "kind" and words == "get":
+        return "kinds"
     if param.name == "verb" and words.startswith("access"):
         return _PERMISSIONS
     return _KINDS.get(param.name, "")

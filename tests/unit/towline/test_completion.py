@@ -66,13 +66,23 @@ class _ControlPlane(http.server.BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
 
+    def do_GET(self) -> None:
+        requests.append(self.path)
+        resources = [{"resource": name, "verbs": ["list"]} for name in ("pods", "podtemplates")]
+        resources.append({"resource": "bindings", "verbs": ["create"]})
+        groups = [{"versions": [{"resources": resources}]}] if self.path.endswith("/api") else []
+        self._answer({"items": groups})
+
     def do_POST(self) -> None:
         requests.append(self.path)
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         shop = {"handle": "dev", "name": "shop", "url": "https://git/shop", "cluster": None}
         nodes = [{"node": shop}, {"node": {**shop, "handle": "prod", "cluster": shop}}]
         root = asked["query"].split("{")[1].split("(")[0].strip()
-        body = json.dumps({"data": {root: {"edges": nodes}}}).encode()
+        self._answer({"data": {root: {"edges": nodes}}})
+
+    def _answer(self, content: object) -> None:
+        body = json.dumps(content).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -107,6 +117,13 @@ def test_names_come_from_the_control_plane(
     control_plane: None, line: str, found: list[str]
 ) -> None:
     assert candidates(line.split(" ")) == found
+
+
+def test_kinds_come_from_the_discovery_of_a_cluster(control_plane: None) -> None:
+    assert candidates(["get", "-c", "dev", "po"]) == ["pods", "podtemplates"]
+    assert candidates(["get", "--cluster", "dev", ""]) == ["pods", "podtemplates"]
+    assert requests == ["/k8s/clusters/dev/api", "/k8s/clusters/dev/apis"]
+    assert candidates(["get", "po"]) == []
 
 
 def test_names_are_kept_for_a_short_time(control_plane: None, tmp_path: Path) -> None:
