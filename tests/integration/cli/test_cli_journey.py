@@ -230,6 +230,9 @@ def check_objects(
     top = run("top", "pods", "-c", "joined", "-n", "default").stdout
     assert top.splitlines()[1].split() == ["joined", "default", pod, "350m", "96Mi"]
 
+    again = ("login", installation.url, "--ca-file", str(installation.ca), "--token-stdin")
+    assert "towline clusters list" in run(*again, stdin=f"{installation.token}\n").stderr
+
     opened = run("open", "service", "joined/web").stdout
     assert opened == f"{installation.url}/services/{seen['id']}\n"
     shown = json.loads(run("version", "-o", "json").stdout)

@@ -201,7 +201,8 @@ def test_services_are_made_changed_and_deleted_by_commands(
     installation.run("repos", "create", repository.url)
     installation.run("clusters", "create", "Lonely", "--handle", "lonely")
     words = ["--cluster", "lonely", "--repo", repository.url, "--folder", "deploy"]
-    installation.run("services", "create", "tool", *words, "--namespace", "tool")
+    made = installation.run("services", "create", "tool", *words, "--namespace", "tool")
+    assert "towline services wait lonely/tool" in made.stderr
     poll_until(
         lambda: json.loads(installation.run("services", "get", "lonely/tool", "-o", "json").stdout),
         lambda seen: seen["sha"] == sha,

@@ -67,7 +67,7 @@ def login(
     user = operations.me(load("towline.client").GraphQLClient(target))
     path = config_path(wish)
     write(path, read(path).with_target(name or urlsplit(target.url).netloc, target))
-    say(f"signed in to {target.url} as {user['email']}")
+    say(f"signed in to {target.url} as {user['email']}; next: towline clusters list")
 
 
 def logout(

@@ -184,6 +184,7 @@ def create_service(
         wait_for_status(context, label(made), output=output)
     else:
         show(made, COLUMNS, output, label)
+        say(f"follow it with: towline services wait {label(made)}")
 
 
 class ServiceOptions(OptionGroup):
