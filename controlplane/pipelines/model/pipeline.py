@@ -44,7 +44,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSelector:
-    """Selects the services with any of these names on matching clusters."""
+    """Selects the services of the project with any of these names on matching clusters."""
 
     names: tuple[str, ...]
     clusters: Selector = field(default_factory=Selector)

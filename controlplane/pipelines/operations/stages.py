@@ -3,7 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from controlplane.authorization import Actor, Verb, require
+from controlplane.access.operations.scopes import find_project
+from controlplane.authorization import DEFAULT_PROJECT, Actor, Verb, require
 from controlplane.clusters.model.selectors import Fleet
 from controlplane.clusters.ports import ClusterGroupStore
 from controlplane.generators.operations.generation import fleet_of
@@ -40,12 +41,13 @@ async def check_groups(tx: Transaction, spec: pipeline.Pipeline) -> None:
 async def with_selected_services(
     tx: Transaction, spec: pipeline.Pipeline, project_id: str | None
 ) -> pipeline.Pipeline:
-    """The pipeline with the services that its selectors match now, in waves."""
+    """The pipeline with the services of its project that its selectors match now, in waves."""
     if not needs_fleet(spec):
         return spec
-    fleet = await fleet_of(tx)
+    project = await find_project(tx, project_id or DEFAULT_PROJECT)
+    fleet = replace(await fleet_of(tx), fence=project.fence)
     stages = [
-        await _resolved(tx, stage, fleet, project_id, spec.id) if _depends(stage) else stage
+        await _resolved(tx, stage, fleet, project.id, spec.id) if _depends(stage) else stage
         for stage in spec.stages
     ]
     return replace(spec, stages=tuple(stages))
@@ -159,7 +161,7 @@ def _depends(stage: pipeline.Stage) -> bool:
 
 
 async def _resolved(
-    tx: Transaction, stage: pipeline.Stage, fleet: Fleet, project_id: str | None, pipeline_id: str
+    tx: Transaction, stage: pipeline.Stage, fleet: Fleet, project_id: str, pipeline_id: str
 ) -> pipeline.Stage:
     services = await _services(tx, stage, fleet, project_id, pipeline_id)
     members = _members(services, fleet, stage.rollout.groups)
@@ -172,16 +174,20 @@ async def _resolved(
 
 
 async def _services(
-    tx: Transaction, stage: pipeline.Stage, fleet: Fleet, project_id: str | None, pipeline_id: str
+    tx: Transaction, stage: pipeline.Stage, fleet: Fleet, project_id: str, pipeline_id: str
 ) -> list[Service]:
-    """The named services; or the matching ones, without those that another pipeline promotes."""
+    """The named services; or the matching ones of the project that no other pipeline promotes."""
     if stage.selector is None:
         return await tx[ServiceStore].by_ids(stage.services)
     clusters = [cluster.id for cluster in fleet.matching(stage.selector.clusters, project_id)]
     found = await tx[ServiceStore].with_names(clusters, stage.selector.names)
     taken = await tx[PipelineServiceStore].promoted({service.id for service in found})
     others = {row.service_id for row in taken if row.pipeline_id != pipeline_id}
-    found = [service for service in found if service.id not in others]
+    found = [
+        service
+        for service in found
+        if service.id not in others and (service.project_id or DEFAULT_PROJECT) == project_id
+    ]
     if len(found) > pipeline.MAX_SERVICES:
         raise Invalid(
             f"the selector of {stage.name} matches {len(found):,} services, "
