@@ -25,7 +25,7 @@ from controlplane.platform.context import RENDER_SERVICES, Change, OperationCont
 from controlplane.platform.ports import PageQuery, Transaction
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
-from controlplane.services.model.service import Service
+from controlplane.services.model.service import Revision, Service
 from controlplane.services.operations.generations import publish_service
 from controlplane.services.operations.lookup import find_service
 from controlplane.services.operations.sources import sources_of
@@ -303,6 +303,13 @@ async def check_service_fence(tx: Transaction, service: Service) -> None:
     most = fenced.project.fence.max_services
     if most and await _number_of_services(tx, fenced.project.id) > most:
         raise Forbidden(f"project {fenced.project.name!r} may have at most {most} services")
+
+
+async def check_revision_fence(tx: Transaction, service: Service, revision: Revision) -> None:
+    """Forbidden: an earlier revision of a service comes from outside the fence of its project."""
+    earlier = service.changed(ref=revision.ref, folder=revision.folder)
+    (fenced,) = await fenced_services(tx, [earlier])
+    fenced.check()
 
 
 def authorize_destination(tx: Change, cluster: Cluster, project: Project | None) -> None:

@@ -45,6 +45,7 @@ from controlplane.services.operations.dependencies import (
 from controlplane.services.operations.fences import (
     as_fence_cluster,
     authorize_destination,
+    check_revision_fence,
     check_service_fence,
 )
 from controlplane.services.operations.generations import publish_service
@@ -443,6 +444,7 @@ class Services:
             if revision is None or revision.service_id != id:
                 raise NotFound(f"service {service.name!r} has no revision {revision_id}")
             await check_not_denied(tx, revision.sha, revision.digest)
+            await check_revision_fence(tx, service, revision)
             now = self._context.clock.now()
             after = service.changed(
                 pinned_sha=revision.sha,

@@ -32,6 +32,7 @@ from controlplane.generators.operations.generation import GeneratorEvaluator
 from controlplane.pipelines.operations.stage_renders import StageRenderer
 from controlplane.platform.context import DESIRED_STATE
 from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.service import Revision
 from controlplane.services.model.templates import ServiceTemplate
 from controlplane.services.operations.fence_use import FenceUses
 from controlplane.services.operations.fences import (
@@ -155,6 +156,24 @@ async def test_a_service_cannot_be_moved_out_by_an_update(
     assert await world.rows(ServiceStore) == [service]
     after = await services.update(EVE, service.id, ServiceChange(folder="apps/other"))
     assert after.spec.folder == "apps/other"
+
+
+async def test_a_rollback_stays_inside_the_fence(
+    world: MemoryOperations, services: Services
+) -> None:
+    """The fence may have become narrower since the revision was the desired state."""
+    service = await services.create(EVE, None, "prod", WEB)
+    good = Revision(
+        "good", service.id, "a" * 40, "v1", "apps/web", "d", "s", "Ada", "Fix", START, START, ""
+    )
+    branch = replace(good, id="branch", ref="feature/x")
+    folder = replace(good, id="folder", folder="secrets")
+    await world.given(good, branch, folder)
+    for revision in (branch, folder):
+        with pytest.raises(Forbidden, match="outside the fence of project 'shop'"):
+            await services.rollback(EVE, service.id, revision.id)
+    assert await world.rows(ServiceStore) == [service]
+    assert (await services.rollback(EVE, service.id, good.id)).desired.revision_id == good.id
 
 
 async def test_a_cluster_that_no_rule_names_stays_hidden(
