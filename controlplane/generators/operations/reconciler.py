@@ -4,13 +4,14 @@ Deletes nothing while an evaluation is incomplete.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import structlog
 
-from controlplane.authorization import SYSTEM
+from controlplane.access.operations.scopes import find_project
+from controlplane.authorization import DEFAULT_PROJECT, SYSTEM
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.clusters.ports import ClusterStore
@@ -41,6 +42,7 @@ from controlplane.platform.ports import NamedRows, Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.service import Service
+from controlplane.services.operations.fences import full_project, room_for_services
 from controlplane.services.operations.quarantine import bundle_columns
 from controlplane.services.operations.removal import begin_removal
 from controlplane.services.ports import LedgerStore, ServiceStore
@@ -112,6 +114,8 @@ class GeneratorReconciler:
                 there += await tx[ServiceStore].of_clusters_ever(part)
             frozen = frozenset(await frozen_clusters(tx))
             uses = await secrets_of_services(tx, owned)
+            project = await find_project(tx, definition.project_id or DEFAULT_PROJECT)
+            room = await room_for_services(tx, project)
             taken = {
                 (service.cluster_id, service.name)
                 for service in there
@@ -120,7 +124,13 @@ class GeneratorReconciler:
         limit = (
             MAX_DELETIONS if definition.ending_at else max(definition.budget, definition.confirmed)
         )
-        return plan_changes(evaluation, ExistingServices(owned, taken, frozen, uses), limit)
+        plan = plan_changes(evaluation, ExistingServices(owned, taken, frozen, uses), limit)
+        excess = 0 if room is None else len(plan.create) - max(room, 0)
+        if excess <= 0:
+            return plan
+        problem = f"{excess} services are not created: {full_project(project)}"
+        kept = plan.create[: len(plan.create) - excess]
+        return replace(plan, create=kept, problems=(*plan.problems, problem))
 
     async def reconcile(self, key: str) -> TargetPlan | None:
         """Reconciles one generator. None: it does not exist any more."""

@@ -300,9 +300,26 @@ async def check_service_fence(tx: Transaction, service: Service) -> None:
     """Forbidden: a stored service is outside the fence of its project, or the project is full."""
     (fenced,) = await fenced_services(tx, [service])
     fenced.check()
-    most = fenced.project.fence.max_services
-    if most and await _number_of_services(tx, fenced.project.id) > most:
-        raise Forbidden(f"project {fenced.project.name!r} may have at most {most} services")
+    if (room := await room_for_services(tx, fenced.project)) is not None and room < 0:
+        raise Forbidden(full_project(fenced.project))
+
+
+async def room_for_services(tx: Transaction, project: Project) -> int | None:
+    """The number of services that a project may still get, negative above its limit; None: any."""
+    if not (most := project.fence.max_services):
+        return None
+    pages = [
+        await tx[ServiceStore].page(
+            PageQuery(first=1, equals={"project_id": id, "mirrored": False}, counting=True)
+        )
+        for id in _stored_ids(project)
+    ]
+    return most - sum(page.count or 0 for page in pages)
+
+
+def full_project(project: Project) -> str:
+    """Returns the limit of a project's services, for people."""
+    return f"project {project.name!r} may have at most {project.fence.max_services} services"
 
 
 async def check_revision_fence(tx: Transaction, service: Service, revision: Revision) -> None:
@@ -359,18 +376,17 @@ def is_restricted(fence: ServiceFence) -> bool:
 
 async def services_of_project(tx: Transaction, project: Project) -> list[Service]:
     """The services of a project, except those that clusters define themselves."""
-    ids: list[str | None] = [project.id, None] if project.default else [project.id]
     return [
         service
-        for id in ids
+        for id in _stored_ids(project)
         for service in await tx[ServiceStore].of_project(id)
         if not service.mirrored
     ]
 
 
-async def _number_of_services(tx: Transaction, project_id: str) -> int:
-    query = PageQuery(first=1, equals={"project_id": project_id}, counting=True)
-    return (await tx[ServiceStore].page(query)).count or 0
+def _stored_ids(project: Project) -> Sequence[str | None]:
+    """Values of `project_id` of its services: the default project has those without any as well."""
+    return [project.id, None] if project.default else [project.id]
 
 
 async def _projects(tx: Transaction, services: Iterable[Service]) -> Mapping[str, Project]:

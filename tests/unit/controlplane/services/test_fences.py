@@ -15,6 +15,7 @@ from controlplane.agents.model.jobs import JobRequest
 from controlplane.agents.operations.desired_state import DesiredStateReader
 from controlplane.agents.operations.jobs import ClusterJobs
 from controlplane.authorization import (
+    DEFAULT_PROJECT,
     UNRESTRICTED,
     DestinationRule,
     Fence,
@@ -29,10 +30,12 @@ from controlplane.bridges import SERVICE_PARTS
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
 from controlplane.generators.model.global_service import GlobalService
 from controlplane.generators.operations.generation import GeneratorEvaluator
+from controlplane.generators.operations.reconciler import GeneratorReconciler
+from controlplane.generators.ports import GlobalServiceStore
 from controlplane.pipelines.operations.stage_renders import StageRenderer
 from controlplane.platform.context import DESIRED_STATE
 from controlplane.repositories.ports import RepositoryStore
-from controlplane.services.model.service import Revision
+from controlplane.services.model.service import Revision, Service
 from controlplane.services.model.templates import ServiceTemplate
 from controlplane.services.operations.fence_use import FenceUses
 from controlplane.services.operations.fences import (
@@ -204,6 +207,52 @@ async def test_the_number_of_services_is_limited(
     with pytest.raises(Forbidden, match="may have at most 2 services"):
         await services.create(EVE, None, "prod", replace(WEB, name="c"))
     assert len(await world.rows(ServiceStore)) == 2
+
+
+async def test_services_without_a_project_count_for_the_default_one(
+    world: MemoryOperations, services: Services
+) -> None:
+    async with world.store.write() as tx:
+        await tx[ProjectStore].change(DEFAULT_PROJECT, fence=replace(UNRESTRICTED, max_services=2))
+    await world.given(
+        make_service("a", PROD),
+        make_service("b", PROD, project_id=DEFAULT_PROJECT),
+        make_service("seen", PROD, mirrored=True),
+        make_service("c", PROD, project_id="shop"),
+    )
+    for project_id in (None, DEFAULT_PROJECT):
+        with pytest.raises(Forbidden, match="may have at most 2 services"):
+            await services.create(ADMIN, None, "prod", replace(WEB, project_id=project_id))
+
+
+async def test_a_generator_creates_no_service_above_the_limit_and_reports_the_others(
+    world: MemoryOperations, services: Services
+) -> None:
+    rule = DestinationRule(("shop",), clusters=("prod", "dev", "edge"))
+    async with world.store.write() as tx:
+        await tx[ProjectStore].put(replace(SHOP, fence=replace(FENCE, destinations=(rule,))))
+    template = ServiceTemplate("cache", "shop", REPOSITORY.id)
+    definition = GlobalService("g", "g", START, START, project_id="shop", template=template)
+    await world.given(make_cluster("edge"), definition)
+    await services.create(EVE, None, "prod", WEB)
+    reconciler = GeneratorReconciler(world.context)
+    assert len(await generated(world, reconciler)) == 1
+    stored = await world.row(GlobalServiceStore, "g")
+    assert stored is not None
+    assert stored.problem == (
+        "2 services are not created: project 'shop' may have at most 2 services"
+    )
+    async with world.store.write() as tx:
+        await tx[ProjectStore].put(
+            replace(SHOP, fence=replace(FENCE, destinations=(rule,), max_services=9))
+        )
+    assert len(await generated(world, reconciler)) == 3
+
+
+async def generated(world: MemoryOperations, reconciler: GeneratorReconciler) -> list[Service]:
+    """The services of generator `g` after it was reconciled."""
+    await reconciler.reconcile("global/g")
+    return [one for one in await world.rows(ServiceStore) if one.owner_id == "g"]
 
 
 async def test_only_who_administers_all_projects_changes_a_fence(
