@@ -6,7 +6,15 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from controlplane.access.operations.scopes import check_project
-from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.authorization import (
+    DEFAULT_PROJECT,
+    Actor,
+    Resource,
+    ResourceKind,
+    Verb,
+    require,
+    require_member,
+)
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.configuration.model.contexts import ServiceContext
 from controlplane.configuration.model.overrides import (
@@ -135,6 +143,8 @@ class ServiceContexts:
                 tx.authorize(Verb.WRITE, before.target)
                 _check_project(before, change)
                 after = replace(self._changed(before, change), updated_at=now)
+                if before.sealed is None and after.sealed is not None:
+                    await _check_no_foreign_users(tx, after)
                 await tx[ContextStore].put(after)
             check_references(self._context.sealer, after)
             differs = _differ(before, after)
@@ -403,6 +413,20 @@ async def _bound(tx: Transaction, service_ids: Collection[str]) -> dict[str, lis
 async def _users(tx: Transaction, context_id: str) -> list[Service]:
     rows = await tx[ContextBindingStore].of_context(context_id)
     return await tx[ServiceStore].by_ids({r.service_id for r in rows}, deleted=True) if rows else []
+
+
+async def _check_no_foreign_users(tx: Transaction, context: ServiceContext) -> None:
+    """Conflict: services of other projects use a context that gets its first secrets.
+
+    Templates can expose secrets, and without them binding needed only read access.
+    """
+    home = context.project_id or DEFAULT_PROJECT
+    users = await _users(tx, context.id)
+    if foreign := [user for user in users if (user.project_id or DEFAULT_PROJECT) != home]:
+        raise Conflict(
+            f"{len(foreign)} services of other projects use context {context.name!r} without "
+            "secrets: unbind them, add the secrets, then bind them again"
+        )
 
 
 async def _mark_users_for_render(tx: Change, context_id: str) -> None:

@@ -413,3 +413,22 @@ async def test_services_get_values_without_liquid(world: MemoryOperations) -> No
             for templated in (False, True)
         ]
         assert found[0] == found[1] and found[0][WEB.id]["contexts"]
+
+
+async def test_a_context_gets_no_first_secrets_while_other_projects_use_it(
+    world: MemoryOperations, contexts: ServiceContexts
+) -> None:
+    """They were bound with read access alone, and their templates would show the values."""
+    shop = make_service("shop", DEV, project_id="shop")
+    await world.given(shop, ContextBinding("foreign", BASE.id, shop.id))
+    secrets = ContextChange(secrets={"token": "s3cret"})
+    with pytest.raises(Conflict, match="1 services of other projects use context 'base'"):
+        await contexts.save(ADMIN, "base", secrets)
+    async with world.store.read() as tx:
+        assert await tx[ContextStore].by_name("base") == BASE
+    async with world.store.write() as tx:
+        await tx[ContextBindingStore].remove("foreign")
+    assert (await contexts.save(ADMIN, "base", secrets)).sealed is not None
+    await world.given(ContextBinding("used", BASE.id, shop.id))
+    changed = ContextChange(secrets={"token": "changed"})
+    assert (await contexts.save(ADMIN, "base", changed)).secrets_version == 2
