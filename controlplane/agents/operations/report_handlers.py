@@ -141,6 +141,7 @@ class ReportHandler:
         entry = LedgerEntry(
             service_id=service.id,
             cluster_id=batch.cluster_id,
+            project_id=service.project_id,
             stage=LedgerStage.DRIFTED,
             at=at,
             sequence=service.observed.observed_generation,
@@ -168,6 +169,7 @@ class ReportHandler:
         entry = LedgerEntry(
             service_id=service.id,
             cluster_id=batch.cluster_id,
+            project_id=service.project_id,
             stage=LedgerStage.VERIFIED if body.ok else LedgerStage.HELD,
             at=at,
             sequence=body.sequence,
@@ -335,6 +337,7 @@ async def _deployment_entry(
     return LedgerEntry(
         service_id=service.id,
         cluster_id=batch.cluster_id,
+        project_id=service.project_id,
         stage=LedgerStage.RENDERED,
         at=at,
         sequence=body.sequence,

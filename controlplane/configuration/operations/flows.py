@@ -177,6 +177,7 @@ class ConfigurationFlow:
         return LedgerEntry(
             service_id=service.id,
             cluster_id=service.cluster_id,
+            project_id=service.project_id,
             stage=LedgerStage.CONFIGURED,
             at=self._context.clock.now(),
             sequence=service.desired.generation,

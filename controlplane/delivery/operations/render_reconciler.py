@@ -341,6 +341,7 @@ class RenderReconciler:
         return LedgerEntry(
             service_id=service.id,
             cluster_id=service.cluster_id,
+            project_id=service.project_id,
             stage=stage,
             at=self._context.clock.now(),
             sequence=service.desired.generation,

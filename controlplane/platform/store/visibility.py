@@ -1,6 +1,6 @@
 """Conditions that select rows by scope, and that indexes can answer."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from sqlalchemy import ColumnElement, Table, and_, func, literal, or_, select, type_coerce
 from sqlalchemy.dialects.postgresql import JSONB
@@ -8,14 +8,32 @@ from sqlalchemy.dialects.postgresql import JSONB
 from controlplane.authorization import DEFAULT_PROJECT, Scope, Visible
 from controlplane.platform.store.schema import metadata
 
-OWN_KIND = {
-    "clusters": "cluster",
-    "services": "service",
-    "pipelines": "pipeline",
-    "repositories": "repository",
-    "projects": "project",
+_OF_PROJECT = {"project": "project_id"}
+_OF_SERVICE = {"cluster": "cluster_id", "service": "service_id"}
+ANCESTORS: Mapping[str, Mapping[str, str]] = {
+    "projects": {"project": "id"},
+    "clusters": {**_OF_PROJECT, "cluster": "id"},
+    "services": {**_OF_PROJECT, "cluster": "cluster_id", "service": "id"},
+    "components": _OF_SERVICE,
+    "ledger": {**_OF_PROJECT, **_OF_SERVICE},
+    "deployments": {**_OF_PROJECT, **_OF_SERVICE},
+    "pipelines": {**_OF_PROJECT, "pipeline": "id"},
+    "repositories": {**_OF_PROJECT, "repository": "id"},
+    "cluster_groups": _OF_PROJECT,
+    "global_services": _OF_PROJECT,
+    "service_sets": _OF_PROJECT,
+    "managed_namespaces": _OF_PROJECT,
+    "contexts": _OF_PROJECT,
+    "secrets": _OF_PROJECT,
+    "notification_sinks": _OF_PROJECT,
+    "notification_routers": _OF_PROJECT,
 }
-"""The kind of scope that selects a row of a table by its id."""
+"""The scopes of each table's rows, as in the path of their target: for each kind, the column of
+its id. Rows of other tables are visible only in the whole installation.
+"""
+
+OF_SERVICE = frozenset({"components"})
+"""Rows of these tables are in the project of their service, which exists as long as they do."""
 
 OF_INSTALLATION = frozenset(
     {"global_services", "service_sets", "managed_namespaces", "cluster_groups"}
@@ -39,19 +57,17 @@ def _any_of(table: Table, scopes: frozenset[Scope]) -> ColumnElement[bool]:
 
 
 def _terms(table: Table, kind: str, ids: Collection[str]) -> list[ColumnElement[bool]]:
-    if OWN_KIND.get(table.name) == kind:
-        return [table.c.id.in_(ids)]
-    column = table.c.get(f"{kind}_id")
-    if column is not None:
-        is_default = kind == "project" and DEFAULT_PROJECT in ids
-        if is_default and table.name not in OF_INSTALLATION:
-            return [column.in_(ids), column.is_(None)]
-        return [column.in_(ids)]
-    if kind == "project" and "cluster_id" in table.c:
-        clusters = _clusters()
-        visible = select(clusters.c.id).where(or_(*_terms(clusters, kind, ids)))
-        return [table.c.cluster_id.in_(visible)]
-    return []
+    if kind == "project" and table.name in OF_SERVICE:
+        services = metadata.tables["services"]
+        visible = select(services.c.id).where(or_(*_terms(services, kind, ids)))
+        return [table.c.service_id.in_(visible)]
+    name = ANCESTORS.get(table.name, {}).get(kind)
+    if name is None:
+        return []
+    column = table.c[name]
+    if name == "project_id" and DEFAULT_PROJECT in ids and table.name not in OF_INSTALLATION:
+        return [column.in_(ids), column.is_(None)]
+    return [column.in_(ids)]
 
 
 def rows_with_tag(table: Table, tag: tuple[str, str], dialect: str) -> ColumnElement[bool]:

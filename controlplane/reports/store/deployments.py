@@ -202,6 +202,7 @@ def begun_deployment(entry: LedgerEntry) -> dict[str, Any]:
         "service_id": entry.service_id,
         "sequence": entry.sequence,
         "cluster_id": entry.cluster_id,
+        "project_id": entry.project_id,
         "stage": entry.stage,
         "sha": entry.sha,
         "revision_id": entry.revision_id,
@@ -374,8 +375,7 @@ class SqlDeployments(SqlReading[Deployment]):
         if within.cluster_id:
             terms.append(_T.cluster_id == within.cluster_id)
         if within.project_id:
-            of = select(clusters.c.id).where(clusters.c.project_id == within.project_id)
-            terms.append(_T.cluster_id.in_(of))
+            terms.append(_T.project_id == within.project_id)
         if within.repository_id:
             of = select(services.c.id).where(services.c.repository_id == within.repository_id)
             terms.append(_T.service_id.in_(of))

@@ -385,7 +385,7 @@ class ServiceDeployment(Output[Service]):
     """Always null. Present for compatibility."""
 
 
-@output(LedgerEntry)
+@output(LedgerEntry, hide={"project_id"})
 class LedgerEvent(Output[LedgerEntry]):
     """A row of the deployment ledger."""
 

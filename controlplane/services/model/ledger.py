@@ -62,6 +62,8 @@ class LedgerEntry:
     """Human-readable message."""
     detail: JsonMapping = field(default_factory=dict)
     """Further facts."""
+    project_id: str | None = None
+    """ID of the project of the service. None: the default project."""
     id: int | None = None
 
     @classmethod
@@ -87,6 +89,7 @@ class LedgerEntry:
             desired.revision_id,
             actor,
             message,
+            project_id=service.project_id,
         )
 
 

@@ -31,6 +31,7 @@ async def raise_generation(
     entry = LedgerEntry(
         service_id=service.id,
         cluster_id=service.cluster_id,
+        project_id=service.project_id,
         stage=LedgerStage.CONFIGURED,
         at=context.clock.now(),
         sequence=sequence,

@@ -60,6 +60,7 @@ def quarantine_entry(service: Service, hold: Quarantine, actor: str) -> LedgerEn
     return LedgerEntry(
         service_id=service.id,
         cluster_id=service.cluster_id,
+        project_id=service.project_id,
         stage=LedgerStage.HELD,
         at=hold.at,
         sequence=service.desired.generation,
@@ -132,6 +133,7 @@ async def roll_back_denied(
     entry = LedgerEntry(
         service_id=service.id,
         cluster_id=service.cluster_id,
+        project_id=service.project_id,
         stage=LedgerStage.ROLLED_BACK,
         at=now,
         sequence=service.desired.generation + 1,

@@ -52,6 +52,7 @@ async def begin_removal(
             LedgerEntry(
                 service_id=service.id,
                 cluster_id=service.cluster_id,
+                project_id=service.project_id,
                 stage=LedgerStage.DELETED,
                 at=now,
                 sequence=service.desired.generation + 1,

@@ -183,6 +183,7 @@ ledger = Table(
     Column("id", SerialNumber, primary_key=True, autoincrement=True),
     Column("service_id", String(36), nullable=False),
     Column("cluster_id", String(36), nullable=False),
+    Column("project_id", String(36)),
     Column("stage", EnumColumn(LedgerStage), nullable=False),
     Column("at", UtcColumn, nullable=False),
     Column("sequence", BigInteger, nullable=False),
@@ -194,6 +195,7 @@ ledger = Table(
     Column("detail", JsonColumn(JsonObject), nullable=False),
     Index(None, "service_id", "id"),
     Index(None, "cluster_id", "id"),
+    Index(None, "project_id", "id"),
 )
 
 
@@ -203,6 +205,7 @@ deployments = Table(
     Column("service_id", String(36), primary_key=True),
     Column("sequence", BigInteger, primary_key=True),
     Column("cluster_id", String(36), nullable=False, index=True),
+    Column("project_id", String(36), index=True),
     Column("stage", EnumColumn(LedgerStage), nullable=False),
     Column("sha", String(64)),
     Column("revision_id", String(36)),

@@ -241,8 +241,7 @@ class MemoryDeployments(MemoryReading[Deployment]):
         if within.cluster_id:
             terms.append(lambda row: row["cluster_id"] == within.cluster_id)
         if within.project_id:
-            in_project = self._ids(clusters, "project_id", within.project_id)
-            terms.append(lambda row: row["cluster_id"] in in_project)
+            terms.append(lambda row: row["project_id"] == within.project_id)
         if within.repository_id:
             users = self._ids(services, "repository_id", within.repository_id)
             terms.append(lambda row: row["service_id"] in users)

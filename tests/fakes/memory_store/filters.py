@@ -8,7 +8,7 @@ from sqlalchemy import Column, Table
 from controlplane.authorization import DEFAULT_PROJECT, Scope, Visible
 from controlplane.platform.ports import ANY, PageQuery
 from controlplane.platform.store.schema import metadata
-from controlplane.platform.store.visibility import OF_INSTALLATION, OWN_KIND
+from controlplane.platform.store.visibility import ANCESTORS, OF_INSTALLATION, OF_SERVICE
 from tests.fakes.memory_store.columns import codec_of
 from tests.fakes.memory_store.connection import MemoryConnection, Predicate
 from tests.fakes.memory_store.constraints import Row
@@ -69,20 +69,17 @@ def _any_of(connection: MemoryConnection, table: Table, scopes: Collection[Scope
 def _in_scope(
     connection: MemoryConnection, table: Table, kind: str, ids: Collection[str]
 ) -> Predicate:
-    if OWN_KIND.get(table.name) == kind:
-        return lambda row: row["id"] in ids
-    column = f"{kind}_id"
-    if column in table.c:
-        is_default = kind == "project" and DEFAULT_PROJECT in ids
-        if is_default and table.name not in OF_INSTALLATION:
-            return lambda row: row[column] in ids or row[column] is None
-        return lambda row: row[column] in ids
-    if kind == "project" and "cluster_id" in table.c:
-        clusters = metadata.tables["clusters"]
-        found = connection.where(clusters, _in_scope(connection, clusters, kind, ids))
+    if kind == "project" and table.name in OF_SERVICE:
+        services = metadata.tables["services"]
+        found = connection.where(services, _in_scope(connection, services, kind, ids))
         visible = {row["id"] for row in found}
-        return lambda row: row["cluster_id"] in visible
-    return lambda row: False
+        return lambda row: row["service_id"] in visible
+    column = ANCESTORS.get(table.name, {}).get(kind)
+    if column is None:
+        return lambda row: False
+    if column == "project_id" and DEFAULT_PROJECT in ids and table.name not in OF_INSTALLATION:
+        return lambda row: row[column] in ids or row[column] is None
+    return lambda row: row[column] in ids
 
 
 def _tagged(connection: MemoryConnection, table: Table, tag: tuple[str, str]) -> Predicate:

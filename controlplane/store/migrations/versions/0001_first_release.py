@@ -444,6 +444,7 @@ def _deployments() -> None:
         sa.Column("service_id", sa.String(36), nullable=False),
         sa.Column("sequence", sa.BigInteger(), nullable=False),
         sa.Column("cluster_id", sa.String(36), nullable=False),
+        sa.Column("project_id", sa.String(36), nullable=True),
         sa.Column("stage", sa.String(32), nullable=False),
         sa.Column("sha", sa.String(64), nullable=True),
         sa.Column("revision_id", sa.String(36), nullable=True),
@@ -471,6 +472,7 @@ def _deployments() -> None:
         ["desired_at", "lead_s", "restore_s", "healthy_at", "failed_at", "reverted_at"],
     )
     op.create_index("ix_deployments_healthy_at_lead_s", "deployments", ["healthy_at", "lead_s"])
+    op.create_index("ix_deployments_project_id", "deployments", ["project_id"])
     op.create_index("ix_deployments_sha", "deployments", ["sha"])
     op.create_index(
         "ix_deployments_standing",
@@ -568,6 +570,7 @@ def _ledger() -> None:
         sa.Column("id", _SERIAL, autoincrement=True, nullable=False),
         sa.Column("service_id", sa.String(36), nullable=False),
         sa.Column("cluster_id", sa.String(36), nullable=False),
+        sa.Column("project_id", sa.String(36), nullable=True),
         sa.Column("stage", sa.String(32), nullable=False),
         sa.Column("at", UtcColumn(), nullable=False),
         sa.Column("sequence", sa.BigInteger(), nullable=False),
@@ -580,6 +583,7 @@ def _ledger() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_ledger"),
     )
     op.create_index("ix_ledger_cluster_id_id", "ledger", ["cluster_id", "id"])
+    op.create_index("ix_ledger_project_id_id", "ledger", ["project_id", "id"])
     op.create_index("ix_ledger_service_id_id", "ledger", ["service_id", "id"])
 
 
