@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "385bb87dc8fcbbabf9dc4bf0b6fd33a7f878e6b9"
+COMMIT = "b19107bcd278f950f884c0cf0e1a83f48f063d8f"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
