@@ -33,6 +33,8 @@ class Verbs:
 
     async def check_tokens(self) -> None: ...
 
+    async def check_agent_tokens(self) -> None: ...
+
 
 async def test_wakes_have_the_store_asked_once_a_second_and_quiet_does_not() -> None:
     """Routed notifications trigger the next delivery."""
