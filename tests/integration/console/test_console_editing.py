@@ -344,10 +344,12 @@ def test_services_are_walked_by_keys_alone(stranger: Desk, story: DemoSteps) -> 
     keys.press("j")
     keys.press("Enter")
     keys.use(page.get_by_role("tab", selected=True), "ArrowRight")
-    keys.press("ArrowRight")
-    expect(page.get_by_role("tab", name="History", selected=True)).to_be_visible()
-    keys.press("ArrowLeft")
-    keys.press("ArrowLeft")
+    for name in ("Topology", "Rollout"):
+        expect(page.get_by_role("tab", name=name, selected=True)).to_be_focused()
+        keys.press("ArrowRight")
+    expect(page.get_by_role("tab", name="History", selected=True)).to_be_focused()
+    for _ in range(3):
+        keys.press("ArrowLeft")
     keys.use(page.get_by_role("link", name=re.compile(r"^web-\w+-\w+$")))
     page.get_by_role("tab", name="Shell").wait_for()
     keys.use(page.get_by_role("tab", selected=True), "ArrowLeft")
