@@ -194,7 +194,7 @@ def test_the_first_administrator_signs_in_and_out(
     page.goto(installation.url + "/access?tab=sessions")
     page.get_by_role("button", name="Sign out", exact=True).click()
     sign_in(page)
-    expect(page.get_by_role("link", name="Fleet")).to_be_visible()
+    expect(page.get_by_role("link", name="Fleet", exact=True)).to_be_visible()
     page.goto(installation.url + "/access?tab=sessions")
     page.get_by_role("button", name="Sign out", exact=True).click()
     expect(page.get_by_label("Password")).to_be_visible()
