@@ -80,19 +80,19 @@ def _last_seen(page: Page) -> str:
 
 def test_a_group_in_the_palette_opens_its_role_bindings(ada: Desk, story: DemoSteps) -> None:
     ask = story.stage.ask
-    ask('mutation { createGroup(attributes: {name: "on-call"}) { id } }')
+    ask('mutation { createGroup(attributes: {name: "pager"}) { id } }')
     ask(
         "mutation { createRoleBinding(attributes: "
-        '{role: "viewer", scope: "installation", group: "on-call"}) { id } }'
+        '{role: "viewer", scope: "installation", group: "pager"}) { id } }'
     )
     page = ada.go("/")
     page.get_by_role("heading", name="Fleet").wait_for()
     page.keyboard.press("Control+k")
-    page.keyboard.type("on-call")
+    page.keyboard.type("pager")
     page.get_by_role("option").filter(has_text=re.compile("^group")).click()
     rows = page.get_by_role("region", name="Role bindings").get_by_role("row")
     expect(rows).to_have_count(2)
-    expect(rows.last).to_contain_text("group on-call")
+    expect(rows.last).to_contain_text("group pager")
 
 
 _UPDATE = """mutation ($id: ID!, $a: ServiceUpdateAttributes!) {
