@@ -86,12 +86,12 @@ class BatchedBus:
     """A `Bus` that publishes what a batch publishes after its commit."""
 
     def __init__(self, bus: Bus) -> None:
-        self._bus = bus
+        self.inner = bus
 
     def publish(self, topic: str, key: str = "") -> None:
         """Publishes now, or after the commit of the batch."""
-        after_commit(partial(self._bus.publish, topic, key))
+        after_commit(partial(self.inner.publish, topic, key))
 
     def subscribe(self, *topics: str | Wake) -> AsyncIterator[Wake]:
         """Yields publications from now on."""
-        return self._bus.subscribe(*topics)
+        return self.inner.subscribe(*topics)

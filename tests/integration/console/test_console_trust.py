@@ -111,7 +111,7 @@ def test_the_provenance_of_a_service_is_a_list_with_marks(ada: Desk, story: Demo
     expect(links.filter(has_text="Source").first).to_contain_text(url)
     expect(links.filter(has_text="Signer").first).to_contain_text("Not verified")
     expect(links.filter(has_text="Signer").first).to_contain_text("not signed")
-    expect(links.filter(has_text=re.compile("^. Not verified Bundle"))).to_contain_text(
+    expect(links.filter(has_text=re.compile("^. (Not verified|Verified) Bundle"))).to_contain_text(
         "signed by the key sha256:"
     )
     expect(links.filter(has_text=re.compile("Agent agent"))).to_contain_text("of dev")

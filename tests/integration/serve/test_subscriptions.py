@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from controlplane.authorization import SYSTEM
+from controlplane.platform.batch import BatchedBus
 from controlplane.platform.bus.memory import MemoryBus
 from tests.integration.serve.conftest import Json, Running
 from tests.integration.serve.waiting import until
@@ -53,7 +54,9 @@ class Socket:
 
 async def follow(hub: Running, one: Socket, document: str, id: str = "1") -> None:
     """Subscribe, and wait until nothing that happens is missed."""
-    bus = hub.process.plane.context.bus
+    batched = hub.process.plane.context.bus
+    assert isinstance(batched, BatchedBus)
+    bus = batched.inner
     assert isinstance(bus, MemoryBus)
 
     async def readers() -> int:

@@ -73,6 +73,7 @@ REPORTED = (
         pb.ClusterFacts,
         report_codec.cluster_facts_to_message,
         report_codec.cluster_facts_from_message,
+        {"token_expires_at": "token_expires_ms"},
     ),
     Pair(
         VerificationResult,
@@ -127,6 +128,7 @@ REPORTED = (
         pb.MirroredService,
         report_codec.local_service_to_message,
         report_codec.local_service_from_message,
+        {"committed_at": "committed_ms"},
     ),
 )
 PAIRS = (

@@ -12,6 +12,7 @@ from core.json_object import JsonObject
 from towline.cli.lazy_import import load
 from towline.cli.manifests import generated as operations
 from towline.cli.manifests.generated import Plan, PlanProblems
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import colour
 from towline.cli.shell.session import connect
 from towline.input_files import read_text
@@ -96,14 +97,17 @@ def diff(
         raise typer.Exit(1)
 
 
-def delete(context: typer.Context, file: Files, dry_run: DryRun = False) -> None:
+def delete(context: typer.Context, file: Files, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Delete the resources that manifests name, all or none.
 
     \b
     Example:
       towline delete -f old-services.yaml --dry-run
     """
-    plan = operations.delete_manifests(connect(context), read_sources(file), dry_run=dry_run)
+    sources = read_sources(file)
+    if not dry_run:
+        confirm_deletion("the resources that these files name", yes=yes)
+    plan = operations.delete_manifests(connect(context), sources, dry_run=dry_run)
     _print_plan(plan, dry_run=dry_run)
 
 
@@ -167,7 +171,8 @@ def read_sources(paths: list[Path]) -> list["ManifestSource"]:
     """Reads files, and all YAML files under folders. Invalid: there are none, or too large ones."""
     files = [file for path in paths for file in _files(path)]
     if not files:
-        raise Invalid("no YAML files found", field="--file")
+        where = ", ".join(map(str, paths))
+        raise Invalid(f"no YAML files found in {where}", field="--file")
     return [
         {"file": str(file), "content": read_text(file, "--file", limit=MAX_BYTES)} for file in files
     ]

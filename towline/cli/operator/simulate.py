@@ -10,7 +10,7 @@ import typer
 
 from core.errors import Invalid
 from towline.cli.lazy_import import load
-from towline.cli.shell.formats import Format
+from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import escape_controls, field, say, show
 from towline.cli.shell.session import global_flags, selected_target
@@ -68,7 +68,7 @@ class SimulationOptions(OptionGroup):
 def simulate(
     context: typer.Context,
     options: SimulationOptions,
-    output: Annotated[Format, typer.Option("-o", "--output", help="Output format.")] = Format.TABLE,
+    output: Output = Format.TABLE,
 ) -> None:
     """Simulate many clusters over the real agent protocol, and measure their cost.
 
