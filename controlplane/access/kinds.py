@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 from controlplane.access.model.bindings import Binding, Project, SubjectKind
 from controlplane.access.model.users import Group, User, UserKind
 from controlplane.access.operations.bindings import Subjects
-from controlplane.access.operations.projects import ProjectChange, Projects
+from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.roles import AccessControl, RoleChange
 from controlplane.access.operations.users import GroupChange, UserOperations
 from controlplane.access.ports import (
@@ -19,9 +19,11 @@ from controlplane.access.ports import (
     UserStore,
 )
 from controlplane.authorization import Actor, Resource, ResourceKind, Role, Verb
-from controlplane.platform.kinds import Kind, Placement
+from controlplane.platform.kinds import Kind, OperatedKind, Placement
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
+
+T = TypeVar("T", bound="Targeted")
 
 BINDING_REFERENCES = {"Subjects.users": "User", "Subjects.groups": "Group"}
 """References in the field `bindings` of a kind."""
@@ -37,13 +39,7 @@ class Targeted(Protocol):
     def target(self) -> Resource: ...
 
 
-def concealed_subjects(actor: Actor, row: Targeted) -> Collection[str]:
-    """Returns the field of role bindings unless the actor may read them."""
-    is_reader = actor.may(Verb.READ, row.target.below(ResourceKind.BINDING))
-    return () if is_reader else ("subjects",)
-
-
-async def subjects_of(
+async def _subjects_of(
     tx: Transaction, rows: Sequence[Targeted]
 ) -> dict[str, Mapping[str, Subjects]]:
     """Returns the permanent subjects of roles on resources, by ID of the resource."""
@@ -69,7 +65,22 @@ def _subjects(bindings: Sequence[Binding]) -> Subjects:
     return Subjects(ids[SubjectKind.USER], ids[SubjectKind.GROUP])
 
 
-class ProjectKind(Kind[Project]):
+class TargetedKind(Kind[T]):
+    """A kind on whose resources roles can be bound: the field `subjects` of its change."""
+
+    references: ClassVar[Mapping[str, str]] = BINDING_REFERENCES
+
+    def concealed(self, actor: Actor, row: T) -> Collection[str]:
+        """Returns the field of role bindings unless the actor may read them."""
+        is_reader = actor.may(Verb.READ, row.target.below(ResourceKind.BINDING))
+        return () if is_reader else ("subjects",)
+
+    async def values(self, tx: Transaction, rows: Sequence[T]) -> Sequence[Columns]:
+        subjects = await _subjects_of(tx, rows)
+        return [column_values(row) | {"subjects": subjects.get(row.id, {})} for row in rows]
+
+
+class ProjectKind(OperatedKind[Project], TargetedKind[Project]):
     """Projects, with their fences and role bindings."""
 
     name = "Project"
@@ -79,27 +90,6 @@ class ProjectKind(Kind[Project]):
     has_project = False
     hidden = ("name", "confirm_fence")
     rename = {"subjects": "bindings"}
-    references = BINDING_REFERENCES
-
-    def __init__(self, projects: Projects) -> None:
-        self._projects = projects
-
-    def concealed(self, actor: Actor, row: Project) -> Collection[str]:
-        return concealed_subjects(actor, row)
-
-    async def values(self, tx: Transaction, rows: Sequence[Project]) -> Sequence[Columns]:
-        subjects = await subjects_of(tx, rows)
-        return [column_values(row) | {"subjects": subjects.get(row.id, {})} for row in rows]
-
-    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        change = row_of(ProjectChange, columns | {"name": placement.name})
-        return (await self._projects.create(actor, change)).id
-
-    async def update(self, actor: Actor, row: Project, columns: Columns) -> None:
-        await self._projects.update(actor, row.id, row_of(ProjectChange, columns))
-
-    async def delete(self, actor: Actor, row: Project) -> None:
-        await self._projects.delete(actor, row.id)
 
 
 class RoleKind(Kind[Role]):
@@ -119,7 +109,7 @@ class RoleKind(Kind[Role]):
         return Resource.whole(ResourceKind.ROLE, row.id, row.name)
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        change = row_of(RoleChange, columns | {"name": placement.name})
+        change = row_of(RoleChange, self.placed(placement, columns))
         return (await self._access.save_role(actor, change)).id
 
     async def update(self, actor: Actor, row: Role, columns: Columns) -> None:
@@ -160,7 +150,7 @@ class GroupKind(Kind[Group]):
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         given = {name: value for name, value in columns.items() if name != "members"}
-        change = row_of(GroupChange, given | {"name": placement.name})
+        change = row_of(GroupChange, self.placed(placement, given))
         group = await self._users.create_group(actor, change)
         for user_id in sorted(columns.get("members", ())):
             await self._users.add_member(actor, group.id, user_id)

@@ -2,19 +2,19 @@
 
 from collections.abc import Collection, Sequence
 
-from controlplane.access.kinds import BINDING_REFERENCES, concealed_subjects, subjects_of
+from controlplane.access.kinds import TargetedKind
 from controlplane.authorization import Actor
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
-from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
+from controlplane.clusters.operations.groups import ClusterGroupChange
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore
-from controlplane.platform.kinds import Kind, Placement
-from controlplane.platform.parts import Columns, column_values, row_of
+from controlplane.platform.kinds import OperatedKind, Placement
+from controlplane.platform.parts import Columns, row_of
 from controlplane.platform.ports import Transaction
 
 
-class ClusterKind(Kind[Cluster]):
+class ClusterKind(TargetedKind[Cluster]):
     """Registered clusters. `towline clusters token` gives the deploy token of a new one."""
 
     name = "Cluster"
@@ -23,7 +23,6 @@ class ClusterKind(Kind[Cluster]):
     model = Cluster
     hidden = ("handle", "project_id")
     rename = {"name": "display_name", "subjects": "bindings"}
-    references = BINDING_REFERENCES
 
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters
@@ -39,13 +38,6 @@ class ClusterKind(Kind[Cluster]):
     def is_declared(self, row: Cluster) -> bool:
         return row.ending_at is None
 
-    def concealed(self, actor: Actor, row: Cluster) -> Collection[str]:
-        return concealed_subjects(actor, row)
-
-    async def values(self, tx: Transaction, rows: Sequence[Cluster]) -> Sequence[Columns]:
-        subjects = await subjects_of(tx, rows)
-        return [column_values(row) | {"subjects": subjects.get(row.id, {})} for row in rows]
-
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         given = {"name": placement.name, **columns}
         given |= {"handle": placement.name, "project_id": placement.project_id}
@@ -59,7 +51,7 @@ class ClusterKind(Kind[Cluster]):
         await self._clusters.delete(actor, row.id)
 
 
-class ClusterGroupKind(Kind[ClusterGroup]):
+class ClusterGroupKind(OperatedKind[ClusterGroup]):
     """Cluster groups. A freeze is no part of the spec."""
 
     name = "ClusterGroup"
@@ -67,16 +59,3 @@ class ClusterGroupKind(Kind[ClusterGroup]):
     port = ClusterGroupStore
     model = ClusterGroup
     hidden = ("name", "project_id")
-
-    def __init__(self, groups: ClusterGroups) -> None:
-        self._groups = groups
-
-    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        given = columns | {"name": placement.name, "project_id": placement.project_id}
-        return (await self._groups.create(actor, row_of(ClusterGroupChange, given))).id
-
-    async def update(self, actor: Actor, row: ClusterGroup, columns: Columns) -> None:
-        await self._groups.update(actor, row.id, row_of(ClusterGroupChange, columns))
-
-    async def delete(self, actor: Actor, row: ClusterGroup) -> None:
-        await self._groups.delete(actor, row.id)

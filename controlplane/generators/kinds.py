@@ -1,21 +1,18 @@
 """Kinds of manifests: global services, service sets and managed namespaces."""
 
-from abc import ABC
 from collections.abc import Collection, Sequence
 from dataclasses import fields
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from controlplane.authorization import Actor
 from controlplane.clusters.model.selectors import Selector
 from controlplane.generators.model.global_service import GlobalService
 from controlplane.generators.model.namespaces import ManagedNamespace
 from controlplane.generators.model.service_set import ServiceSet
-from controlplane.generators.operations.definitions import GeneratorChange, GeneratorOperations
 from controlplane.generators.operations.global_services import GlobalChange
 from controlplane.generators.operations.namespaces import NamespaceChange
 from controlplane.generators.operations.service_sets import SetChange
 from controlplane.generators.ports import GlobalServiceStore, ManagedNamespaceStore, ServiceSetStore
-from controlplane.platform.kinds import Kind, Placement
+from controlplane.platform.kinds import OperatedKind
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.ports import RepositoryStore
@@ -33,7 +30,7 @@ from core.spec.source import RepositoryKind
 D = TypeVar("D", GlobalService, ServiceSet, ManagedNamespace)
 
 
-class GeneratorKind(Kind[D], ABC, Generic[D]):
+class GeneratorKind(OperatedKind[D]):
     """The fields and operations that all generators share."""
 
     hidden = (
@@ -44,9 +41,6 @@ class GeneratorKind(Kind[D], ABC, Generic[D]):
     references = {"Selector.groups": "ClusterGroup", "Selector.excluded": "Cluster"}
     hints = {**SERVICE_HINTS, "GeneratorChange.selector": Selector}
     mappings = (HelmSpec, Selector)
-
-    def __init__(self, operations: GeneratorOperations[D, Any]) -> None:
-        self._operations = operations
 
     @classmethod
     def defaults(cls) -> Columns:
@@ -62,23 +56,9 @@ class GeneratorKind(Kind[D], ABC, Generic[D]):
         charts = {row.id for row in found if row.kind is RepositoryKind.HELM}
         return [column_values(row) | {"template": _template(row.template, charts)} for row in rows]
 
-    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        given = columns | {"name": placement.name, "project_id": placement.project_id}
-        return (await self._operations.create(actor, self._change(given))).id
-
-    async def update(self, actor: Actor, row: D, columns: Columns) -> None:
-        await self._operations.update(actor, row.id, self._change(columns))
-
-    async def delete(self, actor: Actor, row: D) -> None:
-        await self._operations.delete(actor, row.id)
-
     @classmethod
     def made(cls, change: type[Any], columns: Columns) -> Any:
         return row_of(change, operation_columns(columns) if change is ServiceChange else columns)
-
-    def _change(self, columns: Columns) -> GeneratorChange:
-        change: GeneratorChange = row_of(self.change, columns)
-        return change
 
 
 class GlobalServiceKind(GeneratorKind[GlobalService]):

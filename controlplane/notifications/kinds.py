@@ -40,7 +40,7 @@ class NotificationSinkKind(Kind[Sink]):
         ]
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        given = columns | {"name": placement.name, "project_id": placement.project_id}
+        given = self.placed(placement, columns)
         sink, _ = await self._notifications.save_sink(actor, row_of(SinkDraft, given))
         return sink.id
 
@@ -66,7 +66,7 @@ class NotificationRuleKind(Kind[Router]):
         self._notifications = notifications
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        given = columns | {"name": placement.name, "project_id": placement.project_id}
+        given = self.placed(placement, columns)
         return (await self._notifications.save_router(actor, row_of(RouterDraft, given))).id
 
     async def update(self, actor: Actor, row: Router, columns: Columns) -> None:

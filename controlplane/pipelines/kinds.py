@@ -48,7 +48,7 @@ class PipelineKind(Kind[PipelineRecord]):
         return [column_values(_draft_of(pipeline_from_json(row.spec))) for row in rows]
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        given = columns | {"name": placement.name, "project_id": placement.project_id}
+        given = self.placed(placement, columns)
         return (await self._pipelines.save(actor, row_of(PipelineDraft, given))).row.id
 
     async def update(self, actor: Actor, row: PipelineRecord, columns: Columns) -> None:

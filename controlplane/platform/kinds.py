@@ -25,6 +25,16 @@ class Identified(Protocol):
     def id(self) -> str: ...
 
 
+class ResourceOperations(Protocol):
+    """Operations with the usual verbs, on resources that manifests describe."""
+
+    async def create(self, actor: Actor, change: Any, /) -> Identified: ...
+
+    async def update(self, actor: Actor, id: str, change: Any, /) -> object: ...
+
+    async def delete(self, actor: Actor, id: str, /) -> object: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Name and place of a new resource, from the metadata of its manifest."""
@@ -138,6 +148,11 @@ class Kind(ABC, Generic[R]):
         """Returns a change with these columns; the other ones have their defaults."""
         return row_of(change, columns)
 
+    def placed(self, placement: Placement, columns: Columns) -> Columns:
+        """Returns the fields of a new resource, with its name and project."""
+        project = {"project_id": placement.project_id} if self.has_project else {}
+        return columns | {"name": placement.name} | project
+
     @abstractmethod
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         """Creates a resource through its operation, and returns its ID."""
@@ -149,3 +164,24 @@ class Kind(ABC, Generic[R]):
     @abstractmethod
     async def delete(self, actor: Actor, row: R) -> None:
         """Deletes a resource through its operation."""
+
+
+class OperatedKind(Kind[R]):
+    """A kind whose operations have the usual verbs, with `change` as their argument."""
+
+    def __init__(self, operations: ResourceOperations) -> None:
+        self._operations = operations
+
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        change = row_of(self.change, self.placed(placement, columns))
+        return (await self._operations.create(actor, change)).id
+
+    async def update(self, actor: Actor, row: R, columns: Columns) -> None:
+        await self._operations.update(actor, row.id, row_of(self.change, columns))
+
+    async def delete(self, actor: Actor, row: R) -> None:
+        await self._operations.delete(actor, row.id)
+
+
+AnyKind = Kind[Any]
+"""A kind of any resource: only its own methods know the class of its rows."""

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.access.kinds import BINDING_REFERENCES, concealed_subjects, subjects_of
+from controlplane.access.kinds import BINDING_REFERENCES, TargetedKind
 from controlplane.authorization import Actor
-from controlplane.platform.kinds import Kind, Placement
-from controlplane.platform.parts import Columns, column_values, row_of
+from controlplane.platform.kinds import Placement
+from controlplane.platform.parts import Columns, row_of
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.helm import follows_chart
@@ -50,7 +50,7 @@ SERVICE_HINTS: Mapping[str, Any] = {
 }
 
 
-class ServiceKind(Kind[Service]):
+class ServiceKind(TargetedKind[Service]):
     """Services. Generated and mirrored ones belong to their generator and their cluster."""
 
     name = "Service"
@@ -82,12 +82,9 @@ class ServiceKind(Kind[Service]):
     def neighbours(self, spec: JsonMapping) -> Collection[str]:
         return spec.get("dependencies", ())
 
-    def concealed(self, actor: Actor, row: Service) -> Collection[str]:
-        return concealed_subjects(actor, row)
-
     async def values(self, tx: Transaction, rows: Sequence[Service]) -> Sequence[Columns]:
         ids = [row.id for row in rows]
-        subjects, sources = await subjects_of(tx, rows), await sources_of(tx, ids)
+        plain, sources = await super().values(tx, rows), await sources_of(tx, ids)
         contexts: dict[str, list[str]] = {}
         for binding in await tx[ContextBindingStore].of_services(ids):
             contexts.setdefault(binding.service_id, []).append(binding.context_id)
@@ -97,10 +94,9 @@ class ServiceKind(Kind[Service]):
             uses.setdefault(use.service_id, {})[use.name] = SecretUseSpec(use.secret_id, pinned)
         charts = await _charts(tx, {row.repository_id for row in rows if row.repository_id})
         return [
-            column_values(row)
+            columns
             | chart_source(row.repository_id, row.spec.ref, row.spec.helm, charts)
             | {
-                "subjects": subjects.get(row.id, {}),
                 "context_ids": sorted(contexts.get(row.id, [])),
                 "uses": uses.get(row.id, {}),
                 "sources": [
@@ -108,7 +104,7 @@ class ServiceKind(Kind[Service]):
                     for s in sources.get(row.id, [])
                 ],
             }
-            for row in rows
+            for row, columns in zip(rows, plain, strict=True)
         ]
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
