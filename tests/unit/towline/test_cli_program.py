@@ -174,14 +174,17 @@ DELETIONS = [
 
 @pytest.mark.parametrize("leaf", DELETIONS, ids=lambda leaf: " ".join(leaf.words))
 def test_a_deletion_asks_unless_yes_is_given(
-    leaf: Leaf, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    leaf: Leaf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Without a terminal nobody can answer; with `--yes` it goes on to the control plane."""
     monkeypatch.setenv("TOWLINE_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("TOWLINE_TOKEN", "x")
-    refused = run_in_process(leaf.called(), monkeypatch, capfd)
+    manifests = tmp_path / "old.yaml"
+    manifests.write_text("kind: Cluster")
+    words = leaf.called(**dict.fromkeys(leaf.parameters(Path), str(manifests)))
+    refused = run_in_process(words, monkeypatch, capfd)
     assert refused.code == 2 and "--yes" in refused.err
-    assert run_in_process([*leaf.called(), "--yes"], monkeypatch, capfd).code == 5
+    assert run_in_process([*words, "--yes"], monkeypatch, capfd).code == 5
 
 
 @pytest.mark.parametrize(("answer", "deletes"), [("n\n", False), ("", False), ("y\n", True)])

@@ -104,10 +104,15 @@ def delete(context: typer.Context, file: Files, dry_run: DryRun = False, yes: Ye
     Example:
       towline delete -f old-services.yaml --dry-run
     """
-    sources = read_sources(file)
+    api, sources = connect(context), read_sources(file)
+
+    def deletions() -> Iterator[str]:
+        plan = operations.delete_manifests(api, sources, dry_run=True)
+        return (f"{item['kind']} {item['name']}" for item in plan["items"])
+
     if not dry_run:
-        confirm_deletion("the resources that these files name", yes=yes)
-    plan = operations.delete_manifests(connect(context), sources, dry_run=dry_run)
+        confirm_deletion(f"what {', '.join(map(str, file))} names", yes=yes, along=deletions)
+    plan = operations.delete_manifests(api, sources, dry_run=dry_run)
     _print_plan(plan, dry_run=dry_run)
 
 
