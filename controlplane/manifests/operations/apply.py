@@ -2,9 +2,8 @@
 
 import base64
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from controlplane.authorization import DEFAULT_PROJECT, Actor
 from controlplane.manifests.model.documents import Problem
@@ -29,10 +28,11 @@ from controlplane.manifests.operations.reading import Declaration, DocumentReade
 from controlplane.manifests.operations.state import SpecReader
 from controlplane.manifests.ports import DeclaredResourceStore
 from controlplane.platform.context import OperationContext
-from controlplane.platform.kinds import Kind, Placement
+from controlplane.platform.kinds import AnyKind, Identified, Placement
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction, TransactionConflict
 from core.errors import Code, Conflict, Forbidden, Invalid, NotFound, TowlineError
-from core.json_object import JsonObject
+from core.json_object import JsonObject, JsonValue
 
 _MASK = '"********"'
 _REFUSALS = (Invalid, NotFound, Forbidden, Conflict)
@@ -43,9 +43,11 @@ class _Resource:
     """A resource before the apply; `row` is None if it does not exist."""
 
     id: str = ""
-    row: Any = None
+    row: Identified | None = None
     spec: JsonObject = field(default_factory=dict)
     declared: DeclaredResource | None = None
+    is_current: bool = False
+    """True if the manager applied the same spec before, and nobody changed its fields since."""
 
 
 class ApplyRun:
@@ -117,10 +119,12 @@ class ApplyRun:
         store = self._tx[DeclaredResourceStore]
         changed = {id for id, (_, resource) in self._done.items() if resource.row is None}
         specs = {id: resource.spec for id, (_, resource) in self._done.items()}
-        touched = {item.name: item.action for item in self.items}
+        unchanged = {
+            (item.kind, item.name) for item in self.items if item.action is ManifestAction.UNCHANGED
+        }
         again: dict[str, list[str]] = {}
         for id, (declaration, _) in self._done.items():
-            if touched.get(declaration.document.key) is not ManifestAction.UNCHANGED:
+            if (declaration.document.kind, declaration.document.key) not in unchanged:
                 again.setdefault(declaration.kind.name, []).append(id)
         for name, ids in again.items():
             kind = self._reader.kinds[name]
@@ -138,7 +142,7 @@ class ApplyRun:
                 await store.put(after)
         await store.add_each(added)
 
-    async def _load_kind(self, kind: Kind[Any], declarations: Sequence[Declaration]) -> None:
+    async def _load_kind(self, kind: AnyKind, declarations: Sequence[Declaration]) -> None:
         rows = await self._names.rows(kind, {d.document.key for d in declarations})
         known = [(key, row) for key, row in rows.items() if kind.is_declared(row)]
         specs = await self._state.specs(kind, [row for _, row in known])
@@ -152,7 +156,7 @@ class ApplyRun:
             key = declaration.document.key
             self._resources[declaration.reference] = found.get(key, _Resource())
 
-    async def _attempt(self, declaration: Declaration, work: Any) -> bool:
+    async def _attempt(self, declaration: Declaration, work: Awaitable[None]) -> bool:
         """Runs a step; a refusal becomes a problem. Returns whether it succeeded."""
         try:
             await work
@@ -168,7 +172,7 @@ class ApplyRun:
         if resource.row is None:
             await self._create(declaration, resource)
         else:
-            await self._update(declaration, resource)
+            await self._update(declaration, resource, resource.row)
 
     async def _create(self, declaration: Declaration, resource: _Resource) -> None:
         document, kind, spec = declaration.document, declaration.kind, declaration.spec
@@ -191,10 +195,10 @@ class ApplyRun:
         self._done[resource.id] = declaration, resource
         self._plan(declaration, ManifestAction.CREATE, changes)
 
-    async def _update(self, declaration: Declaration, resource: _Resource) -> None:
+    async def _update(self, declaration: Declaration, resource: _Resource, row: Identified) -> None:
         document, kind = declaration.document, declaration.kind
         self._done[resource.id] = declaration, resource
-        self._check_project(declaration, resource.row)
+        self._check_project(declaration, row)
         desired = self._desired(declaration, resource)
         changed = {name for name in desired if desired[name] != resource.spec.get(name)}
         if not changed:
@@ -217,7 +221,7 @@ class ApplyRun:
             return
         names = desired.keys() if kind.takes_all else changed
         columns = self._columns(declaration, {name: desired[name] for name in names})
-        await kind.update(self._actor, resource.row, columns)
+        await kind.update(self._actor, row, columns)
         self._plan(declaration, ManifestAction.UPDATE, changes)
 
     def _desired(self, declaration: Declaration, resource: _Resource) -> JsonObject:
@@ -225,6 +229,7 @@ class ApplyRun:
         given, declared = declaration.spec, resource.declared
         mine = declared.managers.get(self._options.manager) if declared else None
         if mine and self._is_same(resource, given, mine):
+            resource.is_current = True
             return resource.spec
         dropped: set[str] = set()
         if declared and mine:
@@ -245,14 +250,14 @@ class ApplyRun:
         stored = self._context.sealer.open(sealed, _seal_context(resource.id)).decode()
         return stored == digest(given) and mine.state == _state_digest(resource.spec, given)
 
-    def _columns(self, declaration: Declaration, values: JsonObject) -> dict[str, Any]:
+    def _columns(self, declaration: Declaration, values: JsonObject) -> Columns:
         """Returns the fields of the change, with IDs instead of names."""
         codec, columns = declaration.codec, {}
         for name, value in values.items():
             columns[codec.by_name[name].attribute] = codec.decode(name, value, self._names.id_of)
         return columns
 
-    def _check_project(self, declaration: Declaration, row: Any) -> None:
+    def _check_project(self, declaration: Declaration, row: Identified) -> None:
         project = declaration.document.project
         if not project:
             return
@@ -279,19 +284,10 @@ class ApplyRun:
         document, options, given = declaration.document, self._options, declaration.spec
         fields = tuple(sorted(path for path, _ in leaves(given)))
         managers = dict(before.managers) if before else {}
-        mine = managers.get(options.manager)
-        state = _state_digest(spec, given)
-        resource = self._resources[declaration.reference]
-        if (
-            mine is None
-            or mine.fields != fields
-            or mine.state != state
-            or not (
-                resource.row is not None and self._is_same(_Resource(id, None, spec), given, mine)
-            )
-        ):
+        if not self._resources[declaration.reference].is_current:
             sealed = self._context.sealer.seal(digest(given).encode(), _seal_context(id))
-            managers[options.manager] = AppliedBy(fields, base64.b64encode(sealed).decode(), state)
+            applied = base64.b64encode(sealed).decode()
+            managers[options.manager] = AppliedBy(fields, applied, _state_digest(spec, given))
         if options.force:
             managers = _taken_over(managers, options.manager, fields)
         return DeclaredResource(
@@ -302,7 +298,7 @@ class ApplyRun:
     async def _prune(self) -> None:
         store, options = self._tx[DeclaredResourceStore], self._options
         known = [row for row in await store.of_set(options.prune_set) if row.id not in self._done]
-        found: list[tuple[Kind[Any], Any]] = []
+        found: list[tuple[AnyKind, Identified]] = []
         for name in {row.kind for row in known} & self._reader.kinds.keys():
             kind = self._reader.kinds[name]
             rows = await kind.by_ids(self._tx, [row.id for row in known if row.kind == name])
@@ -321,11 +317,11 @@ class ApplyRun:
         if gone:
             await store.remove_each(gone)
 
-    async def _delete_all(self, found: Sequence[tuple[Kind[Any], Any]]) -> None:
+    async def _delete_all(self, found: Sequence[tuple[AnyKind, Identified]]) -> None:
         """Deletes resources; those that others still use are tried again after the others."""
         ahead = list(found)
         while ahead:
-            refused: list[tuple[Kind[Any], Any, TowlineError]] = []
+            refused: list[tuple[AnyKind, Identified, TowlineError]] = []
             for kind, row in ahead:
                 try:
                     await kind.delete(self._actor, row)
@@ -345,7 +341,7 @@ class ApplyRun:
                 return
             ahead = [(kind, row) for kind, row, _ in refused]
 
-    def _title(self, kind: Kind[Any], row: Any) -> str:
+    def _title(self, kind: AnyKind, row: Identified) -> str:
         return f"{kind.name} {self._names.name_of(kind.family_name(), row.id)}"
 
     def _plan(
@@ -425,7 +421,7 @@ def _leads_to(declaration: Declaration, path: Sequence[str | int], name: str) ->
     document = declaration.document
     if path[0] == "metadata":
         return getattr(document, str(path[-1]), None) == name and len(path) == 2
-    value: Any = document.spec
+    value: JsonValue = document.spec
     for key in path[1:]:
         value = value[key]
     return path[0] == "spec" and (value == name or value == name.partition("/")[2])

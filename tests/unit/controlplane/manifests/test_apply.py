@@ -59,6 +59,17 @@ async def test_a_second_apply_writes_and_publishes_nothing(world: ManifestWorld)
     assert world.memory.published == published
 
 
+async def test_kinds_with_one_name_keep_their_own_state(world: ManifestWorld) -> None:
+    """After a change of one of them, the next apply of both writes nothing."""
+    group = document("ClusterGroup", "shop", {"description": "of the shop"})
+    for description in ("old", "new"):
+        both = document("Project", "shop", {"description": description}) + group
+        await world.apply(both)
+    before = await world.memory.rows(DeclaredResourceStore)
+    await world.apply(both)
+    assert await world.memory.rows(DeclaredResourceStore) == before
+
+
 async def test_a_plan_shows_each_field_and_changes_nothing(world: ManifestWorld) -> None:
     await world.apply(cluster("eu-1", tags={"env": "test", "team": "shop"}))
     plan = await world.apply(cluster("eu-1", tags={"env": "prod", "team": "shop"}), dry_run=True)
