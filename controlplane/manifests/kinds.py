@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from controlplane.access.kinds import GroupKind, ProjectKind, RoleKind, ServiceAccountKind
 from controlplane.access.operations.projects import Projects
@@ -21,7 +20,7 @@ from controlplane.notifications.kinds import NotificationRuleKind, NotificationS
 from controlplane.notifications.operations.sinks import NotificationOperations
 from controlplane.pipelines.kinds import PipelineKind
 from controlplane.pipelines.operations.pipelines import Pipelines
-from controlplane.platform.kinds import Kind
+from controlplane.platform.kinds import AnyKind
 from controlplane.repositories.kinds import GitRepositoryKind, HelmRepositoryKind
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.secrets.kinds import SecretKind
@@ -50,7 +49,7 @@ class KindOperations:
     notifying: NotificationOperations
 
 
-def all_kinds(operations: KindOperations) -> Sequence[Kind[Any]]:
+def all_kinds(operations: KindOperations) -> Sequence[AnyKind]:
     """Returns all kinds."""
     return (
         ServiceAccountKind(operations.people),

@@ -12,12 +12,14 @@ from functools import cached_property
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from controlplane.platform.kinds import Kind
-from controlplane.platform.parts import part_fields
+from controlplane.platform.kinds import AnyKind
+from controlplane.platform.parts import Columns, part_fields
 from controlplane.platform.plugin_settings import Form, Plugin, camel, default_of, setting_fields
 from core.errors import Invalid
-from core.json_object import JsonMapping, JsonObject
+from core.json_object import JsonMapping, JsonObject, JsonValue
 
+Hint = Any
+"""A type as `get_type_hints` returns it, such as a class, a union or `Mapping[str, int]`."""
 Path = tuple[str | int, ...]
 """Keys and positions that lead to a value of a document."""
 Report = Callable[[Path, str], None]
@@ -52,7 +54,7 @@ class SpecField(NamedTuple):
 
     attribute: str
     published: str
-    hint: Any
+    hint: Hint
     owner: type
     default: Any
     family: str = ""
@@ -67,7 +69,7 @@ class SpecField(NamedTuple):
 class SpecCodec:
     """Converts the specs of one kind. `kind` declares what the types do not tell."""
 
-    kind: type[Kind[Any]]
+    kind: type[AnyKind]
 
     @cached_property
     def fields(self) -> tuple[SpecField, ...]:
@@ -88,12 +90,12 @@ class SpecCodec:
         """Returns a spec in normal form; reports unknown fields and values of wrong types."""
         return self._check_fields(self.by_name, spec, ("spec",), report)
 
-    def decode(self, name: str, value: Any, translate: Translate) -> Any:
+    def decode(self, name: str, value: JsonValue, translate: Translate) -> Any:
         """Returns the value of a field of the change, with IDs instead of names."""
         field = self.by_name[name]
         return self._decode(field.hint, value, field.family, translate)
 
-    def encode(self, columns: Mapping[str, Any], translate: Translate) -> JsonObject:
+    def encode(self, columns: Columns, translate: Translate) -> JsonObject:
         """Returns the spec of a resource, without absent and sensitive values."""
         return self._encode_fields(self.fields, columns, translate)
 
@@ -109,7 +111,7 @@ class SpecCodec:
             self.decode(name, value, collect)
         return iter(found)
 
-    def ids(self, columns: Mapping[str, Any]) -> list[tuple[str, str]]:
+    def ids(self, columns: Columns) -> list[tuple[str, str]]:
         """Returns family and ID of each reference of a resource."""
         found: list[tuple[str, str]] = []
 
@@ -133,14 +135,14 @@ class SpecCodec:
         columns = {f.attribute: None if f.required else f.default for f in self.fields}
         return self.encode(columns | self.kind.defaults(), _same)
 
-    def inner_fields(self, hint: Any) -> Mapping[str, SpecField]:
+    def inner_fields(self, hint: Hint) -> Mapping[str, SpecField]:
         """Returns the fields of a nested object by their published names; none for other types."""
         inner = unwrapped(hint)
         if is_dataclass(inner) and isinstance(inner, type):
             return {f.published: f for f in self._inner(inner)}
         return {}
 
-    def _field(self, member: Field[Any], owner: type, hint: Any) -> SpecField:
+    def _field(self, member: Field[Any], owner: type, hint: Hint) -> SpecField:
         keys = [f"{base.__name__}.{member.name}" for base in reversed(owner.__mro__)]
         hints, references = self.kind.hints, self.kind.references
         hint = next((hints[key] for key in keys if key in hints), hint)
@@ -173,7 +175,7 @@ class SpecCodec:
         return found + [self._field(member, kind, hints[member.name]) for member in others]
 
     def _check_fields(
-        self, known: Mapping[str, SpecField], value: Any, path: Path, report: Report
+        self, known: Mapping[str, SpecField], value: JsonValue, path: Path, report: Report
     ) -> JsonObject:
         if not isinstance(value, dict):
             report(path, "must be an object")
@@ -187,7 +189,7 @@ class SpecCodec:
                 checked[name] = self._check(field.hint, inner, (*path, name), report)
         return checked
 
-    def _check(self, hint: Any, value: Any, path: Path, report: Report) -> Any:
+    def _check(self, hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
         inner, origin = unwrapped(hint), get_origin(unwrapped(hint))
         if origin in SEQUENCE_TYPES:
             return self._check_list(get_args(inner)[0], value, path, report)
@@ -199,7 +201,9 @@ class SpecCodec:
             return self._check_fields(self.inner_fields(inner), value, path, report)
         return _check_plain(inner, value, path, report)
 
-    def _check_list(self, item: Any, value: Any, path: Path, report: Report) -> list[Any]:
+    def _check_list(
+        self, item: Hint, value: JsonValue, path: Path, report: Report
+    ) -> list[JsonValue]:
         if not isinstance(value, list):
             report(path, "must be a list")
             return []
@@ -214,7 +218,7 @@ class SpecCodec:
             return checked
         return [self._completed(item, v, (*path, n), report) for n, v in enumerate(checked)]
 
-    def _completed(self, hint: Any, value: Any, path: Path, report: Report) -> Any:
+    def _completed(self, hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
         """Adds the defaults to an item of a list: lists are compared as a whole."""
         known = self.inner_fields(hint)
         if not known or not isinstance(value, dict):
@@ -227,14 +231,14 @@ class SpecCodec:
         # Encoding drops secrets: the given values win.
         return {**self._encode(hint, decoded, "", _same), **value}
 
-    def _check_map(self, hint: Any, value: Any, path: Path, report: Report) -> JsonObject:
+    def _check_map(self, hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonObject:
         if not isinstance(value, dict):
             report(path, "must be an object")
             return {}
-        item = (*get_args(hint), Any, Any)[1]
+        item = _item_type(hint)
         return {k: self._check(item, v, (*path, k), report) for k, v in value.items()}
 
-    def _check_plugin(self, base: type[Any], value: Any, path: Path, report: Report) -> JsonObject:
+    def _check_plugin(self, base: type, value: JsonValue, path: Path, report: Report) -> JsonObject:
         kinds = self.kind.plugins.get(base, {})
         given = value.get("kind") if isinstance(value, dict) else None
         if given not in kinds:
@@ -252,7 +256,7 @@ class SpecCodec:
         rest = {name: inner for name, inner in value.items() if name != "kind"}
         return {"kind": given, **self._check_fields(known, rest, path, report)}
 
-    def _decode(self, hint: Any, value: Any, family: str, translate: Translate) -> Any:
+    def _decode(self, hint: Hint, value: JsonValue, family: str, translate: Translate) -> Any:
         inner = unwrapped(hint)
         origin = get_origin(inner)
         if value is None:
@@ -262,7 +266,7 @@ class SpecCodec:
             item = get_args(inner)[0]
             return collect([self._decode(item, one, family, translate) for one in value])
         if origin in MAPPING_TYPES:
-            item = (*get_args(inner), Any, Any)[1]
+            item = _item_type(inner)
             return {k: self._decode(item, v, family, translate) for k, v in value.items()}
         if family:
             return translate(family, value)
@@ -278,7 +282,7 @@ class SpecCodec:
             return inner.fromisoformat(value)
         return value
 
-    def _decode_object(self, kind: Any, value: JsonMapping, translate: Translate) -> Any:
+    def _decode_object(self, kind: type, value: JsonMapping, translate: Translate) -> Any:
         decoded = {
             name: self._decode(field.hint, value[published], field.family, translate)
             for published, field in self.inner_fields(kind).items()
@@ -298,7 +302,7 @@ class SpecCodec:
         return self.kind.made(kind, decoded)
 
     def _encode_fields(
-        self, known: Iterable[SpecField], value: Any, translate: Translate
+        self, known: Iterable[SpecField], value: JsonValue, translate: Translate
     ) -> JsonObject:
         encoded: JsonObject = {}
         for field in known:
@@ -307,7 +311,7 @@ class SpecCodec:
                 encoded[field.published] = self._encode(field.hint, inner, field.family, translate)
         return encoded
 
-    def _encode(self, hint: Any, value: Any, family: str, translate: Translate) -> Any:
+    def _encode(self, hint: Hint, value: JsonValue, family: str, translate: Translate) -> Any:
         inner = unwrapped(hint)
         origin = get_origin(inner)
         if value is None:
@@ -317,7 +321,7 @@ class SpecCodec:
             found = [self._encode(item, one, family, translate) for one in value]
             return sorted(found) if origin is frozenset else found
         if origin in MAPPING_TYPES:
-            item = (*get_args(inner), Any, Any)[1]
+            item = _item_type(inner)
             return {k: self._encode(item, value[k], family, translate) for k in sorted(value)}
         if family:
             return translate(family, value)
@@ -331,7 +335,7 @@ class SpecCodec:
         return value.isoformat() if isinstance(value, TIME_TYPES) else value
 
 
-def unwrapped(hint: Any) -> Any:
+def unwrapped(hint: Hint) -> Hint:
     """Returns a type without `None`, and the base of a new type."""
     if get_origin(hint) in (UnionType, Union):
         inner = [one for one in get_args(hint) if one is not NoneType]
@@ -347,7 +351,7 @@ def unknown_field(name: str, known: Iterable[str]) -> str:
     return f"unknown field {str(name)[:80]!r}; {hint}"
 
 
-def _check_plain(hint: Any, value: Any, path: Path, report: Report) -> Any:
+def _check_plain(hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
     if isinstance(hint, type) and issubclass(hint, Enum):
         if value not in hint.__members__:
             names = ", ".join(hint.__members__)
@@ -362,7 +366,7 @@ def _check_plain(hint: Any, value: Any, path: Path, report: Report) -> Any:
     return value
 
 
-def _check_time(hint: Any, value: Any, path: Path, report: Report) -> Any:
+def _check_time(hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
     try:
         return hint.fromisoformat(value).isoformat()
     except (TypeError, ValueError):
@@ -370,7 +374,7 @@ def _check_time(hint: Any, value: Any, path: Path, report: Report) -> Any:
         return value
 
 
-def _value_of(value: Any, name: str) -> Any:
+def _value_of(value: JsonValue, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name)
 
 
@@ -378,5 +382,10 @@ def _same(_family: str, name: str) -> str:
     return name
 
 
-def _hints(kind: type) -> Mapping[str, Any]:
+def _item_type(mapping: Hint) -> Hint:
+    """Returns the type of the values of a mapping."""
+    return (*get_args(mapping), Any, Any)[1]
+
+
+def _hints(kind: type) -> Mapping[str, Hint]:
     return get_type_hints(kind)

@@ -18,13 +18,15 @@ from yaml.events import (
 )
 
 from controlplane.manifests.model.codec import Path, unknown_field
-from core.json_object import JsonObject
+from core.json_object import JsonObject, JsonValue
 
 API_VERSION = "towline.io/v1"
 MAX_DOCUMENTS = 5_000
 MAX_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 32
 MAX_VALUES = 500_000
+ParserEvent = Any
+"""An event of the YAML parser: its stubs leave out that parsed events have marks."""
 _TOP = ("apiVersion", "kind", "metadata", "spec")
 _METADATA = ("name", "project", "cluster", "labels", "annotations")
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
@@ -133,7 +135,7 @@ def read_documents(sources: Sequence[Source], problems: list[Problem]) -> list[D
 
 
 def _document(
-    file: str, line: int, value: Any, lines: dict[Path, int], problems: list[Problem]
+    file: str, line: int, value: JsonValue, lines: dict[Path, int], problems: list[Problem]
 ) -> Document | None:
     """Returns a document with valid metadata; else adds the problems."""
     found = list(_shape_problems(value))
@@ -150,7 +152,7 @@ def _document(
     )  # fmt: skip
 
 
-def _shape_problems(value: Any) -> Iterator[tuple[Path, str]]:
+def _shape_problems(value: JsonValue) -> Iterator[tuple[Path, str]]:
     """Yields what is wrong with the frame of a document."""
     if not isinstance(value, dict):
         yield (), "must be an object with apiVersion, kind, metadata and spec"
@@ -191,7 +193,7 @@ class _YamlReader:
         self._values = 0
         self._lines: dict[Path, int] = {}
 
-    def documents(self) -> Iterator[tuple[int, Any, dict[Path, int]]]:
+    def documents(self) -> Iterator[tuple[int, JsonValue, dict[Path, int]]]:
         """Yields first line, value, and the line of each field of each document."""
         for event in self._events:
             if isinstance(event, StreamEndEvent):
@@ -203,7 +205,7 @@ class _YamlReader:
                 if value is not None:
                     yield _line(first), value, self._lines
 
-    def _value(self, event: Any, path: Path) -> Any:
+    def _value(self, event: ParserEvent, path: Path) -> JsonValue:
         self._values += 1
         if len(path) > MAX_DEPTH:
             raise _refused(event, f"nested deeper than {MAX_DEPTH} levels")
@@ -229,19 +231,19 @@ class _YamlReader:
             found[name] = self._value(next(self._events), (*path, name))
         return found
 
-    def _sequence(self, path: Path) -> list[Any]:
-        found: list[Any] = []
+    def _sequence(self, path: Path) -> list[JsonValue]:
+        found: list[JsonValue] = []
         while not isinstance(event := next(self._events), SequenceEndEvent):
             self._lines[*path, len(found)] = _line(event)
             found.append(self._value(event, (*path, len(found))))
         return found
 
 
-def _scalar(event: Any) -> Any:
+def _scalar(event: ParserEvent) -> JsonValue:
     return plain_scalar(event.value) if event.implicit[0] and not event.style else event.value
 
 
-def plain_scalar(text: str) -> Any:
+def plain_scalar(text: str) -> JsonValue:
     """Returns the value of a text without quotes, by the rules of YAML 1.2: `on` is text."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
@@ -252,11 +254,11 @@ def plain_scalar(text: str) -> Any:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
-def _refused(event: Any, reason: str) -> yaml.MarkedYAMLError:
+def _refused(event: ParserEvent, reason: str) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=reason, problem_mark=event.start_mark)
 
 
-def _line(event: Any) -> int:
+def _line(event: ParserEvent) -> int:
     return event.start_mark.line + 1
 
 
@@ -264,7 +266,7 @@ class _Dumper(yaml.CSafeDumper):
     """Writes texts of several lines as blocks, and quotes what readers could take for a number."""
 
 
-def _write_text(dumper: Any, text: str) -> Any:
+def _write_text(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None if plain_scalar(text) == text else "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 

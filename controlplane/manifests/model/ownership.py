@@ -4,9 +4,8 @@ import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from core.json_object import JsonMapping, JsonObject
+from core.json_object import JsonMapping, JsonObject, JsonValue
 
 SEPARATOR = "/"
 
@@ -47,7 +46,7 @@ class DeclaredResource:
         )
 
 
-def leaves(spec: JsonMapping, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(spec: JsonMapping, prefix: str = "") -> Iterator[tuple[str, JsonValue]]:
     """Yields the path and value of each field; lists and empty objects are one value."""
     for name, value in spec.items():
         path = prefix + SEPARATOR + _escaped(name)
@@ -83,7 +82,9 @@ def digest(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _reset(spec: JsonObject, keys: list[str], defaults: Any, *, is_map: bool = False) -> JsonObject:
+def _reset(
+    spec: JsonObject, keys: list[str], defaults: JsonValue, *, is_map: bool = False
+) -> JsonObject:
     head, *rest = keys
     if head not in spec:
         return spec

@@ -15,7 +15,7 @@ from controlplane.manifests.model.codec import (
 )
 from controlplane.manifests.model.documents import API_VERSION
 from controlplane.platform.graphql.descriptions import DocstringReader
-from controlplane.platform.kinds import Kind
+from controlplane.platform.kinds import AnyKind
 from controlplane.platform.plugin_settings import Plugin
 from core.json_object import JsonObject
 
@@ -23,7 +23,7 @@ _WORDS: JsonObject = {"type": "object", "additionalProperties": {"type": "string
 _READER = DocstringReader()
 
 
-def json_schema(kind: Kind[Any], codec: SpecCodec) -> JsonObject:
+def json_schema(kind: AnyKind, codec: SpecCodec) -> JsonObject:
     """Returns the JSON Schema of the documents of a kind."""
     metadata: JsonObject = {
         "name": {"type": "string", "description": "Name of the resource."},

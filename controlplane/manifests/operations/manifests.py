@@ -14,7 +14,7 @@ from controlplane.manifests.operations.state import SpecReader
 from controlplane.manifests.ports import DeclaredResourceStore
 from controlplane.platform.batch import open_batch
 from controlplane.platform.context import OperationContext
-from controlplane.platform.kinds import Kind
+from controlplane.platform.kinds import AnyKind, Identified
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
 from core.errors import Invalid, NotFound
@@ -27,7 +27,7 @@ _MAX_NAME = 63
 class Manifests:
     """Operations on manifests. Each change runs through the operation of its noun."""
 
-    def __init__(self, context: OperationContext, kinds: Sequence[Kind[Any]]) -> None:
+    def __init__(self, context: OperationContext, kinds: Sequence[AnyKind]) -> None:
         self._context = context
         self._kinds = kinds
         self._reader = DocumentReader(kinds)
@@ -93,7 +93,7 @@ class Manifests:
                     ]
         return write_documents(documents)
 
-    def kind(self, name: str) -> Kind[Any]:
+    def kind(self, name: str) -> AnyKind:
         """Returns the kind with this name, in any case. Raises NotFound."""
         found = {known.lower(): kind for known, kind in self._reader.kinds.items()}
         if name.lower() not in found:
@@ -112,7 +112,7 @@ class Manifests:
 
 
 def _document(
-    kind: Kind[Any], names: ResourceNames, row: Any, spec: JsonObject, declared: Any
+    kind: AnyKind, names: ResourceNames, row: Identified, spec: JsonObject, declared: Any
 ) -> JsonObject:
     metadata: JsonObject = {"name": kind.name_of(row)}
     if kind.scope:

@@ -1,10 +1,9 @@
 """Names and IDs of the resources that manifests refer to."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from controlplane.authorization import Actor, Verb
-from controlplane.platform.kinds import Kind
+from controlplane.platform.kinds import AnyKind, Identified
 from controlplane.platform.ports import Transaction
 from core.errors import NotFound
 
@@ -15,10 +14,10 @@ Reference = tuple[str, str]
 class ResourceNames:
     """Finds resources that the actor may read, in one query for each kind."""
 
-    def __init__(self, tx: Transaction, actor: Actor, kinds: Sequence[Kind[Any]]) -> None:
+    def __init__(self, tx: Transaction, actor: Actor, kinds: Sequence[AnyKind]) -> None:
         self._tx = tx
         self._actor = actor
-        self._families: dict[str, list[Kind[Any]]] = {}
+        self._families: dict[str, list[AnyKind]] = {}
         for kind in kinds:
             self._families.setdefault(kind.family_name(), []).append(kind)
         self._ids: dict[Reference, str] = {}
@@ -32,7 +31,7 @@ class ResourceNames:
                 for kind in self._families.get(family, ()):
                     await self.rows(kind, names)
 
-    async def rows(self, kind: Kind[Any], keys: Collection[str]) -> dict[str, Any]:
+    async def rows(self, kind: AnyKind, keys: Collection[str]) -> dict[str, Identified]:
         """Returns the resources of a kind by their names."""
         scopes: set[str] = set()
         if kind.scope:
@@ -53,7 +52,7 @@ class ResourceNames:
                 rows = self._readable(kind, await kind.by_ids(self._tx, missing))
                 await self.add_rows(kind, rows)
 
-    async def add_rows(self, kind: Kind[Any], rows: Sequence[Any]) -> list[str]:
+    async def add_rows(self, kind: AnyKind, rows: Sequence[Identified]) -> list[str]:
         """Remembers rows, and returns their names."""
         if kind.scope:
             await self.name_all((kind.scope, kind.scope_of(row)) for row in rows)
@@ -81,14 +80,14 @@ class ResourceNames:
         """Returns the name of a resource; its ID if the actor may not read it."""
         return self._names.get((family, id), id)
 
-    def _add_row(self, kind: Kind[Any], row: Any) -> str:
+    def _add_row(self, kind: AnyKind, row: Identified) -> str:
         key = kind.name_of(row)
         if kind.scope:
             key = f"{self.name_of(kind.scope, kind.scope_of(row))}/{key}"
         self.add(kind.family_name(), key, row.id)
         return key
 
-    def _readable(self, kind: Kind[Any], rows: Iterable[Any]) -> list[Any]:
+    def _readable(self, kind: AnyKind, rows: Iterable[Identified]) -> list[Identified]:
         return [row for row in rows if self._actor.may(Verb.READ, kind.target_of(row))]
 
 

@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
 
 from controlplane.manifests.model.codec import Path, SpecCodec, unknown_field
 from controlplane.manifests.model.documents import Document, Problem, Source, read_documents
 from controlplane.manifests.operations.names import Reference
-from controlplane.platform.kinds import Kind
+from controlplane.platform.kinds import AnyKind
 from controlplane.platform.names import check_text
 from core.errors import Invalid
 from core.json_object import JsonObject
@@ -20,7 +19,7 @@ class Declaration:
     """A document of a known kind, with its checked spec."""
 
     document: Document
-    kind: Kind[Any]
+    kind: AnyKind
     codec: SpecCodec
     spec: JsonObject
     references: frozenset[Reference]
@@ -41,8 +40,8 @@ class Declaration:
 class DocumentReader:
     """Reads documents of the registered kinds."""
 
-    def __init__(self, kinds: Sequence[Kind[Any]]) -> None:
-        self.kinds: Mapping[str, Kind[Any]] = {kind.name: kind for kind in kinds}
+    def __init__(self, kinds: Sequence[AnyKind]) -> None:
+        self.kinds: Mapping[str, AnyKind] = {kind.name: kind for kind in kinds}
         self.codecs = {kind.name: SpecCodec(type(kind)) for kind in kinds}
         self._rank = {kind.name: number for number, kind in enumerate(kinds)}
 
@@ -121,7 +120,7 @@ class DocumentReader:
 
 
 def _references(
-    document: Document, kind: Kind[Any], codec: SpecCodec, spec: JsonObject
+    document: Document, kind: AnyKind, codec: SpecCodec, spec: JsonObject
 ) -> Iterable[Reference]:
     yield from ((family, name) for family, name in codec.references(spec) if name)
     if document.project:

@@ -1,17 +1,16 @@
 """Reads the present state of resources as specs."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from controlplane.authorization import Actor, Verb
 from controlplane.manifests.model.codec import SpecCodec
 from controlplane.manifests.operations.names import ResourceNames
 from controlplane.manifests.operations.reading import DocumentReader
-from controlplane.platform.kinds import Kind
+from controlplane.platform.kinds import AnyKind, Identified
 from controlplane.platform.ports import Transaction
-from core.json_object import JsonObject
+from core.json_object import JsonObject, JsonValue
 
-_EMPTY: tuple[Any, ...] = (None, "", [], {})
+_EMPTY: tuple[JsonValue, ...] = (None, "", [], {})
 
 
 class SpecReader:
@@ -25,7 +24,7 @@ class SpecReader:
         self._names = names
         self._reader = reader
 
-    async def specs(self, kind: Kind[Any], rows: Sequence[Any]) -> list[JsonObject]:
+    async def specs(self, kind: AnyKind, rows: Sequence[Identified]) -> list[JsonObject]:
         """Returns the present spec of each row."""
         if not rows:
             return []
@@ -41,7 +40,7 @@ class SpecReader:
         await self._names.name_all(ids)
         return [codec.encode(values, self._names.name_of) for values in columns]
 
-    async def exported(self, kind: Kind[Any]) -> list[tuple[Any, JsonObject]]:
+    async def exported(self, kind: AnyKind) -> list[tuple[Identified, JsonObject]]:
         """Returns all readable resources of a kind by name, without fields at their defaults."""
         rows = [
             row
@@ -63,11 +62,11 @@ def _without_defaults(codec: SpecCodec, spec: JsonObject) -> JsonObject:
     }
 
 
-def _is_default(value: Any, default: Any) -> bool:
+def _is_default(value: JsonValue, default: JsonValue) -> bool:
     return value == default or (value in _EMPTY and default in _EMPTY)
 
 
-def _different(value: Any, default: Any) -> Any:
+def _different(value: JsonValue, default: JsonValue) -> JsonValue:
     """Returns the parts of an object that differ from its default."""
     if isinstance(value, dict) and isinstance(default, dict):
         return {
