@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
+from controlplane.authorization import Actor, ResourceKind, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.clusters import find_cluster
 from controlplane.platform.context import OperationContext
@@ -19,6 +19,7 @@ from controlplane.services.model.live_state import (
 )
 from controlplane.services.model.references import ObjectKey, ReferenceKind, references
 from controlplane.services.model.service import Component
+from controlplane.services.operations.lookup import find_readable_service
 from controlplane.services.ports import ComponentStore, LiveObjects, ServiceStore
 from core.errors import Conflict, NotFound, Unavailable
 from core.json_object import JsonMapping, JsonObject
@@ -169,10 +170,7 @@ class ComponentOperations:
         """Kubernetes events of all objects of a service, newest first."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            service = await tx[ServiceStore].get(service_id, deleted=True)
-            if service is None:
-                raise NotFound(kind=ResourceKind.SERVICE)
-            require(actor, Verb.READ, service.target)
+            service = await find_readable_service(tx, actor, service_id)
             cluster = await find_cluster(tx, service.cluster_id)
             components = await tx[ComponentStore].of_services(service_id)
         uids = frozenset(component.uid for component in components if component.uid)
@@ -190,10 +188,7 @@ class ComponentOperations:
         """
         require_member(actor)
         async with self._context.store.read() as tx:
-            service = await tx[ServiceStore].get(service_id, deleted=True)
-            if service is None:
-                raise NotFound(kind=ResourceKind.SERVICE)
-            require(actor, Verb.READ, service.target)
+            service = await find_readable_service(tx, actor, service_id)
             components = await tx[ComponentStore].of_services(service_id)
         digest = service.desired.digest
         if digest is None or service.mirrored:
@@ -212,10 +207,7 @@ class ComponentOperations:
             component = await tx[ComponentStore].get(id)
             if component is None:
                 raise NotFound(kind=ResourceKind.SERVICE)
-            service = await tx[ServiceStore].get(component.service_id, deleted=True)
-            if service is None:
-                raise NotFound(kind=ResourceKind.SERVICE)
-            require(actor, Verb.READ, service.target)
+            await find_readable_service(tx, actor, component.service_id)
             return component, await find_cluster(tx, component.cluster_id)
 
     def _reader(self) -> LiveObjects:

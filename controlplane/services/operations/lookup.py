@@ -1,17 +1,28 @@
 """Services by id, for all operations."""
 
-from controlplane.authorization import ResourceKind
+from controlplane.authorization import Actor, ResourceKind, Verb, require
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.service import Service
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, NotFound
 
 
-async def find_service(tx: Transaction, id: str) -> Service:
-    """The service with this id. NotFound: it does not exist, or is deleted."""
-    service = await tx[ServiceStore].get(id)
+async def find_service(tx: Transaction, id: str, *, going: bool = False) -> Service:
+    """The service with this id; with `going`, also one that is being deleted. NotFound: it does
+    not exist.
+    """
+    service = await tx[ServiceStore].get(id, deleted=going)
     if service is None:
         raise NotFound(kind=ResourceKind.SERVICE)
+    return service
+
+
+async def find_readable_service(tx: Transaction, actor: Actor, id: str) -> Service:
+    """A service, also one that is being deleted, that the actor may read. NotFound: it does not
+    exist. Otherwise as `require`.
+    """
+    service = await find_service(tx, id, going=True)
+    require(actor, Verb.READ, service.target)
     return service
 
 
@@ -20,9 +31,7 @@ async def find_managed_service(tx: Transaction, id: str, *, going: bool = False)
 
     Conflict: its cluster defines the service itself.
     """
-    service = await tx[ServiceStore].get(id, deleted=True) if going else await find_service(tx, id)
-    if service is None:
-        raise NotFound(kind=ResourceKind.SERVICE)
+    service = await find_service(tx, id, going=going)
     if service.mirrored:
         raise Conflict(
             f"service {service.name!r} is defined in its cluster by {service.origin}: change it "

@@ -54,7 +54,11 @@ from controlplane.services.operations.helm_sources import (
     resolve_helm_repository,
     with_chart_ref,
 )
-from controlplane.services.operations.lookup import find_managed_service, find_service
+from controlplane.services.operations.lookup import (
+    find_managed_service,
+    find_readable_service,
+    find_service,
+)
 from controlplane.services.operations.quarantine import check_not_denied
 from controlplane.services.operations.removal import begin_removal
 from controlplane.services.operations.sources import SourceChange, set_sources, sources_of
@@ -231,14 +235,18 @@ class Services:
         """The service with this id, also while its objects are being deleted."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            return _readable(actor, await tx[ServiceStore].get(id, deleted=True))
+            return await find_readable_service(tx, actor, id)
 
     async def named(self, actor: Actor, cluster: str, name: str) -> Service:
         """The service with this name in the cluster with this handle."""
         require_member(actor)
         async with self._context.store.read() as tx:
             owner = await find_cluster(tx, None, cluster)
-            return _readable(actor, await tx[ServiceStore].by_name(owner.id, name))
+            service = await tx[ServiceStore].by_name(owner.id, name)
+            if service is None:
+                raise NotFound(kind=ResourceKind.SERVICE)
+            require(actor, Verb.READ, service.target)
+            return service
 
     async def related(
         self, actor: Actor, services: Sequence[Service], kinds: frozenset[str]
@@ -274,7 +282,7 @@ class Services:
         """Revisions of a service, newest first."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            _readable(actor, await tx[ServiceStore].get(service_id, deleted=True))
+            await find_readable_service(tx, actor, service_id)
             return await tx[RevisionStore].page(
                 replace(query, equals={"service_id": service_id}, newest=True)
             )
@@ -419,7 +427,7 @@ class Services:
         """
         require_member(actor)
         async with self._context.store.read() as tx:
-            original = _readable(actor, await tx[ServiceStore].get(id, deleted=True))
+            original = await find_readable_service(tx, actor, id)
             bound = await tx[ContextBindingStore].of_services(id)
             sources = (await sources_of(tx, [id])).get(id, ())
             used = await tx[SecretUseStore].of_services(id)
@@ -621,13 +629,6 @@ def _settings_of(model: Service, context_ids: Sequence[str]) -> ServiceChange:
         docs_path=spec.docs_path,
         context_ids=context_ids,
     )
-
-
-def _readable(actor: Actor, service: Service | None) -> Service:
-    if service is None:
-        raise NotFound(kind=ResourceKind.SERVICE)
-    require(actor, Verb.READ, service.target)
-    return service
 
 
 def _readables(actor: Actor, rows: Sequence[Related]) -> dict[str, Related]:
