@@ -31,8 +31,8 @@ class StreamOwner(Protocol):
         ...
 
 
-class _Nobody:
-    """Owner of an ended stream, so that the stream and its owner do not reference each other."""
+class NoOwner:
+    """Owner of a stream that nobody listens to: an ended one must not keep its owner."""
 
     def on_data(self, data: Buffer) -> None:
         pass
@@ -47,7 +47,7 @@ class _Nobody:
         pass
 
 
-_NOBODY = _Nobody()
+NO_OWNER = NoOwner()
 
 
 class TunnelStreamCarrier(Protocol):
@@ -123,7 +123,7 @@ class TunnelStream:
         self._mux = mux
         self.opened, self.stalled_since = opened, 0.0
         self.id = stream_id
-        self.owner: StreamOwner = _NOBODY
+        self.owner: StreamOwner = NO_OWNER
         self.tenant = tenant
         self.credit = credit
         self.window = self.granted = grant
@@ -242,7 +242,7 @@ class TunnelStream:
 
     def close(self) -> StreamOwner:
         """Leaves the mux without a frame or a callback; returns the former owner."""
-        owner, self.owner = self.owner, _NOBODY
+        owner, self.owner = self.owner, NO_OWNER
         self.closed = True
         self._backlog.clear()
         self.backlogged = self._ending = 0

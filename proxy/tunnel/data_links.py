@@ -5,8 +5,9 @@ reach that port has no data link, and all of its requests go over the control li
 
 import secrets
 
-from core.mux.codec import FEATURE_DATA_LINK, KIND_DATA_LINK, Buffer, Open, ProtocolError
+from core.mux.codec import FEATURE_DATA_LINK, KIND_DATA_LINK, Open, ProtocolError
 from core.mux.mux import Mux
+from core.mux.stream import NO_OWNER
 from core.native import NativeHub
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
@@ -45,7 +46,7 @@ class DataLinks:
             f"{self.port} {ticket}".encode(), b"", secrets.token_bytes(16), kind=KIND_DATA_LINK
         )
         try:
-            link.open(_OFFER, request, tenant=TENANT)
+            link.open(NO_OWNER, request, tenant=TENANT)
         except ProtocolError:
             self.forget(link)
 
@@ -58,22 +59,3 @@ class DataLinks:
             await self._clock.sleep(RETRY_SECONDS)
             for link in [link for link in self._numbers if not self.number_of(link)]:
                 self.offer(link)
-
-
-class _Offer:
-    """Owner of the stream that carries a ticket; the agent has nothing to answer."""
-
-    def on_data(self, data: Buffer) -> None:
-        pass
-
-    def on_end(self, close: bool) -> None:
-        pass
-
-    def on_writable(self) -> None:
-        pass
-
-    def on_reset(self, code: int, text: str) -> None:
-        pass
-
-
-_OFFER = _Offer()
