@@ -2,7 +2,7 @@ import { useEffect, useState, type ReactNode } from "react";
 import { useQuery } from "urql";
 import { Link } from "wouter";
 import { ServiceSecretsDocument, ServiceValuesDocument, type ServiceValuesQuery } from "../api/generated";
-import { UseCells } from "../secrets/UseCells";
+import { SecretUseRow } from "../secrets/UseCells";
 import { FlowGraph } from "../ui/FlowGraph";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
@@ -108,15 +108,7 @@ function Secrets({ serviceId }: { readonly serviceId: string }) {
   return (
     <Table label="Secrets" titles={["Name", "Secret", "Version", "In the cluster", "Changed"]}>
       {data.serviceSecrets.map((use) => (
-        <tr key={use.id}>
-          <td>
-            <code>{use.name}</code>
-          </td>
-          <td>
-            <Link href={`/secrets/${use.secretId}`}>{use.secretName}</Link>
-          </td>
-          <UseCells use={use} />
-        </tr>
+        <SecretUseRow key={use.id} use={use} />
       ))}
     </Table>
   );

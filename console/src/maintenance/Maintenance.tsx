@@ -1,8 +1,7 @@
 import { useQuery } from "urql";
-import { Link } from "wouter";
 import { DryRunPlanDocument, ServiceSecretsDocument, type DryRunPlanQuery } from "../api/generated";
 import { Actions } from "../manage/Actions";
-import { UseCells } from "../secrets/UseCells";
+import { SecretUseRow } from "../secrets/UseCells";
 import type { Service } from "../services/service";
 import { counted } from "../text/counts";
 import { Problem } from "../ui/Problem";
@@ -63,18 +62,11 @@ function Secrets({ subject }: { readonly subject: Subject }) {
       ) : (
         <Table label="Secrets of the service" titles={["Name", "Secret", "Version", "In the cluster", "Changed", ""]}>
           {uses.map((use) => (
-            <tr key={use.id}>
-              <td>
-                <code>{use.name}</code>
-              </td>
-              <td>
-                <Link href={`/secrets/${use.secretId}`}>{use.secretName}</Link>
-              </td>
-              <UseCells use={use} />
+            <SecretUseRow key={use.id} use={use}>
               <td>
                 <Actions actions={[takeSecret(use)]} node={{ subject, uses }} />
               </td>
-            </tr>
+            </SecretUseRow>
           ))}
         </Table>
       )}

@@ -1,3 +1,5 @@
+import type { ReactNode } from "react";
+import { Link } from "wouter";
 import { Age } from "../ui/Age";
 import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
@@ -16,5 +18,23 @@ export function UseCells({ use: { version, pinned, applied, changedAt } }: { rea
         <Age at={changedAt} />
       </td>
     </>
+  );
+}
+
+type SecretUse = Use & { readonly name: string; readonly secretId: string; readonly secretName: string };
+
+/** Table row of a secret that a service uses; `children` are further cells. */
+export function SecretUseRow({ use, children }: { readonly use: SecretUse; readonly children?: ReactNode }) {
+  return (
+    <tr>
+      <td>
+        <code>{use.name}</code>
+      </td>
+      <td>
+        <Link href={`/secrets/${use.secretId}`}>{use.secretName}</Link>
+      </td>
+      <UseCells use={use} />
+      {children}
+    </tr>
   );
 }
