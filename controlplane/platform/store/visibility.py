@@ -27,6 +27,8 @@ ANCESTORS: Mapping[str, Mapping[str, str]] = {
     "secrets": _OF_PROJECT,
     "notification_sinks": _OF_PROJECT,
     "notification_routers": _OF_PROJECT,
+    "notifications": {**_OF_PROJECT, **_OF_SERVICE, "pipeline": "pipeline_id"},
+    "deliveries": _OF_PROJECT,
 }
 """The scopes of each table's rows, as in the path of their target: for each kind, the column of
 its id. Rows of other tables are visible only in the whole installation.
