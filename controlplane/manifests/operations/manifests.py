@@ -1,10 +1,10 @@
 """Applies, deletes and exports manifests."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from controlplane.authorization import Actor, require_member
 from controlplane.manifests.model.documents import API_VERSION, Problem, Source, write_documents
+from controlplane.manifests.model.ownership import DeclaredResource
 from controlplane.manifests.model.plan import ApplyOptions, ManifestPlan
 from controlplane.manifests.model.schemas import json_schema
 from controlplane.manifests.operations.apply import ApplyRun
@@ -112,7 +112,11 @@ class Manifests:
 
 
 def _document(
-    kind: AnyKind, names: ResourceNames, row: Identified, spec: JsonObject, declared: Any
+    kind: AnyKind,
+    names: ResourceNames,
+    row: Identified,
+    spec: JsonObject,
+    declared: DeclaredResource | None,
 ) -> JsonObject:
     metadata: JsonObject = {"name": kind.name_of(row)}
     if kind.scope:
@@ -121,9 +125,8 @@ def _document(
     if project:
         metadata["project"] = names.name_of("Project", project)
     if declared is not None:
-        for name in ("labels", "annotations"):
-            if words := getattr(declared, name):
-                metadata[name] = dict(sorted(words.items()))
+        words = {"labels": declared.labels, "annotations": declared.annotations}
+        metadata |= {name: dict(sorted(given.items())) for name, given in words.items() if given}
     found = {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata}
     return {**found, "spec": spec} if spec else found
 

@@ -32,6 +32,7 @@ from controlplane.audit.ports import AuditLog
 from controlplane.authorization import BUILT_IN, INSTALLATION, SYSTEM, Actor, Scope
 from controlplane.compose import ControlPlane, OutsidePorts
 from controlplane.platform.audit_entry import AuditEntry
+from controlplane.platform.batch import is_batch_open
 from controlplane.platform.context import SECRET
 from controlplane.platform.graphql.context import Context
 from controlplane.platform.ports import PageQuery, Store, Transaction
@@ -55,11 +56,12 @@ KINDS = tuple(one.value for one in OperationType)
 ALLOWED, FORBIDDEN, ABSENT, EMPTY = "✓", "✗", "·", "–"
 _REFUSALS = {"UNAUTHENTICATED": FORBIDDEN, "FORBIDDEN": FORBIDDEN, "NOT_FOUND": ABSENT}
 
-# What every member of the installation may ask for: it concerns themselves, or tells names only.
+# What every member of the installation may ask for: it concerns themselves, tells names only, or
+# lists in a plan what they may not do.
 MEMBERS = frozenset(
     """me inbox myAccess myGroups deniedRevisions sessions accessTokens groups group roles role can
     openStreams installation createAccessToken signOutEverywhere createTicket deliveryReport
-    fleet fleetMap fleetDelta
+    fleet fleetMap fleetDelta applyManifests deleteManifests manifests manifestKinds manifestSchema
     """.split()
 )
 
@@ -69,6 +71,11 @@ REGISTRARS = frozenset({"deploymentSettings"})
 _NEW_GLOBAL = (
     'attributes: {{name: "new", projectId: "{project}", template: {{name: "new", namespace: "x",'
     ' repositoryId: "{repository}", git: {{ref: "main", folder: "x"}}}}}}'
+)
+
+_GROUP = (
+    "{{{{apiVersion: towline.io/v1, kind: ClusterGroup,"
+    + " metadata: {{{{name: {}, project: own}}}}}}}}"
 )
 
 # Arguments that reach a thing of the project; {names} are its ids.
@@ -250,6 +257,9 @@ ARGUMENTS = {
     "syncManagedNamespace": 'id: "{namespace}"',
     "clusterGroup": 'id: "{clusters}"',
     "clusterGroupClusters": 'id: "{clusters}"',
+    "applyManifests": 'sources: [{{file: "new.yaml", content: "' + _GROUP.format("new") + '"}}]',
+    "deleteManifests": 'sources: [{{file: "old.yaml", content: "' + _GROUP.format("old") + '"}}]',
+    "manifestSchema": 'kind: "ClusterGroup"',
     "createClusterGroup": 'attributes: {{name: "new", projectId: "{project}"}}',
     "updateClusterGroup": 'id: "{clusters}", attributes: {{name: "renamed"}}',
     "deleteClusterGroup": 'id: "{clusters}"',
@@ -303,7 +313,7 @@ class Undoing:
         try:
             async with self._store.write() as tx:
                 yield tx
-                if self._keeps:
+                if self._keeps or is_batch_open():
                     return
                 self.written += 1
                 if isinstance(log := tx[AuditLog], SqlAudit):

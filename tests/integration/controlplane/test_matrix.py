@@ -59,7 +59,10 @@ def check_order(found: Matrix) -> None:
     refused = {name: sign for name, sign in best.items() if sign != ALLOWED}
     # There is no stream to be ended; no cluster has reported an object, nothing was rendered or
     # measured.
-    unfilled = ("search", "deploymentHistory", "fleetChanges", "gateMeasurements")
+    unfilled = (
+        *("search", "deploymentHistory", "fleetChanges", "gateMeasurements"),
+        "objectRelations",
+    )
     empty = dict.fromkeys(unfilled, EMPTY)
     assert refused == {"endStream": ABSENT, "serviceManifests": ABSENT, **empty}
 
