@@ -19,7 +19,7 @@ from controlplane.access.ports import (
     UserStore,
 )
 from controlplane.authorization import Actor, Resource, ResourceKind, Role, Verb
-from controlplane.platform.kinds import Kind, OperatedKind, Placement
+from controlplane.platform.kinds import ManifestKind, OperatedKind, Placement
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
 
@@ -65,7 +65,7 @@ def _subjects(bindings: Sequence[Binding]) -> Subjects:
     return Subjects(ids[SubjectKind.USER], ids[SubjectKind.GROUP])
 
 
-class TargetedKind(Kind[T]):
+class TargetedKind(ManifestKind[T]):
     """A kind on whose resources roles can be bound: the field `subjects` of its change."""
 
     references: ClassVar[Mapping[str, str]] = BINDING_REFERENCES
@@ -92,7 +92,7 @@ class ProjectKind(OperatedKind[Project], TargetedKind[Project]):
     rename = {"subjects": "bindings"}
 
 
-class RoleKind(Kind[Role]):
+class RoleKind(ManifestKind[Role]):
     """Custom roles."""
 
     name = "Role"
@@ -127,7 +127,7 @@ class GroupSpec(GroupChange):
     """E-mail addresses of the members. Empty if an identity provider manages them."""
 
 
-class GroupKind(Kind[Group]):
+class GroupKind(ManifestKind[Group]):
     """Groups. Members that an identity provider added are not part of the spec."""
 
     name = "Group"
@@ -180,7 +180,7 @@ class ServiceAccountSpec:
     """Display name. Default: the part of the address before the `@`."""
 
 
-class ServiceAccountKind(Kind[User]):
+class ServiceAccountKind(ManifestKind[User]):
     """Service accounts. References find people by their addresses as well."""
 
     name = "ServiceAccount"

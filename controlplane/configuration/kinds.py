@@ -12,7 +12,7 @@ from controlplane.configuration.operations.contexts import (
     ServiceContexts,
 )
 from controlplane.configuration.ports import ContextOverrideStore, ContextStore
-from controlplane.platform.kinds import Kind, Placement
+from controlplane.platform.kinds import ManifestKind, Placement
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
 from core.errors import Invalid
@@ -54,7 +54,7 @@ _FIELD_OF_LAYER = {
 }
 
 
-class ContextKind(Kind[ServiceContext]):
+class ContextKind(ManifestKind[ServiceContext]):
     """Service contexts. Overrides name their project, cluster group or cluster."""
 
     name = "Context"

@@ -30,7 +30,7 @@ from core.spec.source import RepositoryKind
 D = TypeVar("D", GlobalService, ServiceSet, ManagedNamespace)
 
 
-class GeneratorKind(OperatedKind[D]):
+class GeneratorManifestKind(OperatedKind[D]):
     """The fields and operations that all generators share."""
 
     hidden = (
@@ -61,17 +61,17 @@ class GeneratorKind(OperatedKind[D]):
         return row_of(change, operation_columns(columns) if change is ServiceChange else columns)
 
 
-class GlobalServiceKind(GeneratorKind[GlobalService]):
+class GlobalServiceKind(GeneratorManifestKind[GlobalService]):
     """Global services. Overrides of single clusters are no part of the spec."""
 
     name = "GlobalService"
     change = GlobalChange
     port = GlobalServiceStore
     model = GlobalService
-    references = {**GeneratorKind.references, "GlobalChange.source_id": "Service"}
+    references = {**GeneratorManifestKind.references, "GlobalChange.source_id": "Service"}
 
 
-class ServiceSetKind(GeneratorKind[ServiceSet]):
+class ServiceSetKind(GeneratorManifestKind[ServiceSet]):
     """Service sets."""
 
     name = "ServiceSet"
@@ -80,7 +80,7 @@ class ServiceSetKind(GeneratorKind[ServiceSet]):
     model = ServiceSet
 
 
-class ManagedNamespaceKind(GeneratorKind[ManagedNamespace]):
+class ManagedNamespaceKind(GeneratorManifestKind[ManagedNamespace]):
     """Managed namespaces."""
 
     name = "ManagedNamespace"

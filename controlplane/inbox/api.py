@@ -10,8 +10,8 @@ from controlplane.services.api.loading import service_types
 from controlplane.services.api.types import ServiceDeployment
 
 
-@strawberry.type
-class WaitingApproval:
+@strawberry.type(name="WaitingApproval")
+class WaitingApprovalType:
     """A gate at which the caller may approve the waiting release."""
 
     gate_id: strawberry.ID
@@ -20,8 +20,8 @@ class WaitingApproval:
     """Pipeline of the gate."""
 
 
-@strawberry.type
-class FailedStage:
+@strawberry.type(name="FailedStage")
+class FailedStageType:
     """A stage whose release failed, and which the caller may retry."""
 
     stage_id: strawberry.ID
@@ -36,9 +36,9 @@ class InboxType:
 
     total: int
     """Number of items. Limit: 50 of each kind."""
-    approvals: list[WaitingApproval]
+    approvals: list[WaitingApprovalType]
     """Gates at which the caller may approve."""
-    failed_stages: list[FailedStage]
+    failed_stages: list[FailedStageType]
     """Stages whose release failed."""
     access_requests: list[AccessRequestType]
     """Requests of other users for temporary access, newest first."""
@@ -64,13 +64,13 @@ class InboxQuery:
         return InboxType(
             total=items.total,
             approvals=[
-                WaitingApproval(
+                WaitingApprovalType(
                     gate_id=strawberry.ID(gate.gate), pipeline=PipelineType.of(gate.view)
                 )
                 for gate in items.approvals
             ],
             failed_stages=[
-                FailedStage(
+                FailedStageType(
                     stage_id=strawberry.ID(failed.stage), pipeline=PipelineType.of(failed.view)
                 )
                 for failed in items.failed_stages

@@ -12,12 +12,12 @@ from controlplane.notifications.operations.sinks import (
 )
 from controlplane.notifications.ports import RouterStore, SinkStore
 from controlplane.notifications.sinks import BY_KIND
-from controlplane.platform.kinds import Kind, Placement
+from controlplane.platform.kinds import ManifestKind, Placement
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
 
 
-class NotificationSinkKind(Kind[Sink]):
+class NotificationSinkKind(ManifestKind[Sink]):
     """Notification sinks. Their secrets are never returned."""
 
     name = "NotificationSink"
@@ -51,7 +51,7 @@ class NotificationSinkKind(Kind[Sink]):
         await self._notifications.delete_sink(actor, row.id)
 
 
-class NotificationRuleKind(Kind[Router]):
+class NotificationRuleKind(ManifestKind[Router]):
     """Notification rules: which notifications each sink receives."""
 
     name = "NotificationRule"

@@ -19,12 +19,12 @@ from controlplane.pipelines.operations.drafts import (
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.pipelines.triggers import kinds as triggers
-from controlplane.platform.kinds import Kind, Placement
+from controlplane.platform.kinds import ManifestKind, Placement
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
 
 
-class PipelineKind(Kind[PipelineRecord]):
+class PipelineKind(ManifestKind[PipelineRecord]):
     """Pipelines. Signing secrets are never returned."""
 
     name = "Pipeline"

@@ -15,10 +15,10 @@ from controlplane.platform.plugin_settings import default_of
 from controlplane.platform.ports import Transaction
 from core.json_object import JsonMapping
 
-R = TypeVar("R", bound="Identified")
+R = TypeVar("R", bound="DeclaredRow")
 
 
-class Identified(Protocol):
+class DeclaredRow(Protocol):
     """A row that a manifest describes."""
 
     @property
@@ -28,7 +28,7 @@ class Identified(Protocol):
 class ResourceOperations(Protocol):
     """Operations with the usual verbs, on resources that manifests describe."""
 
-    async def create(self, actor: Actor, change: Any, /) -> Identified: ...
+    async def create(self, actor: Actor, change: Any, /) -> DeclaredRow: ...
 
     async def update(self, actor: Actor, id: str, change: Any, /) -> object: ...
 
@@ -46,7 +46,7 @@ class Placement:
     """ID of the project. None: the manifest names none."""
 
 
-class Kind(ABC, Generic[R]):
+class ManifestKind(ABC, Generic[R]):
     """One kind of manifest, such as `Service`."""
 
     name: ClassVar[str]
@@ -166,7 +166,7 @@ class Kind(ABC, Generic[R]):
         """Deletes a resource through its operation."""
 
 
-class OperatedKind(Kind[R]):
+class OperatedKind(ManifestKind[R]):
     """A kind whose operations have the usual verbs, with `change` as their argument."""
 
     def __init__(self, operations: ResourceOperations) -> None:
@@ -183,5 +183,5 @@ class OperatedKind(Kind[R]):
         await self._operations.delete(actor, row.id)
 
 
-AnyKind = Kind[Any]
+AnyKind = ManifestKind[Any]
 """A kind of any resource: only its own methods know the class of its rows."""

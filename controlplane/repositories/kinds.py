@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from controlplane.authorization import Actor
-from controlplane.platform.kinds import Kind, Placement
+from controlplane.platform.kinds import ManifestKind, Placement
 from controlplane.platform.parts import Columns, column_names, row_of
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.model.repository import Repository
@@ -13,7 +13,7 @@ from controlplane.repositories.ports import RepositoryStore
 from core.spec.source import GitCredentials, RepositoryKind
 
 
-class GitRepositoryKind(Kind[Repository]):
+class GitRepositoryKind(ManifestKind[Repository]):
     """Git repositories."""
 
     name = "GitRepository"

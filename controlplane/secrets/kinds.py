@@ -1,7 +1,7 @@
 """The kind of manifests for secrets."""
 
 from controlplane.authorization import Actor
-from controlplane.platform.kinds import Kind, Placement
+from controlplane.platform.kinds import ManifestKind, Placement
 from controlplane.platform.parts import Columns, row_of
 from controlplane.secrets.model.secret import Secret
 from controlplane.secrets.model.secret_source import SecretSource
@@ -10,7 +10,7 @@ from controlplane.secrets.ports import SecretStore
 from controlplane.secrets.sources import BY_KIND
 
 
-class SecretKind(Kind[Secret]):
+class SecretKind(ManifestKind[Secret]):
     """Secrets: references to external stores, or values, which are never returned."""
 
     name = "Secret"

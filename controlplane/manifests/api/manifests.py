@@ -5,13 +5,13 @@ import json
 import strawberry
 
 from controlplane.audit.operations.audit_log import AuditLogOperations
-from controlplane.manifests.model.documents import Problem, Source
+from controlplane.manifests.model.documents import DocumentProblem, Source
 from controlplane.manifests.model.plan import (
     ApplyOptions,
     FieldConflict,
-    FieldDifference,
+    ManifestEffect,
     ManifestPlan,
-    PlannedChange,
+    SpecDifference,
 )
 from controlplane.manifests.operations.manifests import Manifests
 from controlplane.platform.graphql.context import Info
@@ -29,8 +29,8 @@ class ManifestApplyOptions(Draft[ApplyOptions]):
     """Options of an apply."""
 
 
-@output(FieldDifference)
-class ManifestFieldDifference(Output[FieldDifference]):
+@output(SpecDifference)
+class ManifestFieldDifference(Output[SpecDifference]):
     """A field that an apply changes."""
 
 
@@ -39,13 +39,13 @@ class ManifestFieldConflict(Output[FieldConflict]):
     """A field that another manager has set to another value."""
 
 
-@output(PlannedChange)
-class ManifestChange(Output[PlannedChange]):
+@output(ManifestEffect)
+class ManifestChange(Output[ManifestEffect]):
     """The effect of an apply on one resource."""
 
 
-@output(Problem)
-class ManifestProblem(Output[Problem]):
+@output(DocumentProblem)
+class ManifestProblem(Output[DocumentProblem]):
     """A reason for which a plan cannot be carried out."""
 
 

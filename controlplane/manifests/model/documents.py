@@ -47,7 +47,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class DocumentProblem:
     """A reason for which a plan cannot be carried out."""
 
     message: str
@@ -65,7 +65,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class Manifest:
     """One manifest: its kind, its name and place, and the spec as it is written."""
 
     kind: str
@@ -90,13 +90,13 @@ class Document:
         """Returns kind and name for messages."""
         return f"{self.kind} {self.key}"
 
-    def problem(self, message: str, path: Path = (), code: str = "INVALID") -> Problem:
+    def problem(self, message: str, path: Path = (), code: str = "INVALID") -> DocumentProblem:
         """Returns a problem at a field of the document."""
         line = next(
             (self.lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.lines),
             self.line,
         )
-        return Problem(message, self.file, line, self.title, dotted(path), code)
+        return DocumentProblem(message, self.file, line, self.title, dotted(path), code)
 
 
 def dotted(path: Path) -> str:
@@ -105,13 +105,15 @@ def dotted(path: Path) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def read_documents(sources: Sequence[Source], problems: list[Problem]) -> list[Document]:
+def read_documents(sources: Sequence[Source], problems: list[DocumentProblem]) -> list[Manifest]:
     """Reads all documents, and adds what is wrong with them to `problems`."""
     size = sum(len(source.content.encode()) for source in sources)
     if size > MAX_BYTES:
-        problems.append(Problem(f"{size:,} bytes of manifests, at most {MAX_BYTES:,} are allowed"))
+        problems.append(
+            DocumentProblem(f"{size:,} bytes of manifests, at most {MAX_BYTES:,} are allowed")
+        )
         return []
-    found: list[Document] = []
+    found: list[Manifest] = []
     count = 0
     for source in sources:
         try:
@@ -125,27 +127,29 @@ def read_documents(sources: Sequence[Source], problems: list[Problem]) -> list[D
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = mark.line + 1 if mark else 1
-            problems.append(Problem(f"is not YAML: {error.problem}", source.file, line))
+            problems.append(DocumentProblem(f"is not YAML: {error.problem}", source.file, line))
         except yaml.YAMLError as error:
-            problems.append(Problem(f"is not YAML: {str(error).splitlines()[0]}", source.file, 1))
+            problems.append(
+                DocumentProblem(f"is not YAML: {str(error).splitlines()[0]}", source.file, 1)
+            )
     if count > MAX_DOCUMENTS:
         text = f"more than {MAX_DOCUMENTS:,} documents: at most {MAX_DOCUMENTS:,} are allowed"
-        problems.append(Problem(text))
+        problems.append(DocumentProblem(text))
     return found
 
 
 def _document(
-    file: str, line: int, value: JsonValue, lines: dict[Path, int], problems: list[Problem]
-) -> Document | None:
+    file: str, line: int, value: JsonValue, lines: dict[Path, int], problems: list[DocumentProblem]
+) -> Manifest | None:
     """Returns a document with valid metadata; else adds the problems."""
     found = list(_shape_problems(value))
     for path, message in found:
         at = lines.get(path, lines.get(path[:-1], line))
-        problems.append(Problem(message, file, at, "", dotted(path)))
+        problems.append(DocumentProblem(message, file, at, "", dotted(path)))
     if found:
         return None
     metadata = value["metadata"]
-    return Document(
+    return Manifest(
         value["kind"], metadata["name"], metadata.get("cluster") or "", metadata.get("project"),
         metadata.get("labels") or {}, metadata.get("annotations") or {}, value.get("spec") or {},
         file, line, lines,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controlplane.manifests.model.documents import Problem
+from controlplane.manifests.model.documents import DocumentProblem
 
 
 class ManifestAction(StrEnum):
@@ -20,7 +20,7 @@ class ManifestAction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FieldDifference:
+class SpecDifference:
     """A field that an apply changes."""
 
     path: str
@@ -42,7 +42,7 @@ class FieldConflict:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedChange:
+class ManifestEffect:
     """The effect on one resource."""
 
     action: ManifestAction
@@ -51,7 +51,7 @@ class PlannedChange:
     """Kind of the resource."""
     name: str
     """Name of the resource; that of a service contains its cluster, as `eu-1/web`."""
-    changes: tuple[FieldDifference, ...] = ()
+    changes: tuple[SpecDifference, ...] = ()
     """Fields that change."""
     conflicts: tuple[FieldConflict, ...] = ()
     """Fields that other managers own."""
@@ -65,9 +65,9 @@ class PlannedChange:
 class ManifestPlan:
     """The effects of an apply on all resources. With a problem, nothing was done."""
 
-    items: tuple[PlannedChange, ...]
+    items: tuple[ManifestEffect, ...]
     """Effects in the order in which they are carried out."""
-    problems: tuple[Problem, ...]
+    problems: tuple[DocumentProblem, ...]
     """All problems that were found. Empty if the plan can be carried out."""
     applied: bool
     """True if the plan was carried out."""

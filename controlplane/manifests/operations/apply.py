@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from controlplane.authorization import DEFAULT_PROJECT, Actor
-from controlplane.manifests.model.documents import Problem
+from controlplane.manifests.model.documents import DocumentProblem
 from controlplane.manifests.model.ownership import (
     SEPARATOR,
     AppliedBy,
@@ -19,16 +19,16 @@ from controlplane.manifests.model.ownership import (
 from controlplane.manifests.model.plan import (
     ApplyOptions,
     FieldConflict,
-    FieldDifference,
     ManifestAction,
-    PlannedChange,
+    ManifestEffect,
+    SpecDifference,
 )
 from controlplane.manifests.operations.names import Reference, ResourceNames
 from controlplane.manifests.operations.reading import Declaration, DocumentReader
 from controlplane.manifests.operations.state import SpecReader
 from controlplane.manifests.ports import DeclaredResourceStore
 from controlplane.platform.context import OperationContext
-from controlplane.platform.kinds import AnyKind, Identified, Placement
+from controlplane.platform.kinds import AnyKind, DeclaredRow, Placement
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction, TransactionConflict
 from core.errors import Code, Conflict, Forbidden, Invalid, NotFound, TowlineError
@@ -39,11 +39,11 @@ _REFUSALS = (Invalid, NotFound, Forbidden, Conflict)
 
 
 @dataclass
-class _Resource:
+class _PresentState:
     """A resource before the apply; `row` is None if it does not exist."""
 
     id: str = ""
-    row: Identified | None = None
+    row: DeclaredRow | None = None
     spec: JsonObject = field(default_factory=dict)
     declared: DeclaredResource | None = None
     is_current: bool = False
@@ -60,9 +60,9 @@ class ApplyRun:
         actor: Actor,
         reader: DocumentReader,
         options: ApplyOptions,
-        problems: list[Problem],
+        problems: list[DocumentProblem],
     ) -> None:
-        self.items: list[PlannedChange] = []
+        self.items: list[ManifestEffect] = []
         self._context = context
         self._tx = tx
         self._actor = actor
@@ -71,8 +71,8 @@ class ApplyRun:
         self._problems = problems
         self._names = ResourceNames(tx, actor, list(reader.kinds.values()))
         self._state = SpecReader(tx, actor, self._names, reader)
-        self._resources: dict[Reference, _Resource] = {}
-        self._done: dict[str, tuple[Declaration, _Resource]] = {}
+        self._resources: dict[Reference, _PresentState] = {}
+        self._done: dict[str, tuple[Declaration, _PresentState]] = {}
         self._failed: set[Reference] = set()
 
     async def load(
@@ -149,12 +149,12 @@ class ApplyRun:
         stored = await self._tx[DeclaredResourceStore].by_ids([row.id for _, row in known])
         declared = {row.id: row for row in stored}
         found = {
-            key: _Resource(row.id, row, spec, declared.get(row.id))
+            key: _PresentState(row.id, row, spec, declared.get(row.id))
             for (key, row), spec in zip(known, specs, strict=True)
         }
         for declaration in declarations:
             key = declaration.document.key
-            self._resources[declaration.reference] = found.get(key, _Resource())
+            self._resources[declaration.reference] = found.get(key, _PresentState())
 
     async def _attempt(self, declaration: Declaration, work: Awaitable[None]) -> bool:
         """Runs a step; a refusal becomes a problem. Returns whether it succeeded."""
@@ -174,7 +174,7 @@ class ApplyRun:
         else:
             await self._update(declaration, resource, resource.row)
 
-    async def _create(self, declaration: Declaration, resource: _Resource) -> None:
+    async def _create(self, declaration: Declaration, resource: _PresentState) -> None:
         document, kind, spec = declaration.document, declaration.kind, declaration.spec
         names, codec = self._names, declaration.codec
         missing = [f.published for f in codec.fields if f.required and f.published not in spec]
@@ -195,7 +195,9 @@ class ApplyRun:
         self._done[resource.id] = declaration, resource
         self._plan(declaration, ManifestAction.CREATE, changes)
 
-    async def _update(self, declaration: Declaration, resource: _Resource, row: Identified) -> None:
+    async def _update(
+        self, declaration: Declaration, resource: _PresentState, row: DeclaredRow
+    ) -> None:
         document, kind = declaration.document, declaration.kind
         self._done[resource.id] = declaration, resource
         self._check_project(declaration, row)
@@ -224,7 +226,7 @@ class ApplyRun:
         await kind.update(self._actor, row, columns)
         self._plan(declaration, ManifestAction.UPDATE, changes)
 
-    def _desired(self, declaration: Declaration, resource: _Resource) -> JsonObject:
+    def _desired(self, declaration: Declaration, resource: _PresentState) -> JsonObject:
         """Returns the spec after the apply; the present one if nothing is to change."""
         given, declared = declaration.spec, resource.declared
         mine = declared.managers.get(self._options.manager) if declared else None
@@ -244,7 +246,7 @@ class ApplyRun:
         base = without(resource.spec, dropped, declaration.codec.defaults)
         return merged(base, given)
 
-    def _is_same(self, resource: _Resource, given: JsonObject, mine: AppliedBy) -> bool:
+    def _is_same(self, resource: _PresentState, given: JsonObject, mine: AppliedBy) -> bool:
         """Returns whether the manager applied this spec, and nobody changed its fields since."""
         sealed = base64.b64decode(mine.document)
         stored = self._context.sealer.open(sealed, _seal_context(resource.id)).decode()
@@ -257,7 +259,7 @@ class ApplyRun:
             columns[codec.by_name[name].attribute] = codec.decode(name, value, self._names.id_of)
         return columns
 
-    def _check_project(self, declaration: Declaration, row: Identified) -> None:
+    def _check_project(self, declaration: Declaration, row: DeclaredRow) -> None:
         project = declaration.document.project
         if not project:
             return
@@ -266,7 +268,7 @@ class ApplyRun:
             raise Conflict(f"the project of {declaration.document.title} cannot be changed")
 
     def _conflicts(
-        self, resource: _Resource, before: JsonObject, after: JsonObject
+        self, resource: _PresentState, before: JsonObject, after: JsonObject
     ) -> list[FieldConflict]:
         if resource.declared is None:
             return []
@@ -298,7 +300,7 @@ class ApplyRun:
     async def _prune(self) -> None:
         store, options = self._tx[DeclaredResourceStore], self._options
         known = [row for row in await store.of_set(options.prune_set) if row.id not in self._done]
-        found: list[tuple[AnyKind, Identified]] = []
+        found: list[tuple[AnyKind, DeclaredRow]] = []
         for name in {row.kind for row in known} & self._reader.kinds.keys():
             kind = self._reader.kinds[name]
             rows = await kind.by_ids(self._tx, [row.id for row in known if row.kind == name])
@@ -311,17 +313,17 @@ class ApplyRun:
                 f"set {options.prune_set!r} would lose {len(found)} resources, but at most "
                 f"{options.max_deletions} deletions are allowed: {names}"
             )
-            self._problems.append(Problem(text, code=Code.LIMIT.value))
+            self._problems.append(DocumentProblem(text, code=Code.LIMIT.value))
         found.sort(key=lambda pair: -self._reader.rank(pair[0].name))
         await self._delete_all(found)
         if gone:
             await store.remove_each(gone)
 
-    async def _delete_all(self, found: Sequence[tuple[AnyKind, Identified]]) -> None:
+    async def _delete_all(self, found: Sequence[tuple[AnyKind, DeclaredRow]]) -> None:
         """Deletes resources; those that others still use are tried again after the others."""
         ahead = list(found)
         while ahead:
-            refused: list[tuple[AnyKind, Identified, TowlineError]] = []
+            refused: list[tuple[AnyKind, DeclaredRow, TowlineError]] = []
             for kind, row in ahead:
                 try:
                     await kind.delete(self._actor, row)
@@ -331,29 +333,31 @@ class ApplyRun:
                     refused.append((kind, row, error))
                     continue
                 title = self._names.name_of(kind.family_name(), row.id)
-                self.items.append(PlannedChange(ManifestAction.DELETE, kind.name, title))
+                self.items.append(ManifestEffect(ManifestAction.DELETE, kind.name, title))
                 await self._tx[DeclaredResourceStore].remove(row.id)
             if len(refused) == len(ahead):
                 self._problems += [
-                    Problem(error.message, document=self._title(kind, row), code=error.code.value)
+                    DocumentProblem(
+                        error.message, document=self._title(kind, row), code=error.code.value
+                    )
                     for kind, row, error in refused
                 ]
                 return
             ahead = [(kind, row) for kind, row, _ in refused]
 
-    def _title(self, kind: AnyKind, row: Identified) -> str:
+    def _title(self, kind: AnyKind, row: DeclaredRow) -> str:
         return f"{kind.name} {self._names.name_of(kind.family_name(), row.id)}"
 
     def _plan(
         self,
         declaration: Declaration,
         action: ManifestAction,
-        changes: Collection[FieldDifference] = (),
+        changes: Collection[SpecDifference] = (),
         conflicts: Collection[FieldConflict] = (),
     ) -> None:
         document = declaration.document
         self.items.append(
-            PlannedChange(
+            ManifestEffect(
                 action, document.kind, document.key, tuple(changes), tuple(conflicts),
                 document.file, document.line,
             )
@@ -362,13 +366,13 @@ class ApplyRun:
 
 def _differences(
     before: JsonObject, after: JsonObject, secrets: Collection[str]
-) -> list[FieldDifference]:
+) -> list[SpecDifference]:
     """Returns the fields that differ. Secrets are masked."""
     found = []
     for path in sorted(before.keys() | after.keys()):
         old, new = (_json(values, path, secrets) for values in (before, after))
         if before.get(path) != after.get(path) or path not in before or path not in after:
-            found.append(FieldDifference(_shown(path), old, new))
+            found.append(SpecDifference(_shown(path), old, new))
     return found
 
 
@@ -407,7 +411,7 @@ def _taken_over(
     return {name: applied for name, applied in kept.items() if name == manager or applied.fields}
 
 
-def _missing(declaration: Declaration, reference: Reference) -> Problem:
+def _missing(declaration: Declaration, reference: Reference) -> DocumentProblem:
     family, name = reference
     text = f"{family} {name[:120]!r} does not exist, or you may not read it"
     path = next(
@@ -427,7 +431,7 @@ def _leads_to(declaration: Declaration, path: Sequence[str | int], name: str) ->
     return path[0] == "spec" and (value == name or value == name.partition("/")[2])
 
 
-def _refusal(declaration: Declaration, error: TowlineError) -> Problem:
+def _refusal(declaration: Declaration, error: TowlineError) -> DocumentProblem:
     field = getattr(error, "field", None) or ""
     prefix = f"{field}: "
     message = error.message.removeprefix(prefix)

@@ -3,7 +3,12 @@
 from collections.abc import Collection, Sequence
 
 from controlplane.authorization import Actor, require_member
-from controlplane.manifests.model.documents import API_VERSION, Problem, Source, write_documents
+from controlplane.manifests.model.documents import (
+    API_VERSION,
+    DocumentProblem,
+    Source,
+    write_documents,
+)
 from controlplane.manifests.model.ownership import DeclaredResource
 from controlplane.manifests.model.plan import ApplyOptions, ManifestPlan
 from controlplane.manifests.model.schemas import json_schema
@@ -14,7 +19,7 @@ from controlplane.manifests.operations.state import SpecReader
 from controlplane.manifests.ports import DeclaredResourceStore
 from controlplane.platform.batch import open_batch
 from controlplane.platform.context import OperationContext
-from controlplane.platform.kinds import AnyKind, Identified
+from controlplane.platform.kinds import AnyKind, DeclaredRow
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
 from core.errors import Invalid, NotFound
@@ -41,7 +46,7 @@ class Manifests:
         """
         require_member(actor)
         _check_options(options)
-        problems: list[Problem] = []
+        problems: list[DocumentProblem] = []
         declarations = self._reader.read(sources, problems)
         async with open_batch(self._context.store) as batch:
             run = ApplyRun(self._context, batch.tx, actor, self._reader, options, problems)
@@ -60,7 +65,7 @@ class Manifests:
     ) -> ManifestPlan:
         """Deletes the resources that the documents name, all or none."""
         require_member(actor)
-        problems: list[Problem] = []
+        problems: list[DocumentProblem] = []
         declarations = self._reader.read(sources, problems)
         async with open_batch(self._context.store) as batch:
             options = ApplyOptions(dry_run=dry_run)
@@ -114,7 +119,7 @@ class Manifests:
 def _document(
     kind: AnyKind,
     names: ResourceNames,
-    row: Identified,
+    row: DeclaredRow,
     spec: JsonObject,
     declared: DeclaredResource | None,
 ) -> JsonObject:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from controlplane.authorization import Actor, Verb
-from controlplane.platform.kinds import AnyKind, Identified
+from controlplane.platform.kinds import AnyKind, DeclaredRow
 from controlplane.platform.ports import Transaction
 from core.errors import NotFound
 
@@ -31,7 +31,7 @@ class ResourceNames:
                 for kind in self._families.get(family, ()):
                     await self.rows(kind, names)
 
-    async def rows(self, kind: AnyKind, keys: Collection[str]) -> dict[str, Identified]:
+    async def rows(self, kind: AnyKind, keys: Collection[str]) -> dict[str, DeclaredRow]:
         """Returns the resources of a kind by their names."""
         scopes: set[str] = set()
         if kind.scope:
@@ -52,7 +52,7 @@ class ResourceNames:
                 rows = self._readable(kind, await kind.by_ids(self._tx, missing))
                 await self.add_rows(kind, rows)
 
-    async def add_rows(self, kind: AnyKind, rows: Sequence[Identified]) -> list[str]:
+    async def add_rows(self, kind: AnyKind, rows: Sequence[DeclaredRow]) -> list[str]:
         """Remembers rows, and returns their names."""
         if kind.scope:
             await self.name_all((kind.scope, kind.scope_of(row)) for row in rows)
@@ -80,14 +80,14 @@ class ResourceNames:
         """Returns the name of a resource; its ID if the actor may not read it."""
         return self._names.get((family, id), id)
 
-    def _add_row(self, kind: AnyKind, row: Identified) -> str:
+    def _add_row(self, kind: AnyKind, row: DeclaredRow) -> str:
         key = kind.name_of(row)
         if kind.scope:
             key = f"{self.name_of(kind.scope, kind.scope_of(row))}/{key}"
         self.add(kind.family_name(), key, row.id)
         return key
 
-    def _readable(self, kind: AnyKind, rows: Iterable[Identified]) -> list[Identified]:
+    def _readable(self, kind: AnyKind, rows: Iterable[DeclaredRow]) -> list[DeclaredRow]:
         return [row for row in rows if self._actor.may(Verb.READ, kind.target_of(row))]
 
 

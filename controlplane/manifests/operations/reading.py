@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from controlplane.manifests.model.codec import Path, SpecCodec, unknown_field
-from controlplane.manifests.model.documents import Document, Problem, Source, read_documents
+from controlplane.manifests.model.documents import DocumentProblem, Manifest, Source, read_documents
 from controlplane.manifests.operations.names import Reference
 from controlplane.platform.kinds import AnyKind
 from controlplane.platform.names import check_text
@@ -18,7 +18,7 @@ from core.json_object import JsonObject
 class Declaration:
     """A document of a known kind, with its checked spec."""
 
-    document: Document
+    document: Manifest
     kind: AnyKind
     codec: SpecCodec
     spec: JsonObject
@@ -29,7 +29,7 @@ class Declaration:
         """Returns the reference by which other documents name this one."""
         return self.kind.family_name(), self.document.key
 
-    def problem(self, message: str, field: str = "", code: str = "INVALID") -> Problem:
+    def problem(self, message: str, field: str = "", code: str = "INVALID") -> DocumentProblem:
         """Returns a problem at a field of the spec, as operations name it."""
         parts: list[str] = [part for part in field.split(".") if part]
         known = bool(parts) and parts[0] in self.spec
@@ -49,12 +49,12 @@ class DocumentReader:
         """Returns the position of a kind: kinds refer to earlier ones."""
         return self._rank[kind]
 
-    def read(self, sources: Sequence[Source], problems: list[Problem]) -> list[Declaration]:
+    def read(self, sources: Sequence[Source], problems: list[DocumentProblem]) -> list[Declaration]:
         """Returns the declarations in the order of their references."""
         documents = read_documents(sources, problems)
         counts = Counter((document.kind, document.key) for document in documents)
         found: list[Declaration] = []
-        seen: dict[tuple[str, str], Document] = {}
+        seen: dict[tuple[str, str], Manifest] = {}
         for document in documents:
             first = seen.setdefault((document.kind, document.key), document)
             if counts[document.kind, document.key] > 1 and first is not document:
@@ -64,7 +64,7 @@ class DocumentReader:
                 found.append(declaration)
         return self._ordered(found, problems)
 
-    def _checked(self, document: Document, problems: list[Problem]) -> Declaration | None:
+    def _checked(self, document: Manifest, problems: list[DocumentProblem]) -> Declaration | None:
         before = len(problems)
         kind = self.kinds.get(document.kind)
         if kind is None:
@@ -97,7 +97,7 @@ class DocumentReader:
         return Declaration(document, kind, codec, spec, references)
 
     def _ordered(
-        self, declarations: Sequence[Declaration], problems: list[Problem]
+        self, declarations: Sequence[Declaration], problems: list[DocumentProblem]
     ) -> list[Declaration]:
         by_reference = {declaration.reference: declaration for declaration in declarations}
         sorter: TopologicalSorter[Reference] = TopologicalSorter()
@@ -120,7 +120,7 @@ class DocumentReader:
 
 
 def _references(
-    document: Document, kind: AnyKind, codec: SpecCodec, spec: JsonObject
+    document: Manifest, kind: AnyKind, codec: SpecCodec, spec: JsonObject
 ) -> Iterable[Reference]:
     yield from ((family, name) for family, name in codec.references(spec) if name)
     if document.project:

@@ -6,7 +6,7 @@ from controlplane.authorization import Actor, Verb
 from controlplane.manifests.model.codec import SpecCodec
 from controlplane.manifests.operations.names import ResourceNames
 from controlplane.manifests.operations.reading import DocumentReader
-from controlplane.platform.kinds import AnyKind, Identified
+from controlplane.platform.kinds import AnyKind, DeclaredRow
 from controlplane.platform.ports import Transaction
 from core.json_object import JsonObject, JsonValue
 
@@ -24,7 +24,7 @@ class SpecReader:
         self._names = names
         self._reader = reader
 
-    async def specs(self, kind: AnyKind, rows: Sequence[Identified]) -> list[JsonObject]:
+    async def specs(self, kind: AnyKind, rows: Sequence[DeclaredRow]) -> list[JsonObject]:
         """Returns the present spec of each row."""
         if not rows:
             return []
@@ -40,7 +40,7 @@ class SpecReader:
         await self._names.name_all(ids)
         return [codec.encode(values, self._names.name_of) for values in columns]
 
-    async def exported(self, kind: AnyKind) -> list[tuple[Identified, JsonObject]]:
+    async def exported(self, kind: AnyKind) -> list[tuple[DeclaredRow, JsonObject]]:
         """Returns all readable resources of a kind by name, without fields at their defaults."""
         rows = [
             row

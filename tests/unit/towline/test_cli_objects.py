@@ -9,7 +9,7 @@ import typer
 from core.errors import NotFound, Unavailable
 from core.json_object import JsonObject
 from towline.cli.objects.exec import pod_of
-from towline.cli.objects.fan_out import Answers, ask_all
+from towline.cli.objects.fan_out import FleetAnswers, ask_all
 from towline.cli.objects.get import report
 from towline.cli.objects.top import quantity
 from towline.kube_api import Kind, kind_in
@@ -64,12 +64,12 @@ def test_a_partial_result_is_said_and_has_its_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(typer.Exit) as ended:
-        report(Answers({"a": 1}, {"b": Unavailable("not connected")}))
+        report(FleetAnswers({"a": 1}, {"b": Unavailable("not connected")}))
     assert ended.value.exit_code == 8
     assert capsys.readouterr().err == "partial: 1 of 2 clusters answered\n  b: not connected\n"
-    report(Answers({"a": 1}, {}))
+    report(FleetAnswers({"a": 1}, {}))
     with pytest.raises(NotFound, match="no kind"):
-        report(Answers({}, {"alone": NotFound("no kind")}))
+        report(FleetAnswers({}, {"alone": NotFound("no kind")}))
 
 
 @pytest.mark.parametrize("word", ["deployments", "deployment", "deploy", "deployments.apps"])

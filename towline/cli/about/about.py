@@ -21,7 +21,7 @@ from towline.cli.shell.session import connect, selected_target
 from towline.operations import GraphQLApi
 
 
-class Page(StrEnum):
+class ConsolePage(StrEnum):
     """Page of the console."""
 
     FLEET = "fleet"
@@ -33,20 +33,20 @@ class Page(StrEnum):
     AUDIT = "audit"
 
 
-_PATHS: Mapping[Page, Callable[[GraphQLApi, str], str]] = {
-    Page.SERVICE: lambda api, name: f"/services/{find_service(api, name)['id']}",
-    Page.CLUSTER: lambda api, name: f"/clusters/{find_cluster(api, name)['handle']}",
-    Page.PIPELINE: lambda api, name: f"/pipelines/{find_pipeline(api, name)['id']}",
-    Page.SECRET: lambda api, name: f"/secrets/{find_secret(api, name)['id']}",
+_PATHS: Mapping[ConsolePage, Callable[[GraphQLApi, str], str]] = {
+    ConsolePage.SERVICE: lambda api, name: f"/services/{find_service(api, name)['id']}",
+    ConsolePage.CLUSTER: lambda api, name: f"/clusters/{find_cluster(api, name)['handle']}",
+    ConsolePage.PIPELINE: lambda api, name: f"/pipelines/{find_pipeline(api, name)['id']}",
+    ConsolePage.SECRET: lambda api, name: f"/secrets/{find_secret(api, name)['id']}",
 }
 _LISTS = {
-    Page.FLEET: "/",
-    Page.SERVICE: "/services",
-    Page.CLUSTER: "/clusters",
-    Page.PIPELINE: "/pipelines",
-    Page.SECRET: "/secrets",
-    Page.ACCESS: "/access",
-    Page.AUDIT: "/audit",
+    ConsolePage.FLEET: "/",
+    ConsolePage.SERVICE: "/services",
+    ConsolePage.CLUSTER: "/clusters",
+    ConsolePage.PIPELINE: "/pipelines",
+    ConsolePage.SECRET: "/secrets",
+    ConsolePage.ACCESS: "/access",
+    ConsolePage.AUDIT: "/audit",
 }
 
 
@@ -92,7 +92,7 @@ def show_help(
 
 def open_page(
     context: typer.Context,
-    page: Annotated[Page, typer.Argument(help="Page of the console.")] = Page.FLEET,
+    page: Annotated[ConsolePage, typer.Argument(help="Page of the console.")] = ConsolePage.FLEET,
     name: Annotated[
         str | None, typer.Argument(help="Name of the resource (default: the list).")
     ] = None,

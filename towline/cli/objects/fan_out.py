@@ -12,14 +12,16 @@ Found = TypeVar("Found")
 _AT_A_TIME = 32
 
 
-class Answers(NamedTuple, Generic[Found]):
+class FleetAnswers(NamedTuple, Generic[Found]):
     """Results and problems, by the handle of the cluster."""
 
     found: dict[str, Found]
     problems: dict[str, TowlineError]
 
 
-def ask_all(handles: Sequence[str], ask: Callable[[str], Found], seconds: float) -> Answers[Found]:
+def ask_all(
+    handles: Sequence[str], ask: Callable[[str], Found], seconds: float
+) -> FleetAnswers[Found]:
     """Calls `ask` for each cluster, at most 32 at a time, until a deadline for all."""
     waiting: Queue[str] = Queue()
     done: Queue[tuple[str, Found | TowlineError]] = Queue()
@@ -46,7 +48,7 @@ def ask_all(handles: Sequence[str], ask: Callable[[str], Found], seconds: float)
 
 def _collected(
     handles: Sequence[str], done: "Queue[tuple[str, Found | TowlineError]]", seconds: float
-) -> Answers[Found]:
+) -> FleetAnswers[Found]:
     clock = SystemClock()
     end = clock.monotonic() + seconds
     found: dict[str, Found] = {}
@@ -63,7 +65,7 @@ def _collected(
     for handle in handles:
         if handle not in found and handle not in problems:
             problems[handle] = Unavailable(f"no answer within {seconds:g} s")
-    return Answers(
+    return FleetAnswers(
         {handle: found[handle] for handle in handles if handle in found},
         {handle: problems[handle] for handle in handles if handle in problems},
     )

@@ -8,7 +8,7 @@ from core.errors import Invalid, NotFound
 from core.json_object import JsonObject
 from towline.cli.clusters import generated as cluster_operations
 from towline.cli.lazy_import import load
-from towline.cli.objects.fan_out import Answers, ask_all
+from towline.cli.objects.fan_out import FleetAnswers, ask_all
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, colour, say, show
 from towline.cli.shell.polling import seconds
@@ -99,7 +99,7 @@ def chosen(context: typer.Context, handles: list[str] | None, every: bool) -> li
     return [row["handle"] for row in cluster_operations.clusters(connect(context))]
 
 
-def report(answers: Answers[Any]) -> None:
+def report(answers: FleetAnswers[Any]) -> None:
     """Names the clusters without an answer, and ends the command with exit code 8.
 
     Raises the error of a cluster that was asked alone.
@@ -131,7 +131,7 @@ def _rows(handle: str, page: JsonObject) -> list[JsonObject]:
     return rows
 
 
-def _columns(answers: Answers[JsonObject], output: Format) -> list[Column[Any]]:
+def _columns(answers: FleetAnswers[JsonObject], output: Format) -> list[Column[Any]]:
     """Columns of the API servers, those of the first cluster first."""
     names: dict[str, None] = {}
     for page in answers.found.values():
@@ -144,7 +144,7 @@ def _columns(answers: Answers[JsonObject], output: Format) -> list[Column[Any]]:
     return shown + [_cell(name) for name in names]
 
 
-def _all_rows(answers: Answers[JsonObject]) -> list[JsonObject]:
+def _all_rows(answers: FleetAnswers[JsonObject]) -> list[JsonObject]:
     return [row for page in answers.found.values() for row in page["rows"]]
 
 

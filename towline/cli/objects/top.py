@@ -33,7 +33,7 @@ _UNITS = {
 }
 
 
-class Usage(TypedDict):
+class PodUsage(TypedDict):
     """CPU in cores and memory in bytes."""
 
     cluster: str
@@ -43,7 +43,7 @@ class Usage(TypedDict):
     memory: float
 
 
-_COLUMNS: tuple[Column[Usage], ...] = (
+_COLUMNS: tuple[Column[PodUsage], ...] = (
     field("CLUSTER"),
     field("NAMESPACE"),
     field("NAME"),
@@ -121,7 +121,7 @@ def _show(
     report(answers)
 
 
-def _usage(handle: str, item: JsonObject) -> Usage:
+def _usage(handle: str, item: JsonObject) -> PodUsage:
     """CPU in cores and memory in bytes of a pod, the sum of its containers, or of a node."""
     usages = [container["usage"] for container in item.get("containers", [item])]
     return {
