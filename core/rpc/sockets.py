@@ -88,7 +88,9 @@ class OpenConnections:
     async def close(self) -> None:
         """Closes all connections; aborts those that do not close in time."""
         for transport in tuple(self._transports.values()):
-            transport.close()
+            # After a second `close`, asyncio's TLS transports ignore `abort`.
+            if not transport.is_closing():
+                transport.close()
         await self.emptied(_PART_SECONDS)
         for transport in tuple(self._transports.values()):
             transport.abort()

@@ -494,6 +494,20 @@ async def test_a_client_that_ignores_close_notify_delays_no_shutdown(
     secured.close()
 
 
+async def test_a_stopped_server_keeps_no_connection(tmp_path: Path) -> None:
+    """It aborts a connection whose client ignores both GOAWAY and close_notify."""
+    authority = TestAuthority(tmp_path)
+    serving = Http2Server({"/echo": echo}, ServerLimits(), SystemClock())
+    port = await serving.start(("127.0.0.1", 0), authority)
+    tls = client_tls(authority.ca.read_bytes())
+    raw = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", port))
+    secured = await asyncio.to_thread(tls.wrap_socket, raw, server_hostname="localhost")
+    await until(lambda: list(serving._open))
+    await serving.stop()
+    assert list(serving._open) == []
+    secured.close()
+
+
 async def test_a_client_that_does_not_read_its_refusal_is_cut_off() -> None:
     """Else what was meant for it would be kept as long as it likes."""
     clock, blocked = FakeClock(), asyncio.Event()
