@@ -60,12 +60,12 @@ async def test_an_open_watch_is_listed_and_ended(
     assert stream["bytesOut"] > 0
     document = "mutation ($id: ID!) { endStream(id: $id) { id } }"
     assert (await hub.ask(document, id=stream["id"]))["endStream"]["id"] == stream["id"]
+    assert [row["action"] for row in await rows(hub, "endStream")] == ["endStream"]
     with pytest.raises(aiohttp.ClientError):
         await answer.content.read()
     assert (await hub.ask(STREAMS))["openStreams"]["nodes"] == []
     error = await hub.refusal(document, id=stream["id"])
     assert error["extensions"]["code"] == "NOT_FOUND"
-    assert [row["action"] for row in await rows(hub, "endStream")] == ["endStream"]
 
     async def ends() -> list[Json]:
         found = await rows(hub, "kubernetes.watch")
