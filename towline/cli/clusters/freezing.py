@@ -11,27 +11,34 @@ from core.runtime.clock import SystemClock
 from towline.cli.clusters import generated as operations
 from towline.cli.clusters.find import find_cluster
 from towline.cli.lazy_import import load
+from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import say
 from towline.cli.shell.session import connect
 
 app = typer.Typer(no_args_is_help=True, help="Key that freezes clusters; keep it offline.")
 
-Key = Annotated[
-    Path, typer.Option(exists=True, dir_okay=False, help="File of the private freeze key.")
-]
-Clusters = Annotated[
-    list[str] | None,
-    typer.Option("--cluster", help="Name of a cluster, as its agent knows it; repeatable."),
-]
-EveryCluster = Annotated[bool, typer.Option("--all", help="All clusters.")]
-Serial = Annotated[
-    int | None,
-    typer.Option(help="Serial, higher than all before (default: the time in milliseconds)."),
-]
-Print = Annotated[
-    bool,
-    typer.Option("--print", help="Print the statement instead of sending it; needs no connection."),
-]
+
+class StatementOptions(OptionGroup):
+    """Options of a signed statement to agents."""
+
+    key: Annotated[
+        Path, typer.Option(exists=True, dir_okay=False, help="File of the private freeze key.")
+    ]
+    cluster: Annotated[
+        list[str] | None,
+        typer.Option("--cluster", help="Name of a cluster, as its agent knows it; repeatable."),
+    ] = None
+    every_cluster: Annotated[bool, typer.Option("--all", help="All clusters.")] = False
+    serial: Annotated[
+        int | None,
+        typer.Option(help="Serial, higher than all before (default: the time in milliseconds)."),
+    ] = None
+    printed: Annotated[
+        bool,
+        typer.Option(
+            "--print", help="Print the statement instead of sending it; needs no connection."
+        ),
+    ] = False
 
 
 @app.command("create")
@@ -51,17 +58,14 @@ def create(
     print(load("towline.freeze_key").create(file), end="")
 
 
+@option_groups
 def freeze(
     context: typer.Context,
-    key: Key,
-    cluster: Clusters = None,
-    every_cluster: EveryCluster = False,
+    statement: StatementOptions,
     reason: Annotated[str, typer.Option(help="Reason, which the clusters show.")] = "",
     hours: Annotated[
         float | None, typer.Option(help="End of the freeze after this time, in hours.", min=0.01)
     ] = None,
-    serial: Serial = None,
-    printed: Print = False,
 ) -> None:
     """Freeze clusters: their agents change nothing and end all requests of users, within seconds.
 
@@ -75,16 +79,13 @@ def freeze(
       kubectl -n towline-agent create configmap towline-freeze --from-file statement
     """
     life = timedelta(hours=hours) if hours is not None else None
-    _issue(context, "freeze", key, cluster, every_cluster, (reason, life, serial), printed)
+    _issue(context, "freeze", statement, reason, life)
 
 
+@option_groups
 def thaw(
     context: typer.Context,
-    key: Key,
-    cluster: Clusters = None,
-    every_cluster: EveryCluster = False,
-    serial: Serial = None,
-    printed: Print = False,
+    statement: StatementOptions,
 ) -> None:
     """Thaw clusters that were frozen with this key.
 
@@ -92,30 +93,28 @@ def thaw(
     Example:
       towline thaw --key freeze.key --cluster prod-eu
     """
-    _issue(context, "thaw", key, cluster, every_cluster, ("", None, serial), printed)
+    _issue(context, "thaw", statement)
 
 
 def _issue(
     context: typer.Context,
     action: str,
-    key: Path,
-    clusters: list[str] | None,
-    every_cluster: bool,
-    details: tuple[str, timedelta | None, int | None],
-    printed: bool,
+    options: StatementOptions,
+    reason: str = "",
+    life: timedelta | None = None,
 ) -> None:
     """Signs a statement, and prints it or sends it to the clusters."""
-    if bool(clusters) == every_cluster:
+    if bool(options.cluster) == options.every_cluster:
         raise Invalid("specify --cluster, or use --all")
-    reason, life, serial = details
+    names, now = options.cluster or ["*"], SystemClock().now()
     statement = load("towline.freeze_key").sign(
-        key, action, clusters or ["*"], SystemClock().now(), reason=reason, life=life, serial=serial
+        options.key, action, names, now, reason=reason, life=life, serial=options.serial
     )
-    if printed:
+    if options.printed:
         print(statement)
         return
     api = connect(context)
-    named = [find_cluster(api, name) for name in clusters or ()]
+    named = [find_cluster(api, name) for name in options.cluster or ()]
     found = named or [*operations.clusters(api)]
     failed = 0
     for cluster in found:

@@ -10,6 +10,7 @@ from towline.cli.clusters import generated as cluster_operations
 from towline.cli.lazy_import import load
 from towline.cli.objects.fan_out import FleetAnswers, ask_all
 from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, colour, say, show
 from towline.cli.shell.polling import seconds
 from towline.cli.shell.session import connect, selected_target
@@ -21,11 +22,6 @@ PARTIAL = 8
 Namespace = Annotated[
     str | None, typer.Option("-n", "--namespace", help="Namespace (default: all).")
 ]
-Clusters = Annotated[
-    list[str] | None,
-    typer.Option("-c", "--cluster", help="Handle of the cluster; repeatable."),
-]
-AllClusters = Annotated[bool, typer.Option("--all-clusters", help="All clusters.")]
 Selector = Annotated[
     str | None, typer.Option("-l", "--selector", help="Label selector, such as app=web.")
 ]
@@ -33,23 +29,32 @@ FieldSelector = Annotated[
     str | None,
     typer.Option("--field-selector", help="Field selector, such as status.phase=Running."),
 ]
-Deadline = Annotated[
-    str, typer.Option("--timeout", help="Time for all clusters, such as 5s or 1m.")
-]
 
 
+class FleetOptions(OptionGroup):
+    """Options of a command that asks many clusters."""
+
+    cluster: Annotated[
+        list[str] | None,
+        typer.Option("-c", "--cluster", help="Handle of the cluster; repeatable."),
+    ] = None
+    every_cluster: Annotated[bool, typer.Option("--all-clusters", help="All clusters.")] = False
+    timeout: Annotated[
+        str, typer.Option("--timeout", help="Time for all clusters, such as 5s or 1m.")
+    ] = "10s"
+
+
+@option_groups
 def get(
     context: typer.Context,
     kind: Annotated[
         str, typer.Argument(help="Kind, such as pods, deploy or crontabs.example.org.")
     ],
+    fleet: FleetOptions,
     name: Annotated[str | None, typer.Argument(help="Name of the object.")] = None,
-    cluster: Clusters = None,
-    every_cluster: AllClusters = False,
     namespace: Namespace = None,
     selector: Selector = None,
     field_selector: FieldSelector = None,
-    timeout: Deadline = "10s",
     output: Output = Format.TABLE,
 ) -> None:
     """Get objects of clusters as yourself, through the Kubernetes proxy.
@@ -62,12 +67,12 @@ def get(
       towline get pods --all-clusters -l app=web
       towline get deploy web -n shop -c prod-eu -o yaml
     """
-    handles = chosen(context, cluster, every_cluster)
+    handles = chosen(context, fleet)
     asked = {"labelSelector": selector, "fieldSelector": field_selector}
     given = {key: value for key, value in asked.items() if value}
     if name:
         given["fieldSelector"] = ",".join(filter(None, (field_selector, f"metadata.name={name}")))
-    target, limit = selected_target(context), seconds(timeout, "--timeout")
+    target, limit = selected_target(context), seconds(fleet.timeout, "--timeout")
     is_table = output.is_table
 
     def ask(handle: str) -> JsonObject:
@@ -83,19 +88,19 @@ def get(
         show(rows, _columns(answers, output), output, "name")
     else:
         objects = [item for handle, page in answers.found.items() for item in _items(handle, page)]
-        one = objects[0] if name and len(objects) == 1 else objects
-        show(one, (), output, lambda row: f"{row['cluster']}/{row['metadata']['name']}")
+        found = objects[0] if name and len(objects) == 1 else objects
+        show(found, (), output, lambda row: f"{row['cluster']}/{row['metadata']['name']}")
     report(answers)
     if name and not any(page.get("rows") or page.get("items") for page in answers.found.values()):
         raise NotFound(f"could not find {kind} {name}")
 
 
-def chosen(context: typer.Context, handles: list[str] | None, every: bool) -> list[str]:
+def chosen(context: typer.Context, fleet: FleetOptions) -> list[str]:
     """Handles of the given clusters, or of all. Invalid: neither, or both."""
-    if bool(handles) is every:
+    if bool(fleet.cluster) is fleet.every_cluster:
         raise Invalid("specify clusters with --cluster, or use --all-clusters")
-    if handles:
-        return handles
+    if fleet.cluster:
+        return fleet.cluster
     return [row["handle"] for row in cluster_operations.clusters(connect(context))]
 
 

@@ -9,16 +9,9 @@ from core.errors import NotFound
 from core.json_object import JsonObject
 from towline.cli.lazy_import import load
 from towline.cli.objects.fan_out import ask_all
-from towline.cli.objects.get import (
-    AllClusters,
-    Clusters,
-    Deadline,
-    Namespace,
-    Selector,
-    chosen,
-    report,
-)
+from towline.cli.objects.get import FleetOptions, Namespace, Selector, chosen, report
 from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.option_groups import option_groups
 from towline.cli.shell.output import Column, field, show
 from towline.cli.shell.polling import seconds
 from towline.cli.shell.session import selected_target
@@ -53,13 +46,12 @@ _COLUMNS: tuple[Column[PodUsage], ...] = (
 
 
 @app.command("pods")
+@option_groups
 def pods(
     context: typer.Context,
-    cluster: Clusters = None,
-    every_cluster: AllClusters = False,
+    fleet: FleetOptions,
     namespace: Namespace = None,
     selector: Selector = None,
-    timeout: Deadline = "10s",
     output: Output = Format.TABLE,
 ) -> None:
     """Show the CPU and memory of pods, the largest CPU first.
@@ -69,17 +61,15 @@ def pods(
       towline top pods -c prod-eu -n shop
     """
     place = f"/namespaces/{namespace}" if namespace else ""
-    handles = chosen(context, cluster, every_cluster)
-    _show(context, handles, f"{place}/pods", selector, timeout, output)
+    _show(context, fleet, f"{place}/pods", selector, output)
 
 
 @app.command("nodes")
+@option_groups
 def nodes(
     context: typer.Context,
-    cluster: Clusters = None,
-    every_cluster: AllClusters = False,
+    fleet: FleetOptions,
     selector: Selector = None,
-    timeout: Deadline = "10s",
     output: Output = Format.TABLE,
 ) -> None:
     """Show the CPU and memory of nodes, the largest CPU first.
@@ -88,18 +78,18 @@ def nodes(
     Example:
       towline top nodes --all-clusters
     """
-    _show(context, chosen(context, cluster, every_cluster), "/nodes", selector, timeout, output)
+    _show(context, fleet, "/nodes", selector, output)
 
 
 def _show(
     context: typer.Context,
-    handles: list[str],
+    fleet: FleetOptions,
     path: str,
     selector: str | None,
-    timeout: str,
     output: Format,
 ) -> None:
-    target, limit = selected_target(context), seconds(timeout, "--timeout")
+    handles, target = chosen(context, fleet), selected_target(context)
+    limit = seconds(fleet.timeout, "--timeout")
     given = {"labelSelector": selector} if selector else {}
 
     def ask(handle: str) -> JsonObject:
