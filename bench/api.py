@@ -56,6 +56,7 @@ from controlplane.services.store import tables as services_store
 from controlplane.store.migrate import migrate
 from controlplane.store.repositories import REPOSITORIES
 from core.identity import ClusterId, ServiceId
+from core.json_object import JsonObject
 from core.runtime.clock import SystemClock
 from core.spec.status import Phase
 from tests.fakes.manifests import FakeManifests
@@ -368,7 +369,7 @@ def _cluster_ids() -> list[str]:
     return [f"c{1_000_000 + number}" for number in range(CLUSTERS)]
 
 
-def _deployment(number: int) -> dict[str, Any]:
+def _deployment(number: int) -> JsonObject:
     """The n-th deployment of 10,000 services within 13 months."""
     at = NOW - timedelta(days=396) + timedelta(days=396) * (number / DEPLOYMENTS)
     services = 10_000 // SCALE

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import (
     Browser,
@@ -31,6 +30,7 @@ from bench.api import CLUSTERS, SERVICES, fill
 from bench.report import BenchReport
 from controlplane.platform.store.engine import make_engine, sqlite_url
 from core.errors import Unavailable
+from core.json_object import JsonObject
 from towline.client import GraphQLClient
 from towline.contexts import ControlPlaneTarget
 from towline.demo.environment import wait_until
@@ -234,7 +234,7 @@ class MapStream:
     def __init__(self) -> None:
         self._route: WebSocketRoute | None = None
         self._id = ""
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[JsonObject] = []
         self.largest = 0
 
     def pass_on(self, route: WebSocketRoute) -> None:

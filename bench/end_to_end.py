@@ -17,7 +17,6 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from statistics import median, quantiles
-from typing import Any
 
 import aiohttp
 import orjson
@@ -26,6 +25,7 @@ import uvloop
 from bench.agent import bare_loop
 from bench.autonomy import cpu_seconds, memory_megabytes
 from bench.report import BenchReport
+from core.json_object import JsonObject
 from core.runtime.clock import SystemClock
 from syncagent.kube.access import from_kubeconfig
 from towline.demo.environment import DemoEnvironment, wait_until
@@ -200,7 +200,7 @@ class EndToEndBench:
         finally:
             os.kill(self.stage.agent_pids["dev"], signal.SIGCONT)
 
-    def _attributes(self, name: str) -> dict[str, Any]:
+    def _attributes(self, name: str) -> JsonObject:
         git = {"ref": "main", "folder": name}
         return {
             "name": name,
@@ -221,7 +221,7 @@ class EndToEndBench:
     def _healthy(self) -> int:
         return self.stage.ask(_HEALTHY)["serviceDeployments"]["totalCount"]
 
-    def _services(self) -> Iterator[dict[str, Any]]:
+    def _services(self) -> Iterator[JsonObject]:
         after = None
         while True:
             page = self.stage.ask(_SERVICES, after=after)["serviceDeployments"]
@@ -375,7 +375,7 @@ def _deployment(number: int) -> str:
     return _object("apps/v1", "Deployment", name, {"spec": spec})
 
 
-def _object(api: str, kind: str, name: str, rest: dict[str, Any]) -> str:
+def _object(api: str, kind: str, name: str, rest: JsonObject) -> str:
     metadata = {"name": name}
     return orjson.dumps({"apiVersion": api, "kind": kind, "metadata": metadata} | rest).decode()
 

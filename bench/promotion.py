@@ -10,13 +10,13 @@ import sys
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from bench.commit_latency import ObjectWatcher
 from bench.git_harness.pushes import connect, create_service, hint, ledger_stages, run, seconds
 from bench.report import BenchReport
+from core.json_object import JsonObject
 from towline.demo.environment import DemoCluster, DemoEnvironment, wait_until
 
 RUNS = 10
@@ -146,7 +146,7 @@ class PromotionBench:
             self.stage, member, self.repository_id, NAME, NAMESPACE, folder=member.name
         )
 
-    def _healthy_stages(self, name: str) -> dict[str, Any]:
+    def _healthy_stages(self, name: str) -> JsonObject:
         """Ledger rows of the newest desired state by stage, after it is healthy."""
         service_id = self.services[name]
         wait_until(
@@ -162,7 +162,7 @@ class PromotionBench:
         return next(event["at"] for event in texts if event["text"].startswith("gate check opened"))
 
 
-def _apply(detail: dict[str, Any]) -> float:
+def _apply(detail: JsonObject) -> float:
     """Milliseconds that an agent spent applying."""
     return (seconds(detail["applied_at"]) - seconds(detail["fetched_at"])) * 1_000
 

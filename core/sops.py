@@ -8,13 +8,13 @@ import base64
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from core.age import AgeIdentity
 from core.errors import Invalid
+from core.json_object import JsonValue
 
 ENCRYPTED_PREFIX = b"ENC[AES256_GCM,"
 METADATA = "sops"
@@ -51,7 +51,7 @@ class SopsMetadata:
     only_encrypted: bool
 
     @classmethod
-    def of(cls, given: Any) -> "SopsMetadata":
+    def of(cls, given: JsonValue) -> "SopsMetadata":
         """Reads metadata. Raises Invalid if it is incomplete or uses unsupported features."""
         if not isinstance(given, dict):
             raise Invalid("it has no SOPS metadata")

@@ -8,10 +8,10 @@ import json
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from core.errors import Invalid, Unauthenticated
-from core.json_object import JsonObject
+from core.json_object import JsonObject, JsonValue
 
 _TEXTS = frozenset({"url", "token", "ca", "refresh"})
 _KEYS = _TEXTS | {"expires"}
@@ -214,7 +214,7 @@ def _target(path: FilePath, name: str, data: object) -> ControlPlaneTarget:
     return ControlPlaneTarget(**found, expires=expires)
 
 
-def _text(value: Any, path: FilePath, place: str) -> str:
+def _text(value: JsonValue, path: FilePath, place: str) -> str:
     if not isinstance(value, str):
         raise Invalid(f"{path}: {place} is not text")
     return value

@@ -12,9 +12,9 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
 
 from core.errors import TowlineError, Unauthenticated
+from core.json_object import JsonValue
 from towline.contexts import ControlPlaneTarget, GlobalFlags, config_path, resolve
 
 API_VERSION = "client.authentication.k8s.io/v1"
@@ -76,7 +76,7 @@ def _fixed_width_formatter(prog: str) -> argparse.HelpFormatter:
     return argparse.HelpFormatter(prog, width=98)
 
 
-def _request_token(target: ControlPlaneTarget, environ: Mapping[str, str]) -> Any:
+def _request_token(target: ControlPlaneTarget, environ: Mapping[str, str]) -> JsonValue:
     """Gets a token with the refresh token, else by asking the user to sign in."""
     device = import_module("towline.device_grant").DeviceGrant(target)
     granted = device.refresh(target.refresh) if target.refresh else None

@@ -23,7 +23,7 @@ from controlplane.settings import (
     TraceSettings,
 )
 from core.errors import Invalid
-from core.json_object import JsonMapping, JsonObject
+from core.json_object import JsonMapping, JsonObject, JsonValue
 from core.rpc.implementations import GrpcImplementation
 from core.trusted_proxies import TrustedProxies
 from gitcache.settings import GitSettings
@@ -188,7 +188,7 @@ def _from_environment(environ: Mapping[str, str]) -> JsonObject:
             continue
         if variable.endswith("_FILE"):
             value = _secret(variable, Path(value))
-        nested: Any = value
+        nested: JsonValue = value
         for part in reversed(_path_of(variable)):
             nested = {part: nested}
         values = _merged(values, nested)

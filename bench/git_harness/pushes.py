@@ -6,8 +6,8 @@ import json
 import subprocess
 import urllib.request
 from datetime import datetime
-from typing import Any
 
+from core.json_object import JsonObject
 from towline.demo.environment import DemoCluster, DemoEnvironment
 
 _SECRET = "bench"
@@ -58,7 +58,7 @@ def hint(stage: DemoEnvironment, repository_id: str) -> None:
     urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=10).close()
 
 
-def ledger_stages(stage: DemoEnvironment, service_id: str) -> dict[str, Any]:
+def ledger_stages(stage: DemoEnvironment, service_id: str) -> JsonObject:
     """Ledger rows of a service's newest desired state by stage."""
     edges = stage.ask(_LEDGER, id=service_id)["ledger"]["edges"]
     newest = max(edge["node"]["sequence"] for edge in edges)

@@ -11,11 +11,11 @@ import json
 import ssl
 import sys
 import time
-from typing import Any
 
 import uvloop
 
 from bench.harness.programs import announce
+from core.json_object import JsonObject
 from core.links.websocket import WebSocketForwarder
 from core.mux.codec import Hello
 from core.runtime.clock import SystemClock
@@ -63,7 +63,7 @@ async def main() -> None:
     await asyncio.Event().wait()
 
 
-def _client(given: dict[str, Any], upstream: Upstream, token: str) -> CountingTunnelClient:
+def _client(given: JsonObject, upstream: Upstream, token: str) -> CountingTunnelClient:
     clock = SystemClock()
     endpoint = Endpoint(given["hub"], token, given["ca"].encode())
     channel = endpoint.connect(clock)

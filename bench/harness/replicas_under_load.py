@@ -8,12 +8,12 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 
 from bench.harness.cpu_accounting import cpu_seconds_by_role
 from bench.report import BenchReport
+from core.json_object import JsonObject
 from tests.integration.replicas.fleet import Fleet as Replicas
 from tests.integration.replicas.fleet import Replica
 from tests.servers.postgres import Postgres, find_postgres
@@ -29,7 +29,7 @@ from towline.simulate.simulation import Simulation, SimulationPlan
 from towline.simulate.usage import ProcessUsage
 from towline.simulate.worker_processes import WorkerProcess
 
-Json = dict[str, Any]
+Json = JsonObject
 Say = Callable[[str], None]
 
 LOAD_S = 6.0

@@ -1,13 +1,11 @@
 """Projection of a live object onto the fields that its manifest sets."""
 
-from typing import Any
-
-from core.json_object import JsonObject
+from core.json_object import JsonObject, JsonValue
 
 _NESTED = (dict, list)
 
 
-def project(manifest: object, live: object) -> Any:
+def project(manifest: object, live: object) -> JsonValue:
     """Projects `live` onto the fields of `manifest`."""
     if isinstance(manifest, dict) and isinstance(live, dict):
         return {
@@ -20,7 +18,7 @@ def project(manifest: object, live: object) -> Any:
     return live
 
 
-def index_by_name(items: list[Any]) -> JsonObject | None:
+def index_by_name(items: list[JsonValue]) -> JsonObject | None:
     """Indexes items by name; None unless every item has a unique name."""
     if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
         return None
@@ -28,7 +26,7 @@ def index_by_name(items: list[Any]) -> JsonObject | None:
     return named if len(named) == len(items) else None
 
 
-def _project_list(manifest: list[Any], live: list[object]) -> list[object]:
+def _project_list(manifest: list[JsonValue], live: list[object]) -> list[object]:
     theirs = index_by_name(live)
     if theirs is not None and index_by_name(manifest) is not None:
         return [project(m, theirs[m["name"]]) for m in manifest if m["name"] in theirs]

@@ -1,12 +1,11 @@
 """Render orders for an agent, in the form that is sealed to that agent."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import orjson
 
 from core.errors import Invalid
-from core.json_object import JsonMapping, JsonObject
+from core.json_object import JsonMapping, JsonObject, JsonValue
 from core.spec.renderers import HelmRelease, RenderOptions
 from core.spec.source import (
     GitCredentials,
@@ -89,7 +88,7 @@ def _repository(raw: JsonMapping) -> RepositorySpec:
     return RepositorySpec(**read)
 
 
-def _listed(value: Any) -> list[object]:
+def _listed(value: JsonValue) -> list[object]:
     if isinstance(value, frozenset | set | tuple):
         return sorted(value)
     raise TypeError(type(value).__name__)

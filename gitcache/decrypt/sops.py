@@ -17,7 +17,7 @@ import yaml
 from core import patterns
 from core.age import AgeIdentity
 from core.errors import Invalid
-from core.json_object import JsonMapping, JsonObject
+from core.json_object import JsonMapping, JsonObject, JsonValue
 from core.sops import (
     ENCRYPTED_PREFIX,
     METADATA,
@@ -82,7 +82,7 @@ class _FileDecryption:
         if metadata.only_encrypted:
             self._hash.update(_ONLY_ENCRYPTED)
 
-    def tree(self, value: object, path: Path = (), *, named: bool = False) -> Any:
+    def tree(self, value: object, path: Path = (), *, named: bool = False) -> JsonValue:
         """Decrypts the value at a path; `named`: the file's rule matches one of the path's keys."""
         if len(path) > _MAX_DEPTH:
             raise Invalid(f"more than {_MAX_DEPTH} levels")

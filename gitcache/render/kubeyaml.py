@@ -22,7 +22,7 @@ from yaml.events import (
 )
 from yaml.nodes import ScalarNode
 
-from core.json_object import JsonObject
+from core.json_object import JsonObject, JsonValue
 
 MAX_VALUES = 500_000
 MAX_DEPTH = 200
@@ -70,7 +70,7 @@ for _name, _pattern, _first in _RESOLVERS:
     _Loader.add_implicit_resolver(_CORE + _name, re.compile(rf"^(?:{_pattern})$"), list(_first))
 
 
-def load_all(text: str, max_documents: int) -> Iterator[tuple[int, Any]]:
+def load_all(text: str, max_documents: int) -> Iterator[tuple[int, JsonValue]]:
     """Yields each non-empty document and its first line. Raises YamlError."""
     loader = _Loader(text)
     try:
@@ -112,7 +112,7 @@ class _Document:
         self._values = 0
         self._anchors: dict[str, tuple[object, int]] = {}
 
-    def value(self, event: Any, depth: int) -> Any:
+    def value(self, event: JsonValue, depth: int) -> JsonValue:
         """Builds the value that begins with an event."""
         if isinstance(event, AliasEvent):
             return self._aliased(event)
@@ -120,7 +120,7 @@ class _Document:
         self._count(event, 1)
         if depth > MAX_DEPTH:
             raise _error(event, "values are nested too deeply")
-        value: Any
+        value: JsonValue
         if isinstance(event, ScalarEvent):
             value = _scalar(event, self._tag(event))
         elif isinstance(event, SequenceStartEvent):

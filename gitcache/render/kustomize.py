@@ -7,12 +7,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
 from core.errors import Invalid
-from core.json_object import JsonMapping, JsonObject
+from core.json_object import JsonMapping, JsonObject, JsonValue
 from core.spec.renderers import HELM, KUSTOMIZE
 from gitcache.domain import paths
 from gitcache.domain.references import ChartRef, References
@@ -255,7 +255,7 @@ def _is_path(value: object) -> bool:
     return isinstance(value, str) and "\n" not in value
 
 
-def _list(value: Any) -> list[Any]:
+def _list(value: JsonValue) -> list[JsonValue]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]

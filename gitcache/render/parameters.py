@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from core.json_object import JsonMapping, JsonObject
+from core.json_object import JsonMapping, JsonObject, JsonValue
 
 Path = tuple[str, ...]
 
@@ -24,9 +24,9 @@ class ParameterRecorder:
                 kept.append(path)
         return kept
 
-    def value(self, *path: str) -> Any:
+    def value(self, *path: str) -> JsonValue:
         """Reads one value; None if it is missing."""
-        here: Any = self.root
+        here: JsonValue = self.root
         for name in path:
             here = here.get(name) if isinstance(here, dict) else None
         return here
@@ -60,7 +60,7 @@ class RecordedMapping(JsonObject):
             raise KeyError(key)
         return value
 
-    def get(self, key: object, default: Any = None, /) -> object:
+    def get(self, key: object, default: JsonValue = None, /) -> object:
         value = self._child(key) if isinstance(key, str) else _ABSENT
         return default if value is _ABSENT else value
 

@@ -4,13 +4,13 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
 from urllib.parse import quote
 
 import orjson
 from yarl import URL
 
 from core.errors import Invalid, NotFound, Unavailable
+from core.json_object import JsonValue
 from core.spec.edits import MergeRequest, MergeRequestState, OpenMergeRequest
 from core.spec.source import GitCredentials, RepositorySpec
 from gitcache.mirror.transport.app_tokens import api_of
@@ -241,13 +241,13 @@ def _base(route: ServerRoute, provider: Provider) -> str:
     return f"{origin}/api/{'v4' if provider is Provider.GITLAB else 'v1'}"
 
 
-def _heads(answer_json: Any) -> tuple[object, object]:
+def _heads(answer_json: JsonValue) -> tuple[object, object]:
     if "source_branch" in answer_json:
         return answer_json["source_branch"], answer_json.get("target_branch")
     return (answer_json.get("head") or {}).get("ref"), (answer_json.get("base") or {}).get("ref")
 
 
-def _parsed(answer_json: Any) -> MergeRequest:
+def _parsed(answer_json: JsonValue) -> MergeRequest:
     """Parses a request of any of the hosts."""
     try:
         number = int(answer_json.get("iid") or answer_json["number"])
@@ -270,7 +270,7 @@ def _parsed(answer_json: Any) -> MergeRequest:
     )
 
 
-def _listed(answer_json: Any) -> OpenMergeRequest:
+def _listed(answer_json: JsonValue) -> OpenMergeRequest:
     """Parses an open request in a list of any of the hosts. Raises Unavailable."""
     try:
         if "source_branch" in answer_json:

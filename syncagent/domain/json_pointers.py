@@ -4,7 +4,8 @@ In a list, a step that is not an index selects the item with this `name` or `typ
 """
 
 from collections.abc import Sequence
-from typing import Any
+
+from core.json_object import JsonValue
 
 MISSING = object()
 _NAMES = ("name", "type")
@@ -34,7 +35,7 @@ def find(value: object, steps: Sequence[str]) -> object:
     return value
 
 
-def without(value: Any, steps: Sequence[str]) -> Any:
+def without(value: JsonValue, steps: Sequence[str]) -> JsonValue:
     """Returns a copy of the value without the part at a pointer; the same value if there is
     none.
     """

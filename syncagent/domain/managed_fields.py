@@ -4,11 +4,10 @@ the list item with these keys, `v:<JSON>` for an item that is its own key, and `
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import orjson
 
-from core.json_object import JsonObject
+from core.json_object import JsonObject, JsonValue
 from syncagent.domain.json_pointers import MISSING, find
 from syncagent.domain.objects import KubeObject, metadata_of
 
@@ -69,7 +68,7 @@ def without_field(fields: FieldSet, keys: Sequence[str]) -> FieldSet:
     return fields | {keys[0]: without_field(fields[keys[0]], keys[1:])}
 
 
-def without_fields(value: object, fields: FieldSet) -> Any:
+def without_fields(value: object, fields: FieldSet) -> JsonValue:
     """Removes the fields of a set from a part of a manifest, and then empty branches."""
     if isinstance(value, dict):
         kept = {}

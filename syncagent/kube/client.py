@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
@@ -17,6 +16,7 @@ import structlog
 from yarl import URL
 
 from core.errors import Unavailable
+from core.json_object import JsonValue
 from core.runtime.clock import Clock
 from core.spec.bundle import KubeObject
 from syncagent.kube.access import ApiServerAccess
@@ -86,7 +86,7 @@ class KubeClient:
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: Any = None,
+        body: JsonValue = None,
         content_type: str = JSON,
         accept: str = JSON,
         impersonation: Mapping[str, str] = MappingProxyType({}),

@@ -3,8 +3,9 @@ A gateway that drops the `Impersonate-*` fields would let every user act as the 
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
+from core.json_object import JsonValue
 from core.spec.bundle import KubeObject
 from syncagent.ports import RequestRefused
 
@@ -19,7 +20,7 @@ class ReviewClient(Protocol):
     """Sends the request that asks the API server whom it sees."""
 
     async def request(
-        self, method: str, path: str, *, body: Any, impersonation: Mapping[str, str]
+        self, method: str, path: str, *, body: JsonValue, impersonation: Mapping[str, str]
     ) -> KubeObject:
         """Returns the response. RequestRefused, Unavailable."""
         ...

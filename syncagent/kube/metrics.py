@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from core.errors import Invalid
+from core.json_object import JsonValue
 from core.spec.verification import MetricCheck
 from syncagent.kube.client import KubeClient
 
@@ -49,7 +50,7 @@ def value_of(text: str) -> float | None:
     Invalid.
     """
     try:
-        data: Any = orjson.loads(text)["data"]
+        data: JsonValue = orjson.loads(text)["data"]
         if data["resultType"] == "scalar":
             return float(data["result"][1])
         if data["resultType"] == "vector" and len(data["result"]) == 1:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import quote
 
+from core.json_object import JsonValue
 from core.spec.bundle import KubeObject
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from syncagent.domain.managed_fields import Entry
@@ -28,7 +29,7 @@ class RequestSender(Protocol):
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: Any = None,
+        body: JsonValue = None,
         content_type: str = JSON,
         accept: str = JSON,
     ) -> KubeObject:

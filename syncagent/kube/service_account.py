@@ -6,12 +6,12 @@ Kubernetes documentation: Authenticating, User impersonation. The agent needs th
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 from urllib.parse import quote
 
 import aiohttp
 
 from core.errors import Invalid
+from core.json_object import JsonValue
 from core.spec.bundle import KubeObject
 from syncagent.kube.client import JSON, KubeClient
 from syncagent.kube.impersonation import ImpersonationProof
@@ -37,7 +37,7 @@ class ServiceAccountClient:
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: Any = None,
+        body: JsonValue = None,
         content_type: str = JSON,
         accept: str = JSON,
     ) -> KubeObject:

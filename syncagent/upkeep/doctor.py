@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from core.errors import Invalid, TowlineError
+from core.json_object import JsonValue
 from core.rpc.calls import CallChannel, CallFailed, CallStatus
 from core.rpc.methods import FETCH, TUNNEL
 from core.spec.bundle import KubeObject
@@ -50,7 +51,7 @@ class ApiServer(Protocol):
     """The part of `kube.client` that the doctor uses."""
 
     async def request(
-        self, method: str, path: str, *, query: dict[str, str] | None = None, body: Any = None
+        self, method: str, path: str, *, query: dict[str, str] | None = None, body: JsonValue = None
     ) -> KubeObject: ...
 
 

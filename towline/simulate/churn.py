@@ -8,11 +8,12 @@ number of objects. Each other line is a change: time, number of the object, kind
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from core.errors import Invalid
+from core.json_object import JsonValue
 from core.spec.health import HealthState
 
 MAX_CHANGES = 200_000
@@ -22,7 +23,7 @@ _STRICT = ConfigDict(frozen=True, extra="forbid")
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def _health(value: Any) -> HealthState:
+def _health(value: JsonValue) -> HealthState:
     if value not in HealthState.__members__ and not isinstance(value, HealthState):
         raise ValueError(f"one of {', '.join(HealthState.__members__)}")
     return value if isinstance(value, HealthState) else HealthState[value]

@@ -7,7 +7,7 @@ query the service's configuration. There is no bulk, no sorting, and no password
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Any
+from typing import TypeVar
 
 import orjson
 from starlette.requests import Request
@@ -24,6 +24,8 @@ from controlplane.platform.http.tokens import token_of
 from core.errors import HTTP_STATUS, Code, Invalid, NotFound, TowlineError, Unauthenticated
 from core.identity import TokenKind, token_kind
 from core.json_object import JsonObject
+
+T = TypeVar("T")
 
 PATH = "/scim/v2"
 MAX_BYTES = 1 << 20
@@ -228,7 +230,7 @@ def _filter(request: Request) -> str:
     return request.query_params.get("filter", "")[:500]
 
 
-def _page(request: Request, found: Sequence[object]) -> tuple[Sequence[Any], int]:
+def _page(request: Request, found: Sequence[T]) -> tuple[Sequence[T], int]:
     """Returns the requested rows, and the one-based number of the first."""
     start, count = _number(request, "startIndex", 1), _number(request, "count", MAX_PAGE_SIZE)
     first = max(start, 1)

@@ -6,7 +6,7 @@ Deletes nothing while an evaluation is incomplete.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -48,6 +48,8 @@ from controlplane.services.operations.removal import begin_removal
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.identity import ClusterId, RepositoryId, ServiceId
 from core.spec.sync import Removal
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -362,5 +364,5 @@ def _steps(plan: TargetPlan) -> Iterator[_Step]:
     yield from (_Step(service.cluster_id, service=service) for service in plan.remove)
 
 
-def _parts(items: Sequence[object], size: int) -> Iterator[Sequence[Any]]:
+def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     return (items[start : start + size] for start in range(0, len(items), size))

@@ -7,11 +7,11 @@ and contain no link.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from controlplane.platform.notification import Notification, NotificationKind
-from core.json_object import JsonMapping
+from core.json_object import JsonMapping, JsonValue
 
 PAGE: Final = 50
 _MAX_STATUS_LENGTH = 140
@@ -102,7 +102,7 @@ class RepositoryApi(ABC):
         """Returns method and URL of the request that updates a comment."""
 
 
-def open_request_numbers(listing: Any) -> list[int]:
+def open_request_numbers(listing: JsonValue) -> list[int]:
     """Returns the numbers of the open pull requests in a listing. Raises ValueError or similar for
     any other content.
     """
@@ -110,7 +110,7 @@ def open_request_numbers(listing: Any) -> list[int]:
     return [int(request.get("iid") or request["number"]) for request in found]
 
 
-def parse_comments(listing: Any) -> list[tuple[int, str]]:
+def parse_comments(listing: JsonValue) -> list[tuple[int, str]]:
     """Returns id and text of the comments in a listing. Raises ValueError or similar for any other
     content.
     """

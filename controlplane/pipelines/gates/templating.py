@@ -6,15 +6,15 @@ all other text, for example shell variables, stays as it is.
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from core.errors import Invalid
+from core.json_object import JsonValue
 
 _NAMED = re.compile(r"\$\{(release|commit|stage|pipeline|steps\.[\w-]+\.[\w.-]+)\}")
 _MAX_TEXT = 1 << 20
 
 
-def fill_manifest(value: Any, values: Mapping[str, str]) -> Any:
+def fill_manifest(value: JsonValue, values: Mapping[str, str]) -> JsonValue:
     """Replaces the placeholders in all texts. Raises Invalid for an unknown output."""
     if isinstance(value, str):
         text = _NAMED.sub(lambda found: _value(found[1], values), value)

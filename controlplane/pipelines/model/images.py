@@ -2,9 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any
 
-from core.json_object import JsonMapping
+from core.json_object import JsonMapping, JsonValue
 
 _LISTS = ("containers", "initContainers", "ephemeralContainers")
 
@@ -27,7 +26,7 @@ def split_image(image: str) -> tuple[str, str]:
     return (name, tag) if colon and "/" not in tag else (plain, "")
 
 
-def _images(value: Any) -> Iterator[str]:
+def _images(value: JsonValue) -> Iterator[str]:
     if isinstance(value, list):
         for item in value:
             yield from _images(item)

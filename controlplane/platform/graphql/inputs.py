@@ -1,19 +1,19 @@
 """Checks and converts values of inputs."""
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from core.errors import Invalid
-from core.json_object import JsonObject
+from core.json_object import JsonObject, JsonValue
 
 
-def json_object(value: Any, field: str) -> JsonObject:
+def json_object(value: JsonValue, field: str) -> JsonObject:
     if isinstance(value, dict):
         return value
     raise Invalid("must be a JSON object", field=field)
 
 
-def json_strings(value: Any, field: str) -> dict[str, str]:
+def json_strings(value: JsonValue, field: str) -> dict[str, str]:
     given = {} if value is None else json_object(value, field)
     return {str(name): str(word) for name, word in given.items()}
 

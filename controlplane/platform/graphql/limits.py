@@ -7,7 +7,6 @@ document, not with its expanded size.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from graphql import (
     ASTValidationRule,
@@ -32,7 +31,7 @@ from graphql import (
 
 from controlplane.platform.ports import MAX_PAGE_ROWS
 from core.errors import Invalid, LimitExceeded
-from core.json_object import JsonMapping
+from core.json_object import JsonMapping, JsonValue
 
 MAX_TOKENS = 5_000
 MAX_ALIASES = 30
@@ -154,7 +153,7 @@ class StorableStrings(ASTValidationRule):
             self.report_error(GraphQLError("strings must not contain NUL characters", node))
 
 
-def check_values(value: Any, field: str) -> None:
+def check_values(value: JsonValue, field: str) -> None:
     """Raises Invalid for parsed JSON that is too large, too deep, or that the store cannot save."""
     level, depth, count = [value], 0, 0
     while level:
@@ -168,7 +167,7 @@ def check_values(value: Any, field: str) -> None:
         level = [inner for item in level for inner in _children(item)]
 
 
-def _check_string(value: Any, field: str) -> None:
+def _check_string(value: JsonValue, field: str) -> None:
     if isinstance(value, str) and _UNSTORABLE.search(value):
         raise Invalid("must not contain NUL characters or lone surrogates", field=field)
 
@@ -256,7 +255,7 @@ class DocumentCost:
     def _page(self, node: FieldNode) -> int:
         for argument in node.arguments or ():
             if argument.name.value in ("first", "last"):
-                value: Any = value_from_ast_untyped(argument.value, dict(self._variables))
+                value: JsonValue = value_from_ast_untyped(argument.value, dict(self._variables))
                 is_known = isinstance(value, int)
                 return max(1, min(value, MAX_PAGE_ROWS)) if is_known else MAX_PAGE_ROWS
         return _ROWS_PER_PAGE

@@ -23,7 +23,7 @@ from controlplane.platform.plugin_settings import (
     setting_fields,
 )
 from core.errors import Invalid
-from core.json_object import JsonObject
+from core.json_object import JsonObject, JsonValue
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ def settings_of_kind(value: Plugin) -> JsonObject:
     return {value.key: settings} if value.key else settings
 
 
-def settings_json(value: object) -> Any:
+def settings_json(value: object) -> JsonValue:
     """Converts a value of the model to JSON: camel case, without defaults and secrets."""
     if isinstance(value, StrEnum):
         return value.value

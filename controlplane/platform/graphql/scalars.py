@@ -9,6 +9,7 @@ from strawberry.types.scalar import ScalarDefinition
 
 from controlplane.platform.graphql.limits import check_values
 from core.errors import Invalid
+from core.json_object import JsonValue
 
 _MAX_LENGTH = 256 * 1024
 
@@ -16,7 +17,7 @@ Json = NewType("Json", object)
 Map = NewType("Map", object)
 
 
-def _parse_json(value: Any) -> object:
+def _parse_json(value: JsonValue) -> object:
     if not isinstance(value, str):
         raise Invalid("a Json value must be a string with JSON")
     if len(value) > _MAX_LENGTH:

@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from controlplane.platform.store.embedded import connection_factory
 from core.errors import Invalid
+from core.json_object import JsonValue
 from core.runtime.clock import SystemClock
 
 READ_ONLY = {
@@ -59,14 +60,14 @@ def make_engine(url: str) -> AsyncEngine:
     raise Invalid(f"{backend} is not supported: use sqlite or postgresql", field="database")
 
 
-def _loads(text: Any) -> object:
+def _loads(text: JsonValue) -> object:
     """Decodes JSON. SQLite returns numbers unparsed, because its JSON columns have numeric
     affinity.
     """
     return text if isinstance(text, int | float) else orjson.loads(text)
 
 
-def _dumps(value: Any) -> str:
+def _dumps(value: JsonValue) -> str:
     return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
 
 

@@ -65,7 +65,7 @@ class RowTracker:
         return found
 
 
-def _digest(row: Any) -> str:
+def _digest(row: object) -> str:
     if row is None:
         return ""
     return hashlib.sha256(orjson.dumps(row, default=_plain, option=_OPTIONS)).hexdigest()

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, case, func, select
+from sqlalchemy import ColumnElement, Select, case, func, select
 
 from controlplane.clusters.model.cluster import SILENT_AFTER
 from controlplane.clusters.model.commands import CommandState
@@ -42,15 +42,15 @@ class SqlMetricsSnapshot:
             delivery_seconds=sum(seconds for _, _, seconds in times),
         )
 
-    async def _waiting(self, question: object, now: datetime) -> QueueDepth:
+    async def _waiting(self, question: Select, now: datetime) -> QueueDepth:
         ((count, oldest),) = await self._rows(question)
         return QueueDepth(count, max((now - oldest).total_seconds(), 0.0) if oldest else 0.0)
 
-    async def _rows(self, question: Any) -> list[Any]:
+    async def _rows(self, question: Select) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in await self._connection.execute(question)]
 
 
-def questions(now: datetime) -> dict[str, Any]:
+def questions(now: datetime) -> dict[str, Select]:
     """Returns the SELECT statements by the name of the count."""
     marks = select(services.c.status_code, func.count()).group_by(services.c.status_code)
     word = _liveness(now)

@@ -9,12 +9,12 @@ import base64
 import binascii
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from controlplane.secrets.backends.http import JsonClient
 from core.errors import Unavailable
+from core.json_object import JsonValue
 
 _MAX_BYTES = 64 << 10
 _SECONDS = 20.0
@@ -97,7 +97,7 @@ def _parsed(output: bytes) -> object:
 
 
 def _answered(title: str, answer: object) -> bytes:
-    data: Any = answer.get("data") if isinstance(answer, dict) else None
+    data: JsonValue = answer.get("data") if isinstance(answer, dict) else None
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, TypeError, ValueError):

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
 from core.errors import Forbidden, Invalid, NotFound, TowlineError, Unavailable
-from core.json_object import JsonObject
+from core.json_object import JsonObject, JsonValue
 from core.outbound.addresses import EVERYWHERE, AddressGuard
 from core.outbound.client import OutboundClient, OutboundRoute, client_tls
 from core.outbound.reply import HttpReply
@@ -39,7 +38,7 @@ class JsonClient:
         self._http = OutboundClient(AddressGuard(EVERYWHERE), OutboundRoute(client_tls(ca_file)))
 
     async def ask(
-        self, method: str, path: str, headers: Mapping[str, str], body: Any = None
+        self, method: str, path: str, headers: Mapping[str, str], body: JsonValue = None
     ) -> JsonObject:
         """Returns the JSON object of the response. Raises Invalid, Forbidden, NotFound or
         Unavailable by status.

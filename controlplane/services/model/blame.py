@@ -7,12 +7,11 @@ keys of a list item, `v:` an item that is a plain value.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 import orjson
 
 from controlplane.services.model.live_state import parse_time
-from core.json_object import JsonMapping
+from core.json_object import JsonMapping, JsonValue
 
 FIELD_MANAGER = "towline"
 """Field manager under which agents write."""
@@ -143,7 +142,7 @@ def _followed(value: object, steps: Sequence[Step]) -> tuple[str, object]:
     return pointer, value
 
 
-def _next(value: Any, step: Step) -> tuple[str | int, object]:
+def _next(value: JsonValue, step: Step) -> tuple[str | int, object]:
     if isinstance(step, str):
         return step, value.get(step, _MISSING) if isinstance(value, Mapping) else _MISSING
     index = step.index(value) if isinstance(value, list) else None

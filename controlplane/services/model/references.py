@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from core.json_object import JsonMapping
+from core.json_object import JsonMapping, JsonValue
 
 _CORE = ""
 _GATEWAY = "gateway.networking.k8s.io"
@@ -191,7 +191,7 @@ def _template(manifest: JsonMapping) -> JsonMapping:
     return _map(manifest, "spec", "template") if kind in _WITH_TEMPLATE else {}
 
 
-def _map(value: Any, *path: str) -> JsonMapping:
+def _map(value: JsonValue, *path: str) -> JsonMapping:
     """Returns the mapping at a path; empty if there is none."""
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None

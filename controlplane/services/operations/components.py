@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from controlplane.authorization import Actor, ResourceKind, require_member
 from controlplane.clusters.model.cluster import Cluster
@@ -22,7 +21,7 @@ from controlplane.services.model.service import Component
 from controlplane.services.operations.lookup import find_readable_service
 from controlplane.services.ports import ComponentStore, LiveObjects, ServiceStore
 from core.errors import Conflict, NotFound, Unavailable
-from core.json_object import JsonMapping, JsonObject
+from core.json_object import JsonMapping, JsonObject, JsonValue
 from core.spec.bundle import open_bundle
 from core.spec.projection import project
 
@@ -231,6 +230,6 @@ def _is_manifest_of(manifest: JsonMapping, component: Component) -> bool:
     return metadata.get("namespace", component.namespace) == component.namespace
 
 
-def _items(response: Any) -> Sequence[object]:
+def _items(response: JsonValue) -> Sequence[object]:
     found = response.get("items")
     return found if isinstance(found, list) else []

@@ -1,8 +1,8 @@
 """Users' rules for custom resources: health rules and ignored differences."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from core.json_object import JsonValue
 from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.objects import ObjectRef
 from core.spec.sync import IgnoredDifference
@@ -55,7 +55,7 @@ def _holds(condition: FieldCondition, live: KubeObject) -> bool:
     return found is not MISSING and _text(found) in condition.any_of
 
 
-def _text(value: Any) -> str:
+def _text(value: JsonValue) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

@@ -1,14 +1,14 @@
 """YAML files that users name on the command line."""
 
 from pathlib import Path
-from typing import Any
 
 from core.errors import Invalid
+from core.json_object import JsonObject
 from towline.cli.lazy_import import load
 from towline.input_files import read_text
 
 
-def read_map(path: Path, option: str, what: str) -> dict[str, Any]:
+def read_map(path: Path, option: str, what: str) -> JsonObject:
     """Reads a YAML file with one map; `what` names its content. Invalid, with the option."""
     yaml = load("yaml")
     try:
