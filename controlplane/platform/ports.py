@@ -81,6 +81,17 @@ class ReadableRows(Protocol[T]):
     async def all(self) -> list[T]:
         return await self.select()
 
+    async def prefetch_each(self, ids: Collection[str]) -> None:
+        """Reads rows that the transaction reads one by one later."""
+        await self.prefetch("id", ids)
+
+    async def prefetch(self, column: str, values: Collection[str]) -> None:
+        """Reads rows of which the transaction selects those with one value at a time later.
+
+        Without a cache in the store, nothing happens.
+        """
+        ...
+
     async def find(self, **equals: object) -> T | None:
         """Returns the one row whose columns equal the values."""
         ...

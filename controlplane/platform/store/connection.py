@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from controlplane.platform.ports import TransactionConflict
 from controlplane.platform.store.engine import READ_ONLY
+from controlplane.platform.store.remembered import RememberedReads
 from controlplane.platform.store.touches import RowTracker
 from core.errors import Invalid, Unavailable
 from core.runtime.tasks import run_to_completion
@@ -36,23 +37,32 @@ class StoreConnection:
         self.dialect = connection.dialect.name
         self.read_only = read_only
         self.touches = RowTracker()
+        self.reads = RememberedReads(enabled=self.dialect == "sqlite" and not read_only)
 
     async def execute(
         self,
         statement: Executable,
         rows: Sequence[Mapping[str, object]] | Mapping[str, object] | None = None,
+        *,
+        id: str | None = None,
     ) -> CursorResult[Any]:
-        """Runs one statement, once or for each of `rows`.
+        """Runs one statement, once or for each of `rows`; `id` is the only row that it writes.
 
         RuntimeError: it writes in a read-only transaction.
         """
         if self.read_only and isinstance(statement, UpdateBase):
             raise RuntimeError("a read-only transaction cannot write: open it with store.write()")
-        return await run_to_completion(self._connection.execute(statement, rows))
+        try:
+            return await run_to_completion(self._connection.execute(statement, rows))
+        finally:
+            self.reads.forget(statement, id)
 
     async def execute_text(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Runs one SQL text through the driver, for each of `rows`."""
-        await run_to_completion(self._connection.exec_driver_sql(statement, list(rows)))
+        try:
+            await run_to_completion(self._connection.exec_driver_sql(statement, list(rows)))
+        finally:
+            self.reads.forget_all()
 
 
 @asynccontextmanager

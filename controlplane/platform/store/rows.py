@@ -12,8 +12,10 @@ from sqlalchemy import (
     ColumnElement,
     CursorResult,
     Executable,
+    Insert,
     Select,
     Table,
+    Update,
     and_,
     bindparam,
     delete,
@@ -39,6 +41,7 @@ from controlplane.platform.ports import (
 )
 from controlplane.platform.store.columns import contains
 from controlplane.platform.store.connection import StoreConnection
+from controlplane.platform.store.remembered import question
 from controlplane.platform.store.transaction import Repositories, SqlTransaction
 from controlplane.platform.store.visibility import rows_with_tag, visible_rows
 from core.errors import Conflict, Invalid
@@ -57,17 +60,75 @@ def _layout(table: Table, kind: Any) -> tuple[tuple[str, ...], Any]:
     return names, select(*(table.c[name] for name in names))
 
 
+_Shape = tuple[tuple[str, str], ...]
+"""Names of columns, each with its test: `one` value, one of `many`, or `none`."""
+
+
 @cache
-def _by_values(table: Table, kind: object, names: tuple[str, ...], *, locked: bool) -> Select[Any]:
-    """Returns the cached statement that finds one row by these columns, bound as `by_<name>`.
+def _by_shape(table: Table, kind: object, shape: _Shape) -> Select[Any]:
+    """Returns the cached statement that finds rows by these columns, bound as `by_<name>`.
 
     Most reads use it: building and compiling a statement costs more than running it.
     """
-    where = [table.c[name] == bindparam(f"by_{name}", type_=table.c[name].type) for name in names]
-    if "deleted_at" in table.c:
+    where: list[ColumnElement[bool]] = []
+    for name, test in shape:
+        column = table.c[name]
+        if test == "none":
+            where.append(column.is_(None))
+        elif test == "one":
+            where.append(column == bindparam(f"by_{name}", type_=column.type))
+        else:
+            where.append(column.in_(bindparam(f"by_{name}", type_=column.type, expanding=True)))
+    if "deleted_at" in table.c and not any(name == "deleted_at" for name, _ in shape):
         where.append(table.c.deleted_at.is_(None))
-    found = _layout(table, kind)[1].where(*where).limit(1)
+    return _layout(table, kind)[1].where(*where)
+
+
+@cache
+def _first_by_shape(table: Table, kind: object, shape: _Shape, *, locked: bool) -> Select[Any]:
+    found = _by_shape(table, kind, shape).limit(1)
     return found.with_for_update(key_share=True) if locked else found
+
+
+@cache
+def _ordered_by_shape(table: Table, kind: object, shape: _Shape) -> Select[Any]:
+    return _by_shape(table, kind, shape).order_by(table.c.id)
+
+
+def _shape_of(equals: Mapping[str, object]) -> _Shape | None:
+    """Returns the shape of a read; None: no cached statement can run it."""
+    tests = [(name, _test_of(value)) for name, value in equals.items()]
+    return None if any(not test for _, test in tests) else tuple(tests)
+
+
+def _test_of(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, str | int):
+        return "one"
+    return "many" if isinstance(value, list | set | frozenset | tuple) else ""
+
+
+def _bound(equals: Mapping[str, object]) -> dict[str, object]:
+    """Returns the values of a cached statement by the names of its parameters."""
+    return {
+        f"by_{name}": value if isinstance(value, str | int) else list(value)
+        for name, value in equals.items()
+        if isinstance(value, str | int | Collection)
+    }
+
+
+@cache
+def _update(table: Table, names: tuple[str, ...]) -> Update:
+    """Returns the cached statement that changes columns of `row`, bound as `to_<name>`."""
+    columns = {name: bindparam(f"to_{name}", type_=table.c[name].type) for name in names}
+    return update(table).where(table.c.id == bindparam("row")).values(**columns)
+
+
+@cache
+def _insert(table: Table) -> Insert:
+    """Returns the cached statement that adds rows."""
+    return insert(table)
 
 
 class SqlReading(ReadableRows[T]):
@@ -95,18 +156,47 @@ class SqlReading(ReadableRows[T]):
         return await self._first(equals)
 
     async def _first(self, equals: Mapping[str, object], *, locked: bool = False) -> T | None:
-        if all(isinstance(value, str | int) for value in equals.values()):
-            found = _by_values(self._table, self._kind, tuple(equals), locked=locked)
-            given = {f"by_{name}": value for name, value in equals.items()}
-        else:
-            found, given = self._rows.where(self._where(equals)).limit(1), None
-            found = found.with_for_update(key_share=True) if locked else found
-        rows = [self._make(*row) for row in await self._connection.execute(found, given)]
-        return rows[0] if rows else None
+        asked = question(self._kind, equals, first=True)
+        known: list[T] | None = self._connection.reads.get(self._table, asked)
+        if known is None:
+            known = await self._read_first(equals, locked=locked)
+            self._connection.reads.keep(self._table, asked, known)
+        return known[0] if known else None
+
+    async def _read_first(self, equals: Mapping[str, object], *, locked: bool) -> list[T]:
+        if (shape := _shape_of(equals)) is not None:
+            found = _first_by_shape(self._table, self._kind, shape, locked=locked)
+            return await self._fetch(found, _bound(equals))
+        found = self._rows.where(self._where(equals)).limit(1)
+        return await self._fetch(found.with_for_update(key_share=True) if locked else found)
 
     async def select(self, **equals: object) -> list[T]:
+        asked = question(self._kind, equals)
+        known: list[T] | None = self._connection.reads.get(self._table, asked)
+        if known is None:
+            known = await self._matching(equals)
+            self._connection.reads.keep(self._table, asked, known)
+        return known
+
+    async def _matching(self, equals: Mapping[str, object]) -> list[T]:
+        if (shape := _shape_of(equals)) is not None:
+            found = _ordered_by_shape(self._table, self._kind, shape)
+            return await self._fetch(found, _bound(equals))
         where = self._where(equals)
         return await self._fetch(self._rows.where(where).order_by(self._table.c.id))
+
+    async def prefetch(self, column: str, values: Collection[str]) -> None:
+        reads = self._connection.reads
+        if not reads.is_enabled:
+            return
+        found: dict[str, list[T]] = {value: [] for value in values}
+        for some in chunks(values):
+            for row in await self._matching({column: some}):
+                found[getattr(row, column)].append(row)
+        for value, rows in found.items():
+            reads.keep(self._table, question(self._kind, {column: value}), rows)
+            first = question(self._kind, {column: value}, first=True)
+            reads.keep(self._table, first, rows[:1])
 
     async def column(self, name: str, ids: Collection[str]) -> dict[str, Any]:
         table, found = self._table.c, {}
@@ -216,8 +306,10 @@ class SqlReading(ReadableRows[T]):
             return column.in_(list(value))
         return column == value
 
-    async def _fetch(self, statement: Executable) -> list[T]:
-        result = await self._connection.execute(statement)
+    async def _fetch(
+        self, statement: Executable, given: Mapping[str, object] | None = None
+    ) -> list[T]:
+        result = await self._connection.execute(statement, given)
         return [self._make(*row) for row in result]
 
 
@@ -247,14 +339,15 @@ class SqlRows(SqlReading[T]):
 
     async def add(self, row: T) -> None:
         self._connection.touches.wrote(getattr(row, "id", ""), self)
-        await self._write(insert(self._table).values(**self._values(row)))
+        values = self._values(row)
+        await self._write(_insert(self._table), [values], id=values.get("id"))
 
     async def add_each(self, several: Iterable[T]) -> None:
         rows = [self._values(value) for value in several]
         for row in rows:
             self._connection.touches.wrote(row["id"], self)
         if rows:
-            await self._write(insert(self._table), rows)
+            await self._write(_insert(self._table), rows)
 
     async def put(self, row: T) -> None:
         values = self._values(row)
@@ -262,9 +355,9 @@ class SqlRows(SqlReading[T]):
 
     async def change(self, id: str, **columns: object) -> bool:
         self._connection.touches.wrote(id, self)
-        statement = update(self._table).where(self._table.c.id == id)
-        statement = statement.values(**columns)
-        return (await self._write(statement)).rowcount == 1
+        row = {f"to_{name}": value for name, value in columns.items()}
+        statement = _update(self._table, tuple(sorted(columns)))
+        return (await self._write(statement, {"row": id, **row}, id=id)).rowcount == 1
 
     async def change_each(self, changes: Mapping[str, Mapping[str, object]]) -> None:
         """Groups rows whose changes have the same columns into one statement.
@@ -279,18 +372,18 @@ class SqlRows(SqlReading[T]):
         if len(shapes) > 1 and self._connection.dialect == "postgresql":
             await self._hold(changes)
         for names, rows in shapes.items():
-            columns = {
-                name: bindparam(f"to_{name}", type_=self._table.c[name].type) for name in names
-            }
-            statement = update(self._table).where(self._table.c.id == bindparam("row"))
-            await self._write(statement.values(**columns), rows)
+            await self._write(_update(self._table, names), rows)
 
     async def _write(
-        self, statement: Executable, rows: Sequence[Mapping[str, object]] | None = None
+        self,
+        statement: Executable,
+        rows: Sequence[Mapping[str, object]] | Mapping[str, object] | None = None,
+        *,
+        id: str | None = None,
     ) -> CursorResult[Any]:
         """Runs a statement that writes. Conflict: a row with the same unique name exists."""
         try:
-            return await self._connection.execute(statement, rows)
+            return await self._connection.execute(statement, rows, id=id)
         except IntegrityError as error:
             raise _conflict(self._table, error) from error
 

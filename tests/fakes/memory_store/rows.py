@@ -49,6 +49,9 @@ class MemoryReading(ReadableRows[T]):
     async def select(self, **equals: object) -> list[T]:
         return self._select(equal(self._table, equals))
 
+    async def prefetch(self, column: str, values: Collection[str]) -> None:
+        """Reads nothing: this store has no cache."""
+
     async def column(self, name: str, ids: Collection[str]) -> dict[str, Any]:
         read = codec_of(self._table.c[name]).read
         rows = self._connection.where(self._table, equal(self._table, {"id": set(ids)}))

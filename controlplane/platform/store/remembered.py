@@ -1,0 +1,90 @@
+"""Rows that a writing transaction on SQLite has read.
+
+It is the only writer until its end, so rows stay as they were read until it writes their table
+itself. Operations that run in one transaction often read the same cluster, repository or project.
+"""
+
+from collections.abc import Collection, Hashable, Mapping
+from typing import Any, NamedTuple
+
+from sqlalchemy import Delete, Executable, FromClause, SelectBase, UpdateBase
+
+_MAX_ROWS = 100
+"""Longer results are not kept."""
+
+
+class Question(NamedTuple):
+    """The columns and values of a read."""
+
+    kind: object
+    equals: tuple[tuple[str, Hashable], ...]
+    first: bool
+    """True if the read returns one row at most."""
+    id: str | None
+    """ID of the only row that the read can return; None: others may match later."""
+
+
+class _TableReads:
+    """Results of reads of one table."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, dict[Question, tuple[Any, ...]]] = {}
+        self._others: dict[Question, tuple[Any, ...]] = {}
+
+    def of(self, asked: Question) -> dict[Question, tuple[Any, ...]]:
+        """Returns the results that the same writes change."""
+        return self._others if asked.id is None else self._by_id.setdefault(asked.id, {})
+
+    def forget_row(self, id: str) -> None:
+        """Forgets the results that a write of one row may change."""
+        self._others.clear()
+        self._by_id.pop(id, None)
+
+
+class RememberedReads:
+    """Results of reads, by table and question."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        self.is_enabled = enabled
+        self._tables: dict[FromClause, _TableReads] = {}
+
+    def get(self, table: FromClause, asked: Question) -> list[Any] | None:
+        """Returns the rows of an earlier read; None if there was none."""
+        found = self._tables.get(table)
+        known = found.of(asked).get(asked) if found else None
+        return None if known is None else list(known)
+
+    def keep(self, table: FromClause, asked: Question, rows: Collection[Any]) -> None:
+        """Remembers the rows of a read."""
+        if self.is_enabled and len(rows) <= _MAX_ROWS:
+            self._tables.setdefault(table, _TableReads()).of(asked)[asked] = tuple(rows)
+
+    def forget(self, statement: Executable, id: str | None = None) -> None:
+        """Forgets the rows that a statement may change; `id` is the only row that it writes."""
+        if isinstance(statement, UpdateBase) and not isinstance(statement, Delete):
+            if id is None:
+                self._tables.pop(statement.table, None)
+            elif found := self._tables.get(statement.table):
+                found.forget_row(id)
+        elif not isinstance(statement, SelectBase):
+            # A deletion can cascade to rows of other tables.
+            self.forget_all()
+
+    def forget_all(self) -> None:
+        """Forgets all rows."""
+        self._tables.clear()
+
+
+def question(kind: object, equals: Mapping[str, object], *, first: bool = False) -> Question:
+    """Returns the key of a read by columns; `first`: it returns one row at most."""
+    values = {name: _comparable(value) for name, value in equals.items()}
+    id = values.get("id")
+    return Question(
+        kind, tuple(values.items()), first, id if isinstance(id, str) and len(values) == 1 else None
+    )
+
+
+def _comparable(value: object) -> Hashable:
+    if not isinstance(value, Collection) or isinstance(value, str | bytes | range):
+        return value
+    return next(iter(value)) if len(value) == 1 else frozenset(value)

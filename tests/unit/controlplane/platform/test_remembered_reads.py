@@ -1,0 +1,116 @@
+"""Reads that a transaction on SQLite does not repeat."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from sqlalchemy import (
+    Column,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    delete,
+    insert,
+    select,
+    text,
+    update,
+)
+
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.store.engine import make_engine
+from controlplane.platform.store.remembered import RememberedReads, question
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.store.repositories import REPOSITORIES
+from tests import migrated
+from tests.fakes.operations import make_cluster
+
+TABLES = MetaData()
+SERVICES = Table("services", TABLES, Column("id", Integer), Column("name", String))
+CLUSTERS = Table("clusters", TABLES, Column("id", Integer))
+ASKED = question(str, {"name": "web"})
+
+
+def reads(*, enabled: bool = True) -> RememberedReads:
+    made = RememberedReads(enabled=enabled)
+    made.keep(SERVICES, ASKED, ["web"])
+    made.keep(CLUSTERS, ASKED, [])
+    return made
+
+
+def test_an_absent_row_is_remembered_and_an_unasked_one_is_unknown() -> None:
+    found = reads()
+    assert found.get(SERVICES, ASKED) == ["web"]
+    assert found.get(CLUSTERS, ASKED) == []
+    assert found.get(SERVICES, question(str, {"name": "other"})) is None
+
+
+def test_a_write_forgets_its_own_table() -> None:
+    for statement in (insert(SERVICES), update(SERVICES)):
+        found = reads()
+        found.forget(statement)
+        assert found.get(SERVICES, ASKED) is None
+        assert found.get(CLUSTERS, ASKED) == []
+
+
+def test_a_deletion_or_unknown_text_forgets_everything() -> None:
+    for statement in (delete(SERVICES), text("PRAGMA optimize")):
+        found = reads()
+        found.forget(statement)
+        assert found.get(CLUSTERS, ASKED) is None
+
+
+def test_a_select_forgets_nothing() -> None:
+    found = reads()
+    found.forget(select(SERVICES))
+    assert found.get(SERVICES, ASKED) == ["web"]
+
+
+def test_nothing_is_remembered_where_others_may_write() -> None:
+    assert reads(enabled=False).get(SERVICES, ASKED) is None
+
+
+def test_a_callers_changes_to_a_result_are_not_remembered() -> None:
+    found = reads()
+    rows = found.get(SERVICES, ASKED)
+    assert rows is not None
+    rows.clear()
+    assert found.get(SERVICES, ASKED) == ["web"]
+
+
+def test_a_write_of_one_row_forgets_it_and_all_reads_that_it_may_join() -> None:
+    found = RememberedReads(enabled=True)
+    by_id = {id: question(str, {"id": id}) for id in ("a", "b")}
+    for id, asked in by_id.items():
+        found.keep(SERVICES, asked, [id])
+    found.keep(SERVICES, ASKED, [])
+    found.keep(SERVICES, question(str, {"id": ["a", "b"]}), ["a", "b"])
+    found.forget(update(SERVICES), "a")
+    assert found.get(SERVICES, by_id["a"]) is None
+    assert found.get(SERVICES, by_id["b"]) == ["b"]
+    assert found.get(SERVICES, ASKED) is None
+    assert found.get(SERVICES, question(str, {"id": ["a", "b"]})) is None
+
+
+async def test_a_transaction_on_sqlite_reads_its_own_writes_after_a_prefetch(
+    tmp_path: Path,
+) -> None:
+    """Reads by id, by name and of all rows are those of a store without a cache."""
+    store = SqlStore(make_engine(migrated.put_sqlite(tmp_path)), REPOSITORIES)
+    async with store.write() as tx:
+        for handle in ("a", "b"):
+            await tx[ClusterStore].add(make_cluster(handle))
+    async with store.write() as tx:
+        clusters = tx[ClusterStore]
+        await clusters.prefetch_each(["a", "b", "c"])
+        before = await clusters.get("a")
+        assert before is not None
+        assert await clusters.get("c") is None
+        await clusters.put(replace(before, name="renamed"))
+        await clusters.add(make_cluster("c"))
+        known = {id: await clusters.get(id) for id in ("a", "b", "c")}
+        assert [row and row.name for row in known.values()] == ["renamed", "b", "c"]
+        assert [row.name for row in await clusters.by_ids(["a", "b", "c"])] == ["renamed", "b", "c"]
+        await clusters.remove("b")
+        assert await clusters.get("b") is None
+        assert [row.id for row in await clusters.all()] == ["a", "c"]
+    await store.close()
