@@ -19,7 +19,11 @@ from controlplane.configuration.operations.contexts import bind_contexts
 from controlplane.configuration.operations.imports import check_not_imported, delete_flow
 from controlplane.configuration.ports import ContextStore
 from controlplane.generators.operations.reconciler import generator_table
-from controlplane.generators.operations.template_ownership import check_changeable, check_deletable
+from controlplane.generators.operations.template_ownership import (
+    check_changeable,
+    check_deletable,
+    prefetch_sources,
+)
 from controlplane.generators.ports import GlobalServiceStore, ManagedNamespaceStore, ServiceSetStore
 from controlplane.notifications.ports import SinkStore
 from controlplane.pipelines.engine import codec
@@ -209,5 +213,10 @@ BRIDGES: Mapping[type[Any], Callable[[Any], object]] = {
 """Makes each bridge in a transaction."""
 
 SERVICE_PARTS = ServiceParts(
-    bind_contexts, set_uses, check_changeable, (check_deletable, check_not_imported), pipeline_of
+    bind_contexts,
+    set_uses,
+    check_changeable,
+    (check_deletable, check_not_imported),
+    pipeline_of,
+    prefetch_sources,
 )

@@ -1,5 +1,6 @@
 """Ports of generators."""
 
+from collections.abc import Collection
 from typing import Protocol
 
 from controlplane.generators.model.global_service import GlobalOverride, GlobalService
@@ -29,6 +30,10 @@ class GlobalServiceStore(NamedRows[GlobalService], ProjectRows[GlobalService], P
 
     async def of_source(self, source_id: str) -> list[GlobalService]:
         return await self.select(source_id=source_id)
+
+    async def prefetch_sources(self, services: Collection[str]) -> None:
+        """Reads what `of_source` returns for one service at a time later."""
+        await self.prefetch("source_id", services)
 
     async def active_of_source(self, source_id: str) -> list[GlobalService]:
         return await self.select(source_id=source_id, ending_at=None)

@@ -1,11 +1,20 @@
 """Batches: several operations in one transaction, which the store keeps or drops as a whole."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from controlplane.platform.ports import Bus, Store, Transaction, Wake
+
+T = TypeVar("T", contravariant=True)
+
+
+class Log(Protocol[T]):
+    """Rows that are only appended."""
+
+    async def append(self, rows: Iterable[T], /) -> None: ...
 
 
 class Batch:
@@ -14,6 +23,7 @@ class Batch:
     def __init__(self, tx: Transaction) -> None:
         self.tx = tx
         self.after_commit: list[Callable[[], None]] = []
+        self.appended: dict[type[Log[Any]], list[Any]] = {}
         self.is_dropped = False
 
     def drop(self) -> None:
@@ -42,6 +52,15 @@ def after_commit(action: Callable[[], None]) -> None:
         batch.after_commit.append(action)
 
 
+async def append_last(tx: Transaction, port: type[Log[T]], rows: Iterable[T]) -> None:
+    """Appends rows at once; inside a batch, those of all operations together at its end."""
+    batch = _OPEN.get()
+    if batch is None:
+        await tx[port].append(rows)
+    else:
+        batch.appended.setdefault(port, []).extend(rows)
+
+
 @asynccontextmanager
 async def open_batch(store: Store) -> AsyncGenerator[Batch, None]:
     """Opens a transaction that all operations of the block join, on the store and the bus below.
@@ -59,6 +78,8 @@ async def open_batch(store: Store) -> AsyncGenerator[Batch, None]:
                 _OPEN.reset(token)
             if batch.is_dropped:
                 raise _DroppedError
+            for port, rows in batch.appended.items():
+                await tx[port].append(rows)
     except _DroppedError:
         return
     for action in batch.after_commit if batch else ():

@@ -108,6 +108,10 @@ class ManifestKind(ABC, Generic[R]):
         """Reads resources by their IDs, in one query."""
         return await tx[self.port].by_ids(ids)
 
+    async def prefetch(self, tx: Transaction, ids: Collection[str]) -> None:
+        """Reads what updates of these resources need, with few queries."""
+        await tx[self.port].prefetch_each(ids)
+
     def target_of(self, row: R) -> Resource:
         """Returns the location of a resource for authorization."""
         target: Resource = getattr(row, "target")  # noqa: B009

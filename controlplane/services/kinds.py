@@ -73,6 +73,9 @@ class ServiceKind(TargetedKind[Service]):
     ) -> Sequence[Service]:
         return await tx[ServiceStore].with_names(scopes, names)
 
+    async def prefetch(self, tx: Transaction, ids: Collection[str]) -> None:
+        await self._services.prefetch(tx, ids)
+
     def scope_of(self, row: Service) -> str:
         return row.cluster_id
 

@@ -196,6 +196,10 @@ class ServiceSourceStore(Rows[ServiceSource], Protocol):
     async def of_services(self, services: Ids) -> list[ServiceSource]:
         return await self.select(service_id=services)
 
+    async def prefetch_services(self, services: Ids) -> None:
+        """Reads what `of_services` returns for one service at a time later."""
+        await self.prefetch("service_id", services)
+
     async def of_repository(self, repository_id: str) -> list[ServiceSource]:
         return await self.select(repository_id=repository_id)
 
@@ -290,3 +294,5 @@ class ServiceParts:
     """Conflict: a generator would create the service again, or others import its values."""
     pipeline_of: Callable[[Transaction, str], Awaitable[str | None]]
     """Returns the name of the pipeline that sets the commits of a service, by id."""
+    prefetch: Callable[[Transaction, Collection[str]], Awaitable[None]]
+    """Reads the data for checks of many services, by id, with one query."""

@@ -36,6 +36,7 @@ from controlplane.generators.ports import (
     PullRequests,
     ServiceSetStore,
 )
+from controlplane.platform.batch import append_last
 from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
 from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import NamedRows, Transaction
@@ -209,7 +210,7 @@ class GeneratorReconciler:
             content = await bundle_columns(self._context, tx, service, generated.content)
             service = service.changed(**content)
         await tx[ServiceStore].add(service)
-        await tx[LedgerStore].append([self._entry(definition, service, LedgerStage.CREATED)])
+        await append_last(tx, LedgerStore, [self._entry(definition, service, LedgerStage.CREATED)])
         await assign_template_secrets(self._context, tx, service, generated.template.secrets)
         return service
 
@@ -243,8 +244,8 @@ class GeneratorReconciler:
                 return None
         after = service.changed(**changed, updated_at=self._context.clock.now())
         await tx[ServiceStore].put(after)
-        await tx[LedgerStore].append(
-            [self._entry(definition, after, LedgerStage.CONFIGURED, names)]
+        await append_last(
+            tx, LedgerStore, [self._entry(definition, after, LedgerStage.CONFIGURED, names)]
         )
         await assign_template_secrets(self._context, tx, after, secrets)
         return after

@@ -31,6 +31,11 @@ async def check_changeable(
                 )
 
 
+async def prefetch_sources(tx: Transaction, services: Collection[str]) -> None:
+    """Reads the global services that copy these services, for `check_changeable`."""
+    await tx[GlobalServiceStore].prefetch_sources(services)
+
+
 async def check_deletable(tx: Transaction, service: Service) -> None:
     """Conflict: the cluster is frozen, a generator would recreate the service, or copies it."""
     await check_not_frozen(tx, service.cluster_id)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from datetime import date, datetime, time
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -126,7 +126,7 @@ class SpecCodec:
     def secret_names(self) -> frozenset[str]:
         """Returns the names of fields that are never returned."""
         plugins = [plugin for kinds in self.kind.plugins.values() for plugin in kinds.values()]
-        inner = [field for plugin in plugins for field in self._inner(plugin)]
+        inner = [field for plugin in plugins for field in self._inner(plugin).values()]
         return frozenset(f.published for f in (*self.fields, *inner) if f.is_sensitive)
 
     @cached_property
@@ -139,7 +139,7 @@ class SpecCodec:
         """Returns the fields of a nested object by their published names; none for other types."""
         inner = unwrapped(hint)
         if is_dataclass(inner) and isinstance(inner, type):
-            return {f.published: f for f in self._inner(inner)}
+            return self._inner(inner)
         return {}
 
     def _field(self, member: Field[Any], owner: type, hint: Hint) -> SpecField:
@@ -159,7 +159,18 @@ class SpecCodec:
             member.name in self.kind.sensitive,
         )  # fmt: skip
 
-    def _inner(self, kind: type[Any]) -> list[SpecField]:
+    @cached_property
+    def _inner_by_type(self) -> dict[type[Any], Mapping[str, SpecField]]:
+        return {}
+
+    def _inner(self, kind: type[Any]) -> Mapping[str, SpecField]:
+        """Returns the fields of a nested object by their published names."""
+        known = self._inner_by_type
+        if kind not in known:
+            known[kind] = {field.published: field for field in self._derived(kind)}
+        return known[kind]
+
+    def _derived(self, kind: type[Any]) -> list[SpecField]:
         if issubclass(kind, Plugin):
             found = [
                 SpecField(
@@ -326,15 +337,16 @@ class SpecCodec:
         if family:
             return translate(family, value)
         if inner in self.kind.plugins:
-            plain = self._encode_fields(self._inner(type(value)), value, translate)
+            plain = self._encode_fields(self._inner(type(value)).values(), value, translate)
             return {"kind": value.kind, **({value.key: plain} if value.key else plain)}
         if is_dataclass(inner):
-            return self._encode_fields(self._inner(inner), value, translate)
+            return self._encode_fields(self._inner(inner).values(), value, translate)
         if isinstance(value, Enum):
             return value.name
         return value.isoformat() if isinstance(value, TIME_TYPES) else value
 
 
+@cache
 def unwrapped(hint: Hint) -> Hint:
     """Returns a type without `None`, and the base of a new type."""
     if get_origin(hint) in (UnionType, Union):
@@ -387,5 +399,6 @@ def _item_type(mapping: Hint) -> Hint:
     return (*get_args(mapping), Any, Any)[1]
 
 
+@cache
 def _hints(kind: type) -> Mapping[str, Hint]:
     return get_type_hints(kind)

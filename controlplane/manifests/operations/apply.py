@@ -29,7 +29,7 @@ from controlplane.manifests.operations.state import SpecReader
 from controlplane.manifests.ports import DeclaredResourceStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.kinds import AnyKind, DeclaredRow, Placement
-from controlplane.platform.parts import Columns
+from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import Transaction, TransactionConflict
 from core.errors import Code, Conflict, Forbidden, Invalid, NotFound, TowlineError
 from core.json_object import JsonObject, JsonValue
@@ -74,6 +74,8 @@ class ApplyRun:
         self._resources: dict[Reference, _PresentState] = {}
         self._done: dict[str, tuple[Declaration, _PresentState]] = {}
         self._failed: set[Reference] = set()
+        self._known: dict[str, list[str]] = {}
+        self._prefetched: set[str] = set()
 
     async def load(
         self, declarations: Sequence[Declaration], *, with_references: bool = True
@@ -133,18 +135,21 @@ class ApplyRun:
                 zip([row.id for row in rows], await self._state.specs(kind, rows), strict=True)
             )
         added: list[DeclaredResource] = []
+        changes: dict[str, Columns] = {}
         for id, (declaration, resource) in self._done.items():
             before = None if id in changed else resource.declared
             after = self._declared(declaration, id, specs[id], before)
             if before is None:
                 added.append(after)
             elif after != before:
-                await store.put(after)
+                changes[id] = column_values(after)
         await store.add_each(added)
+        await store.change_each(changes)
 
     async def _load_kind(self, kind: AnyKind, declarations: Sequence[Declaration]) -> None:
         rows = await self._names.rows(kind, {d.document.key for d in declarations})
         known = [(key, row) for key, row in rows.items() if kind.is_declared(row)]
+        self._known[kind.name] = [row.id for _, row in known]
         specs = await self._state.specs(kind, [row for _, row in known])
         stored = await self._tx[DeclaredResourceStore].by_ids([row.id for _, row in known])
         declared = {row.id: row for row in stored}
@@ -221,10 +226,17 @@ class ApplyRun:
                 )
                 self._problems.append(document.problem(text, ("spec",), Code.CONFLICT.value))
             return
+        await self._prefetch(kind)
         names = desired.keys() if kind.takes_all else changed
         columns = self._columns(declaration, {name: desired[name] for name in names})
         await kind.update(self._actor, row, columns)
         self._plan(declaration, ManifestAction.UPDATE, changes)
+
+    async def _prefetch(self, kind: AnyKind) -> None:
+        """Reads all resources of a kind before the first change of one."""
+        if kind.name not in self._prefetched:
+            self._prefetched.add(kind.name)
+            await kind.prefetch(self._tx, self._known[kind.name])
 
     def _desired(self, declaration: Declaration, resource: _PresentState) -> JsonObject:
         """Returns the spec after the apply; the present one if nothing is to change."""

@@ -53,9 +53,9 @@ class Manifests:
             await run.load(declarations)
             if not problems or options.dry_run:
                 await run.carry_out(declarations)
-            if not problems:
-                await run.record()
             applied = not problems and not options.dry_run
+            if applied:
+                await run.record()
             if not applied or not batch.tx.has_writes:
                 batch.drop()
         return ManifestPlan(tuple(run.items), tuple(problems), applied)

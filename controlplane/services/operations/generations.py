@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from controlplane.platform.batch import append_last
 from controlplane.platform.context import DESIRED_STATE, SERVICE, Change, OperationContext
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
@@ -40,4 +41,4 @@ async def raise_generation(
         actor=by[:320],
         message=f"secrets: {', '.join(reasons)}"[:1000],
     )
-    await tx[LedgerStore].append([entry])
+    await append_last(tx, LedgerStore, [entry])

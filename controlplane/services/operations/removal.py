@@ -7,6 +7,7 @@ from controlplane.access.operations.tokens import revoke_cluster_tokens
 from controlplane.authorization import Actor
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.batch import append_last
 from controlplane.platform.context import OperationContext
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
@@ -47,7 +48,9 @@ async def begin_removal(
             f"service {service.name!r} is protected against deletion: set protect to false first"
         )
     now = context.clock.now()
-    await tx[LedgerStore].append(
+    await append_last(
+        tx,
+        LedgerStore,
         [
             LedgerEntry(
                 service_id=service.id,
@@ -59,7 +62,7 @@ async def begin_removal(
                 actor=actor.email or actor.name,
                 message=removal.value,
             )
-        ]
+        ],
     )
     if cluster.pinged_at is None or service.mirrored or await _is_empty(tx, service):
         await delete_service_rows(tx, service)

@@ -1,6 +1,6 @@
 """Services: definitions of what runs in which cluster, and the operations on them."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import TypeVar
@@ -14,11 +14,12 @@ from controlplane.clusters.model.commands import Command, CommandKind
 from controlplane.clusters.operations.clusters import find_cluster, peek_cluster
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.clusters.ports import ClusterStore, CommandStore
+from controlplane.platform.batch import append_last
 from controlplane.platform.conflicts import check_unchanged, name_conflict
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.parts import Columns
-from controlplane.platform.ports import ANY, Page, PageQuery
+from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.repository import (
@@ -69,6 +70,7 @@ from controlplane.services.ports import (
     RevisionStore,
     SecretUseStore,
     ServiceParts,
+    ServiceSourceStore,
     ServiceStore,
 )
 from core.errors import Conflict, Invalid, NotFound
@@ -322,6 +324,12 @@ class Services:
             _publish(tx, service, change.sources or ())
         return service
 
+    async def prefetch(self, tx: Transaction, ids: Collection[str]) -> None:
+        """Reads what updates of these services in one transaction need, with few queries."""
+        await tx[ServiceStore].prefetch_each(ids)
+        await tx[ServiceSourceStore].prefetch_services(ids)
+        await self._parts.prefetch(tx, ids)
+
     async def update(
         self,
         actor: Actor,
@@ -529,7 +537,7 @@ class Services:
         """Appends an entry about the actor's change to the ledger."""
         actor, now = tx.actor.email or tx.actor.name, self._context.clock.now()
         entry = LedgerEntry.of(service, stage, now, actor=actor, message=message)
-        await tx[LedgerStore].append([entry])
+        await append_last(tx, LedgerStore, [entry])
 
 
 async def _project_of(tx: Change, change: ServiceChange) -> Project | None:

@@ -11,6 +11,7 @@ from controlplane.platform.batch import open_batch
 from controlplane.platform.context import CLUSTER
 from controlplane.platform.ports import TransactionConflict
 from controlplane.platform.retry import retry_operations
+from controlplane.services.model.ledger import LedgerStage
 from tests.fakes.actors import EDITOR, VIEWER
 from tests.fakes.manifest_world import ManifestWorld, document, manifest_world
 from tests.fakes.operations import operations_over_memory
@@ -276,3 +277,18 @@ async def test_a_conflict_inside_a_batch_is_not_tried_again_there() -> None:
         async with open_batch(memory.context.store):
             await Collides().change()
     assert tries == 1
+
+
+async def test_an_apply_adds_the_history_of_its_services_and_a_plan_does_not(
+    world: ManifestWorld,
+) -> None:
+    await world.apply(cluster("eu-1") + document("GitRepository", REPOSITORY))
+    await world.apply(service("web"), dry_run=True)
+    assert await world.memory.ledger() == []
+    await world.apply(service("web"))
+    await world.apply(service("web", ref="v2") + service("database"))
+    first, *rest = await world.memory.ledger()
+    assert first.stage is LedgerStage.CREATED
+    assert {(entry.service_id == first.service_id, entry.stage.name) for entry in rest} == {
+        (False, "CREATED"), (True, "CONFIGURED"),
+    }  # fmt: skip
