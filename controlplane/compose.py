@@ -246,10 +246,7 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
             RenderReconciler(context),
             PinnedServices(context, ports.git_history),
             repositories,
-            ports.manifests,
-            store,
-            bus,
-            clock,
+            context,
             ports.delivers,
         ),
         targets=targets,
@@ -393,17 +390,7 @@ def _pipeline_loop(
     triggers: Triggers,
 ) -> PipelineLoop:
     promotions = Promotions(context, pipelines, repositories)
-    return PipelineLoop(
-        pipelines,
-        promotions,
-        checks,
-        triggers,
-        context.manifests,
-        context.store,
-        context.bus,
-        context.clock,
-        holder=context.new_id(),
-    )
+    return PipelineLoop(pipelines, promotions, checks, triggers, context, holder=context.new_id())
 
 
 async def _secret_parts(

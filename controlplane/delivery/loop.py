@@ -5,14 +5,12 @@ from functools import partial
 
 from controlplane.delivery.operations.pinned_services import PinnedServices
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
-from controlplane.platform.context import RENDER_SERVICES
-from controlplane.platform.git_ports import ManifestSource
+from controlplane.platform.context import RENDER_SERVICES, OperationContext
 from controlplane.platform.loops.retry import retry_forever
-from controlplane.platform.ports import LOST_WAKES, Bus, Store
+from controlplane.platform.ports import LOST_WAKES
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.repositories.ports import RepositoryStore
 from core.errors import TowlineError
-from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.runtime.work_queue import WorkQueue
 from core.spec.source import RepositoryState
@@ -32,29 +30,23 @@ class RenderLoop:
         delivery: RenderReconciler,
         pinned: PinnedServices,
         repositories: RepositoryOperations,
-        manifests: ManifestSource,
-        store: Store,
-        bus: Bus,
-        clock: Clock,
+        context: OperationContext,
         delivers: Callable[[str], bool],
     ) -> None:
         self._delivers = delivers
         self._delivery = delivery
         self._repositories = repositories
-        self._manifests = manifests
-        self._store = store
-        self._bus = bus
-        self._clock = clock
+        self._context = context
         self._states: dict[str, RepositoryState] = {}
         self._requested: dict[str, set[str]] = {}
         self.tasks = Tasks("delivery")
-        self._work = WorkQueue("deliver", self._deliver, self.tasks, clock)
+        self._work = WorkQueue("deliver", self._deliver, self.tasks, context.clock)
         # Apart from deliveries, which must not wait for a count.
-        self._counts = WorkQueue("count", pinned.update, self.tasks, clock)
+        self._counts = WorkQueue("count", pinned.update, self.tasks, context.clock)
 
     async def start(self) -> None:
         """Follows all repositories, and renders changes made meanwhile."""
-        self._manifests.on_state(self._on_state)
+        self._context.manifests.on_state(self._on_state)
         await self._repositories.follow_all()
         self.tasks.forever("wakes", self._follow())
         self.tasks.forever("sweep", self._sweep())
@@ -84,11 +76,11 @@ class RenderLoop:
             raise
 
     async def _follow(self) -> None:
-        async for topic, key in self._bus.subscribe(RENDER_SERVICES, LOST_WAKES):
+        async for topic, key in self._context.bus.subscribe(RENDER_SERVICES, LOST_WAKES):
             if topic == LOST_WAKES:
-                await retry_forever("sweep", self._schedule_all, self._clock)
+                await retry_forever("sweep", self._schedule_all, self._context.clock)
                 continue
-            await retry_forever("follow", partial(self._follow_refs, key), self._clock)
+            await retry_forever("follow", partial(self._follow_refs, key), self._context.clock)
 
     async def _follow_refs(self, key: str) -> None:
         repository_id, _, service_id = key.partition("/")
@@ -100,12 +92,12 @@ class RenderLoop:
 
     async def _sweep(self) -> None:
         while True:
-            await self._clock.sleep(_SWEEP_SECONDS)
-            await retry_forever("sweep", self._schedule_all, self._clock)
-            await retry_forever("polls", self._repositories.store_polls, self._clock)
+            await self._context.clock.sleep(_SWEEP_SECONDS)
+            await retry_forever("sweep", self._schedule_all, self._context.clock)
+            await retry_forever("polls", self._repositories.store_polls, self._context.clock)
 
     async def _schedule_all(self) -> None:
-        async with self._store.read() as tx:
+        async with self._context.store.read() as tx:
             repositories = await tx[RepositoryStore].all()
         for repository in repositories:
             await self._repositories.update_followed_refs(repository.id)

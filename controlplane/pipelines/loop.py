@@ -23,13 +23,17 @@ from controlplane.pipelines.operations.promotions import Promotions
 from controlplane.pipelines.operations.trigger_rows import TRIGGER
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.pipelines.ports import PipelineStore
-from controlplane.platform.context import CLUSTER_JOB, GENERATORS, PIPELINE, SERVICE
-from controlplane.platform.git_ports import ManifestSource
+from controlplane.platform.context import (
+    CLUSTER_JOB,
+    GENERATORS,
+    PIPELINE,
+    SERVICE,
+    OperationContext,
+)
 from controlplane.platform.jobs import MAX_ATTEMPTS, Job, retry_delay
 from controlplane.platform.loops.retry import retry_forever
-from controlplane.platform.ports import LOST_WAKES, Bus, JobStore, Store
+from controlplane.platform.ports import LOST_WAKES, JobStore
 from core.errors import TowlineError
-from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.runtime.work_queue import WorkQueue
 
@@ -52,18 +56,12 @@ class PipelineLoop:
         promotions: Promotions,
         checks: CheckRunner,
         triggers: Triggers,
-        manifests: ManifestSource,
-        store: Store,
-        bus: Bus,
-        clock: Clock,
+        context: OperationContext,
         holder: str,
     ) -> None:
         self._pipelines = pipelines
         self._promotions = promotions
-        self._manifests = manifests
-        self._store = store
-        self._bus = bus
-        self._clock = clock
+        self._context = context
         self._holder = holder
         self._work: dict[str, Callable[[Job], Awaitable[None]]] = {
             RENDER: promotions.render,
@@ -77,17 +75,17 @@ class PipelineLoop:
         }
         self._under_way = 0
         self._jobs_waiting = asyncio.Event()
-        self._swept_at = clock.now()
+        self._swept_at = context.clock.now()
         self.tasks = Tasks("pipelines")
-        self._advances = WorkQueue("advance", pipelines.advance, self.tasks, clock)
+        self._advances = WorkQueue("advance", pipelines.advance, self.tasks, context.clock)
         self._touched: set[str] = set()
-        self._touched_queue = WorkQueue("touched", self._advance_touched, self.tasks, clock)
-        self._hints = WorkQueue("hint", self._hint, self.tasks, clock)
+        self._touched_queue = WorkQueue("touched", self._advance_touched, self.tasks, context.clock)
+        self._hints = WorkQueue("hint", self._hint, self.tasks, context.clock)
 
     async def start(self) -> None:
         """Starts in the background: follows changes, and sweeps all pipelines now and
         periodically."""
-        self._manifests.on_state(lambda state: self._hints.add(state.repository_id))
+        self._context.manifests.on_state(lambda state: self._hints.add(state.repository_id))
         self.tasks.forever("wakes", self._follow())
         self.tasks.forever("jobs", self._run_jobs())
         self.tasks.forever("sweep", self._sweep())
@@ -100,30 +98,30 @@ class PipelineLoop:
     async def _sweep(self) -> None:
         """Covers missed events: pipelines with recent changes, and periodically all."""
         for number in count():
-            begun = self._clock.now()
+            begun = self._context.clock.now()
             whole = number % _SWEEPS_OF_ALL == 0
             if whole:
-                await retry_forever("forget", self._pipelines.forget, self._clock)
+                await retry_forever("forget", self._pipelines.forget, self._context.clock)
             which = self._all if whole else self._lately
-            for pipeline in await retry_forever("sweep", which, self._clock):
+            for pipeline in await retry_forever("sweep", which, self._context.clock):
                 self._advances.add(pipeline)
             self._swept_at = begun
-            await self._clock.sleep(_SWEEP_SECONDS)
+            await self._context.clock.sleep(_SWEEP_SECONDS)
 
     async def _lately(self) -> list[str]:
         changed = await self._pipelines.pipelines_changed_since(self._swept_at - _OVERLAP)
         return sorted({*changed, *await self._pipelines.pipelines_with_selectors()})
 
     async def _all(self) -> list[str]:
-        async with self._store.read() as tx:
+        async with self._context.store.read() as tx:
             return [row.id for row in await tx[PipelineStore].all()]
 
     async def _follow(self) -> None:
-        async for topic, key in self._bus.subscribe(
+        async for topic, key in self._context.bus.subscribe(
             SERVICE, PIPELINE, CLUSTER_JOB, GENERATORS, LOST_WAKES
         ):
             if topic == LOST_WAKES or (topic, key) == (GENERATORS, ""):
-                for pipeline in await retry_forever("sweep", self._all, self._clock):
+                for pipeline in await retry_forever("sweep", self._all, self._context.clock):
                     self._advances.add(pipeline)
                 self._jobs_waiting.set()
             elif topic == SERVICE:
@@ -151,23 +149,23 @@ class PipelineLoop:
 
     async def _advance_for_job(self, id: str) -> None:
         find = partial(self._pipelines.pipeline_of_job, id)
-        pipeline = await retry_forever("job", find, self._clock)
+        pipeline = await retry_forever("job", find, self._context.clock)
         if pipeline is not None:
             self._advances.add(pipeline)
 
     async def _run_jobs(self) -> None:
         while True:
             self._jobs_waiting.clear()
-            if not await retry_forever("jobs", self._start_due_jobs, self._clock):
-                await retry_forever("jobs", self._wait, self._clock)
+            if not await retry_forever("jobs", self._start_due_jobs, self._context.clock):
+                await retry_forever("jobs", self._wait, self._context.clock)
 
     async def _start_due_jobs(self) -> int:
         """Starts due jobs, within the limit of concurrent jobs; returns their number."""
         room = _JOBS_AT_ONCE - self._under_way
         if room <= 0:
             return 0
-        now = self._clock.now()
-        async with self._store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             jobs = await tx[JobStore].claim(self._work, self._holder, now, room)
         for job in jobs:
             self._under_way += 1
@@ -176,7 +174,7 @@ class PipelineLoop:
 
     async def _run_job_slot(self, job: Job) -> None:
         try:
-            await retry_forever("job", partial(self._do, job), self._clock)
+            await retry_forever("job", partial(self._do, job), self._context.clock)
         finally:
             self._under_way -= 1
             self._jobs_waiting.set()
@@ -187,20 +185,20 @@ class PipelineLoop:
         except Exception as error:
             log.exception("job failed", action="job.failed", job=job.key, attempt=job.attempts)
             if job.attempts < MAX_ATTEMPTS:
-                run_at = self._clock.now() + retry_delay(job.attempts)
-                async with self._store.write() as tx:
+                run_at = self._context.clock.now() + retry_delay(job.attempts)
+                async with self._context.store.write() as tx:
                     await tx[JobStore].retry(job, run_at, str(error)[:1000])
                 return
-        async with self._store.write() as tx:
+        async with self._context.store.write() as tx:
             await tx[JobStore].finish(job)
 
     async def _wait(self) -> None:
         """Waits until a job is due or may have been added."""
-        async with self._store.read() as tx:
+        async with self._context.store.read() as tx:
             due = await tx[JobStore].next_due()
         seconds = _MAX_WAIT
         if due is not None and self._under_way < _JOBS_AT_ONCE:
-            seconds = min(seconds, max(0.0, (due - self._clock.now()).total_seconds()))
+            seconds = min(seconds, max(0.0, (due - self._context.clock.now()).total_seconds()))
         try:
             async with asyncio.timeout(seconds):
                 await self._jobs_waiting.wait()
