@@ -62,7 +62,7 @@ class KubeApi:
                 yield line.decode(errors="replace").rstrip("\n")
 
     def kind(self, word: str) -> Kind:
-        """Finds a kind by its plural, singular or short name, or as `plural.group`."""
+        """Finds a kind by its plural, singular or short name, `plural.group` or `kind.group`."""
         wanted = word.lower()
         for group in self._groups():
             if found := kind_in(group, wanted):
@@ -108,7 +108,8 @@ def kind_in(group: JsonObject, wanted: str) -> Kind | None:
         for resource in version.get("resources", ()):
             plural = resource["resource"]
             words = {plural, resource.get("singularResource"), *resource.get("shortNames", ())}
-            words |= {resource["responseKind"]["kind"].lower(), f"{plural}.{name}"}
+            kind = resource["responseKind"]["kind"].lower()
+            words |= {kind, f"{kind}.{name}", f"{plural}.{name}"}
             if wanted in words and "list" in resource.get("verbs", ()):
                 return Kind(api, plural, resource["scope"] == "Namespaced")
     return None

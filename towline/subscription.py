@@ -1,7 +1,8 @@
-"""Waits for changes by a subscription over graphql-transport-ws."""
+"""Subscriptions over graphql-transport-ws."""
 
 import json
 import ssl
+from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
 import websocket
@@ -9,6 +10,7 @@ import websocket
 from core.errors import Unavailable
 from core.json_object import JsonObject
 from towline.contexts import ControlPlaneTarget
+from towline.operations import GraphQLDocument
 
 _PROTOCOL = "graphql-transport-ws"
 _CONNECT_SECONDS = 10.0
@@ -16,11 +18,15 @@ _QUIET_SECONDS = 0.3
 _MAX_MESSAGES = 1_000
 _FAILURES = (websocket.WebSocketException, OSError, ValueError, KeyError)
 
+Data = TypeVar("Data")
 
-class Subscription:
-    """One subscription; its messages tell only that something changed."""
 
-    def __init__(self, target: ControlPlaneTarget, document: str) -> None:
+class Subscription(Generic[Data]):
+    """One subscription. Unavailable: the control plane does not answer, or refuses."""
+
+    def __init__(
+        self, target: ControlPlaneTarget, document: GraphQLDocument[Data], **variables: object
+    ) -> None:
         parts = urlsplit(target.url)
         scheme = "wss" if parts.scheme == "https" else "ws"
         try:
@@ -37,31 +43,36 @@ class Subscription:
             self._send(type="connection_init", payload={"token": target.token})
             if self._receive()["type"] != "connection_ack":
                 raise ValueError("the control plane did not acknowledge")
-            self._send(type="subscribe", id="1", payload={"query": document})
+            self._send(
+                type="subscribe", id="1", payload={"query": document, "variables": variables}
+            )
         except _FAILURES as error:
             self.close()
             raise Unavailable(f"cannot subscribe: {error}") from None
 
-    def wait(self, seconds: float) -> None:
-        """Returns after a change and a moment without another one, or after some seconds.
+    def changes(self, seconds: float) -> list[Data]:
+        """Returns the first change and those that follow within moments; none after some seconds.
 
         Unavailable: the connection ended.
         """
-        timeout = seconds
+        found: list[Data] = []
         for _ in range(_MAX_MESSAGES):
-            self._socket.settimeout(timeout)
+            self._socket.settimeout(_QUIET_SECONDS if found else seconds)
             try:
-                kind = self._receive()["type"]
+                message = self._receive()
             except websocket.WebSocketTimeoutException:
-                return
+                break
             except _FAILURES as error:
                 raise Unavailable(f"the subscription ended: {error}") from None
-            if kind == "ping":
+            if message["type"] == "ping":
                 self._send(type="pong")
-            elif kind == "next":
-                timeout = _QUIET_SECONDS
+            elif message["type"] == "next":
+                if errors := message["payload"].get("errors"):
+                    raise Unavailable(f"the subscription failed: {errors[0]['message']}")
+                found.append(message["payload"]["data"])
             else:
-                raise Unavailable(f"the subscription ended: {kind}")
+                raise Unavailable(f"the subscription ended: {message['type']}")
+        return found
 
     def close(self) -> None:
         self._socket.close()

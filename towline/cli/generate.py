@@ -1,9 +1,9 @@
 """Generates typed Python from the GraphQL documents of commands: `make operations`.
 
 Each package with `*.graphql` files gets a module `generated.py`: a TypedDict for each fragment and
-selection, and a function for each operation. `towline/generated_inputs.py` has the types of input
-objects. Enums are strings, because the API checks their values. A document that does not fit the
-schema fails with its file and line.
+selection, and a function for each query and mutation. `towline/generated_inputs.py` has the types
+of input objects. Enums are strings, because the API checks their values. A document that does not
+fit the schema fails with its file and line.
 """
 
 import re
@@ -26,6 +26,7 @@ from graphql import (
     GraphQLSchema,
     GraphQLType,
     OperationDefinitionNode,
+    OperationType,
     SelectionSetNode,
     Source,
     VariableDefinitionNode,
@@ -204,11 +205,13 @@ class OperationModule:
         parameters = "".join(self._parameters(kinds))
         given = "".join(f", {key}={_snake(key)}" for key in kinds)
         document = " + ".join([_quoted(node), *(_constant(f, "_") for f in self._spreads(node))])
-        constant = _constant(name)
+        constant = f"{_constant(name)}: GraphQLDocument[{answer}] = GraphQLDocument({document})\n"
+        if node.operation is OperationType.SUBSCRIPTION:
+            return constant
         return (
-            f"{constant}: GraphQLDocument[{answer}] = GraphQLDocument({document})\n\n\n"
+            f"{constant}\n\n"
             f"def {_snake(name)}(api: GraphQLApi{parameters}) -> {result}:\n"
-            f"    return {call}(api, {constant}{given})\n"
+            f"    return {call}(api, {_constant(name)}{given})\n"
         )
 
     def _variable(self, node: VariableDefinitionNode) -> GraphQLType:

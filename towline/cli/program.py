@@ -48,6 +48,7 @@ _COMMANDS = LazyCommands(
         "logs": "towline.cli.objects.logs:logs",
         "events": "towline.cli.objects.events:events",
         "exec": "towline.cli.objects.exec:execute",
+        "ui": "towline.cli.cockpit.command:ui",
         "top": "towline.cli.objects.top:app",
         "open": "towline.cli.about.about:open_page",
         "version": "towline.cli.about.about:version",

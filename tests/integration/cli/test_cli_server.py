@@ -16,6 +16,7 @@ from towline.cli.shell.polling import poll_until
 from towline.client import GraphQLClient
 from towline.contexts import ControlPlaneTarget
 from towline.demo.git_server import GitServer
+from towline.operations import GraphQLDocument
 from towline.subscription import Subscription
 
 FLEET = """
@@ -123,18 +124,22 @@ def test_a_watched_list_shows_each_change(installation: Installation) -> None:
     watch.wait(20)
 
 
-def test_a_subscription_returns_at_a_change(installation: Installation) -> None:
-    """Without the change it would wait for a minute."""
+def test_a_subscription_returns_changes(installation: Installation) -> None:
+    """Without a change it would wait for a minute."""
     target = ControlPlaneTarget(installation.url, installation.token, installation.ca.read_text())
     clock = SystemClock()
-    with closing(Subscription(target, "subscription { clusterDelta { id } }")) as changes:
+    document: GraphQLDocument[dict[str, object]] = GraphQLDocument(
+        "subscription { clusterDelta { id } }"
+    )
+    with closing(Subscription(target, document)) as subscription:
         installation.run("clusters", "create", "told", "--show-token")
         began = clock.monotonic()
-        changes.wait(60)
+        (change, *_) = subscription.changes(60)
+        assert change.keys() == {"clusterDelta"}
         assert clock.monotonic() - began < 30
     for url, token in ((installation.url, "wrong"), ("https://127.0.0.1:1", "x")):
         with pytest.raises(Unavailable, match="subscri"):
-            Subscription(target._replace(url=url, token=token), "subscription { x }")
+            Subscription(target._replace(url=url, token=token), document)
     installation.run("clusters", "detach", "told", "--yes")
 
 

@@ -273,6 +273,7 @@ class ServiceRowErrors(TypedDict):
 
 
 class ServiceRow(TypedDict):
+    id: str
     name: str
     status: str
     sha: str | None
@@ -282,6 +283,12 @@ class ServiceRow(TypedDict):
     git: ServiceRowGit | None
     cluster: ServiceRowCluster | None
     errors: list[ServiceRowErrors]
+
+
+class ChangedService(TypedDict):
+    id: str
+    at: str
+    payload: ServiceRow | None
 
 
 class ServiceEvent(TypedDict):
@@ -353,7 +360,7 @@ class LedgerEvent(TypedDict):
     detail: dict[str, object]
 
 
-_SERVICE_ROW = 'fragment ServiceRow on ServiceDeployment{name status:state sha commitsBehind drifted message git{ref folder}cluster{id handle pingedAt}errors{source message}}'
+_SERVICE_ROW = 'fragment ServiceRow on ServiceDeployment{id name status:state sha commitsBehind drifted message git{ref folder}cluster{id handle pingedAt}errors{source message}}'
 _SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state health:status protect templated dryRun paused promoted sha pinnedSha commitsBehind drifted digest insertedAt updatedAt deletedAt observedAt git{ref folder}kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
 _SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message ownerUid updatedAt}}'
 _SERVICE_EVENT = 'fragment ServiceEvent on ComponentEvent{kind namespace name type reason message count source firstAt lastAt}'
@@ -423,6 +430,9 @@ SERVICE_ROWS: GraphQLDocument[Mapping[str, Page[ServiceRow]]] = GraphQLDocument(
 
 def service_rows(api: GraphQLApi, *, q: str | None = None, cluster_id: str | None = None, tags: "Sequence[inputs.TagAttributes] | None" = None, status: Sequence[str] | None = None) -> Iterator[ServiceRow]:
     return pages(api, SERVICE_ROWS, q=q, clusterId=cluster_id, tags=tags, status=status)
+
+
+CHANGED_SERVICE: GraphQLDocument[Mapping[str, ChangedService]] = GraphQLDocument('subscription ChangedService($since:DateTime){serviceDeploymentDelta(since:$since){id at payload{...ServiceRow}}}' + _SERVICE_ROW)
 
 
 SERVICE_EVENTS: GraphQLDocument[Mapping[str, list[ServiceEvent]]] = GraphQLDocument('query ServiceEvents($serviceId:ID!){serviceEvents(serviceId:$serviceId){...ServiceEvent}}' + _SERVICE_EVENT)

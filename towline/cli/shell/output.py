@@ -217,8 +217,14 @@ def _line(cells: Sequence[str], widths: Sequence[int], paint: Callable[[str], st
     return "  ".join(painted).rstrip()
 
 
+def state_colour(text: str) -> str | None:
+    """Colour of a state; None for any other text."""
+    return _COLOURS.get(text)
+
+
 def _by_meaning(text: str) -> str:
-    return colour(text, _COLOURS[text]) if text in _COLOURS else text
+    found = state_colour(text)
+    return colour(text, found) if found else text
 
 
 def _text(value: object) -> str:

@@ -77,7 +77,7 @@ class _Changes:
             self._subscription = self._opened()
             return
         try:
-            self._subscription.wait(AGES_SECONDS)
+            self._subscription.changes(AGES_SECONDS)
         except Unavailable:
             self.close()
 

@@ -1,0 +1,222 @@
+"""The cockpit of the terminal, over a fleet in memory."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from queue import Queue
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.pilot import Pilot
+from textual.widgets import RichLog, Static
+
+from core.errors import Forbidden, Unavailable
+from towline.cli.cockpit.app import Cockpit
+from towline.cli.cockpit.fleet import Fleet
+from towline.cli.cockpit.line_list import LineList
+from towline.cli.services.generated import (
+    ChangedService,
+    Revision,
+    ServiceDetails,
+    ServiceDetailsComponents,
+    ServiceEvent,
+    ServiceRow,
+)
+
+NAMES = st.text("abc-", min_size=1, max_size=4)
+
+
+def row(cluster: str, name: str, status: str = "HEALTHY", message: str = "") -> ServiceRow:
+    return {
+        "id": f"{cluster}-{name}-id",
+        "name": name,
+        "status": status,
+        "sha": "0123456789abcdef",
+        "commitsBehind": None,
+        "drifted": 0,
+        "message": message,
+        "git": None,
+        "cluster": {"id": cluster, "handle": cluster, "pingedAt": None},
+        "errors": [],
+    }
+
+
+class FakeFleet:
+    """Services in memory; keeps what was asked of it."""
+
+    def __init__(self, *rows: ServiceRow) -> None:
+        self.rows = list(rows)
+        self.messages: Queue[Sequence[ChangedService] | Exception] = Queue()
+        self.asked: list[tuple[str, ...]] = []
+        self.refusal: Exception | None = None
+
+    def services(self) -> Iterator[ServiceRow]:
+        yield from self.rows
+
+    def changes(self, since: str | None) -> Iterator[Sequence[ChangedService]]:
+        self.asked.append(("changes", since or ""))
+        yield []
+        while True:
+            found = self.messages.get()
+            if isinstance(found, Exception):
+                raise found
+            yield found
+
+    def service(self, id: str) -> ServiceDetails:
+        found = next(row for row in self.rows if row["id"] == id)
+        pod: ServiceDetailsComponents = {
+            "group": "",
+            "kind": "Pod",
+            "namespace": "shop",
+            "name": "web-1",
+            "state": "FAILED",
+            "synced": True,
+            "message": "image not found",
+            "ownerUid": None,
+            "updatedAt": "2026-01-01T00:00:00Z",
+        }
+        service: ServiceDetails = {**found, "components": [pod]}  # ty: ignore[missing-typed-dict-key]
+        return service
+
+    def events(self, id: str) -> list[ServiceEvent]:
+        return []
+
+    def manifest(self, handle: str, component: ServiceDetailsComponents) -> str:
+        return f"kind: {component['kind']}\n\x1b[31mred"
+
+    def log(self, handle: str, namespace: str, pod: str) -> Iterator[str]:
+        yield f"{handle}/{namespace}/{pod} says \x1b]0;hello"
+
+    def sync(self, id: str) -> None:
+        if self.refusal:
+            raise self.refusal
+        self.asked.append(("sync", id))
+
+    def previous(self, id: str) -> Revision | None:
+        return None
+
+    def roll_back(self, id: str, revision_id: str) -> None:
+        self.asked.append(("roll_back", id, revision_id))
+
+    def unpin(self, id: str) -> None:
+        self.asked.append(("unpin", id))
+
+    def page(self, id: str) -> str:
+        return f"https://towline.example.org/services/{id}"
+
+
+def changed(at: str, id: str, payload: ServiceRow | None) -> ChangedService:
+    return {"id": id, "at": at, "payload": payload}
+
+
+async def shown(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
+    """Waits until something is on the screen."""
+    async with asyncio.timeout(20):
+        while not holds():
+            await pilot.pause(0.01)
+
+
+def labels(app: Cockpit) -> list[str]:
+    return [line.label for line in app.screen_stack[1].query_one(LineList).items]
+
+
+def summary(app: Cockpit) -> str:
+    return str(app.screen_stack[1].query_one("#summary", Static).content)
+
+
+async def opened(pilot: Pilot[None], app: Cockpit, services: int) -> None:
+    await shown(pilot, lambda: len(app.screen_stack) > 1 and f" {services} service" in summary(app))
+
+
+@given(st.lists(st.tuples(NAMES, NAMES, st.sampled_from(["put", "remove"]))))
+def test_a_fleet_holds_the_last_state_of_each_service_in_order(
+    acts: list[tuple[str, str, str]],
+) -> None:
+    fleet, expected = Fleet(), {}
+    for number, (cluster, name, act) in enumerate(acts):
+        service = row(cluster, name, message=str(number), status="FAILED")
+        if act == "put":
+            fleet.put(service)
+            expected[cluster, name] = str(number)
+        else:
+            fleet.remove(service["id"])
+            expected.pop((cluster, name), None)
+    found = [((line.cluster, line.name), line.problem) for line in fleet.matching()]
+    assert found == sorted(expected.items())
+
+
+def test_a_filter_matches_all_words_and_the_path_of_a_service() -> None:
+    fleet = Fleet()
+    for service in (row("eu", "web"), row("eu", "db", "FAILED", "no disk"), row("us", "web")):
+        fleet.put(service)
+    assert [line.label for line in fleet.matching("EU/w")] == ["eu/web"]
+    assert [line.label for line in fleet.matching("disk db")] == ["eu/db"]
+    assert [line.label for line in fleet.matching(problems=True)] == ["eu/db"]
+
+
+async def test_the_list_follows_changes_and_goes_on_after_a_lost_connection() -> None:
+    source = FakeFleet(row("eu", "web"), row("us", "web"))
+    app = Cockpit(source)
+    async with app.run_test() as pilot:
+        await opened(pilot, app, 2)
+        source.messages.put([changed("t1", "new", row("eu", "api", "FAILED"))])
+        await shown(pilot, lambda: labels(app) == ["eu/api", "eu/web", "us/web"])
+        source.messages.put([changed("t2", "us-web-id", None)])
+        await shown(pilot, lambda: labels(app) == ["eu/api", "eu/web"])
+        source.messages.put(Unavailable("gone"))
+        await shown(pilot, lambda: "not live" in summary(app))
+        await shown(pilot, lambda: ("changes", "t2") in source.asked)
+        await shown(pilot, lambda: "not live" not in summary(app))
+
+
+async def test_keys_filter_open_and_change_services() -> None:
+    source = FakeFleet(row("eu", "db"), row("eu", "web", "FAILED"), row("us", "api"))
+    app = Cockpit(source)
+    async with app.run_test() as pilot:
+        await opened(pilot, app, 3)
+        await pilot.press("slash", *"web", "enter")
+        assert labels(app) == ["eu/web"]
+        await pilot.press("s", "n")
+        await pilot.press("s", "y")
+        await shown(pilot, lambda: ("sync", "eu-web-id") in source.asked)
+        assert source.asked.count(("sync", "eu-web-id")) == 1
+        await pilot.press("escape")
+        assert len(labels(app)) == 3
+        await pilot.press("p")
+        assert labels(app) == ["eu/web"]
+        await pilot.press("colon", *"us/api", "enter")
+        await shown(pilot, lambda: "us/api" in str(app.screen.query(Static).first().content))
+        await pilot.press("q")
+        await pilot.press("q")
+    assert app.return_code == 0
+
+
+async def test_a_service_leads_to_its_objects_their_manifests_and_logs() -> None:
+    source = FakeFleet(row("eu", "web", "FAILED", "image not found"))
+    app = Cockpit(source)
+    async with app.run_test() as pilot:
+        await opened(pilot, app, 1)
+        await pilot.press("enter")
+        await shown(pilot, lambda: bool(app.screen.query("#state")))
+        await shown(pilot, lambda: len(app.screen.query_one(LineList).items) == 1)
+        assert "image not found" in str(app.screen.query_one("#state", Static).content)
+        for key, text in (("enter", "kind: Pod"), ("l", "eu/shop/web-1 says")):
+            await pilot.press(key)
+            await shown(pilot, lambda: bool(app.screen.query(RichLog)))
+            log = app.screen.query_one(RichLog)
+            await shown(pilot, lambda log=log: bool(log.lines))
+            lines = "\n".join(line.text for line in log.lines)
+            assert text in lines
+            assert "\x1b" not in lines
+            await pilot.press("escape")
+
+
+@pytest.mark.parametrize("error", [Forbidden("you may not"), Unavailable("[no] answer")])
+async def test_a_refused_change_is_shown(error: Exception) -> None:
+    source = FakeFleet(row("eu", "web"))
+    source.refusal = error
+    app = Cockpit(source)
+    async with app.run_test() as pilot:
+        await opened(pilot, app, 1)
+        await pilot.press("s", "y")
+        await shown(pilot, lambda: any(str(error) in note.message for note in app._notifications))

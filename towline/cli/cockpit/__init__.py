@@ -1,0 +1,1 @@
+"""`towline ui`: the fleet in the terminal."""

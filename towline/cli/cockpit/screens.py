@@ -1,0 +1,225 @@
+"""Screens of the cockpit: text, logs, confirmation and a service with its objects."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Footer, RichLog, Static
+
+from core.errors import TowlineError
+from towline.cli.cockpit.fleet import FleetLine
+from towline.cli.cockpit.line_list import LineList, ListColumn
+from towline.cli.services.generated import ServiceDetails, ServiceDetailsComponents
+from towline.cli.services.reasons import by_urgency, first_problem, status_text
+from towline.cli.shell.output import age, escape_controls, short, state_colour
+
+if TYPE_CHECKING:
+    from towline.cli.cockpit.app import Cockpit
+
+_REFRESH_SECONDS = 5.0
+_MAX_LINES = 5_000
+_BACK = Binding("escape,q", "app.pop_screen", "Back")
+_OBJECT_COLUMNS = (
+    ListColumn("KIND", 22),
+    ListColumn("NAMESPACE", 20),
+    ListColumn("NAME", 0),
+    ListColumn("STATE", 12),
+    ListColumn("SYNCED", 7),
+    ListColumn("MESSAGE", 0),
+)
+
+
+class CockpitScreen(Screen[None]):
+    """A screen of the cockpit."""
+
+    @property
+    def cockpit(self) -> "Cockpit":
+        return cast("Cockpit", self.app)
+
+
+class Confirmation(ModalScreen[bool]):
+    """Asks before a change; y confirms."""
+
+    DEFAULT_CSS = """
+    Confirmation { align: center middle; }
+    Confirmation > Vertical { width: 70; height: auto; border: round $warning; padding: 1 2; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "dismiss(True)", "Yes"),
+        Binding("n,escape,q", "dismiss(False)", "No"),
+    ]
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self._question = question
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static(Text(f"{self._question}\n\ny: yes   n: no"))
+
+
+class TextScreen(CockpitScreen):
+    """A text that is read in the background, such as a manifest."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [_BACK]
+
+    def __init__(self, title: str, read: Callable[[], str]) -> None:
+        super().__init__()
+        self._title = title
+        self._read = read
+
+    def compose(self) -> ComposeResult:
+        yield Static(Text(self._title), classes="title")
+        yield RichLog(max_lines=_MAX_LINES, auto_scroll=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self.query_one(RichLog).focus()
+        self.cockpit.background(self._fill)
+
+    def _fill(self) -> None:
+        text = self.cockpit.tried(self._read)
+        if text is not None:
+            shown = "\n".join(map(escape_controls, text.split("\n")))
+            self.cockpit.post(self.query_one(RichLog).write, Text(shown))
+
+
+class LogScreen(CockpitScreen):
+    """The log of a pod, followed until it ends."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [_BACK]
+
+    def __init__(self, title: str, read: Callable[[], Iterator[str]]) -> None:
+        super().__init__()
+        self._title = title
+        self._read = read
+
+    def compose(self) -> ComposeResult:
+        yield Static(Text(self._title), classes="title")
+        yield RichLog(max_lines=_MAX_LINES)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self.query_one(RichLog).focus()
+        self.cockpit.background(self._follow)
+
+    def _follow(self) -> None:
+        log, cockpit = self.query_one(RichLog), self.cockpit
+        try:
+            for line in self._read():
+                if not self.is_attached:
+                    return
+                cockpit.post(log.write, Text(escape_controls(line)))
+        except TowlineError as error:
+            cockpit.report(error)
+        cockpit.post(log.write, Text("(the log ended)", style="dim"))
+
+
+class ServiceScreen(CockpitScreen):
+    """A service: its state, and its objects, the most urgent first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        _BACK,
+        Binding("l", "log", "Log"),
+        Binding("e", "events", "Events"),
+        Binding("s", "change('sync')", "Sync"),
+        Binding("b", "change('roll_back')", "Roll back"),
+        Binding("u", "change('unpin')", "Unpin"),
+        Binding("o", "open_page", "Console"),
+    ]
+
+    def __init__(self, line: FleetLine) -> None:
+        super().__init__()
+        self._line = line
+        self._is_reading = False
+        self._objects: LineList[ServiceDetailsComponents] = LineList(
+            _OBJECT_COLUMNS, _cells, state_colour
+        )
+
+    def compose(self) -> ComposeResult:
+        yield Static(Text(self._line.label), classes="title")
+        yield Static(id="state")
+        yield self._objects
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self._objects.focus()
+        self.refresh_service()
+        self.set_interval(_REFRESH_SECONDS, self.refresh_service)
+
+    def refresh_service(self) -> None:
+        """Reads the service again, unless that is under way."""
+        if not self._is_reading:
+            self._is_reading = True
+            self.cockpit.background(self._refresh)
+
+    def _refresh(self) -> None:
+        found = self.cockpit.tried(lambda: self.cockpit.source.service(self._line.id))
+        self.cockpit.post(self._show, found)
+
+    def _show(self, service: ServiceDetails | None) -> None:
+        self._is_reading = False
+        if service is None or not self.is_attached:
+            return
+        state = status_text(service)
+        text = Text.assemble(
+            (state, state_colour(state.split(" ")[0]) or ""),
+            f"  commit {short(service['sha'])}  {escape_controls(first_problem(service))}",
+        )
+        self.query_one("#state", Static).update(text)
+        self._objects.show_items(by_urgency(service["components"]))
+
+    def on_line_list_chosen(self) -> None:
+        if (component := self._objects.selected) is not None:
+            read = self.cockpit.source.manifest
+            self.app.push_screen(
+                TextScreen(_title(component), lambda: read(self._line.cluster, component))
+            )
+
+    def action_log(self) -> None:
+        component = self._objects.selected
+        if component is None or (component["kind"], component["group"]) != ("Pod", ""):
+            self.notify("Select a pod to see its log.", severity="warning")
+            return
+        namespace, name = component["namespace"] or "", component["name"]
+        read = self.cockpit.source.log
+        title = f"{self._line.cluster}: {namespace}/{name}"
+        self.app.push_screen(LogScreen(title, lambda: read(self._line.cluster, namespace, name)))
+
+    def action_events(self) -> None:
+        self.app.push_screen(TextScreen(f"{self._line.label}: events", self._events))
+
+    def _events(self) -> str:
+        rows = [
+            f"{age(event['lastAt']):>9}  {event['type']:<8} {event['reason']:<22} "
+            f"{event['kind']}/{event['name']}: {event['message']}"
+            for event in self.cockpit.source.events(self._line.id)
+        ]
+        return "\n".join(rows) or "no events"
+
+    def action_change(self, action: str) -> None:
+        self.cockpit.change(action, self._line)
+
+    def action_open_page(self) -> None:
+        self.app.open_url(self.cockpit.source.page(self._line.id))
+
+
+def _cells(component: ServiceDetailsComponents) -> tuple[str, ...]:
+    texts = (
+        component["kind"],
+        component["namespace"] or "",
+        component["name"],
+        component["state"] or "UNKNOWN",
+        "yes" if component["synced"] else "no",
+        " ".join((component["message"] or "").split()),
+    )
+    return tuple(map(escape_controls, texts))
+
+
+def _title(component: ServiceDetailsComponents) -> str:
+    place = filter(None, (component["namespace"], component["name"]))
+    return f"{component['kind']} {'/'.join(place)}"
