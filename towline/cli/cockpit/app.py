@@ -1,23 +1,23 @@
 """The cockpit: the list of services, and everything that leads on from it."""
 
-import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Input, Static
 
-from core.errors import NotFound, TowlineError
+from core.errors import TowlineError
+from towline.cli.cockpit.changes import change_service
 from towline.cli.cockpit.fleet import Fleet, FleetLine, FleetLines
 from towline.cli.cockpit.line_list import LineList, ListColumn
-from towline.cli.cockpit.screens import CockpitScreen, Confirmation, ServiceScreen
+from towline.cli.cockpit.program import CockpitProgram, CockpitScreen
+from towline.cli.cockpit.screens import ServiceScreen
 from towline.cli.cockpit.source import FleetSource
 from towline.cli.services.generated import ChangedService, ServiceRow
-from towline.cli.shell.output import count, escape_controls, short, state_colour
+from towline.cli.shell.output import count, state_colour
 
 _RETRY_SECONDS = 3.0
 _BATCH = 1_000
@@ -136,10 +136,10 @@ class FleetScreen(CockpitScreen):
 
     def action_change(self, action: str) -> None:
         if (line := self._list.selected) is not None:
-            self.cockpit.change(action, line)
+            change_service(self.cockpit, action, line)
 
 
-class Cockpit(App[None]):
+class Cockpit(CockpitProgram):
     """The program of `towline ui`."""
 
     TITLE = "Towline"
@@ -152,8 +152,7 @@ class Cockpit(App[None]):
 
     def __init__(self, source: FleetSource, text: str = "") -> None:
         """`text` is the first filter."""
-        super().__init__()
-        self.source = source
+        super().__init__(source)
         self._fleet_screen = FleetScreen(text)
         # Changes that came while the services were read: what was read can be older.
         self._early: list[ChangedService] = []
@@ -221,67 +220,6 @@ class Cockpit(App[None]):
                 self._fleet_screen.fleet.remove(change["id"])
             else:
                 self._fleet_screen.fleet.put(change["payload"])
-
-    def change(self, action: str, line: FleetLine) -> None:
-        """Changes a service after a confirmation, in the background."""
-        {"sync": self._sync, "unpin": self._unpin, "roll_back": self._roll_back}[action](line)
-
-    def _sync(self, line: FleetLine) -> None:
-        self._confirm(f"Sync {line.label} now?", lambda: self.source.sync(line.id))
-
-    def _unpin(self, line: FleetLine) -> None:
-        question = f"Let {line.label} follow its ref again?"
-        self._confirm(question, lambda: self.source.unpin(line.id))
-
-    def _roll_back(self, line: FleetLine) -> None:
-        self.background(lambda: self._find_previous(line))
-
-    def _find_previous(self, line: FleetLine) -> None:
-        revision = self.tried(lambda: self.source.previous(line.id))
-        if revision is None:
-            self.report(NotFound(f"{line.label} has no earlier revision"))
-            return
-        id, commit = revision["id"], f"{short(revision['sha'])} {revision['subject']}"
-        question = f"Roll {line.label} back to {escape_controls(commit)}?"
-        self.post(self._confirm, question, lambda: self.source.roll_back(line.id, id))
-
-    def _confirm(self, question: str, change: Callable[[], None]) -> None:
-        def decided(confirmed: bool | None) -> None:
-            if confirmed:
-                self.background(lambda: self._carry_out(change))
-
-        self.push_screen(Confirmation(question), decided)
-
-    def _carry_out(self, change: Callable[[], None]) -> None:
-        try:
-            change()
-        except TowlineError as error:
-            self.report(error)
-        else:
-            self.post(self.notify, "Done.")
-
-    def background(self, work: Callable[[], None]) -> None:
-        """Runs work that blocks in a thread, which the end of the program does not wait for."""
-        threading.Thread(target=work, daemon=True).start()
-
-    def post(self, call: Callable[..., object], *values: object, **named: object) -> None:
-        """Runs a call in the thread of the screens, for work in the background."""
-        # The program can end at any moment, also before the call was made.
-        with suppress(RuntimeError):
-            self.call_from_thread(call, *values, **named)
-
-    def tried(self, read: Callable[[], Answer]) -> Answer | None:
-        """Returns a result; shows an error and returns None. For work in the background."""
-        try:
-            return read()
-        except TowlineError as error:
-            self.report(error)
-            return None
-
-    def report(self, error: TowlineError) -> None:
-        """Shows an error. For work in the background."""
-        message = escape_controls(error.message)
-        self.post(self.notify, message, severity="error", markup=False)
 
 
 def _cells(line: FleetLine) -> tuple[str, ...]:

@@ -1,24 +1,21 @@
-"""Screens of the cockpit: text, logs, confirmation and a service with its objects."""
+"""Screens of the cockpit: a service with its objects, texts and logs."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.screen import ModalScreen, Screen
 from textual.widgets import Footer, RichLog, Static
 
 from core.errors import TowlineError
+from towline.cli.cockpit.changes import change_service
 from towline.cli.cockpit.fleet import FleetLine
 from towline.cli.cockpit.line_list import LineList, ListColumn
+from towline.cli.cockpit.program import CockpitScreen
 from towline.cli.services.generated import ServiceDetails, ServiceDetailsComponents
 from towline.cli.services.reasons import by_urgency, first_problem, status_text
 from towline.cli.shell.output import age, escape_controls, short, state_colour
-
-if TYPE_CHECKING:
-    from towline.cli.cockpit.app import Cockpit
 
 _REFRESH_SECONDS = 5.0
 _MAX_LINES = 5_000
@@ -31,35 +28,6 @@ _OBJECT_COLUMNS = (
     ListColumn("SYNCED", 7),
     ListColumn("MESSAGE", 0),
 )
-
-
-class CockpitScreen(Screen[None]):
-    """A screen of the cockpit."""
-
-    @property
-    def cockpit(self) -> "Cockpit":
-        return cast("Cockpit", self.app)
-
-
-class Confirmation(ModalScreen[bool]):
-    """Asks before a change; y confirms."""
-
-    DEFAULT_CSS = """
-    Confirmation { align: center middle; }
-    Confirmation > Vertical { width: 70; height: auto; border: round $warning; padding: 1 2; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss(True)", "Yes"),
-        Binding("n,escape,q", "dismiss(False)", "No"),
-    ]
-
-    def __init__(self, question: str) -> None:
-        super().__init__()
-        self._question = question
-
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Static(Text(f"{self._question}\n\ny: yes   n: no"))
 
 
 class TextScreen(CockpitScreen):
@@ -202,7 +170,7 @@ class ServiceScreen(CockpitScreen):
         return "\n".join(rows) or "no events"
 
     def action_change(self, action: str) -> None:
-        self.cockpit.change(action, self._line)
+        change_service(self.cockpit, action, self._line)
 
     def action_open_page(self) -> None:
         self.app.open_url(self.cockpit.source.page(self._line.id))
