@@ -269,6 +269,10 @@ def _line(event: ParserEvent) -> int:
 class _Dumper(yaml.CSafeDumper):
     """Writes texts of several lines as blocks, and quotes what readers could take for a number."""
 
+    def ignore_aliases(self, data: object) -> bool:
+        """Repeats values that occur twice: the reader accepts no anchors."""
+        return True
+
 
 def _write_text(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None if plain_scalar(text) == text else "'"
