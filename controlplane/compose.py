@@ -351,6 +351,7 @@ def _kind_operations(
         projects=Projects(context, ServiceFences(), _first_fence(settings)),
         clusters=Clusters(context),
         cluster_groups=ClusterGroups(context),
+        agent_settings=DeploymentSettingsOperations(context),
         repositories=shared.repositories,
         secrets=Secrets(context),
         contexts=ServiceContexts(context),

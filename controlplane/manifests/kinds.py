@@ -7,7 +7,8 @@ from controlplane.access.kinds import GroupKind, ProjectKind, RoleKind, ServiceA
 from controlplane.access.operations.projects import Projects
 from controlplane.access.operations.roles import AccessControl
 from controlplane.access.operations.users import UserOperations
-from controlplane.clusters.kinds import ClusterGroupKind, ClusterKind
+from controlplane.clusters.kinds import AgentSettingsKind, ClusterGroupKind, ClusterKind
+from controlplane.clusters.operations.agent_settings import DeploymentSettingsOperations
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.operations.groups import ClusterGroups
 from controlplane.configuration.kinds import ContextKind
@@ -38,6 +39,7 @@ class KindOperations:
     projects: Projects
     clusters: Clusters
     cluster_groups: ClusterGroups
+    agent_settings: DeploymentSettingsOperations
     repositories: RepositoryOperations
     secrets: Secrets
     contexts: ServiceContexts
@@ -58,6 +60,7 @@ def all_kinds(operations: KindOperations) -> Sequence[AnyKind]:
         ProjectKind(operations.projects),
         ClusterKind(operations.clusters),
         ClusterGroupKind(operations.cluster_groups),
+        AgentSettingsKind(operations.agent_settings),
         GitRepositoryKind(operations.repositories),
         HelmRepositoryKind(operations.repositories),
         SecretKind(operations.secrets),

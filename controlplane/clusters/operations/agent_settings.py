@@ -56,6 +56,14 @@ class DeploymentSettingsOperations:
             tx.audit("deployment settings", SETTINGS_ID)
         return after
 
+    async def reset(self, actor: Actor) -> None:
+        """Deletes the settings: new agents get the defaults of the chart again."""
+        installation = Resource.whole(ResourceKind.INSTALLATION)
+        async with self._context.change(actor, "updateDeploymentSettings") as tx:
+            tx.authorize(Verb.ADMINISTER, installation)
+            await tx[DeploymentSettingsStore].remove(SETTINGS_ID)
+            tx.audit("deployment settings", SETTINGS_ID)
+
     async def _stored(self, tx: Transaction) -> DeploymentSettings:
         stored = await tx[DeploymentSettingsStore].get(SETTINGS_ID)
         return stored or DeploymentSettings(SETTINGS_ID, self._context.clock.now())

@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
-from controlplane.clusters.ports import ClusterStore
+from controlplane.clusters.ports import ClusterStore, DeploymentSettingsStore
 from controlplane.manifests.model.documents import MAX_DEPTH
 from controlplane.manifests.model.plan import ManifestAction, ManifestPlan
 from controlplane.manifests.ports import DeclaredResourceStore
@@ -12,7 +12,7 @@ from controlplane.platform.context import CLUSTER
 from controlplane.platform.ports import TransactionConflict
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ledger import LedgerStage
-from tests.fakes.actors import EDITOR, VIEWER
+from tests.fakes.actors import ADMIN, EDITOR, VIEWER
 from tests.fakes.manifest_world import ManifestWorld, document, manifest_world
 from tests.fakes.operations import operations_over_memory
 
@@ -292,3 +292,34 @@ async def test_an_apply_adds_the_history_of_its_services_and_a_plan_does_not(
     assert {(entry.service_id == first.service_id, entry.stage.name) for entry in rest} == {
         (False, "CREATED"), (True, "CONFIGURED"),
     }  # fmt: skip
+
+
+async def test_agent_settings_are_one_resource_and_deleting_them_restores_the_defaults(
+    world: ManifestWorld,
+) -> None:
+    text = document("AgentSettings", "global", {"agentValues": "replicas: 2\n"})
+    await world.apply(text)
+    (row,) = await world.memory.rows(DeploymentSettingsStore)
+    assert row.agent_values == "replicas: 2\n"
+    empty = document("AgentSettings", "global", {"agentValues": ""})
+    assert actions(await world.apply(empty)) == [("UPDATE", "AgentSettings", "global")]
+    assert actions(await world.apply(empty)) == [("UNCHANGED", "AgentSettings", "global")]
+    await world.manifests.delete(ADMIN, [world.source(empty)])
+    assert await world.memory.rows(DeploymentSettingsStore) == []
+
+
+async def test_agent_settings_have_one_name_and_need_an_administrator(
+    world: ManifestWorld,
+) -> None:
+    plan = await world.apply(document("AgentSettings", "eu", {"agentValues": ""}))
+    assert [problem.message for problem in plan.problems] == ["must be global"]
+    plan = await world.apply(document("AgentSettings", "global", {"agentValues": ""}), EDITOR)
+    assert [problem.code for problem in plan.problems] == ["FORBIDDEN"]
+
+
+async def test_agent_settings_are_exported_for_those_who_may_register_clusters(
+    world: ManifestWorld,
+) -> None:
+    await world.apply(document("AgentSettings", "global", {"agentValues": "secret: x\n"}))
+    assert "secret: x" in await world.export("AgentSettings")
+    assert "secret: x" not in await world.manifests.export(VIEWER, ["AgentSettings"])

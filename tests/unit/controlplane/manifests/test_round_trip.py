@@ -7,161 +7,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from controlplane.manifests.model.plan import ManifestAction
+from tests.fakes.manifest_examples import EVERYTHING, REPOSITORY, WITHOUT_SECRETS
 from tests.fakes.manifest_world import document, manifest_world
 
-REPOSITORY = "https://git.example.org/fleet.git"
-SINK = {"settings": {"kind": "WEBHOOK", "webhook": {"url": "https://hooks.example.org/x"}}}
-EVERYTHING = "".join(
-    [
-        document("ServiceAccount", "ci@example.org", {"displayName": "CI"}),
-        document("Group", "devs", {"description": "Developers", "members": ["ci@example.org"]}),
-        document(
-            "Role",
-            "deployer",
-            {
-                "description": "Deploys",
-                "rules": [{"verbs": ["READ", "WRITE"], "kinds": ["SERVICE"]}],
-                "kubernetes": {"groups": ["deployers"]},
-            },
-        ),
-        document(
-            "Project",
-            "shop",
-            {
-                "description": "The shop",
-                "fence": {"unrestricted": True},
-                "bindings": {
-                    "deployer": {"groups": ["devs"]},
-                    "viewer": {"users": ["ci@example.org"]},
-                },
-            },
-        ),
-        document("Cluster", "eu-1", {"tags": {"env": "prod"}, "protect": True}, project="shop"),
-        document("Cluster", "us-1", {"displayName": "US One"}),
-        document("ClusterGroup", "prod", {"tags": {"env": "prod"}, "clusters": ["us-1"]}),
-        document("GitRepository", REPOSITORY, {"submodules": True}),
-        document("HelmRepository", "https://charts.example.org/stable", {"viaCluster": "eu-1"}),
-        document(
-            "Secret",
-            "database",
-            {"source": {"kind": "ENVIRONMENT", "key": "TOWLINE_SECRET_DATABASE"}},
-        ),
-        document(
-            "Context",
-            "common",
-            {
-                "values": {"domain": "example.org", "replicas": 3},
-                "overrides": [{"cluster": "eu-1", "values": {"replicas": 5}}],
-            },
-        ),
-        document(
-            "Service",
-            "database",
-            {
-                "namespace": "shop",
-                "repository": REPOSITORY,
-                "folder": "database",
-            },
-            cluster="us-1",
-        ),
-        document(
-            "Service",
-            "web",
-            {
-                "namespace": "shop",
-                "repository": REPOSITORY,
-                "ref": "v2",
-                "folder": "web",
-                "configuration": {"color": "blue"},
-                "options": {
-                    "drift": "REPORT",
-                    "ignored": [{"kind": "Deployment", "pointers": ["/spec/replicas"]}],
-                },
-                "verification": {"soakS": 60},
-                "dependencies": ["database"],
-                "contexts": ["common"],
-                "sources": [{"repository": REPOSITORY, "folder": "base"}],
-            },
-            cluster="us-1",
-        ),
-        document(
-            "Service",
-            "redis",
-            {
-                "namespace": "shop",
-                "helm": {
-                    "repository": "https://charts.example.org/stable",
-                    "chart": "redis",
-                    "version": "1.2.3",
-                    "values": "replicas: 2\n",
-                },
-            },
-            cluster="us-1",
-        ),
-        document(
-            "GlobalService",
-            "agent",
-            {
-                "selector": {"tags": {"env": "prod"}, "groups": ["prod"], "excluded": ["us-1"]},
-                "template": {
-                    "name": "agent",
-                    "namespace": "agents",
-                    "repository": REPOSITORY,
-                    "ref": "main",
-                    "folder": "agent",
-                },
-                "onLeave": "DELETE",
-                "deletionBudget": 3,
-            },
-        ),
-        document(
-            "ServiceSet",
-            "apps",
-            {
-                "generator": {"folders": {"repository": REPOSITORY, "pattern": "apps/*"}},
-                "template": {
-                    "name": "${folder.name}",
-                    "namespace": "apps",
-                    "repository": REPOSITORY,
-                    "folder": "${folder.path}",
-                },
-            },
-        ),
-        document(
-            "ManagedNamespace",
-            "teams",
-            {"labels": {"team": "shop"}, "quota": {"requests.cpu": "4"}},
-            project="shop",
-        ),
-        document(
-            "Pipeline",
-            "web",
-            {
-                "stages": [
-                    {"name": "staging", "services": ["us-1/database"]},
-                    {"name": "production", "services": ["us-1/web"], "verification": {"soakS": 30}},
-                ],
-                "edges": [
-                    {
-                        "source": "staging",
-                        "target": "production",
-                        "gates": [{"name": "wait", "rule": {"kind": "APPROVAL"}}],
-                    }
-                ],
-            },
-        ),
-        document(
-            "NotificationSink",
-            "hook",
-            SINK,
-        ),
-        document("NotificationRule", "failures", {"events": ["service.failed"], "sinks": ["hook"]}),
-    ]
-)
-
-
-# The address of this sink is a secret, which no export contains.
-WITHOUT_SECRETS = EVERYTHING.partition(document("NotificationSink", "hook", SINK))[0]
 NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 TEXTS = st.text(
     st.characters(codec="ascii", categories=("L", "N", "P", "Z")), min_size=1, max_size=20
@@ -191,36 +39,113 @@ async def test_every_kind_has_an_example_here() -> None:
     assert missing == []
 
 
-@given(
-    st.dictionaries(NAMES, st.builds(dict, tags=WORDS, protect=st.booleans()), max_size=4),
-    st.dictionaries(NAMES, st.builds(dict, values=WORDS), max_size=3),
-    st.dictionaries(
-        NAMES,
-        st.builds(
-            dict,
-            folder=st.sampled_from(["", "a", "a/b", "./c/"]),
-            configuration=WORDS,
-            templated=st.booleans(),
-            options=st.builds(
+SPECS: dict[str, Any] = {
+    "ServiceAccount": st.builds(dict, displayName=NAMES),
+    "Group": st.builds(dict, description=TEXTS),
+    "Role": st.builds(
+        dict,
+        description=TEXTS,
+        rules=st.lists(
+            st.builds(
                 dict,
-                drift=st.sampled_from(["HEAL", "REPORT", "IGNORE"]),
-                namespaceLabels=WORDS,
-                deletionBudget=st.integers(0, 9),
+                verbs=st.sampled_from([["READ"], ["READ", "WRITE"]]),
+                kinds=st.sampled_from([["SERVICE"], ["CLUSTER", "PIPELINE"]]),
             ),
+            max_size=2,
         ),
-        max_size=4,
     ),
+    "Project": st.builds(
+        dict, description=TEXTS, fence=st.builds(dict, unrestricted=st.just(True))
+    ),
+    "Cluster": st.builds(dict, tags=WORDS, protect=st.booleans()),
+    "ClusterGroup": st.builds(dict, description=TEXTS, tags=WORDS),
+    "AgentSettings": st.builds(dict, agentValues=NAMES, agentValuesTemplated=st.booleans()),
+    "GitRepository": st.builds(dict, submodules=st.booleans()),
+    "HelmRepository": st.builds(dict, viaCluster=st.just("the-cluster")),
+    "Secret": st.builds(
+        dict,
+        source=st.builds(dict, kind=st.just("ENVIRONMENT"), key=st.just("TOWLINE_SECRET_DATABASE")),
+    ),
+    "Context": st.builds(dict, values=WORDS),
+    "Service": st.builds(
+        dict,
+        namespace=st.just("shop"),
+        repository=st.just(REPOSITORY),
+        folder=st.sampled_from(["", "a", "a/b", "./c/"]),
+        configuration=WORDS,
+        templated=st.booleans(),
+        options=st.builds(
+            dict,
+            drift=st.sampled_from(["HEAL", "REPORT", "IGNORE"]),
+            namespaceLabels=WORDS,
+            deletionBudget=st.integers(0, 9),
+        ),
+    ),
+    "GlobalService": st.builds(
+        dict,
+        selector=st.builds(dict, tags=WORDS.filter(bool)),
+        template=st.builds(
+            dict,
+            name=NAMES,
+            namespace=NAMES,
+            repository=st.just(REPOSITORY),
+            folder=NAMES,
+        ),
+        onLeave=st.sampled_from(["DELETE", "DETACH"]),
+    ),
+    "ServiceSet": st.builds(
+        dict,
+        generator=st.builds(
+            dict, folders=st.builds(dict, repository=st.just(REPOSITORY), pattern=NAMES)
+        ),
+        template=st.builds(
+            dict,
+            name=st.just("${folder.name}"),
+            namespace=NAMES,
+            repository=st.just(REPOSITORY),
+            folder=st.just("${folder.path}"),
+        ),
+    ),
+    "ManagedNamespace": st.builds(dict, labels=WORDS),
+    "Pipeline": st.builds(
+        dict,
+        stages=st.just([{"name": "only", "services": ["the-cluster/the-service"]}]),
+    ),
+    "NotificationRule": st.builds(dict, events=st.just(["service.failed"]), sinks=st.just([])),
+}
+"""Specs of kinds. A sink has a secret that no export contains."""
+_FORMS = {
+    "GitRepository": "https://git.example.org/{}.git",
+    "HelmRepository": "https://charts.example.org/{}",
+    "ServiceAccount": "{}@example.org",
+    "AgentSettings": "global",
+}
+_THE_SERVICE = {"namespace": "shop", "repository": REPOSITORY, "folder": "a"}
+_REFERRED = (
+    document("GitRepository", REPOSITORY)
+    + document("Cluster", "the-cluster")
+    + document("Service", "the-service", _THE_SERVICE, cluster="the-cluster")
 )
-@settings(max_examples=5, phases=[Phase.explicit, Phase.generate])
-def test_generated_documents_round_trip(
-    clusters: dict[str, Any], contexts: dict[str, Any], services: dict[str, Any]
-) -> None:
-    text = document("GitRepository", REPOSITORY) + document("Cluster", "the-cluster")
-    text += "".join(document("Cluster", name, spec) for name, spec in clusters.items())
-    text += "".join(document("Context", name, spec) for name, spec in contexts.items())
-    common = {"namespace": "shop", "repository": REPOSITORY}
-    for name, spec in services.items():
-        text += document("Service", name, common | spec, cluster="the-cluster")
+
+
+def _documents(kind: str) -> Any:
+    found = st.dictionaries(NAMES, SPECS[kind], max_size=2)
+    return found.map(lambda specs: {_FORMS.get(kind, "{}").format(n): s for n, s in specs.items()})
+
+
+def test_every_kind_without_secrets_is_generated() -> None:
+    kinds = set(manifest_world().manifests.kind_names())
+    assert kinds - SPECS.keys() == {"NotificationSink"}
+
+
+@given(st.fixed_dictionaries({kind: _documents(kind) for kind in SPECS}))
+@settings(max_examples=30, deadline=None, phases=[Phase.explicit, Phase.generate])
+def test_generated_documents_round_trip(generated: dict[str, dict[str, Any]]) -> None:
+    text = _REFERRED + "".join(
+        document(kind, name, spec, **({"cluster": "the-cluster"} if kind == "Service" else {}))
+        for kind, specs in generated.items()
+        for name, spec in specs.items()
+    )
 
     async def check() -> None:
         first, second = manifest_world(), manifest_world()

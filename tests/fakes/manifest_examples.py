@@ -1,0 +1,162 @@
+"""Manifests of all kinds, which refer to each other."""
+
+from tests.fakes.manifest_world import document
+
+REPOSITORY = "https://git.example.org/fleet.git"
+SINK = {"settings": {"kind": "WEBHOOK", "webhook": {"url": "https://hooks.example.org/x"}}}
+EVERYTHING = "".join(
+    [
+        document("ServiceAccount", "ci@example.org", {"displayName": "CI"}),
+        document("Group", "devs", {"description": "Developers", "members": ["ci@example.org"]}),
+        document(
+            "Role",
+            "deployer",
+            {
+                "description": "Deploys",
+                "rules": [{"verbs": ["READ", "WRITE"], "kinds": ["SERVICE"]}],
+                "kubernetes": {"groups": ["deployers"]},
+            },
+        ),
+        document(
+            "Project",
+            "shop",
+            {
+                "description": "The shop",
+                "fence": {"unrestricted": True},
+                "bindings": {
+                    "deployer": {"groups": ["devs"]},
+                    "viewer": {"users": ["ci@example.org"]},
+                },
+            },
+        ),
+        document("Cluster", "eu-1", {"tags": {"env": "prod"}, "protect": True}, project="shop"),
+        document("Cluster", "us-1", {"displayName": "US One"}),
+        document("ClusterGroup", "prod", {"tags": {"env": "prod"}, "clusters": ["us-1"]}),
+        document(
+            "AgentSettings",
+            "global",
+            {"agentValues": "replicas: {{ cluster.name }}\n", "agentValuesTemplated": True},
+        ),
+        document("GitRepository", REPOSITORY, {"submodules": True}),
+        document("HelmRepository", "https://charts.example.org/stable", {"viaCluster": "eu-1"}),
+        document(
+            "Secret",
+            "database",
+            {"source": {"kind": "ENVIRONMENT", "key": "TOWLINE_SECRET_DATABASE"}},
+        ),
+        document(
+            "Context",
+            "common",
+            {
+                "values": {"domain": "example.org", "replicas": 3},
+                "overrides": [{"cluster": "eu-1", "values": {"replicas": 5}}],
+            },
+        ),
+        document(
+            "Service",
+            "database",
+            {
+                "namespace": "shop",
+                "repository": REPOSITORY,
+                "folder": "database",
+            },
+            cluster="us-1",
+        ),
+        document(
+            "Service",
+            "web",
+            {
+                "namespace": "shop",
+                "repository": REPOSITORY,
+                "ref": "v2",
+                "folder": "web",
+                "configuration": {"color": "blue"},
+                "options": {
+                    "drift": "REPORT",
+                    "ignored": [{"kind": "Deployment", "pointers": ["/spec/replicas"]}],
+                },
+                "verification": {"soakS": 60},
+                "dependencies": ["database"],
+                "contexts": ["common"],
+                "sources": [{"repository": REPOSITORY, "folder": "base"}],
+            },
+            cluster="us-1",
+        ),
+        document(
+            "Service",
+            "redis",
+            {
+                "namespace": "shop",
+                "helm": {
+                    "repository": "https://charts.example.org/stable",
+                    "chart": "redis",
+                    "version": "1.2.3",
+                    "values": "replicas: 2\n",
+                },
+            },
+            cluster="us-1",
+        ),
+        document(
+            "GlobalService",
+            "agent",
+            {
+                "selector": {"tags": {"env": "prod"}, "groups": ["prod"], "excluded": ["us-1"]},
+                "template": {
+                    "name": "agent",
+                    "namespace": "agents",
+                    "repository": REPOSITORY,
+                    "ref": "main",
+                    "folder": "agent",
+                },
+                "onLeave": "DELETE",
+                "deletionBudget": 3,
+            },
+        ),
+        document(
+            "ServiceSet",
+            "apps",
+            {
+                "generator": {"folders": {"repository": REPOSITORY, "pattern": "apps/*"}},
+                "template": {
+                    "name": "${folder.name}",
+                    "namespace": "apps",
+                    "repository": REPOSITORY,
+                    "folder": "${folder.path}",
+                },
+            },
+        ),
+        document(
+            "ManagedNamespace",
+            "teams",
+            {"labels": {"team": "shop"}, "quota": {"requests.cpu": "4"}},
+            project="shop",
+        ),
+        document(
+            "Pipeline",
+            "web",
+            {
+                "stages": [
+                    {"name": "staging", "services": ["us-1/database"]},
+                    {"name": "production", "services": ["us-1/web"], "verification": {"soakS": 30}},
+                ],
+                "edges": [
+                    {
+                        "source": "staging",
+                        "target": "production",
+                        "gates": [{"name": "wait", "rule": {"kind": "APPROVAL"}}],
+                    }
+                ],
+            },
+        ),
+        document(
+            "NotificationSink",
+            "hook",
+            SINK,
+        ),
+        document("NotificationRule", "failures", {"events": ["service.failed"], "sinks": ["hook"]}),
+    ]
+)
+
+
+# The address of this sink is a secret, which no export contains.
+WITHOUT_SECRETS = EVERYTHING.partition(document("NotificationSink", "hook", SINK))[0]
