@@ -69,7 +69,9 @@ pipeline_triggers = Table(
 refused_revisions = Table(
     "refused_revisions",
     metadata,
-    Column("id", String(128), primary_key=True),
+    Column("id", String(192), primary_key=True),
+    Column("revision", String(128), nullable=False, index=True),
+    Column("project_id", String(36)),
     Column("actor", String(320), nullable=False),
     Column("reason", Text, nullable=False),
     Column("inserted_at", UtcColumn, nullable=False),

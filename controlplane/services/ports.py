@@ -228,7 +228,10 @@ class PlanStore(Rows[DryRunResult], Protocol):
 
 
 class DeniedRevisionStore(Rows[DeniedRevision], Protocol):
-    """Revisions that no service may get."""
+    """Revisions that no service of a project, or of any project, may get."""
+
+    async def of_revisions(self, revisions: Ids) -> list[DeniedRevision]:
+        return await self.select(revision=revisions)
 
 
 class LedgerStore(AppendOnlyRows[LedgerEntry], Protocol):

@@ -24,8 +24,8 @@ const ALLOW: Action<Denied> = {
   title: "Allow revision",
   permission: APPROVE,
   consequence: ({ reason, actor }) => `Pipelines and services may apply the revision again. ${actor} denied it: ${reason}`,
-  command: (_, { revision }) => ["pipelines", "allow", revision],
-  run: (client, _, { revision }) => client.mutation(AllowRevisionDocument, { revision }).toPromise(),
+  command: (_, { revision, projectId }) => ["pipelines", "allow", revision, ...(projectId ? ["--project", projectId] : [])],
+  run: (client, _, { revision, projectId }) => client.mutation(AllowRevisionDocument, { revision, projectId }).toPromise(),
   done: "Revision allowed",
 };
 
@@ -36,10 +36,11 @@ export const DENIED_REVISIONS: Kind<DeniedRevisionsQuery, DeniedRevisionsQueryVa
   query: DeniedRevisionsDocument,
   variables: () => ({}),
   pick: ({ deniedRevisions }) => onePage(deniedRevisions),
-  id: ({ revision }) => revision,
+  id: ({ id }) => id,
   name: ({ revision }) => revision,
   columns: [
     ["Reason", ({ reason }) => reason],
+    ["Projects", ({ projectId }) => projectId ?? "all"],
     ["Denied by", ({ actor }) => actor],
     ["Since", ({ insertedAt }) => <Age at={insertedAt} />],
   ],

@@ -19,7 +19,7 @@ from controlplane.platform.ports import Transaction
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.quarantine import DeniedRevision
+from controlplane.services.model.quarantine import DeniedRevisions
 from controlplane.services.model.render_state import RenderState
 from controlplane.services.model.service import Revision, Service
 from controlplane.services.model.sources import ServiceSource
@@ -268,7 +268,7 @@ class RenderReconciler:
         return len(moved)
 
     def _apply(
-        self, outcome: _Outcome, before: Service, refused: Mapping[str | None, DeniedRevision]
+        self, outcome: _Outcome, before: Service, refused: DeniedRevisions
     ) -> tuple[Service, list[LedgerEntry]]:
         """The service after a result, and the ledger entries for it."""
         if outcome.waiting:
@@ -288,7 +288,7 @@ class RenderReconciler:
             reads=dict(outcome.reads or {}),
         )
         now = self._context.clock.now()
-        bad = refused.get(rendered.digest) or refused.get(outcome.commit.sha)
+        bad = refused.of(before.project_id, rendered.digest, outcome.commit.sha)
         if bad is not None and rendered.digest != before.desired.digest:
             after = quarantined(after, bad, rendered.digest, now)
             is_new = (

@@ -10,7 +10,7 @@ from controlplane.platform.graphql.derive import Output, output
 from controlplane.services.model.quarantine import DeniedRevision
 
 
-@output(DeniedRevision, rename={"revision": "id"})
+@output(DeniedRevision)
 class DeniedRevisionType(Output[DeniedRevision]):
     """A denied commit or digest. No service receives it until a user allows it again."""
 
@@ -116,22 +116,29 @@ class PipelineOverrideMutation:
         return PipelineType.of(await overrides.acknowledge_rollback(info.context.actor, id, stage))
 
     @strawberry.mutation
-    async def deny_revision(self, info: Info, revision: str, reason: str) -> DeniedRevisionType:
-        """Denies a commit or digest to all services.
+    async def deny_revision(
+        self, info: Info, revision: str, reason: str, project_id: strawberry.ID | None = None
+    ) -> DeniedRevisionType:
+        """Denies a commit or digest to the services and pipelines of a project, or of all.
 
         Args:
             revision: Commit or digest, at least its first 12 characters.
             reason: Reason shown to users. Limit: 1,000 characters.
+            project_id: ID of the project. Default: all projects.
         """
-        overrides = info.context[ReleaseDecisions]
-        return DeniedRevisionType.of(await overrides.refuse(info.context.actor, revision, reason))
+        overrides, actor = info.context[ReleaseDecisions], info.context.actor
+        denied = await overrides.refuse(actor, revision, reason, project_id)
+        return DeniedRevisionType.of(denied)
 
     @strawberry.mutation
-    async def allow_revision(self, info: Info, revision: str) -> DeniedRevisionType:
+    async def allow_revision(
+        self, info: Info, revision: str, project_id: strawberry.ID | None = None
+    ) -> DeniedRevisionType:
         """Allows a denied commit or digest again.
 
         Args:
             revision: Denied commit or digest.
+            project_id: ID of the project that denied it. Default: all projects.
         """
-        overrides = info.context[ReleaseDecisions]
-        return DeniedRevisionType.of(await overrides.lift(info.context.actor, revision))
+        overrides, actor = info.context[ReleaseDecisions], info.context.actor
+        return DeniedRevisionType.of(await overrides.lift(actor, revision, project_id))

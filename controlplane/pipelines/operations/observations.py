@@ -24,6 +24,7 @@ from controlplane.pipelines.model.state import (
     Revisions,
     StageState,
 )
+from controlplane.pipelines.operations.views import PipelineView
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.service import Service
@@ -54,22 +55,19 @@ def stage_events(
 
 
 async def environment_events(
-    tx: Transaction,
-    spec: pipeline.Pipeline,
-    state: PipelineState,
-    services: Mapping[str, Service],
-    now: datetime,
+    tx: Transaction, view: PipelineView, state: PipelineState, now: datetime
 ) -> list[ev.Event]:
     """Events for silent clusters, freezes, denied revisions and finished jobs."""
+    spec, services, project_id = view.spec, view.services, view.row.project_id
     observed: list[ev.Event] = []
     observed.append(ev.ClustersSilent(await _silent(tx, spec, state, services, now)))
     groups = await frozen_clusters(tx)
     if groups or state.frozen:
         observed.append(ev.Frozen(_frozen(spec, services, groups)))
-    for row in await _newest_refused(tx):
-        if row.id not in state.known_bad:
-            observed.append(ev.RevisionDenied(row.id, row.actor, row.reason))
-    observed += await _taken_back(tx, spec, state)
+    for row in await _newest_refused(tx, project_id):
+        if row.revision not in state.known_bad:
+            observed.append(ev.RevisionDenied(row.revision, row.actor, row.reason))
+    observed += await _taken_back(tx, view, state)
     return [*observed, *await _ended_jobs(tx, spec, state)]
 
 
@@ -82,12 +80,12 @@ async def disabled_approver_events(
     return [ev.ApproversLeft(disabled)] if disabled else []
 
 
-async def _newest_refused(tx: Transaction) -> list[DeniedRevision]:
-    """The newest denied revisions, at most as many as a pipeline's state stores.
+async def _newest_refused(tx: Transaction, project_id: str | None) -> list[DeniedRevision]:
+    """The newest denied revisions of a project, at most as many as a pipeline's state stores.
 
     Older ones would be reported again each time and keep the engine busy.
     """
-    rows = await tx[DeniedRevisionStore].all()
+    rows = [row for row in await tx[DeniedRevisionStore].all() if row.concerns(project_id)]
     return sorted(rows, key=lambda row: (row.inserted_at, row.id))[-KNOWN_BAD_LENGTH:]
 
 
@@ -147,7 +145,7 @@ async def _disabled_approvers(
 
 
 async def _taken_back(
-    tx: Transaction, spec: pipeline.Pipeline, state: PipelineState
+    tx: Transaction, view: PipelineView, state: PipelineState
 ) -> list[ev.VerificationFailed]:
     """Releases that agents found to be bad and rolled back.
 
@@ -155,18 +153,20 @@ async def _taken_back(
     """
     watched = {
         id: (stage.id, stage_state.release, revision.digest)
-        for stage in spec.stages
+        for stage in view.spec.stages
         if stage.verification
         and (stage_state := state.stages.get(stage.id))
         and stage_state.release
         for id, revision in stage_state.revisions.items()
     }
     rows = await tx[LedgerStore].held(watched.keys()) if watched else []
-    refused = await denied_among(tx, (digest for _, _, digest in watched.values())) if rows else {}
+    digests = {digest for _, _, digest in watched.values()} if rows else set()
+    refused, project_id = await denied_among(tx, digests), view.row.project_id
     found = []
     for row in rows:
         stage, release, digest = watched[ServiceId(row.service_id or "")]
-        if row.digest == digest and digest in refused and digest not in state.known_bad:
+        is_denied = refused.of(project_id, digest) and digest not in state.known_bad
+        if row.digest == digest and is_denied:
             id = ServiceId(row.service_id or "")
             found.append(ev.VerificationFailed(stage, release, id, row.message))
     return found

@@ -1,6 +1,7 @@
 """Manual decisions about releases other than approval: skip gates, abort, deny revisions."""
 
-from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.access.operations.scopes import find_project
+from controlplane.authorization import Actor, Verb, require, require_member
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.gates.kinds.external import ExternalRule
 from controlplane.pipelines.model.gate_rules import GateRule
@@ -29,7 +30,6 @@ from core.errors import Conflict, Invalid, NotFound
 
 _MAX_REASON_LENGTH = 1_000
 _MIN_REVISION_LENGTH = 12
-_APPROVE_EVERYWHERE = (Verb.APPROVE, Resource.whole(ResourceKind.PIPELINE))
 
 
 @retry_operations
@@ -110,42 +110,62 @@ class ReleaseDecisions:
         return await self._pipelines.decide(actor, "acknowledgeRollback", view, event)
 
     async def refused(self, actor: Actor) -> list[DeniedRevision]:
-        """All denied commits and digests."""
+        """Denied commits and digests: those of all projects, and of projects with readable
+        pipelines."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            return sorted(await tx[DeniedRevisionStore].all(), key=lambda row: row.inserted_at)
+            rows = await tx[DeniedRevisionStore].all()
+        found = [row for row in rows if row.project_id is None or actor.may(Verb.READ, row.target)]
+        return sorted(found, key=lambda row: row.inserted_at)
 
-    async def refuse(self, actor: Actor, revision: str, reason: str) -> DeniedRevision:
-        """Denies a commit or digest, so that no service gets it until it is allowed again."""
-        async with self._context.change(actor, "denyRevision", _APPROVE_EVERYWHERE) as tx:
+    async def refuse(
+        self, actor: Actor, revision: str, reason: str, project_id: str | None = None
+    ) -> DeniedRevision:
+        """Denies a commit or digest, so that no service gets it until it is allowed again.
+
+        Without a project, the services of all projects. NotFound: no such project.
+        """
+        now = self._context.clock.now()
+        row = DeniedRevision.of(revision, project_id, actor.email, reason, now)
+        async with self._context.change(actor, "denyRevision", (Verb.APPROVE, row.target)) as tx:
+            if project_id is not None:
+                await find_project(tx, project_id)
             check_text(reason, "reason", _MAX_REASON_LENGTH)
             check_text(revision, "revision", 128)
             if len(revision) < _MIN_REVISION_LENGTH:
                 raise Invalid("must be a full commit id or digest", field="revision")
-            if await tx[DeniedRevisionStore].get(revision) is not None:
+            if await tx[DeniedRevisionStore].get(row.id) is not None:
                 raise Conflict("this revision is already denied")
-            row = DeniedRevision(revision, actor.email, reason, self._context.clock.now())
             await tx[DeniedRevisionStore].add(row)
             tx.audit(revision, revision, reason=reason)
             for pipeline in await tx[PipelineStore].all():
-                tx.publish(PIPELINE, pipeline.id)
+                if row.concerns(pipeline.project_id):
+                    tx.publish(PIPELINE, pipeline.id)
         return row
 
-    async def lift(self, actor: Actor, revision: str) -> DeniedRevision:
-        """Allows a denied revision again. NotFound: it is not denied."""
-        async with self._context.change(actor, "allowRevision", _APPROVE_EVERYWHERE) as tx:
-            row = await tx[DeniedRevisionStore].get(revision)
-            if row is None:
+    async def lift(
+        self, actor: Actor, revision: str, project_id: str | None = None
+    ) -> DeniedRevision:
+        """Allows a denied revision again, in one project or in all. NotFound: it is not denied."""
+        denial = DeniedRevision.of(revision, project_id, "", "", self._context.clock.now())
+        needs = (Verb.APPROVE, denial.target)
+        async with self._context.change(actor, "allowRevision", needs) as tx:
+            rows = await tx[DeniedRevisionStore].of_revisions([revision])
+            # A decision for all projects ends the denials of each as well.
+            ended = [row for row in rows if project_id in (None, row.project_id)]
+            if not ended:
                 raise NotFound
-            await tx[DeniedRevisionStore].remove(revision)
+            for row in ended:
+                await tx[DeniedRevisionStore].remove(row.id)
             tx.audit(revision, revision)
             for service in await quarantine.lift_quarantine(tx, revision, actor.email):
                 _publish_lifted(tx, service)
             pipelines = await tx[PipelineStore].all()
         for pipeline in pipelines:
-            if revision in pipeline.state.get("state", {}).get("known_bad", {}):
+            known_bad = pipeline.state.get("state", {}).get("known_bad", {})
+            if revision in known_bad and denial.concerns(pipeline.project_id):
                 await self._pipelines.advance(pipeline.id, ev.DenialRemoved(revision, actor.email))
-        return row
+        return ended[0]
 
     async def _gate(self, actor: Actor, id: str) -> tuple[PipelineView, GateId]:
         require_member(actor)

@@ -95,9 +95,9 @@ from controlplane.platform.jobs import Job
 from controlplane.platform.notification import Notification, NotificationKind, notification
 from controlplane.platform.ports import JobStore, NotificationOutbox, Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
-from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.service import Service
-from controlplane.services.ports import DeniedRevisionStore, ServiceStore
+from controlplane.services.operations.quarantine import deny_in_project
+from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Forbidden, Invalid
 
 log = structlog.get_logger(__name__)
@@ -384,7 +384,7 @@ class Pipelines:
             begun = _run_engine(view.spec, view.state, before, now)
             decisions = _run_engine(view.spec, begun.state, decided, now)
             observed = [
-                *await environment_events(tx, view.spec, decisions.state, view.services, now),
+                *await environment_events(tx, view, decisions.state, now),
                 *stage_events(view.spec, decisions.state, view.services),
                 ev.Tick(),
             ]
@@ -477,9 +477,8 @@ class Pipelines:
         )
         await self._record_events(tx, row, events, snapshot=version % _SNAPSHOT_EVERY == 0)
         for revision in state.known_bad.keys() - before.known_bad.keys():
-            if await tx[DeniedRevisionStore].get(revision) is None:
-                reason = state.known_bad[revision]
-                await tx[DeniedRevisionStore].add(DeniedRevision(revision, "towline", reason, now))
+            reason = state.known_bad[revision]
+            await deny_in_project(tx, row.project_id, revision, "towline", reason, now)
         return True
 
     async def _record_events(

@@ -3,7 +3,7 @@
 Each effect is a job that runs at least once; repeating it changes nothing.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -165,7 +165,7 @@ class Promotions:
             done = await self._renders.of(services, _commits(effect))
             for service in services:
                 _check_same(service, effect.revisions[service.id], done[service.id])
-            await self._check_allowed(effect)
+            await self._check_allowed(services, effect)
             reads = await self._renders.reads(services, _commits(effect), done)
         except TowlineError as error:
             moved = change is not None and isinstance(error, _DigestMismatch)
@@ -251,12 +251,14 @@ class Promotions:
                 if service.cluster_id in frozen:
                     await check_not_frozen(tx, service.cluster_id)
 
-    async def _check_allowed(self, effect: fx.Promote) -> None:
-        revisions = effect.revisions.values()
+    async def _check_allowed(self, services: Iterable[Service], effect: fx.Promote) -> None:
+        revisions: dict[str | None, set[str | None]] = {}
+        for service in services:
+            each = effect.revisions[service.id]
+            revisions.setdefault(service.project_id, set()).update((each.commit, each.digest))
         async with self._context.store.read() as tx:
-            await check_not_denied(
-                tx, *(identifier for each in revisions for identifier in (each.commit, each.digest))
-            )
+            for project_id, found in revisions.items():
+                await check_not_denied(tx, project_id, *found)
 
 
 def _payload(job: Job, kind: type[E]) -> tuple[str, E]:

@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
+from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.quarantine import DeniedRevision
+from controlplane.services.model.quarantine import DeniedRevision, DeniedRevisions
 from controlplane.services.model.service import Service
 from controlplane.services.model.verification import Quarantine
 from controlplane.services.ports import DeniedRevisionStore, RevisionStore, ServiceStore
@@ -24,35 +25,43 @@ from core.spec.verification import VerificationResult
 _MAX_REASON_LENGTH = 1_000
 
 
-async def denied_among(
-    tx: Transaction, revisions: Iterable[str | None]
-) -> dict[str | None, DeniedRevision]:
-    """The denied revisions among these commits and digests."""
+async def denied_among(tx: Transaction, revisions: Iterable[str | None]) -> DeniedRevisions:
+    """The denials of these commits and digests."""
     named = {revision for revision in revisions if revision is not None}
-    return {row.id: row for row in await tx[DeniedRevisionStore].by_ids(named)}
+    return DeniedRevisions(await tx[DeniedRevisionStore].of_revisions(named) if named else ())
 
 
-async def check_not_denied(tx: Transaction, *revisions: str | None) -> None:
-    """Conflict: one of these commits and digests is denied."""
-    for row in (await denied_among(tx, revisions)).values():
+async def check_not_denied(tx: Transaction, project_id: str | None, *revisions: str | None) -> None:
+    """Conflict: one of these commits and digests is denied in the project."""
+    row = (await denied_among(tx, revisions)).of(project_id, *revisions)
+    if row is not None:
         raise Conflict(
-            f"{row.id} is denied by {row.actor}: {row.reason}; a user with the permission to "
-            "approve can allow it again"
+            f"{row.revision} is denied by {row.actor}: {row.reason}; a user with the permission "
+            "to approve can allow it again"
         )
+
+
+async def deny_in_project(
+    tx: Transaction, project_id: str | None, revision: str, actor: str, reason: str, at: datetime
+) -> None:
+    """Denies a revision to services and pipelines of one project, unless that is so already."""
+    if (await denied_among(tx, [revision])).of(project_id, revision) is None:
+        row = DeniedRevision.of(revision, project_id or DEFAULT_PROJECT, actor, reason, at)
+        await tx[DeniedRevisionStore].add(row)
 
 
 def quarantined(service: Service, refused: DeniedRevision, digest: str, at: datetime) -> Service:
     """The service, quarantined from a denied digest or commit."""
     before = service.desired.quarantine
     if (
-        service.desired.quarantined == refused.id
+        service.desired.quarantined == refused.revision
         and before
         and before.digest == digest
         and not before.lifted_by
     ):
         return service
     hold = Quarantine(digest, refused.reason, at, service.desired.digest or "")
-    return service.changed(quarantined=refused.id, quarantine=hold)
+    return service.changed(quarantined=refused.revision, quarantine=hold)
 
 
 def quarantine_entry(service: Service, hold: Quarantine, actor: str) -> LedgerEntry:
@@ -75,7 +84,7 @@ async def bundle_columns(
     context: OperationContext, tx: Transaction, service: Service, content: RenderedBundle
 ) -> Columns:
     """New columns of a service with a generated bundle; quarantined if the bundle is denied."""
-    refused = (await denied_among(tx, [content.digest])).get(content.digest)
+    refused = (await denied_among(tx, [content.digest])).of(service.project_id, content.digest)
     if refused is not None:
         after = quarantined(service, refused, content.digest, context.clock.now())
         return {
@@ -98,8 +107,9 @@ async def roll_back_denied(
 ) -> tuple[Columns, list[LedgerEntry]]:
     """New columns and ledger entries after an agent found a bundle bad and rolled back.
 
-    The digest is denied from now on, and the bundle that the agent returned to is the desired
-    state. Agents can only deny bundles that their services had to verify.
+    The digest is denied in the service's project from now on, and the bundle that the agent
+    returned to is the desired state. Agents can only deny bundles that their services had to
+    verify.
     """
     if (
         service.mirrored
@@ -111,8 +121,7 @@ async def roll_back_denied(
     reason = found.reason[:_MAX_REASON_LENGTH]
     cluster = await tx[ClusterStore].get(service.cluster_id)
     actor = f"agent of {cluster.handle if cluster else service.cluster_id}"
-    if await tx[DeniedRevisionStore].get(found.digest) is None:
-        await tx[DeniedRevisionStore].add(DeniedRevision(found.digest, actor, reason, now))
+    await deny_in_project(tx, service.project_id, found.digest, actor, reason, now)
     if service.desired.digest != found.digest:
         return {}, []
     hold = Quarantine(found.digest, reason, now, found.instead)
@@ -154,10 +163,11 @@ async def _has_or_had(tx: Transaction, service: Service, digest: str) -> bool:
 
 
 async def lift_quarantine(tx: Transaction, revision: str, actor: str) -> list[Service]:
-    """Ends the quarantine of services for a revision that is no longer denied; returns them."""
+    """Ends the quarantine of services to which a revision is no longer denied; returns them."""
     lifted = []
+    denied = await denied_among(tx, [revision])
     for service in await tx[ServiceStore].quarantined(revision):
-        if service.desired.quarantine is None:
+        if service.desired.quarantine is None or denied.of(service.project_id, revision):
             continue
         hold = replace(service.desired.quarantine, lifted_by=actor)
         runs = service.desired.digest == hold.digest

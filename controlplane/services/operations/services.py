@@ -459,7 +459,7 @@ class Services:
             revision = await tx[RevisionStore].get(revision_id)
             if revision is None or revision.service_id != id:
                 raise NotFound(f"service {service.name!r} has no revision {revision_id}")
-            await check_not_denied(tx, revision.sha, revision.digest)
+            await check_not_denied(tx, service.project_id, revision.sha, revision.digest)
             await check_revision_fence(tx, service, revision)
             now = self._context.clock.now()
             after = service.changed(

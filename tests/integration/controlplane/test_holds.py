@@ -227,7 +227,7 @@ async def test_a_verdict_that_comes_late_refuses_and_changes_nothing_else(
     now = await world.get(service)
     assert (now.desired.digest, now.desired.quarantine) == (newer.desired.digest, None)
     async with world.deps.store.read() as tx:
-        assert await tx[DeniedRevisionStore].get(bad_digest()) is not None
+        assert await tx[DeniedRevisionStore].of_revisions([bad_digest()])
 
 
 async def test_git_brings_it_to_no_other_service(world: World, held: Service) -> None:
@@ -322,7 +322,7 @@ async def test_a_newer_commit_ends_the_hold(world: World, held: Service) -> None
     now = await push(world, held, "better")
     assert (now.desired.quarantine, now.errors) == (None, ())
     async with world.deps.store.read() as tx:
-        assert await tx[DeniedRevisionStore].get(bad_digest()) is not None
+        assert await tx[DeniedRevisionStore].of_revisions([bad_digest()])
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.EDITOR])
@@ -379,7 +379,7 @@ async def _repository(world: World, service: Service) -> Any:
 
 
 def _refused(revision: str, world: World) -> DeniedRevision:
-    return DeniedRevision(revision, SYSTEM.name, "odd", world.clock.now())
+    return DeniedRevision.of(revision, None, SYSTEM.name, "odd", world.clock.now())
 
 
 async def test_restarts_while_it_soaks_stop_a_release(world: World, service: Service) -> None:

@@ -52,7 +52,7 @@ async def test_a_pipeline_rests_however_many_revisions_are_refused(world: World)
     async with world.deps.store.write() as tx:
         for number in range(KNOWN_BAD_LENGTH + 5):
             await tx[DeniedRevisionStore].add(
-                DeniedRevision(f"sha256:{number:064}", "agent", "odd", now)
+                DeniedRevision.of(f"sha256:{number:064}", None, "agent", "odd", now)
             )
     await line.settle()
     before = (await line.view()).row.version

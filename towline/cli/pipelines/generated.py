@@ -282,6 +282,7 @@ class PipelineWhatIf(TypedDict):
 
 class DeniedRevision(TypedDict):
     revision: str
+    projectId: str | None
     actor: str
     reason: str
     insertedAt: str
@@ -294,7 +295,7 @@ _EDGE = 'fragment Edge on PipelineStageEdge{id reason from{name}to{name}release{
 _GATE = 'fragment Gate on PipelineGate{id name type state reason settings skipped approvals{actor at comment}checks{step state reason attempt jobId outputs{name value}}}'
 _GIT_CHANGE = 'fragment GitChange on GitChange{state branch sha number url}'
 _DIGEST = 'fragment Digest on ServiceRevision{serviceId sha digest}'
-_DENIED_REVISION = 'fragment DeniedRevision on DeniedRevision{revision actor reason insertedAt}'
+_DENIED_REVISION = 'fragment DeniedRevision on DeniedRevision{revision projectId actor reason insertedAt}'
 
 
 PIPELINES: GraphQLDocument[Mapping[str, Page[Pipeline]]] = GraphQLDocument('query Pipelines($first:Int$after:String$q:String){pipelines(first:$first after:$after q:$q){edges{node{...Pipeline}}pageInfo{hasNextPage endCursor}}}' + _PIPELINE)
@@ -416,15 +417,15 @@ def denied_revisions(api: GraphQLApi) -> list[DeniedRevision]:
     return run(api, DENIED_REVISIONS)
 
 
-DENY_REVISION: GraphQLDocument[Mapping[str, DeniedRevision]] = GraphQLDocument('mutation DenyRevision($revision:String!$reason:String!){denyRevision(revision:$revision reason:$reason){...DeniedRevision}}' + _DENIED_REVISION)
+DENY_REVISION: GraphQLDocument[Mapping[str, DeniedRevision]] = GraphQLDocument('mutation DenyRevision($revision:String!$reason:String!$projectId:ID){denyRevision(revision:$revision reason:$reason projectId:$projectId){...DeniedRevision}}' + _DENIED_REVISION)
 
 
-def deny_revision(api: GraphQLApi, revision: str, reason: str) -> DeniedRevision:
-    return run(api, DENY_REVISION, revision=revision, reason=reason)
+def deny_revision(api: GraphQLApi, revision: str, reason: str, *, project_id: str | None = None) -> DeniedRevision:
+    return run(api, DENY_REVISION, revision=revision, reason=reason, projectId=project_id)
 
 
-ALLOW_REVISION: GraphQLDocument[Mapping[str, DeniedRevision]] = GraphQLDocument('mutation AllowRevision($revision:String!){allowRevision(revision:$revision){...DeniedRevision}}' + _DENIED_REVISION)
+ALLOW_REVISION: GraphQLDocument[Mapping[str, DeniedRevision]] = GraphQLDocument('mutation AllowRevision($revision:String!$projectId:ID){allowRevision(revision:$revision projectId:$projectId){...DeniedRevision}}' + _DENIED_REVISION)
 
 
-def allow_revision(api: GraphQLApi, revision: str) -> DeniedRevision:
-    return run(api, ALLOW_REVISION, revision=revision)
+def allow_revision(api: GraphQLApi, revision: str, *, project_id: str | None = None) -> DeniedRevision:
+    return run(api, ALLOW_REVISION, revision=revision, projectId=project_id)

@@ -25,6 +25,7 @@ from towline.cli.pipelines.generated import (
     StageRelease,
     StageRollout,
 )
+from towline.cli.projects.find import find_project_id
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, age, escape_controls, field, say, short, show, since
@@ -76,7 +77,11 @@ _DENIED: tuple[Column[DeniedRevision], ...] = (
     field("REASON"),
     field("BY", "actor"),
     since("SINCE", "insertedAt"),
+    Column("PROJECT", lambda row: row["projectId"] or "all", ("projectId",), wide=True),
 )
+DenialProject = Annotated[
+    str | None, typer.Option("--project", help="Only in this project (default: in all).")
+]
 
 
 class _PlacedGate(Gate):
@@ -443,21 +448,27 @@ def deny(
     context: typer.Context,
     revision: Annotated[str, typer.Argument(help="Full commit SHA or digest.")],
     reason: Annotated[str, typer.Option("-m", "--reason", help="Reason, shown in the list.")],
+    project: DenialProject = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Deny a commit or digest: no pipeline promotes it.
+    """Deny a commit or digest: no pipeline promotes it, and no service gets it.
 
     \b
     Example:
       towline pipelines deny 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c -m "loses orders"
     """
-    show(operations.deny_revision(connect(context), revision, reason), _DENIED, output, "revision")
+    api = connect(context)
+    denied = operations.deny_revision(
+        api, revision, reason, project_id=find_project_id(api, project)
+    )
+    show(denied, _DENIED, output, "revision")
 
 
 @app.command("allow")
 def allow(
     context: typer.Context,
     revision: Annotated[str, typer.Argument(help="Denied commit SHA or digest.")],
+    project: DenialProject = None,
     output: Output = Format.TABLE,
 ) -> None:
     """Allow a denied commit or digest again.
@@ -466,7 +477,9 @@ def allow(
     Example:
       towline pipelines allow 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c
     """
-    show(operations.allow_revision(connect(context), revision), _DENIED, output, "revision")
+    api = connect(context)
+    allowed = operations.allow_revision(api, revision, project_id=find_project_id(api, project))
+    show(allowed, _DENIED, output, "revision")
 
 
 @app.command("resume")

@@ -793,12 +793,15 @@ def _projects() -> None:
 def _refused_revisions() -> None:
     op.create_table(
         "refused_revisions",
-        sa.Column("id", sa.String(128), nullable=False),
+        sa.Column("id", sa.String(192), nullable=False),
+        sa.Column("revision", sa.String(128), nullable=False),
+        sa.Column("project_id", sa.String(36)),
         sa.Column("actor", sa.String(320), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("inserted_at", UtcColumn(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_refused_revisions"),
     )
+    op.create_index("ix_refused_revisions_revision", "refused_revisions", ["revision"])
 
 
 def _replicas() -> None:

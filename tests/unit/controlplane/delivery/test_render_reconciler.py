@@ -349,7 +349,7 @@ async def test_a_denied_result_quarantines_the_service_once(
     before = await stored(world)
     sha = push(world, web="two")
     denied = digest_of_folder("two") if by_digest else sha
-    await world.given(DeniedRevision(denied, "ada", "crashes", START))
+    await world.given(DeniedRevision.of(denied, None, "ada", "crashes", START))
     assert await reconciler.deliver("fleet") == 1
     after = (await stored(world)).desired
     assert (after.digest, after.generation) == (before.desired.digest, 1)
@@ -361,7 +361,7 @@ async def test_a_denied_result_quarantines_the_service_once(
     await reconciler.deliver("fleet")
     assert await stages(world) == [LedgerStage.RENDERED, LedgerStage.HELD]
     async with world.store.write() as tx:
-        await tx[DeniedRevisionStore].remove(denied)
+        await tx[DeniedRevisionStore].remove(f"everywhere:{denied}")
         await tx[ServiceStore].mark_for_render(WEB.id)
     await reconciler.deliver("fleet")
     after = (await stored(world)).desired

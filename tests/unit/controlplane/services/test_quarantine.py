@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.service import Revision, Service
@@ -31,7 +32,7 @@ from tests.fakes.operations import (
 )
 
 DEV = make_cluster("dev")
-DENIED = DeniedRevision("sha256:bad", "ada", "crashes", START)
+DENIED = DeniedRevision.of("sha256:bad", None, "ada", "crashes", START)
 HOLD = Quarantine("sha256:bad", "crashes", START, "sha256:good")
 WEB = make_service(
     "web",
@@ -57,10 +58,37 @@ async def world() -> MemoryOperations:
 
 async def test_denied_commits_and_digests_are_found(world: MemoryOperations) -> None:
     async with world.store.read() as tx:
-        assert await denied_among(tx, ["sha256:bad", None, "x"]) == {"sha256:bad": DENIED}
-        await check_not_denied(tx, None, "sha256:good")
+        denied = await denied_among(tx, ["sha256:bad", None, "x"])
+        assert (denied.of("p", "x", "sha256:bad"), denied.of("p", "x")) == (DENIED, None)
+        await check_not_denied(tx, None, None, "sha256:good")
         with pytest.raises(Conflict, match="sha256:bad is denied by ada: crashes"):
-            await check_not_denied(tx, "sha256:good", "sha256:bad")
+            await check_not_denied(tx, "p", "sha256:good", "sha256:bad")
+
+
+async def test_what_fails_in_one_project_is_denied_in_no_other(world: MemoryOperations) -> None:
+    """The services of two tenants may run the same chart, and get the same digest."""
+    theirs = replace(NEWER, project_id="theirs")
+    await world.given(theirs, REVISION)
+    async with world.store.write() as tx:
+        await roll_back_denied(world.context, tx, theirs, failed())
+        with pytest.raises(Conflict):
+            await check_not_denied(tx, "theirs", "sha256:new")
+        await check_not_denied(tx, "ours", "sha256:new")
+        await check_not_denied(tx, None, "sha256:new")
+
+
+async def test_a_revision_allowed_in_one_project_stays_denied_in_another(
+    world: MemoryOperations,
+) -> None:
+    ours, theirs = (
+        replace(make_service(name, DEV, quarantined="sha256:x", quarantine=HOLD), project_id=name)
+        for name in ("ours", "theirs")
+    )
+    denied = DeniedRevision.of("sha256:x", "theirs", "ada", "crashes", START)
+    await world.given(ours, theirs, denied)
+    async with world.store.write() as tx:
+        lifted = await lift_quarantine(tx, "sha256:x", "bob")
+    assert [service.name for service in lifted] == ["ours"]
 
 
 @pytest.mark.parametrize(
@@ -121,8 +149,10 @@ async def test_a_failed_bundle_is_denied_and_the_last_good_one_returns(
     assert after.quarantine == hold
     assert (entry.stage, entry.sequence, entry.sha) == (LedgerStage.ROLLED_BACK, 5, "a" * 40)
     assert (entry.actor, entry.message) == ("agent of dev", f"to {'a' * 12}: restarts")
-    row = await world.row(DeniedRevisionStore, "sha256:new")
-    assert row == DeniedRevision("sha256:new", "agent of dev", "restarts", world.clock.now())
+    row = await world.row(DeniedRevisionStore, f"{DEFAULT_PROJECT}:sha256:new")
+    assert row == DeniedRevision.of(
+        "sha256:new", DEFAULT_PROJECT, "agent of dev", "restarts", world.clock.now()
+    )
 
 
 async def test_a_pinned_service_is_pinned_to_the_good_commit(world: MemoryOperations) -> None:
@@ -182,6 +212,7 @@ async def test_an_allowed_revision_ends_the_quarantine(world: MemoryOperations) 
     other = make_service("other", DEV, quarantined="x", quarantine=HOLD)
     await world.given(HELD, running, odd, other)
     async with world.store.write() as tx:
+        await tx[DeniedRevisionStore].remove(DENIED.id)
         lifted = await lift_quarantine(tx, "sha256:bad", "ada")
     assert {service.name for service in lifted} == {"web", "api"}
     rows = {row.name: row for row in await world.rows(ServiceStore)}

@@ -605,7 +605,7 @@ async def test_a_rollback_needs_an_allowed_revision_of_the_service(
         api,
         denied,
         replace(REVISION, id="r3", service_id=api.id),
-        DeniedRevision("sha256:bad", "ada", "crashes", START),
+        DeniedRevision.of("sha256:bad", None, "ada", "crashes", START),
     )
     for id in ("r3", "none"):
         with pytest.raises(NotFound, match=f"'web' has no revision {id}"):
