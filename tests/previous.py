@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "b19107bcd278f950f884c0cf0e1a83f48f063d8f"
+COMMIT = "72acbc76435d85d3f558719a03e3e9a0ed3949eb"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
