@@ -6,13 +6,12 @@ from controlplane.agents.ports import ProxySessions
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import OperationContext
-from controlplane.platform.ports import PageQuery
+from controlplane.platform.ports import MAX_PAGE_ROWS, PageQuery
 from core.errors import NotFound, Unavailable
 from core.identity import ClusterId
 from core.open_streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 
 PART_BYTES = 256 << 10
-_MAX_CLUSTERS = 20_000
 _NOT_OPEN = "no open request has this id: it has ended, or you have no access to it"
 
 
@@ -81,6 +80,12 @@ class OpenRequestOperations:
             return None
         if not all(visible):
             return ()
+        found: list[ClusterId] = []
+        query, has_more = PageQuery(MAX_PAGE_ROWS, visible=visible), True
         async with self._context.store.read() as tx:
-            page = await tx[ClusterStore].page(PageQuery(_MAX_CLUSTERS, visible=visible))
-        return tuple(cluster.id for cluster in page.items)
+            while has_more:
+                page = await tx[ClusterStore].page(query)
+                found += (cluster.id for cluster in page.items)
+                has_more = page.more
+                query = replace(query, after=found[-1] if found else None)
+        return tuple(found)
