@@ -12,10 +12,11 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from controlplane.services.model.service import Component, ComponentState
-from core.errors import Invalid
+from core.errors import Invalid, LimitExceeded
 
 MAX_SEARCH_LENGTH = 500
 MAX_TERMS = 20
+_MAX_IMAGES = 2_000
 
 _TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _IMAGE = re.compile(r"^(?P<name>[^<>=:\s]+)(?:(?P<op><=|>=|==|=|<|>|:)(?P<version>[^<>=\s]+))?$")
@@ -271,3 +272,11 @@ def _image(value: str) -> ImageTerm:
     if found is None:
         raise Invalid(f"image:{value[:80]} is not like image:log4j<2.17", field="q")
     return ImageTerm(found["name"].lower(), found["op"] or "", (found["version"] or "").lower())
+
+
+def check_images(matching: int) -> None:
+    """LimitExceeded: more images match than a search considers."""
+    if matching > _MAX_IMAGES:
+        raise LimitExceeded(
+            f"more than {_MAX_IMAGES:,} images match: search for a longer name or for a version"
+        )

@@ -118,7 +118,9 @@ class SearchOperations:
 
 
 async def _deleted(tx: Transaction, action: str, since: datetime, visible: Visible) -> list[str]:
-    """Ids of the newest deleted resources, which only the audit log contains."""
+    """Ids of deleted resources, which only the audit log contains. LimitExceeded: too many."""
     query = PageQuery(MAX_PAGE_ROWS, visible=visible, newest=True)
     page = await tx[AuditLog].search(AuditFilter(action=action, since=since), query)
+    if page.more:
+        raise LimitExceeded(f"more than {MAX_PAGE_ROWS:,} deletions: read the list again")
     return [item.target_id for item in page.items]

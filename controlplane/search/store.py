@@ -41,6 +41,7 @@ from controlplane.search.model import (
     NamedItemKind,
     ParsedSearch,
     SearchHit,
+    check_images,
     removed_by,
 )
 from controlplane.search.ports import SearchPage, SearchStore
@@ -50,7 +51,6 @@ from controlplane.services.store.tables import components, images, services
 
 _C = components.c
 _INDEXES, _ANYTHING = (text(f"SET enable_seqscan = {how}") for how in ("off", "DEFAULT"))
-_MAX_IMAGES = 2_000
 _CANDIDATES = 50
 NAMED_TABLES = (
     (NamedItemKind.CLUSTER, ResourceKind.CLUSTER, clusters_store.clusters, "handle"),
@@ -196,13 +196,17 @@ class SqlSearch:
         return is_like(column, _pattern(value), self._dialect) if "*" in value else column == value
 
     async def _images(self, terms: Sequence[ImageTerm]) -> list[str]:
-        """Selects the matching images; there are few, so versions are compared here."""
+        """Selects the matching images; there are few, so versions are compared here.
+
+        LimitExceeded: too many images match.
+        """
         likely = or_(*(images.c.name.like(_pattern(f"*{t.name}"), escape="\\") for t in terms))
         rows = await self._connection.execute(select(images).where(likely))
         found = [
             row.image for row in rows if any(term.matches(row.name, row.tag) for term in terms)
         ]
-        return found[:_MAX_IMAGES]
+        check_images(len(found))
+        return found
 
     def _has_image(self, terms: Sequence[ImageTerm], names: list[str]) -> ColumnElement[bool]:
         if self._is_postgres:

@@ -18,6 +18,7 @@ from controlplane.search.ports import SearchStore
 from controlplane.search.store import SqlSearch
 from controlplane.services.model.service import Component, ComponentState, Service
 from controlplane.services.ports import ComponentStore, ServiceStore
+from core.errors import LimitExceeded
 from core.identity import ClusterId, ServiceId
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -143,3 +144,13 @@ async def test_the_planner_is_held_to_indexes_for_one_statement_alone(
         assert await search._limited_ids(is_held, by_indexes=True) == list("1234")
         assert await search._limited_ids(is_held, by_indexes=False) == []
     await engine.dispose()
+
+
+async def test_a_search_with_too_many_images_is_refused_and_not_cut(filled: Store) -> None:
+    """Results that lack some of the matches would look complete."""
+    many = tuple(f"apache/log4j:3.{number}" for number in range(2_001))
+    async with filled.write() as tx:
+        await tx[ComponentStore].upsert([replace(COMPONENTS[0], id="5", images=many)])
+    async with filled.read() as tx:
+        with pytest.raises(LimitExceeded, match="more than 2,000 images"):
+            await tx[SearchStore].objects(parse_search("image:log4j"), (), 10, None)

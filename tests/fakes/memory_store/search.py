@@ -16,6 +16,7 @@ from controlplane.search.model import (
     NamedItemKind,
     ParsedSearch,
     SearchHit,
+    check_images,
     is_like,
     removed_by,
 )
@@ -48,6 +49,10 @@ class MemorySearch:
         is_visible = visible_rows(self._connection, components, visible)
         ids = [row["id"] for row in self._connection.where(components, is_visible)]
         terms = self._terms(question)
+        known = {image for row in await self._components.select() for image in row.images}
+        check_images(
+            sum(any(t.matches(*split_image(name)) for t in question.images) for name in known)
+        )
         rows = [c for c in await self._components.select(id=ids) if all(fits(c) for fits in terms)]
         shown = [row for row in rows if after is None or row.id > after]
         items = tuple(self._hit(row) for row in shown[:first])

@@ -1,0 +1,33 @@
+"""Changes since a moment, for subscribers that missed some."""
+
+import pytest
+
+from controlplane.audit.ports import AuditLog
+from controlplane.authorization import ResourceKind
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.ports import MAX_PAGE_ROWS
+from controlplane.search.operations import SearchOperations
+from core.errors import LimitExceeded
+from tests.fakes.actors import ADMIN
+from tests.fakes.clock import START
+from tests.fakes.operations import operations_over_memory
+
+
+async def test_more_deletions_than_a_page_are_not_cut() -> None:
+    """A subscriber would keep what it was not told of."""
+    world = operations_over_memory()
+    deleted = [
+        AuditEntry(
+            START, "ada", "deletePipeline", AuditVerdict.ALLOWED, target="shop", target_id=f"p{n}"
+        )
+        for n in range(MAX_PAGE_ROWS + 1)
+    ]
+    search = SearchOperations(world.context)
+    async with world.store.write() as tx:
+        await tx[AuditLog].append(deleted[:-1])
+    found = await search.changed_since(ADMIN, ResourceKind.PIPELINE, START)
+    assert set(found) == {entry.target_id for entry in deleted[:-1]}
+    async with world.store.write() as tx:
+        await tx[AuditLog].append(deleted[-1:])
+    with pytest.raises(LimitExceeded, match="read the list again"):
+        await search.changed_since(ADMIN, ResourceKind.PIPELINE, START)
