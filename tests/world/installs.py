@@ -10,7 +10,7 @@ import yaml
 from core.errors import NotFound, Unavailable
 from core.json_object import JsonObject
 from gitcache.render import charts
-from tests.world.corpus import fetch, packages
+from tests.world.corpus import CHECKOUTS, fetch, packages
 from towline.demo.environment import DemoEnvironment, wait_until
 from towline.demo.git_server import GitServer
 
@@ -109,6 +109,10 @@ def install(wanted: str = "") -> list[Installation]:
         for package in packages()
         if application.package in package and wanted in application.name
     ]
+    absent = {each.name for each in APPLICATIONS if wanted in each.name}
+    absent -= {application.name for application, _ in found}
+    if absent:
+        _say(f"not installed: {', '.join(sorted(absent))}; give checkouts in {CHECKOUTS}")
     with DemoEnvironment(_say, names=[_CLUSTER]) as environment:
         environment.start()
         server = environment.closing.enter_context(GitServer())
