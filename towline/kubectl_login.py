@@ -12,10 +12,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from core.errors import TowlineError, Unauthenticated
-from core.json_object import JsonValue
 from towline.contexts import ControlPlaneTarget, GlobalFlags, config_path, resolve
+
+if TYPE_CHECKING:
+    from towline.device_grant import IssuedToken
 
 API_VERSION = "client.authentication.k8s.io/v1"
 EXEC_INFO = "KUBERNETES_EXEC_INFO"
@@ -76,7 +79,7 @@ def _fixed_width_formatter(prog: str) -> argparse.HelpFormatter:
     return argparse.HelpFormatter(prog, width=98)
 
 
-def _request_token(target: ControlPlaneTarget, environ: Mapping[str, str]) -> JsonValue:
+def _request_token(target: ControlPlaneTarget, environ: Mapping[str, str]) -> "IssuedToken":
     """Gets a token with the refresh token, else by asking the user to sign in."""
     device = import_module("towline.device_grant").DeviceGrant(target)
     granted = device.refresh(target.refresh) if target.refresh else None

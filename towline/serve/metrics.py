@@ -1,7 +1,6 @@
 """Prometheus registry and listener of a process."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import uvicorn
 from prometheus_client import CollectorRegistry, Gauge
@@ -35,7 +34,7 @@ def gauge(name: str, text: str, value: Callable[[], float]) -> Gauge:
     return made
 
 
-def metrics_listener(app: Any, text: str) -> Listener:
+def metrics_listener(app: Callable[..., object], text: str) -> Listener:
     """Builds a listener for plain HTTP. Raises Invalid if `text` is not host:port."""
     host, port = address(text, "listen_metrics")
     return Listener(

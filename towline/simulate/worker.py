@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import orjson
 import uvloop
@@ -26,6 +26,7 @@ from core.runtime.tasks import Tasks
 from towline.simulate import connections
 from towline.simulate.agent import SimulatedAgent
 from towline.simulate.churn import ChurnRecording, read
+from towline.simulate.cluster import AppliedState
 
 _MAX_CONCURRENT_JOINS = 100
 _POLL_S, _JOIN_POLL_S = 0.02, 0.1
@@ -197,7 +198,7 @@ class AgentWorker:
             await self._clock.sleep(_JOIN_POLL_S)
 
 
-def _applied_row(name: str, state: Any) -> list[object]:
+def _applied_row(name: str, state: AppliedState) -> list[object]:
     return [
         name,
         state.service_id,

@@ -12,7 +12,7 @@ from textual.widgets import RichLog, Static
 
 from core.errors import Forbidden, Unavailable
 from towline.cli.cockpit.app import Cockpit
-from towline.cli.cockpit.fleet import Fleet
+from towline.cli.cockpit.fleet import FleetIndex
 from towline.cli.cockpit.line_list import LineList
 from towline.cli.services.generated import (
     ChangedService,
@@ -132,7 +132,7 @@ async def opened(pilot: Pilot[None], app: Cockpit, services: int) -> None:
 def test_a_fleet_holds_the_last_state_of_each_service_in_order(
     acts: list[tuple[str, str, str]],
 ) -> None:
-    fleet, expected = Fleet(), {}
+    fleet, expected = FleetIndex(), {}
     for number, (cluster, name, act) in enumerate(acts):
         service = row(cluster, name, message=str(number), status="FAILED")
         if act == "put":
@@ -146,7 +146,7 @@ def test_a_fleet_holds_the_last_state_of_each_service_in_order(
 
 
 def test_a_filter_matches_all_words_and_the_path_of_a_service() -> None:
-    fleet = Fleet()
+    fleet = FleetIndex()
     for service in (row("eu", "web"), row("eu", "db", "FAILED", "no disk"), row("us", "web")):
         fleet.put(service)
     assert [line.label for line in fleet.matching("EU/w")] == ["eu/web"]

@@ -11,7 +11,7 @@ from textual.widgets import Footer, Input, Static
 
 from core.errors import TowlineError
 from towline.cli.cockpit.changes import change_service
-from towline.cli.cockpit.fleet import Fleet, FleetLine, FleetLines
+from towline.cli.cockpit.fleet import FleetIndex, FleetLine, FleetLines
 from towline.cli.cockpit.line_list import LineList, ListColumn
 from towline.cli.cockpit.program import CockpitProgram, CockpitScreen
 from towline.cli.cockpit.screens import ServiceScreen
@@ -45,7 +45,7 @@ class FleetScreen(CockpitScreen):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.fleet = Fleet()
+        self.fleet = FleetIndex()
         self._text = text
         self._only_problems = False
         self._sign = "/"
@@ -182,7 +182,7 @@ class Cockpit(CockpitProgram):
 
     def _read(self) -> None:
         """Reads all services, and shows them as they come."""
-        fleet = Fleet()
+        fleet = FleetIndex()
         batch: list[ServiceRow] = []
         try:
             for service in self.source.services():
@@ -195,7 +195,9 @@ class Cockpit(CockpitProgram):
             return
         self.post(self._add, fleet, batch, complete=True)
 
-    def _add(self, fleet: Fleet, services: list[ServiceRow], *, complete: bool = False) -> None:
+    def _add(
+        self, fleet: FleetIndex, services: list[ServiceRow], *, complete: bool = False
+    ) -> None:
         for service in services:
             fleet.put(service)
         screen = self._fleet_screen

@@ -16,12 +16,12 @@ from towline.cli.cockpit.program import CockpitProgram
 from towline.cli.shell.output import escape_controls, short
 
 
-class Confirmation(ModalScreen[bool]):
+class ChangeConfirmation(ModalScreen[bool]):
     """Asks before a change; y confirms."""
 
     DEFAULT_CSS = """
-    Confirmation { align: center middle; }
-    Confirmation > Vertical { width: 70; height: auto; border: round $warning; padding: 1 2; }
+    ChangeConfirmation { align: center middle; }
+    ChangeConfirmation > Vertical { width: 70; height: auto; border: round $warning; padding: 1 2; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", "Yes"),
@@ -83,7 +83,7 @@ def _confirm(cockpit: CockpitProgram, question: str, change: Callable[[], None])
         if confirmed:
             cockpit.background(lambda: _carry_out(cockpit, change))
 
-    cockpit.push_screen(Confirmation(question), decided)
+    cockpit.push_screen(ChangeConfirmation(question), decided)
 
 
 def _carry_out(cockpit: CockpitProgram, change: Callable[[], None]) -> None:

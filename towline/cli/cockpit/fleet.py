@@ -31,7 +31,7 @@ class FleetLine(NamedTuple):
         return f"{self.cluster}/{self.name}"
 
 
-class Fleet:
+class FleetIndex:
     """The services that were read, and those that match a filter."""
 
     def __init__(self) -> None:
