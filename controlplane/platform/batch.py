@@ -23,7 +23,7 @@ class Batch:
     def __init__(self, tx: Transaction) -> None:
         self.tx = tx
         self.after_commit: list[Callable[[], None]] = []
-        self.appended: dict[type[Log[Any]], list[Any]] = {}
+        self.appended: dict[type[Log[Any]], list[object]] = {}
         self.is_dropped = False
 
     def drop(self) -> None:

@@ -160,10 +160,10 @@ class SpecCodec:
         )  # fmt: skip
 
     @cached_property
-    def _inner_by_type(self) -> dict[type[Any], Mapping[str, SpecField]]:
+    def _inner_by_type(self) -> dict[type, Mapping[str, SpecField]]:
         return {}
 
-    def _inner(self, kind: type[Any]) -> Mapping[str, SpecField]:
+    def _inner(self, kind: type) -> Mapping[str, SpecField]:
         """Returns the fields of a nested object by their published names."""
         known = self._inner_by_type
         if kind not in known:

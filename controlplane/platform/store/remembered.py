@@ -28,10 +28,10 @@ class _TableReads:
     """Results of reads of one table."""
 
     def __init__(self) -> None:
-        self._by_id: dict[str, dict[Question, tuple[Any, ...]]] = {}
-        self._others: dict[Question, tuple[Any, ...]] = {}
+        self._by_id: dict[str, dict[Question, tuple[object, ...]]] = {}
+        self._others: dict[Question, tuple[object, ...]] = {}
 
-    def of(self, asked: Question) -> dict[Question, tuple[Any, ...]]:
+    def of(self, asked: Question) -> dict[Question, tuple[object, ...]]:
         """Returns the results that the same writes change."""
         return self._others if asked.id is None else self._by_id.setdefault(asked.id, {})
 
@@ -54,7 +54,7 @@ class RememberedReads:
         known = found.of(asked).get(asked) if found else None
         return None if known is None else list(known)
 
-    def keep(self, table: FromClause, asked: Question, rows: Collection[Any]) -> None:
+    def keep(self, table: FromClause, asked: Question, rows: Collection[object]) -> None:
         """Remembers the rows of a read."""
         if self.is_enabled and len(rows) <= _MAX_ROWS:
             self._tables.setdefault(table, _TableReads()).of(asked)[asked] = tuple(rows)
