@@ -5,6 +5,7 @@ from controlplane.authorization import ResourceKind
 from controlplane.authorization.resources import scope_of
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.ports import MAX_PAGE_ROWS
+from core.errors import NotFound
 from core.open_streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 from tests.fakes.actors import ADMIN, EDITOR, person
 from tests.fakes.operations import make_cluster, operations_over_memory
@@ -26,7 +27,7 @@ class Sessions:
         return False
 
     async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
-        raise NotImplementedError
+        raise NotFound("no recordings")
 
 
 async def test_an_administrator_sees_the_requests_of_all_clusters_of_a_project() -> None:
