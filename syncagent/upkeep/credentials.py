@@ -143,7 +143,10 @@ def check_token(token: str, now: datetime) -> DoctorResult:
         return DoctorResult(_STEP, True, "the token of the kubeconfig has no known end")
     end = claims.expires_at
     when = f"at {end:%Y-%m-%d %H:%M} UTC"
-    renew = "create a new one, for example with `towline clusters join --service-account`"
+    renew = (
+        "create a new one, for example with `towline clusters join HANDLE --service-account "
+        "--agent-role ROLE`"
+    )
     if end <= now:
         return DoctorResult(_STEP, False, f"the token of the kubeconfig ended {when}; {renew}")
     left = f"the token of the kubeconfig ends {when}, in {(end - now).days} days"

@@ -29,7 +29,9 @@ def test_an_expiring_token_is_reported_in_time(
 ) -> None:
     found = check_token(token(exp=(NOW + left).timestamp()), NOW)
     assert (found.good, found.needed) == (good, needed)
-    assert text in found.text and "clusters join" in found.text
+    assert text in found.text
+    # `clusters join` refuses one of the two options without the other.
+    assert "clusters join HANDLE --service-account --agent-role" in found.text
 
 
 @pytest.mark.parametrize(
