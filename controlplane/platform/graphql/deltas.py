@@ -27,18 +27,16 @@ async def deltas(
     """Yields a delta for each change of one resource, or of every resource of a kind.
 
     Changes since `since` come first. The caller receives only resources that it may read. A
-    deletion is sent if the caller received the resource before or may read every one.
+    deletion is sent if the caller received the resource before or may read every one. After a gap
+    of the bus, the changes since the last one come, some of them again. LimitExceeded: too many.
     """
     context = info.context
+    complete = context[Clock].now()
     wakes = context[Bus].subscribe(topic if id is None else (topic, id), LOST_WAKES)
     await context.recheck()
     keys = await _missed_keys(context, ResourceKind(topic), id, since, load)
     shown = {*keys, *([id] if id is not None else [])}
-    async for woken, key in _missed_then_new(topic, keys, wakes):
-        if woken == LOST_WAKES and id is not None:
-            key = id
-        if not key:
-            continue
+    async for key in _missed_then_new(context, ResourceKind(topic), id, (keys, complete), wakes):
         try:
             async with context.backend.read_slots:
                 await context.recheck()
@@ -53,13 +51,26 @@ async def deltas(
 
 
 async def _missed_then_new(
-    topic: str, keys: Sequence[str], wakes: AsyncIterator[Wake]
-) -> AsyncGenerator[Wake, None]:
-    """Yields missed keys, then new wakes."""
+    context: Context,
+    kind: ResourceKind,
+    id: str | None,
+    missed: tuple[Sequence[str], datetime],
+    wakes: AsyncIterator[Wake],
+) -> AsyncGenerator[str, None]:
+    """Yields missed keys, then those of new wakes, and after each gap those that changed."""
+    keys, complete = missed
     for key in keys:
-        yield topic, key
-    async for wake in wakes:
-        yield wake
+        yield key
+    async for topic, key in wakes:
+        if topic != LOST_WAKES:
+            yield key
+        elif id is not None:
+            yield id
+        else:
+            since, complete = complete, context[Clock].now()
+            await context.recheck()
+            for changed in await context[ChangeFeed].changed_since(context.actor, kind, since):
+                yield changed
 
 
 async def _missed_keys(
