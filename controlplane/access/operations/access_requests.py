@@ -32,6 +32,7 @@ from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound
 
 _MAX_PENDING = 20
+_MAX_LISTED = 500
 _MAX_REASON_LENGTH = 1000
 
 
@@ -52,12 +53,18 @@ class AccessRequests:
         self._context = context
 
     async def all(self, actor: Actor) -> list[AccessRequestView]:
-        """The caller's own requests and those that the caller may decide; newest first."""
+        """The caller's own requests and those that the caller may decide: the newest 500, newest
+        first."""
         require_member(actor)
+        found: list[AccessRequestView] = []
         async with self._context.store.read() as tx:
-            rows = await tx[AccessRequestStore].all()
-            views = [await _view(tx, row) for row in reversed(rows[-500:])]
-        return [view for view in views if view and _may_see(actor, view)]
+            for row in reversed(await tx[AccessRequestStore].all()):
+                view = await _view(tx, row)
+                if view and _may_see(actor, view):
+                    found.append(view)
+                if len(found) == _MAX_LISTED:
+                    break
+        return found
 
     async def undecided(self, actor: Actor) -> list[AccessRequestView]:
         """Pending requests of other users that the caller may decide; newest first."""

@@ -111,6 +111,15 @@ async def test_requests_are_seen_by_their_users_and_by_those_who_decide(
             await requests.get(actor, id)
 
 
+async def test_requests_of_others_do_not_push_out_ones_own(
+    world: MemoryOperations, requests: AccessRequests
+) -> None:
+    many = (replace(REQUEST, id=f"s{n:03}", user_id="bob", scope=INSTALLATION) for n in range(501))
+    await world.given(SHOP, ADA, make_user("bob"), REQUEST, *many)
+    assert [view.row.id for view in await requests.all(ASKER)] == ["r"]
+    assert len(await requests.all(ADMIN)) == 500
+
+
 async def test_the_time_of_approved_access_starts_with_the_approval(
     world: MemoryOperations, requests: AccessRequests
 ) -> None:
