@@ -597,7 +597,7 @@ async def test_a_release_that_fails_its_verification_is_rolled_back(stand: Stand
     await stand.settle()
     assert (await stand.world.get(prod)).desired.digest == good.desired.digest
     assert "crash loop" in (await stand.prod()).hold
-    assert [one.id for one in await stand.overrides.refused(stand.world.admin)] == [
+    assert [row.revision for row in await stand.overrides.refused(stand.world.admin)] == [
         bad.desired.digest
     ]
 
