@@ -239,6 +239,9 @@ class AccessRequestStore(Rows[AccessRequest], Protocol):
     async def pending(self) -> list[AccessRequest]:
         return await self.select(state=AccessRequestState.PENDING)
 
+    async def of_user(self, user_id: str) -> list[AccessRequest]:
+        return await self.select(user_id=user_id)
+
     async def pending_of(self, user_id: str) -> list[AccessRequest]:
         return await self.select(user_id=user_id, state=AccessRequestState.PENDING)
 
