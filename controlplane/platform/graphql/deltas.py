@@ -36,7 +36,7 @@ async def deltas(
     await context.recheck()
     keys = await _missed_keys(context, ResourceKind(topic), id, since, load)
     shown = {*keys, *([id] if id is not None else [])}
-    async for key in _missed_then_new(context, ResourceKind(topic), id, (keys, complete), wakes):
+    async for key in _missed_then_new(keys, _woken(context, topic, id, complete, wakes)):
         try:
             async with context.backend.read_slots:
                 await context.recheck()
@@ -51,25 +51,31 @@ async def deltas(
 
 
 async def _missed_then_new(
-    context: Context,
-    kind: ResourceKind,
-    id: str | None,
-    missed: tuple[Sequence[str], datetime],
-    wakes: AsyncIterator[Wake],
+    missed: Sequence[str], new: AsyncIterator[str]
 ) -> AsyncGenerator[str, None]:
-    """Yields missed keys, then those of new wakes, and after each gap those that changed."""
-    keys, complete = missed
-    for key in keys:
+    for key in missed:
         yield key
-    async for topic, key in wakes:
-        if topic != LOST_WAKES:
+    async for key in new:
+        yield key
+
+
+async def _woken(
+    context: Context, topic: str, id: str | None, complete: datetime, wakes: AsyncIterator[Wake]
+) -> AsyncGenerator[str, None]:
+    """Yields the keys of wakes, and after a gap those that changed since the last one.
+
+    `complete`: no change before this time is missing.
+    """
+    async for woken, key in wakes:
+        if woken != LOST_WAKES:
             yield key
         elif id is not None:
             yield id
         else:
             since, complete = complete, context[Clock].now()
             await context.recheck()
-            for changed in await context[ChangeFeed].changed_since(context.actor, kind, since):
+            feed, kind = context[ChangeFeed], ResourceKind(topic)
+            for changed in await feed.changed_since(context.actor, kind, since):
                 yield changed
 
 
