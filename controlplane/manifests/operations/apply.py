@@ -74,8 +74,7 @@ class ApplyRun:
         self._resources: dict[Reference, _PresentState] = {}
         self._done: dict[str, tuple[Declaration, _PresentState]] = {}
         self._failed: set[Reference] = set()
-        self._known: dict[str, list[str]] = {}
-        self._prefetched: set[str] = set()
+        self._not_prefetched: dict[str, list[str]] = {}
 
     async def load(
         self, declarations: Sequence[Declaration], *, with_references: bool = True
@@ -149,7 +148,7 @@ class ApplyRun:
     async def _load_kind(self, kind: AnyKind, declarations: Sequence[Declaration]) -> None:
         rows = await self._names.rows(kind, {d.document.key for d in declarations})
         known = [(key, row) for key, row in rows.items() if kind.is_declared(row)]
-        self._known[kind.name] = [row.id for _, row in known]
+        self._not_prefetched[kind.name] = [row.id for _, row in known]
         specs = await self._state.specs(kind, [row for _, row in known])
         stored = await self._tx[DeclaredResourceStore].by_ids([row.id for _, row in known])
         declared = {row.id: row for row in stored}
@@ -234,9 +233,8 @@ class ApplyRun:
 
     async def _prefetch(self, kind: AnyKind) -> None:
         """Reads all resources of a kind before the first change of one."""
-        if kind.name not in self._prefetched:
-            self._prefetched.add(kind.name)
-            await kind.prefetch(self._tx, self._known[kind.name])
+        if ids := self._not_prefetched.pop(kind.name, None):
+            await kind.prefetch(self._tx, ids)
 
     def _desired(self, declaration: Declaration, resource: _PresentState) -> JsonObject:
         """Returns the spec after the apply; the present one if nothing is to change."""
