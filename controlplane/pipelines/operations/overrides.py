@@ -1,7 +1,7 @@
 """Manual decisions about releases other than approval: skip gates, abort, deny revisions."""
 
 from controlplane.access.operations.scopes import find_project
-from controlplane.authorization import Actor, Verb, require, require_member
+from controlplane.authorization import DEFAULT_PROJECT, Actor, Verb, require, require_member
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.gates.kinds.external import ExternalRule
 from controlplane.pipelines.model.gate_rules import GateRule
@@ -22,7 +22,7 @@ from controlplane.platform.context import (
 )
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
-from controlplane.services.model.quarantine import DeniedRevision
+from controlplane.services.model.quarantine import DeniedRevision, pipelines_within
 from controlplane.services.model.service import Service
 from controlplane.services.operations import quarantine
 from controlplane.services.ports import DeniedRevisionStore
@@ -147,8 +147,7 @@ class ReleaseDecisions:
         self, actor: Actor, revision: str, project_id: str | None = None
     ) -> DeniedRevision:
         """Allows a denied revision again, in one project or in all. NotFound: it is not denied."""
-        denial = DeniedRevision.of(revision, project_id, "", "", self._context.clock.now())
-        needs = (Verb.APPROVE, denial.target)
+        needs = (Verb.APPROVE, pipelines_within(project_id))
         async with self._context.change(actor, "allowRevision", needs) as tx:
             rows = await tx[DeniedRevisionStore].of_revisions([revision])
             # A decision for all projects ends the denials of each as well.
@@ -163,7 +162,8 @@ class ReleaseDecisions:
             pipelines = await tx[PipelineStore].all()
         for pipeline in pipelines:
             known_bad = pipeline.state.get("state", {}).get("known_bad", {})
-            if revision in known_bad and denial.concerns(pipeline.project_id):
+            is_concerned = project_id in (None, pipeline.project_id or DEFAULT_PROJECT)
+            if revision in known_bad and is_concerned:
                 await self._pipelines.advance(pipeline.id, ev.DenialRemoved(revision, actor.email))
         return ended[0]
 
