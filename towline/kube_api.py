@@ -61,6 +61,11 @@ class KubeApi:
             for line in response:
                 yield line.decode(errors="replace").rstrip("\n")
 
+    def log(self, namespace: str, pod: str, **asked: str) -> Iterator[str]:
+        """Yields the lines of a pod's log."""
+        place = f"{quote(namespace, safe='')}/pods/{quote(pod, safe='')}"
+        return self.lines(f"/api/v1/namespaces/{place}/log", **asked)
+
     def kind(self, word: str) -> Kind:
         """Finds a kind by its plural, singular or short name, `plural.group` or `kind.group`."""
         wanted = word.lower()

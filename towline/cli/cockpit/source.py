@@ -102,8 +102,7 @@ class ControlPlaneFleet:
 
     def log(self, handle: str, namespace: str, pod: str) -> Iterator[str]:
         api = KubeApi(self._target, handle, _FOLLOW_SECONDS)
-        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
-        return api.lines(path, tailLines=_TAIL_LINES, follow="true")
+        return api.log(namespace, pod, tailLines=_TAIL_LINES, follow="true")
 
     def sync(self, id: str) -> None:
         operations.sync_service(self._api, id)

@@ -67,7 +67,7 @@ def logs(
 
     def read(namespace: str, name: str) -> None:
         try:
-            for line in api.lines(f"/api/v1/namespaces/{namespace}/pods/{name}/log", **asked):
+            for line in api.log(namespace, name, **asked):
                 lines.put((name, line))
         except TowlineError as error:
             lines.put((name, error))
