@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -21,13 +21,14 @@ from towline.cli.shell.output import count, state_colour
 
 _RETRY_SECONDS = 3.0
 _BATCH = 1_000
+_NEAR = 1_000
+"""The cursor follows its service over this many lines; further away, it stays at its place."""
 _COLUMNS = (
     ListColumn("SERVICE", 0),
     ListColumn("STATE", 20),
     ListColumn("COMMIT", 10),
     ListColumn("PROBLEM", 0),
 )
-Answer = TypeVar("Answer")
 
 
 class FleetScreen(CockpitScreen):
@@ -82,9 +83,9 @@ class FleetScreen(CockpitScreen):
 
     def _keep_cursor_at(self, line: FleetLine, lines: FleetLines) -> None:
         """Keeps the cursor on its service when services before it come or go."""
-        around = range(max(0, self._list.cursor - _BATCH), self._list.cursor + _BATCH)
-        for place in around:
-            if place < len(lines) and lines[place].id == line.id:
+        cursor = self._list.cursor
+        for place in range(max(0, cursor - _NEAR), min(len(lines), cursor + _NEAR)):
+            if lines[place].id == line.id:
                 self._list.cursor = place
                 return
 

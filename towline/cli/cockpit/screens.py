@@ -1,6 +1,6 @@
 """Screens of the cockpit: a service with its objects, texts and logs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from rich.text import Text
@@ -31,18 +31,22 @@ _OBJECT_COLUMNS = (
 
 
 class TextScreen(CockpitScreen):
-    """A text that is read in the background, such as a manifest."""
+    """A text that is read in the background; `follows`: until it ends, newest line in view."""
 
     BINDINGS: ClassVar[list[BindingType]] = [_BACK]
 
-    def __init__(self, title: str, read: Callable[[], str]) -> None:
+    def __init__(
+        self, title: str, read: Callable[[], Iterable[str]], *, follows: bool = False
+    ) -> None:
+        """`read` yields parts of the text, each on a line of its own."""
         super().__init__()
         self._title = title
         self._read = read
+        self._follows = follows
 
     def compose(self) -> ComposeResult:
         yield Static(Text(self._title), classes="title")
-        yield RichLog(max_lines=_MAX_LINES, auto_scroll=False)
+        yield RichLog(max_lines=_MAX_LINES, auto_scroll=self._follows)
         yield Footer()
 
     def on_mount(self) -> None:
@@ -50,41 +54,16 @@ class TextScreen(CockpitScreen):
         self.cockpit.background(self._fill)
 
     def _fill(self) -> None:
-        text = self.cockpit.tried(self._read)
-        if text is not None:
-            shown = "\n".join(map(escape_controls, text.split("\n")))
-            self.cockpit.post(self.query_one(RichLog).write, Text(shown))
-
-
-class LogScreen(CockpitScreen):
-    """The log of a pod, followed until it ends."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [_BACK]
-
-    def __init__(self, title: str, read: Callable[[], Iterator[str]]) -> None:
-        super().__init__()
-        self._title = title
-        self._read = read
-
-    def compose(self) -> ComposeResult:
-        yield Static(Text(self._title), classes="title")
-        yield RichLog(max_lines=_MAX_LINES)
-        yield Footer()
-
-    def on_mount(self) -> None:
-        self.query_one(RichLog).focus()
-        self.cockpit.background(self._follow)
-
-    def _follow(self) -> None:
         log, cockpit = self.query_one(RichLog), self.cockpit
         try:
-            for line in self._read():
+            for part in self._read():
                 if not self.is_attached:
                     return
-                cockpit.post(log.write, Text(escape_controls(line)))
+                cockpit.post(log.write, Text(escape_controls(part)))
         except TowlineError as error:
             cockpit.report(error)
-        cockpit.post(log.write, Text("(the log ended)", style="dim"))
+        if self._follows:
+            cockpit.post(log.write, Text("(the log ended)", style="dim"))
 
 
 class ServiceScreen(CockpitScreen):
@@ -145,7 +124,7 @@ class ServiceScreen(CockpitScreen):
         if (component := self._objects.selected) is not None:
             read = self.cockpit.source.manifest
             self.app.push_screen(
-                TextScreen(_title(component), lambda: read(self._line.cluster, component))
+                TextScreen(_title(component), lambda: [read(self._line.cluster, component)])
             )
 
     def action_log(self) -> None:
@@ -156,18 +135,20 @@ class ServiceScreen(CockpitScreen):
         namespace, name = component["namespace"] or "", component["name"]
         read = self.cockpit.source.log
         title = f"{self._line.cluster}: {namespace}/{name}"
-        self.app.push_screen(LogScreen(title, lambda: read(self._line.cluster, namespace, name)))
+        self.app.push_screen(
+            TextScreen(title, lambda: read(self._line.cluster, namespace, name), follows=True)
+        )
 
     def action_events(self) -> None:
         self.app.push_screen(TextScreen(f"{self._line.label}: events", self._events))
 
-    def _events(self) -> str:
+    def _events(self) -> list[str]:
         rows = [
             f"{age(event['lastAt']):>9}  {event['type']:<8} {event['reason']:<22} "
             f"{event['kind']}/{event['name']}: {event['message']}"
             for event in self.cockpit.source.events(self._line.id)
         ]
-        return "\n".join(rows) or "no events"
+        return rows or ["no events"]
 
     def action_change(self, action: str) -> None:
         change_service(self.cockpit, action, self._line)
