@@ -1,6 +1,7 @@
 """The cockpit of the terminal, over a fleet in memory."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from queue import Queue
 
@@ -49,12 +50,23 @@ class FakeFleet:
         self.messages: Queue[Sequence[ChangedService] | Exception] = Queue()
         self.asked: list[tuple[str, ...]] = []
         self.refusal: Exception | None = None
+        self.unreadable: list[Exception] = []
+        """Errors of the next readings."""
+        self.pages_wait = threading.Event()
+        self.pages_wait.set()
+        self.connects = threading.Event()
+        self.connects.set()
 
     def services(self) -> Iterator[ServiceRow]:
-        yield from self.rows
+        if self.unreadable:
+            raise self.unreadable.pop()
+        rows = list(self.rows)
+        self.pages_wait.wait(30)
+        yield from rows
 
     def changes(self, since: str | None) -> Iterator[Sequence[ChangedService]]:
         self.asked.append(("changes", since or ""))
+        self.connects.wait(30)
         yield []
         while True:
             found = self.messages.get()
@@ -156,22 +168,54 @@ def test_a_filter_matches_all_words_and_the_path_of_a_service() -> None:
 
 async def test_the_list_follows_changes_and_goes_on_after_a_lost_connection() -> None:
     source = FakeFleet(row("eu", "web"), row("us", "web"))
-    app = Cockpit(source)
+    app = Cockpit(source, retry_seconds=0.05)
     async with app.run_test() as pilot:
         await opened(pilot, app, 2)
         source.messages.put([changed("t1", "new", row("eu", "api", "FAILED"))])
         await shown(pilot, lambda: labels(app) == ["eu/api", "eu/web", "us/web"])
         source.messages.put([changed("t2", "us-web-id", None)])
         await shown(pilot, lambda: labels(app) == ["eu/api", "eu/web"])
+        source.connects.clear()
         source.messages.put(Unavailable("gone"))
         await shown(pilot, lambda: "not live" in summary(app))
         await shown(pilot, lambda: ("changes", "t2") in source.asked)
+        source.connects.set()
         await shown(pilot, lambda: "not live" not in summary(app))
+
+
+async def test_a_reading_that_fails_is_repeated() -> None:
+    source = FakeFleet(row("eu", "web"))
+    source.unreadable.append(Unavailable("busy"))
+    app = Cockpit(source, retry_seconds=0.05)
+    async with app.run_test() as pilot:
+        await opened(pilot, app, 1)
+        await shown(pilot, lambda: "reading" not in summary(app))
+
+
+async def test_a_connection_that_cannot_go_on_reads_all_again() -> None:
+    """A change that came during this reading outlives what was read before it."""
+    source = FakeFleet(row("eu", "web"), row("us", "web"))
+    app = Cockpit(source, retry_seconds=0.05)
+    async with app.run_test() as pilot:
+        await opened(pilot, app, 2)
+        await shown(pilot, lambda: "reading" not in summary(app))
+        source.messages.put([changed("t1", "eu-web-id", row("eu", "web", "FAILED"))])
+        source.messages.put(Unavailable("gone"))
+        await shown(pilot, lambda: ("changes", "t1") in source.asked)
+        del source.rows[1]
+        source.pages_wait.clear()
+        source.messages.put(Unavailable("more than 5,000 changes: read the list again"))
+        await shown(pilot, lambda: source.asked.count(("changes", "")) == 2)
+        await shown(pilot, lambda: "reading" in summary(app))
+        source.messages.put([changed("t2", "new", row("eu", "api"))])
+        await shown(pilot, lambda: "eu/api" in labels(app))
+        source.pages_wait.set()
+        await shown(pilot, lambda: labels(app) == ["eu/api", "eu/web"])
 
 
 async def test_keys_filter_open_and_change_services() -> None:
     source = FakeFleet(row("eu", "db"), row("eu", "web", "FAILED"), row("us", "api"))
-    app = Cockpit(source)
+    app = Cockpit(source, retry_seconds=0.05)
     async with app.run_test() as pilot:
         await opened(pilot, app, 3)
         await pilot.press("slash", *"web", "enter")
@@ -193,7 +237,7 @@ async def test_keys_filter_open_and_change_services() -> None:
 
 async def test_a_service_leads_to_its_objects_their_manifests_and_logs() -> None:
     source = FakeFleet(row("eu", "web", "FAILED", "image not found"))
-    app = Cockpit(source)
+    app = Cockpit(source, retry_seconds=0.05)
     async with app.run_test() as pilot:
         await opened(pilot, app, 1)
         await pilot.press("enter")
@@ -215,7 +259,7 @@ async def test_a_service_leads_to_its_objects_their_manifests_and_logs() -> None
 async def test_a_refused_change_is_shown(error: Exception) -> None:
     source = FakeFleet(row("eu", "web"))
     source.refusal = error
-    app = Cockpit(source)
+    app = Cockpit(source, retry_seconds=0.05)
     async with app.run_test() as pilot:
         await opened(pilot, app, 1)
         await pilot.press("s", "y")

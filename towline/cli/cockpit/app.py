@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from itertools import islice
 from typing import ClassVar
 
 from rich.text import Text
@@ -50,7 +51,7 @@ class FleetScreen(CockpitScreen):
         self._text = text
         self._only_problems = False
         self._sign = "/"
-        self.is_loading = True
+        self._is_loading = True
         self.live = True
         self._list: LineList[FleetLine] = LineList(_COLUMNS, _cells, _colour)
 
@@ -67,7 +68,7 @@ class FleetScreen(CockpitScreen):
 
     def update(self, *, loading: bool | None = None, live: bool | None = None) -> None:
         """Shows the services that match, after a change of them or of the filter."""
-        self.is_loading = self.is_loading if loading is None else loading
+        self._is_loading = self._is_loading if loading is None else loading
         self.live = self.live if live is None else live
         lines = self.fleet.matching(self._text, problems=self._only_problems)
         kept = self._list.selected
@@ -77,7 +78,7 @@ class FleetScreen(CockpitScreen):
         parts = [f"{len(lines):,} of {count(len(self.fleet), 'service')}"]
         parts += [f"filter: {self._text}"] if self._text else []
         parts += ["only problems"] if self._only_problems else []
-        parts += ["reading …"] if self.is_loading else []
+        parts += ["reading …"] if self._is_loading else []
         parts += [] if self.live else ["not live: connecting again"]
         self.query_one("#summary", Static).update(Text("  ·  ".join(parts)))
 
@@ -140,6 +141,14 @@ class FleetScreen(CockpitScreen):
             change_service(self.cockpit, action, line)
 
 
+class FleetReading:
+    """One reading of all services, and the changes that came meanwhile."""
+
+    def __init__(self) -> None:
+        self.fleet = FleetIndex()
+        self.early: list[ChangedService] = []
+
+
 class Cockpit(CockpitProgram):
     """The program of `towline ui`."""
 
@@ -151,67 +160,82 @@ class Cockpit(CockpitProgram):
         Binding("ctrl+c", "quit", "Quit", show=False),
     ]
 
-    def __init__(self, source: FleetSource, text: str = "") -> None:
+    def __init__(
+        self, source: FleetSource, text: str = "", *, retry_seconds: float = _RETRY_SECONDS
+    ) -> None:
         """`text` is the first filter."""
         super().__init__(source)
+        self._retry_seconds = retry_seconds
         self._fleet_screen = FleetScreen(text)
-        # Changes that came while the services were read: what was read can be older.
-        self._early: list[ChangedService] = []
         self._since: str | None = None
+        self._reading: FleetReading | None = None
 
     def on_mount(self) -> None:
         self.push_screen(self._fleet_screen)
         self.background(self._follow)
 
     def _follow(self) -> None:
-        """Reads all services, and applies changes until the end."""
+        """Follows changes until the end."""
         while True:
             try:
-                changes = self.source.changes(self._since)
-                next(changes)
-                self.post(self._fleet_screen.update, live=True)
-                # Without a change there is no time from which to go on.
-                if self._since is None:
-                    self.background(self._read)
-                for found in changes:
-                    self.post(self._take, found)
+                self._follow_once()
             except TowlineError as error:
                 if self._fleet_screen.live:
                     self.report(error)
                 self.post(self._fleet_screen.update, live=False)
-            time.sleep(_RETRY_SECONDS)
+            time.sleep(self._retry_seconds)
 
-    def _read(self) -> None:
-        """Reads all services, and shows them as they come."""
-        fleet = FleetIndex()
-        batch: list[ServiceRow] = []
-        try:
-            for service in self.source.services():
-                batch.append(service)
-                if len(batch) == _BATCH:
-                    self.post(self._add, fleet, batch)
-                    batch = []
-        except TowlineError as error:
-            self.report(error)
-            return
-        self.post(self._add, fleet, batch, complete=True)
+    def _follow_once(self) -> None:
+        """Follows changes until the connection ends, from the last one if there was one."""
+        changes = self.source.changes(self._since)
+        next(changes)
+        # Kept only once the control plane has sent something: it may refuse to go that far back.
+        since, self._since = self._since, None
+        self.post(self._fleet_screen.update, live=True)
+        if since is None:
+            self.post(self._begin_reading)
+        for found in changes:
+            self._since = self._since or since
+            self.post(self._take, found)
 
-    def _add(
-        self, fleet: FleetIndex, services: list[ServiceRow], *, complete: bool = False
-    ) -> None:
+    def _begin_reading(self) -> None:
+        reading = self._reading = FleetReading()
+        self._fleet_screen.update(loading=True)
+        self.background(lambda: self._read(reading))
+
+    def _read(self, reading: FleetReading) -> None:
+        """Reads all services, and shows them as they come; again after an error."""
+        while reading is self._reading:
+            try:
+                services = self.source.services()
+                while batch := list(islice(services, _BATCH)):
+                    self.post(self._add, reading, batch)
+                self.post(self._complete, reading)
+                return
+            except TowlineError as error:
+                self.report(error)
+            time.sleep(self._retry_seconds)
+
+    def _add(self, reading: FleetReading, services: Sequence[ServiceRow]) -> None:
         for service in services:
-            fleet.put(service)
+            reading.fleet.put(service)
         screen = self._fleet_screen
-        if complete or len(screen.fleet) <= len(fleet):
-            screen.fleet = fleet
-        if complete:
-            early, self._early = self._early, []
-            self._apply(early)
-        screen.update(loading=not complete)
+        if reading is self._reading and len(screen.fleet) <= len(reading.fleet):
+            screen.fleet = reading.fleet
+            screen.update()
+
+    def _complete(self, reading: FleetReading) -> None:
+        # A later connection needs a reading of its own.
+        if reading is self._reading:
+            self._reading = None
+            self._fleet_screen.fleet = reading.fleet
+            # What was read can be older than a change that came meanwhile.
+            self._apply(reading.early)
+            self._fleet_screen.update(loading=False)
 
     def _take(self, changes: Sequence[ChangedService]) -> None:
-        if self._fleet_screen.is_loading:
-            self._early += changes
+        if self._reading:
+            self._reading.early += changes
         self._apply(changes)
         if changes:
             self._since = max(change["at"] for change in changes)
