@@ -6,6 +6,7 @@ from itertools import count
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from controlplane.agents.operations.report_batch import mirrored_id
 from controlplane.agents.operations.report_handlers import AUTONOMOUS_ACTOR
 from controlplane.authorization import SYSTEM, ResourceKind
 from controlplane.platform.bus.memory import MemoryBus
@@ -46,11 +47,12 @@ class Agent:
 
     async def join(self) -> None:
         self.cluster = (await self.world.cluster(f"far-{next(_NAMES)}")).id
-        self.service = local_id(self.cluster, "shop")
+        self.reported_id = local_id(self.cluster, "shop")
+        self.service = mirrored_id(self.cluster, self.reported_id)
 
     def deployed(self, sequence: int) -> Report:
         body = LocalServiceReport(
-            self.service,
+            self.reported_id,
             "shop",
             "shop",
             "https://git.example/fleet.git",
@@ -63,7 +65,7 @@ class Agent:
         return self._report(sequence, body)
 
     def healthy(self, sequence: int) -> Report:
-        status = SyncStatus(self.service, sequence, digest(sequence), Phase.HEALTHY)
+        status = SyncStatus(self.reported_id, sequence, digest(sequence), Phase.HEALTHY)
         return self._report(sequence + 0.5, status)
 
     def _report(self, hours: float, body: LocalServiceReport | SyncStatus) -> Report:

@@ -99,7 +99,7 @@ def command(command_: Command) -> wire.Command:
     """Translates a command; `core.wire.codec` encodes commands that run a job."""
     match command_.kind:
         case CommandKind.TERMINATE:
-            terminate = wire.Terminate(service_id=command_.service_id or "")
+            terminate = wire.Terminate(service_id=command_.payload["service"])
             return wire.Command(id=command_.id, terminate=terminate)
         case CommandKind.CANCEL_JOB:
             cancel = wire.CancelJob(command_id=command_.payload["job"])
@@ -116,6 +116,5 @@ def command(command_: Command) -> wire.Command:
             box = base64.b64decode(command_.payload["box"])
             return wire.Command(id=command_.id, render=wire.RenderOrder(box=box))
         case _:
-            return wire.Command(
-                id=command_.id, sync_now=wire.SyncNow(service_id=command_.service_id or "")
-            )
+            sync_now = wire.SyncNow(service_id=command_.payload["service"])
+            return wire.Command(id=command_.id, sync_now=sync_now)

@@ -72,6 +72,7 @@ class AgentCommands:
                     CommandKind.TERMINATE,
                     self._context.clock.now(),
                     service.id,
+                    payload={"service": service.id_at_agent},
                 )
             )
             tx.audit(service.name, service.id)

@@ -1,7 +1,7 @@
 """Batch of agent reports that are committed together: one read and one write per table."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import structlog
@@ -11,9 +11,10 @@ from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerEntry
 from controlplane.services.model.service import Component, Service
 from controlplane.services.ports import ComponentStore, LedgerStore, ServiceStore
-from core.identity import ClusterId
+from core.identity import ClusterId, ServiceId, is_local_id, local_id
 from core.spec.reports.inventory import InventoryChange
-from core.spec.reports.report import Report
+from core.spec.reports.local_services import LocalServiceReport
+from core.spec.reports.report import Report, ReportBody
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +30,19 @@ class ReportLimits:
 
     mirrored: int = 1000
     components: int = 200_000
+
+
+def mirrored_id(cluster_id: str, reported_id: str) -> ServiceId:
+    """The stored id of a mirrored service: no report of another cluster gives the same."""
+    return ServiceId(local_id(cluster_id, reported_id))
+
+
+def with_stored_id(cluster_id: str, body: ReportBody | None) -> ReportBody | None:
+    """The report with the stored id of a mirrored service, instead of the agent's own."""
+    reported_id = getattr(body, "service_id", "")
+    if body is None or isinstance(body, LocalServiceReport) or not is_local_id(reported_id):
+        return body
+    return replace(body, **{"service_id": mirrored_id(cluster_id, reported_id)})
 
 
 class ReportBatch:

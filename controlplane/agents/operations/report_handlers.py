@@ -7,7 +7,7 @@ from functools import singledispatchmethod
 
 from controlplane.agents.operations import audit
 from controlplane.agents.operations.agent_renders import render_result_to_json
-from controlplane.agents.operations.report_batch import ReportBatch
+from controlplane.agents.operations.report_batch import ReportBatch, mirrored_id
 from controlplane.agents.operations.sessions import facts_columns
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.audit.ports import AuditLog
@@ -232,19 +232,18 @@ class ReportHandler:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         if not is_local_id(body.service_id):
             return
-        known = await tx[ServiceStore].get(body.service_id, deleted=True)
-        if known is not None and (known.cluster_id != cluster_id or not known.mirrored):
-            return
+        id = mirrored_id(cluster_id, body.service_id)
+        known = await tx[ServiceStore].get(id, deleted=True)
         if body.removed and known is not None:
             batch.forget(known)
             await delete_service_rows(tx, known)
         elif not body.removed and (known is not None or await batch.reserve_mirrored()):
             if not _is_late(known, body, at):
                 await _mirror(tx, known, body, ClusterId(cluster_id), at)
-            await batch.look(body.service_id)
-            entry = await _deployment_entry(batch, known, body, at)
+            await batch.look(id)
+            entry = await _deployment_entry(batch, batch.services.get(id), known, body, at)
             batch.ledger.extend([entry] if entry else [])
-        changed.update({(SERVICE, body.service_id), (CLUSTER, cluster_id)})
+        changed.update({(SERVICE, id), (CLUSTER, cluster_id)})
 
 
 def _ended(command: Command, body: CommandAnswer) -> Columns:
@@ -291,9 +290,10 @@ async def _mirror(
     cluster = await tx[ClusterStore].get(cluster_id)
     if cluster is None or not is_label(body.name) or not is_label(body.namespace):
         return
+    id = mirrored_id(cluster_id, body.service_id)
     namesake = await tx[ServiceStore].by_name(cluster_id, body.name)
-    free = namesake is None or namesake.id == body.service_id
-    name = body.name if free else f"{body.name[:54]}-{body.service_id[:8]}"
+    free = namesake is None or namesake.id == id
+    name = body.name if free else f"{body.name[:54]}-{id[:8]}"
     columns = {
         "namespace": body.namespace,
         "updated_at": at,
@@ -306,10 +306,9 @@ async def _mirror(
         "render_error": body.error or None,
     }
     if known is None:
-        blank = Service(ServiceId(body.service_id), cluster_id, None, name, body.namespace, at, at)
-        await tx[ServiceStore].add(
-            blank.changed(mirrored=True, project_id=cluster.project_id, **columns)
-        )
+        blank = Service(id, cluster_id, None, name, body.namespace, at, at)
+        columns |= {"mirrored": True, "reported_id": body.service_id}
+        await tx[ServiceStore].add(blank.changed(project_id=cluster.project_id, **columns))
     else:
         await tx[ServiceStore].change(known.id, **columns)
 
@@ -320,16 +319,22 @@ def _is_late(known: Service | None, body: LocalServiceReport, at: datetime) -> b
 
 
 async def _deployment_entry(
-    batch: ReportBatch, known: Service | None, body: LocalServiceReport, at: datetime
+    batch: ReportBatch,
+    service: Service | None,
+    known: Service | None,
+    body: LocalServiceReport,
+    at: datetime,
 ) -> LedgerEntry | None:
-    """The ledger entry for a deployment that an autonomous agent decided on, unless it exists."""
-    service = batch.services.get(body.service_id)
+    """The ledger entry for a deployment that an autonomous agent decided on, unless it exists.
+
+    `known` is the service before the report.
+    """
     if service is None or not body.sequence or not body.digest:
         return None
     if known is not None and body.sequence <= known.desired.generation:
-        rows = await batch.tx[LedgerStore].deployments_of(body.service_id, body.sequence)
+        rows = await batch.tx[LedgerStore].deployments_of(service.id, body.sequence)
         found = {(row.service_id, row.sequence) for row in (*rows, *_begun(batch))}
-        if (body.service_id, body.sequence) in found:
+        if (service.id, body.sequence) in found:
             return None
     detail: dict[str, object] = {"late": True} if _is_late(known, body, at) else {}
     if body.committed_at is not None:

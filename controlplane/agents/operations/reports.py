@@ -1,9 +1,14 @@
 """Commits reports of agents; clusters that report at the same time share one transaction."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from controlplane.agents.operations.report_batch import ReportBatch, ReportLimits, write_all
+from controlplane.agents.operations.report_batch import (
+    ReportBatch,
+    ReportLimits,
+    with_stored_id,
+    write_all,
+)
 from controlplane.agents.operations.report_handlers import ReportHandler, status_entry
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
@@ -165,14 +170,16 @@ class ReportCommitter:
 def _news(
     requests: Iterable[AgentReports], clusters: Mapping[ClusterId, Cluster]
 ) -> tuple[dict[ClusterId, int], dict[ClusterId, list[Report]]]:
-    """The number of the last report of each cluster, and the reports that are new."""
+    """The number of the last report of each cluster, and the reports that are new, with stored
+    ids."""
     last = {id: cluster.acknowledged for id, cluster in clusters.items()}
     news: dict[ClusterId, list[Report]] = {id: [] for id in clusters}
     for agent_reports in requests:
         for report in agent_reports.reports if agent_reports.cluster_id in clusters else ():
             if report.number > last[agent_reports.cluster_id]:
                 last[agent_reports.cluster_id] = report.number
-                news[agent_reports.cluster_id].append(report)
+                body = with_stored_id(agent_reports.cluster_id, report.body)
+                news[agent_reports.cluster_id].append(replace(report, body=body))
     return last, news
 
 

@@ -268,6 +268,8 @@ class Service:
     """True if an object in the cluster defines the service. The control plane only displays it."""
     origin: str = ""
     """URL of the repository of a mirrored service. Empty for other services."""
+    reported_id: str = ""
+    """ID that the agent gave a mirrored service. Empty for other services."""
     owner_kind: OwnerKind | None = None
     """Kind of its generator: a global service, a service set or a managed namespace."""
     owner_id: str | None = None
@@ -278,6 +280,11 @@ class Service:
         """Returns the service's location for authorization."""
         cluster = Resource.within(ResourceKind.CLUSTER, self.project_id, self.cluster_id)
         return cluster.below(ResourceKind.SERVICE, self.id, self.name)
+
+    @property
+    def id_at_agent(self) -> str:
+        """Returns the ID that the agent uses for the service."""
+        return self.reported_id or self.id
 
     def changed(self, **columns: object) -> "Service":
         """Returns the service with other values in some columns of any part."""

@@ -386,6 +386,7 @@ class Services:
                 CommandKind.SYNC_NOW,
                 self._context.clock.now(),
                 service.id,
+                payload={"service": service.id_at_agent},
             )
             await tx[CommandStore].add(command)
             if service.desired.pinned_sha is None:

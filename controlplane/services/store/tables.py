@@ -96,6 +96,7 @@ services = Table(
     Column("confirmed", JsonColumn(Confirmation)),
     Column("mirrored", Boolean, nullable=False),
     Column("origin", String(2048), nullable=False),
+    Column("reported_id", String(36), nullable=False),
     Column("attestation", AttestationColumn),
     Column("project_id", String(36), index=True),
     Column("status_code", String(1), nullable=False),

@@ -339,7 +339,8 @@ async def test_a_service_that_its_cluster_defines_is_shown_and_not_changed(world
         and shown.desired.commit_sha == "c" * 40
     )
     await tell(world, cluster.id, 2, mirrored=mirrored(sequence=2, error="no such folder"))
-    status = wire.ServiceStatus(service_id=shown.id, sequence=2, phase=wire.PHASE_HEALTHY)
+    reported_id = local_id("cluster", "shop")
+    status = wire.ServiceStatus(service_id=reported_id, sequence=2, phase=wire.PHASE_HEALTHY)
     await tell(world, cluster.id, 3, status=status)
     shown = await world.get(shown)
     assert (
@@ -355,7 +356,9 @@ async def test_a_service_that_its_cluster_defines_is_shown_and_not_changed(world
     assert (await world.agents.desired_state(cluster.id)).services == []
     await world.services.sync(world.admin, shown.id)
     await world.interventions.terminate(world.admin, shown.id)
-    assert len((await world.agents.desired_state(cluster.id)).commands) == 2
+    commands = (await world.agents.desired_state(cluster.id)).commands
+    sync_now, terminate = map(messages.command, commands)
+    assert sync_now.sync_now.service_id == terminate.terminate.service_id == reported_id
     await tell(world, cluster.id, 4, mirrored=mirrored(removed=True))
     assert (await world.services.page(world.admin, PageQuery())).items == ()
 
@@ -368,10 +371,26 @@ async def test_mirrors_touch_no_service_of_others(world: World, service: Service
     own = await world.services.get(world.admin, service.id)
     await tell(world, own.cluster_id, 1, mirrored=mirrored())
     names = {one.name for one in (await world.services.page(world.admin, PageQuery())).items}
-    assert names == {"shop", f"shop-{local_id('cluster', 'shop')[:8]}"}
+    assert "shop" in names and len(names) == 2
     await tell(world, stranger.id, 2, mirrored=mirrored(removed=True))
     await tell(world, stranger.id, 3, mirrored=mirrored(name="Not A Label"))
     assert len((await world.services.page(world.admin, PageQuery())).items) == 2
+
+
+async def test_no_cluster_takes_the_ids_of_mirrored_services_of_another(world: World) -> None:
+    """Neither the id that the other agent reports, taken first, nor the stored one."""
+    attacker, victim = await world.cluster("attacker"), await world.cluster("victim")
+    theirs = local_id("cluster", "shop")
+    await tell(world, attacker.id, 1, mirrored=mirrored(service_id=theirs, name="taken"))
+    await tell(world, victim.id, 1, mirrored=mirrored())
+    shown = await world.services.named(world.admin, victim.handle, "shop")
+    await tell(world, attacker.id, 2, mirrored=mirrored(service_id=shown.id, name="stored"))
+    for number, reported_id in enumerate((shown.id, theirs), 2):
+        status = wire.ServiceStatus(service_id=reported_id, sequence=9, phase=wire.PHASE_FAILED)
+        await tell(world, attacker.id, 2 * number, status=status)
+        removed = mirrored(service_id=reported_id, removed=True)
+        await tell(world, attacker.id, 2 * number + 1, mirrored=removed)
+    assert await world.get(shown) == shown
 
 
 async def test_the_inventory_of_a_cluster_is_bounded(world: World) -> None:

@@ -54,7 +54,7 @@ OWN_STATE = {
         ("generation", "observed_generation", "phase", "problems"), "report of the agent"
     ),
     **dict.fromkeys(("observed_at", "message", "awaiting", "confirmed"), "report of the agent"),
-    **dict.fromkeys(("mirrored", "origin"), "definition in the original's cluster"),
+    **dict.fromkeys(("mirrored", "origin", "reported_id"), "definition in the original's cluster"),
     **dict.fromkeys(("owner_kind", "owner_id"), "the definition owns only the original"),
     **dict.fromkeys(("waiting", "wait_skipped"), "dependencies are not copied"),
     **dict.fromkeys(("quarantined", "quarantine"), "quarantine of the original"),
@@ -167,7 +167,12 @@ async def test_a_clone_has_its_own_state(world: World, original: Original) -> No
         **{"bundle_bytes": 1, "object_count": 1, "render_error": "no", "uses_secrets": True},
         **{"generation": 2, "observed_generation": 1, "phase": Phase.APPLIED, "message": "text"},
         **{"problems": (Problem("no", source="apply"),), "observed_at": at, "awaiting": (name,)},
-        **{"confirmed": Confirmation(2, (name,)), "mirrored": True, "origin": "https://x"},
+        **{
+            "confirmed": Confirmation(2, (name,)),
+            "mirrored": True,
+            "origin": "https://x",
+            "reported_id": "x",
+        },
         **{"attestation": Attestation("k", b"s", b"t"), "owner_kind": OwnerKind.SET},
         **{"owner_id": "o1", "waiting": True, "wait_skipped": True, "quarantined": "sha256:2"},
         **{"quarantine": Quarantine("sha256:2", "bad", at), "deleted_at": at},

@@ -1207,6 +1207,7 @@ def _services() -> None:
         sa.Column("confirmed", JSON_TEXT, nullable=True),
         sa.Column("mirrored", sa.Boolean(), nullable=False),
         sa.Column("origin", sa.String(2048), nullable=False),
+        sa.Column("reported_id", sa.String(36), nullable=False),
         sa.Column("attestation", JSON_TEXT, nullable=True),
         sa.Column("project_id", sa.String(36), nullable=True),
         sa.Column("status_code", sa.String(1), nullable=False),
