@@ -135,7 +135,7 @@ fuzz: setup ## fuzz all parsers of untrusted bytes; FUZZ_SECONDS=600 for each
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || { \
 		if command -v uv >/dev/null; then uv pip install --quiet --python $(BIN)/python $(ATHERIS); \
 		else $(BIN)/python -m pip install --quiet $(ATHERIS); fi; }
-	@for target in frames link http2 head answer chunks; do \
+	@for target in frames link http2 head answer chunks proxy_header; do \
 		$(BIN)/python -m tests.fuzz $$target dist/fuzz/$$target \
 			-artifact_prefix=dist/fuzz/$$target- -max_total_time=$(FUZZ_SECONDS); \
 	done

@@ -12,7 +12,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from controlplane.settings import (
     ApiSettings,
@@ -27,7 +35,7 @@ from core.json_object import JsonMapping, JsonObject, JsonValue
 from core.rpc.implementations import GrpcImplementation
 from core.trusted_proxies import TrustedProxies
 from gitcache.settings import GitSettings
-from proxy.settings import ProxySettings
+from proxy.settings import DataPlane, ProxySettings
 from towline.input_files import read_text
 
 _PREFIX = "TOWLINE_"
@@ -92,6 +100,13 @@ class ServeSettings(_SettingsGroup):
 
     Their `X-Forwarded-For` and `X-Forwarded-Proto` name the address of a client and its scheme, for
     rate limits, the audit log and cookies. Headers of others are ignored."""
+    proxy_protocol: tuple[str, ...] = ()
+    """Addresses or networks of load balancers that begin each connection with a header of the
+    PROXY protocol (version 1 or 2), on the ports for users and agents.
+
+    The header names the address of a client. Connections of these load balancers without a header
+    are closed. Headers of others are refused. Excludes the `grpcio` wire and the native data
+    plane."""
     introspection: bool = True
     """Allow members to query the API's schema."""
     listen_agents: str = "127.0.0.1:8444"
@@ -133,12 +148,17 @@ class ServeSettings(_SettingsGroup):
     proxy: ProxySettings = ProxySettings()
     """Settings of the Kubernetes proxy; see `proxy.domain.limits` for units."""
 
-    @field_validator("hosts", "trusted_proxies", mode="before")
+    @property
+    def proxy_protocol_senders(self) -> TrustedProxies | None:
+        """The load balancers that send the PROXY protocol; None without any."""
+        return TrustedProxies(self.proxy_protocol) if self.proxy_protocol else None
+
+    @field_validator("hosts", "trusted_proxies", "proxy_protocol", mode="before")
     @classmethod
     def _listed(cls, items: object) -> object:
         return [item.strip() for item in items.split(",")] if isinstance(items, str) else items
 
-    @field_validator("trusted_proxies")
+    @field_validator("trusted_proxies", "proxy_protocol")
     @classmethod
     def _networks(cls, networks: tuple[str, ...]) -> tuple[str, ...]:
         try:
@@ -146,6 +166,14 @@ class ServeSettings(_SettingsGroup):
         except Invalid as error:
             raise ValueError(error.message) from None
         return networks
+
+    @model_validator(mode="after")
+    def _reads_proxy_protocol(self) -> "ServeSettings":
+        if self.proxy_protocol and self.agents_wire is GrpcImplementation.GRPCIO:
+            raise ValueError("proxy_protocol needs agents_wire http2")
+        if self.proxy_protocol and self.proxy.data_plane is not DataPlane.PORTABLE:
+            raise ValueError("proxy_protocol needs proxy.data_plane portable")
+        return self
 
     @field_validator("data")
     @classmethod
@@ -167,7 +195,8 @@ def load(
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"])
-        raise Invalid(f"setting {name}: {first['msg'].lower()}") from None
+        setting = f"setting {name}" if name else "settings"
+        raise Invalid(f"{setting}: {first['msg'].lower()}") from None
 
 
 def _read_file(path: Path) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Server of calls over Towline's own HTTP/2, for clients of any gRPC library."""
 
 import asyncio
+import socket
 import ssl
 from collections import defaultdict
 from collections.abc import Mapping
@@ -23,7 +24,9 @@ from core.rpc.calls import (
 from core.rpc.http2_call import CONTENT_TYPE, ServerCall
 from core.rpc.sockets import ALPN, BridgedPeers, Http2SocketProtocol, OpenConnections
 from core.runtime.clock import Clock
+from core.runtime.proxy_protocol_server import ProxyProtocolServer, TlsServer
 from core.runtime.tasks import Tasks
+from core.trusted_proxies import TrustedProxies
 
 log = structlog.get_logger(__name__)
 
@@ -58,6 +61,7 @@ class Http2Server:
     """Implements `core.rpc.calls.CallServer`; rejects calls without a handler before their data.
 
     `bridged` names the clients of another listener that passes on their connections.
+    `proxy_protocol` are the load balancers that name their clients with the PROXY protocol.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class Http2Server:
         limits: ServerLimits,
         clock: Clock,
         bridged: BridgedPeers | None = None,
+        proxy_protocol: TrustedProxies | None = None,
     ) -> None:
         self._handlers, self._limits, self._clock = handlers, limits, clock
         self._bridged = bridged or BridgedPeers()
@@ -75,10 +80,15 @@ class Http2Server:
         self._calls = Tasks("calls")
         self._upkeep = Tasks("agents' listener")
         self._server: asyncio.Server | None = None
+        self._proxy_protocol = proxy_protocol
+        self._proxied: ProxyProtocolServer | None = None
         self._stopping = False
 
     async def start(self, where: tuple[str, int], certified: CertificateFiles | None) -> int:
+        self._upkeep.forever("idle", self._end_idle())
         tls = _tls(certified) if certified else None
+        if self._proxy_protocol is not None:
+            return self._start_proxied(where, tls, self._proxy_protocol)
         self._server = await asyncio.get_running_loop().create_server(
             self._socket,
             where[0],
@@ -88,13 +98,26 @@ class Http2Server:
             ssl_handshake_timeout=self._limits.idle_seconds if tls else None,
             ssl_shutdown_timeout=_PART_SECONDS if tls else None,
         )
-        self._upkeep.forever("idle", self._end_idle())
         return self._server.sockets[0].getsockname()[1]
+
+    def _start_proxied(
+        self, where: tuple[str, int], tls: ssl.SSLContext | None, senders: TrustedProxies
+    ) -> int:
+        family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
+        listening = socket.create_server(where, family=family, backlog=_BACKLOG)
+        secured = TlsServer(tls, self._limits.idle_seconds, _PART_SECONDS) if tls else None
+        self._proxied = ProxyProtocolServer(
+            listening, self._socket, senders, secured, self._bridged
+        )
+        self._proxied.start()
+        return listening.getsockname()[1]
 
     async def stop(self, grace: float = 0.0) -> None:
         self._stopping = True
         if self._server is not None:
             self._server.close()
+        if self._proxied is not None:
+            await self._proxied.stop()
         for connection in self._open:
             connection.go_away(_STOPS)
         await self._open.emptied(grace)

@@ -106,6 +106,10 @@ class BridgedPeers:
     def __init__(self) -> None:
         self._peers: dict[tuple[str, int], str] = {}
 
+    def __contains__(self, local: object) -> bool:
+        """Reports whether the socket with this local address is one of this process."""
+        return local in self._peers
+
     @contextlib.contextmanager
     def bridging(self, local: tuple[str, int], peer: tuple[str, int]) -> Generator[None]:
         """Names the client of the socket with this local address, while the context is open."""

@@ -7,30 +7,27 @@ from typing import Any, cast
 
 from core.mux.codec import Buffer
 from core.native import NativeHub
+from core.runtime.transports import ForwardedTransport
 from proxy.gateway.connection import UserConnection
 
 _PREFACE = re.compile(rb"([0-9]{1,20}) (https?) ([0-9a-f.:]{2,45}) ([0-9]{1,5})\n")
 _MAX_PREFACE = 100
 
 
-class PassedTransport(asyncio.Transport):
+class PassedTransport(ForwardedTransport):
     """The Unix socket, with the address of the user. A reset of the user's connection is a call
     of the hub, because a Unix socket has none.
     """
 
     def __init__(self, below: asyncio.Transport, hub: NativeHub, preface: re.Match[bytes]) -> None:
-        super().__init__()
+        super().__init__(below, (preface[3].decode(), int(preface[4])))
         self.number, self.written = int(preface[1]), 0
-        self._below, self._hub = below, hub
-        self._secure = preface[2] == b"https"
-        self._peer = (preface[3].decode(), int(preface[4]))
+        self._hub, self._secure = hub, preface[2] == b"https"
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        if name == "peername":
-            return self._peer
         if name == "sslcontext":
             return self._secure or None
-        return default if name == "socket" else self._below.get_extra_info(name, default)
+        return default if name == "socket" else super().get_extra_info(name, default)
 
     def write(self, data: Buffer) -> None:
         self.written += len(data)
@@ -40,38 +37,8 @@ class PassedTransport(asyncio.Transport):
         self._hub.abort(self.number)
         self._below.abort()
 
-    def is_closing(self) -> bool:
-        return self._below.is_closing()
-
-    def close(self) -> None:
-        self._below.close()
-
-    def is_reading(self) -> bool:
-        return self._below.is_reading()
-
-    def pause_reading(self) -> None:
-        self._below.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._below.resume_reading()
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._below.set_write_buffer_limits(high, low)
-
-    def get_write_buffer_size(self) -> int:
-        return self._below.get_write_buffer_size()
-
     def can_write_eof(self) -> bool:
         return not self._secure
-
-    def write_eof(self) -> None:
-        self._below.write_eof()
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self._below.set_protocol(protocol)
-
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        return self._below.get_protocol()
 
 
 class PassedConnection(asyncio.Protocol):

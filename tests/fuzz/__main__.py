@@ -8,7 +8,7 @@ from pathlib import Path
 
 import atheris  # ty: ignore[import-not-found]
 
-with atheris.instrument_imports(include=["fleet", "proxy"]):
+with atheris.instrument_imports(include=["core", "proxy"]):
     from tests.fuzz.targets import SEEDS, TARGETS
 
 

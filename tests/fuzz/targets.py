@@ -1,6 +1,7 @@
 """The targets: each takes any bytes, and raises only where the code under it has a bug."""
 
 from collections.abc import Callable
+from ipaddress import ip_address
 
 import h11
 
@@ -25,6 +26,7 @@ from core.mux import codec
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import FEATURE_TCP, FEATURE_ZSTD, Hello, Open, ProtocolError
 from core.mux.mux import Mux, MuxSettings, MuxTime
+from core.proxy_protocol import MAX_V2, Address, BadProxyHeader, read_header
 from proxy.domain.limits import HeadLimits
 from proxy.gateway.parse.bad_head import BadHead
 from proxy.gateway.parse.head import RequestHead, parse_head, rebuild, validate_head
@@ -226,8 +228,30 @@ def _chunked(pieces: list[bytes]) -> tuple[bool, int, bytes] | None:
     return reader.done, used, payload
 
 
+def proxy_header(data: bytes) -> None:
+    """A header of the PROXY protocol is read without the bytes after it, and within its bound."""
+    at = 0
+
+    async def receive(size: int) -> bytes:
+        nonlocal at
+        if at + size > len(data):
+            raise EOFError
+        at += size
+        return data[at - size : at]
+
+    try:
+        read_header(receive).send(None)
+    except StopIteration as ended:
+        client: Address | None = ended.value
+        assert client is None or ip_address(client[0]) and 0 <= client[1] <= 0xFFFF
+        assert data[:6] == b"PROXY " and data[at - 2 : at] == b"\r\n" or data[:4] == b"\r\n\r\n"
+    except (BadProxyHeader, EOFError):
+        pass
+    assert at <= 16 + MAX_V2
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    one.__name__: one for one in (frames, link, http2, head, answer, chunks)
+    one.__name__: one for one in (frames, link, http2, head, answer, chunks, proxy_header)
 }
 
 _HELLO_FRAME = codec.header(0, codec.HELLO, len(HELLO.pack())) + HELLO.pack()
@@ -262,6 +286,12 @@ SEEDS: dict[str, list[bytes]] = {
         b"\x02HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
         b"\x80HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nraw",
         b"\x01HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    ],
+    "proxy_header": [
+        b"PROXY TCP4 203.0.113.9 10.0.0.1 4711 443\r\nGET",
+        b"PROXY UNKNOWN\r\n",
+        b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xcb\0\x71\x09\x0a\0\0\x01\x12\x67\x01\xbb",
+        b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0",
     ],
     "chunks": [b"\x003\r\nabc\r\n0\r\n\r\nmore", b"\x013;a=b\r\nabc\r\n0\r\nx: y\r\n\r\n"],
 }

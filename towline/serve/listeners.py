@@ -95,10 +95,10 @@ def http_listener(
     protocol: type[asyncio.Protocol],
     where: tuple[str, int],
     tls: CertificatePair | None,
-    drain_seconds: float,
+    settings: ServeSettings,
 ) -> Listener:
     """Builds an HTTP/1.1 listener: the Kubernetes proxy's protocol, then the application."""
-    config = _http_config(app, protocol, drain_seconds)
+    config = _http_config(app, protocol, settings.drain_seconds)
     config.host, config.port = where
     if tls is not None:
         config.ssl_certfile, config.ssl_keyfile = str(tls.certificate), str(tls.key)
@@ -106,7 +106,7 @@ def http_listener(
     if config.ssl is not None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
         config.ssl.set_alpn_protocols(["http/1.1"])
-    return Listener(config)
+    return Listener(config, settings.proxy_protocol_senders)
 
 
 def backend_listener(
@@ -154,15 +154,15 @@ def _http_config(
 
 def agents_server(
     handlers: Mapping[str, Handler],
-    wire: GrpcImplementation,
+    settings: ServeSettings,
     clock: Clock,
     bridged: BridgedPeers,
 ) -> CallServer:
     """Builds the gRPC server for agents, without starting it."""
     limits = ServerLimits()
-    if wire is GrpcImplementation.GRPCIO:
+    if settings.agents_wire is GrpcImplementation.GRPCIO:
         return grpcio().GrpcioServer(handlers, limits)
-    return Http2Server(handlers, limits, clock, bridged)
+    return Http2Server(handlers, limits, clock, bridged, settings.proxy_protocol_senders)
 
 
 async def listen_for_agents(

@@ -239,7 +239,7 @@ class ControlPlaneProcess:
         where = address(settings.listen_agents, "listen_agents")
         handlers = {**self.plane.agentlink.handlers, TUNNEL: self.kube_proxy.tunnels.serve}
         bridged = BridgedPeers()
-        self._agents = agents_server(handlers, settings.agents_wire, self._clock, bridged)
+        self._agents = agents_server(handlers, settings, self._clock, bridged)
         self._ends.push_async_callback(self._agents.stop, settings.drain_seconds)
         port = await listen_for_agents(self._agents, where, tls)
         verbs = self.plane.operations
@@ -279,7 +279,8 @@ class ControlPlaneProcess:
         drain_seconds = self._settings.drain_seconds
         front = self.kube_proxy.front
         if front is None:
-            listener = http_listener(app, self.kube_proxy.protocol_class, where, tls, drain_seconds)
+            protocol = self.kube_proxy.protocol_class
+            listener = http_listener(app, protocol, where, tls, self._settings)
             return await self._serve(name, listener)
         if not front.backend.path.exists():
             listener = backend_listener(

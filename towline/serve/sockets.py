@@ -5,13 +5,16 @@ A process of the git cache needs only this module for its listeners.
 
 import asyncio
 import socket
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import cast
 
 import uvicorn
 
 from core.errors import Invalid, Unavailable
+from core.runtime.proxy_protocol_server import ProxyProtocolServer, TlsServer
 from core.runtime.tasks import Tasks
+from core.trusted_proxies import TrustedProxies
 
 OFF = "off"
 
@@ -19,8 +22,13 @@ OFF = "off"
 class Listener(uvicorn.Server):
     """uvicorn server that leaves signal handling to the process."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(
+        self, config: uvicorn.Config, proxy_protocol: TrustedProxies | None = None
+    ) -> None:
+        """`proxy_protocol`: the load balancers that name clients with the PROXY protocol."""
         super().__init__(config)
+        self._proxy_protocol = proxy_protocol
+        self._proxied: ProxyProtocolServer | None = None
         self._draining = asyncio.Event()
         self._ended = asyncio.Event()
 
@@ -42,6 +50,27 @@ class Listener(uvicorn.Server):
             self._ended.set()
         if self.should_exit:
             await asyncio.Event().wait()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._proxy_protocol is None or not sockets:
+            await super().startup(sockets)
+            return
+        # uvicorn's own servers accept nothing; they only have this place to read the header.
+        await super().startup([])
+        tls = TlsServer(self.config.ssl) if self.config.ssl else None
+        self._proxied = ProxyProtocolServer(sockets[0], self._protocol, self._proxy_protocol, tls)
+        self._proxied.start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._proxied is not None:
+            await self._proxied.stop()
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        make = cast(Callable[..., asyncio.Protocol], self.config.http_protocol_class)
+        return make(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
     async def drain(self) -> None:
         """Stops accepting connections, and waits for open requests, at most the drain time."""

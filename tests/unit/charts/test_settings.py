@@ -107,6 +107,7 @@ def test_an_ingress_sets_the_public_url_and_its_proxies(tmp_path: Path) -> None:
     settings = _load(render("towline", values_of("towline", "ingress")), tmp_path)
     assert settings.auth.public_url == "https://towline.example.org"
     assert settings.trusted_proxies == ("10.42.0.0/16",)
+    assert settings.proxy_protocol == ("192.0.2.0/24",)
     own = {"config": {"auth": {"public_url": "https://other.example.org"}}}
     given = render("towline", {**values_of("towline", "ingress"), **own})
     assert _load(given, tmp_path).auth.public_url == "https://other.example.org"

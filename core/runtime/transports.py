@@ -1,0 +1,70 @@
+"""Transports whose client is not the peer of their socket."""
+
+import asyncio
+import socket
+from typing import Any
+
+
+class ForwardedTransport(asyncio.Transport):
+    """Another transport, with the address of the client that something in between forwards."""
+
+    def __init__(self, below: asyncio.Transport, peer: tuple[str, int]) -> None:
+        super().__init__()
+        self._below, self._peer = below, peer
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == "peername":
+            return self._peer
+        found = self._below.get_extra_info(name, default)
+        return _ForwardedSocket(found, self._peer) if name == "socket" and found else found
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._below.write(data)
+
+    def abort(self) -> None:
+        self._below.abort()
+
+    def is_closing(self) -> bool:
+        return self._below.is_closing()
+
+    def close(self) -> None:
+        self._below.close()
+
+    def is_reading(self) -> bool:
+        return self._below.is_reading()
+
+    def pause_reading(self) -> None:
+        self._below.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._below.resume_reading()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._below.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        return self._below.get_write_buffer_size()
+
+    def can_write_eof(self) -> bool:
+        return self._below.can_write_eof()
+
+    def write_eof(self) -> None:
+        self._below.write_eof()
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._below.set_protocol(protocol)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._below.get_protocol()
+
+
+class _ForwardedSocket:
+    """A socket for its options; its peer is the client, because libraries ask for it here."""
+
+    def __init__(self, below: socket.socket, peer: tuple[str, int]) -> None:
+        self._below, self._peer = below, peer
+        self.family, self.setsockopt = below.family, below.setsockopt
+        self.getsockname, self.fileno = below.getsockname, below.fileno
+
+    def getpeername(self) -> tuple[str, int]:
+        return self._peer
