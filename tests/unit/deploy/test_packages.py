@@ -132,8 +132,9 @@ def test_composed_services_start_the_program(path: Path) -> None:
 
 
 def test_composed_replicas_know_each_other() -> None:
-    """Each is reached under its own name where it listens, and the balancer knows them all."""
+    """Each is reached under its own name, and trusts the balancer, which knows them all."""
     services = composed(DEPLOY / "compose" / "scaled.yaml")
+    address = services["balancer"]["networks"]["default"]["ipv4_address"]
     balancer = (DEPLOY / "compose" / "haproxy.cfg").read_text()
     names = set()
     for name, one in own(services).items():
@@ -142,7 +143,8 @@ def test_composed_replicas_know_each_other() -> None:
         assert settings.git.peers.address == f"{name}:{port(settings.listen_peers)}"
         names.add(settings.git.peers.name)
         for where in (settings.listen, settings.listen_agents):
-            assert f"{name}:{port(where)} check" in balancer
+            (server,) = re.findall(rf"^.* {name}:{port(where)} check .*$", balancer, re.MULTILINE)
+            assert settings.proxy_protocol == (address,) and " send-proxy-v2" in server
     assert len(names) == 2
 
 
