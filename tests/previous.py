@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "72acbc76435d85d3f558719a03e3e9a0ed3949eb"
+COMMIT = "a3abb496b2486010da2e2631d7e9ac8269e5ca81"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
