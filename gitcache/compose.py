@@ -44,6 +44,7 @@ from gitcache.sync.by_kind import ClonesByKind, RefListerByKind, TreeReaderByKin
 from gitcache.sync.cache import FollowedSources, GitCache, ReplicaNetwork, Upkeep
 from gitcache.sync.follower import FollowerPorts, PollIntervals
 from gitcache.sync.render_service import RenderPorts, RenderService
+from gitcache.sync.signed_refs import SignedRefs
 from gitcache.sync.tiers import TieredContent
 from gitcache.write.service import GitWriteService
 
@@ -111,20 +112,20 @@ def build_git_cache(
 
     catalogue = ChartCatalog(charts, memo, clock)
     places = ChartMirror(catalogue, memo)
-    lister, reader = RefListerByKind(mirror.lister, places), TreeReaderByKind(mirror.reader, places)
+    signed = _signed_refs(settings, mirror, places, clock)
+    reader = TreeReaderByKind(mirror.reader, places)
     copies = ClonesByKind(mirror.clones, places)
 
+    decryptor = decryptor or _decryptor(settings)
     replicas = connections.replicas if connections else SoleReplica()
     cache = GitCache(
         FollowedSources(
-            FollowerPorts(lister, copies, reader, replicas, replicas.me.name),
+            FollowerPorts(signed, copies, reader, replicas, replicas.me.name),
             PollIntervals(poll.seconds, poll.seconds_with_webhook),
             specs,
         ),
         RenderService(
-            RenderPorts(
-                reader, content, memo, workers, catalogue, decryptor or _decryptor(settings)
-            ),
+            RenderPorts(reader, content, memo, workers, catalogue, decryptor, signed),
             clock,
         ),
         content,
@@ -146,6 +147,13 @@ def build_write_service(
 ) -> GitWriteService:
     """Composes the write side: commits and merge requests."""
     return GitWriteService(settings.data_dir / "written", _mirror_options(settings), clock, egress)
+
+
+def _signed_refs(
+    settings: GitCacheSettings, mirror: GitMirror, charts: ChartMirror, clock: Clock
+) -> SignedRefs:
+    sources = SigningSources(settings.signing.sources)
+    return SignedRefs(sources, RefListerByKind(mirror.lister, charts), mirror.history, clock)
 
 
 def load_signer(settings: GitCacheSettings, clock: Clock) -> RenderSigner:

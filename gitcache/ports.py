@@ -29,6 +29,17 @@ class RefLister(Protocol):
         ...
 
 
+class CommitHistory(Protocol):
+    """Histories of branches and tags on a git server."""
+
+    async def contains(self, spec: RepositorySpec, commit: str, tips: Collection[str]) -> bool:
+        """Reports whether a commit is an ancestor of one of these commits, or one of them.
+
+        Raises Unavailable if the server sends no commits without files.
+        """
+        ...
+
+
 class Clones(Protocol):
     """Local copies of followed repositories, as bare clones."""
 

@@ -102,8 +102,9 @@ class SigningSettings(_Group):
     name with the suffix `.rotations`. Default: `git/signing.key` in the data folder, which the
     first start creates. Replicas need the same file."""
     sources: tuple[str, ...] = ()
-    """Sources that are signed, as `URL` or `URL#FOLDER`, with `*` for any text in the URL. Every
-    source of a bundle must be listed. Empty: any."""
+    """Sources that are signed, as `URL?ref=REF#FOLDER`, with `*` for any text in the URL and the
+    ref: a branch, or a full ref such as `refs/tags/v*`. Every source of a bundle must be listed,
+    and its commit part of a listed ref. Without a ref: any commit. Empty: any source."""
     orders: tuple[Power, ...] = ALL_POWERS
     """Acts that are signed on request of the control plane: `removals`, `confirmations`,
     `options`, `fences`, `jobs`, `upgrades`. Default: all. Without any, a stolen control plane can

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/$|^/|^-|\.$|\.lock$|^@$|/\.|^\.")
@@ -47,6 +48,25 @@ HEAD = "HEAD"
 def prefixes(names: Iterable[str]) -> list[str]:
     """Lists the `ref-prefix` arguments for these names, unique and sorted."""
     return sorted({ref for name in names for ref in candidates(name)})
+
+
+def matches_any(patterns: Iterable[str], ref: str) -> bool:
+    """True if a full ref matches a pattern of branches (`release/*`) or full refs (`refs/tags/*`).
+
+    `*` stands for any text.
+    """
+    return any(fnmatchcase(ref, _full(pattern)) for pattern in patterns)
+
+
+def listing(pattern: str) -> list[str]:
+    """Lists the arguments that request the refs of a pattern: a `ref-prefix` of version 2 of the
+    protocol, and a pattern of `git ls-remote`."""
+    full = _full(pattern)
+    return [full] if "*" not in full else [full.partition("*")[0], full]
+
+
+def _full(pattern: str) -> str:
+    return pattern if pattern.startswith("refs/") else f"refs/heads/{pattern}"
 
 
 def resolve(names: Iterable[str], listed: Mapping[str, str]) -> ResolvedRefs:

@@ -1,9 +1,10 @@
-"""Number of commits between two commits, from a temporary clone without folders and files."""
+"""History of commits, from a temporary clone without folders and files."""
 
 import asyncio
+import contextlib
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from pathlib import Path
 
 from core.errors import Unavailable
@@ -19,12 +20,14 @@ from gitcache.mirror.runner import GitError, GitRunner
 MAX_COMMITS = 1000
 # Merges bring more commits than the depth of a fetch.
 _MAX_READ = 50 * MAX_COMMITS
+_MAX_DEPTH = 10_000
+_SECONDS = 120.0
 _NO_TREES = "tree:0"
 _TIP = "tip"
 
 
-class CommitCounter:
-    """Counts commits. Clones of the git cache have no history, so each count fetches commits."""
+class HistoryReader:
+    """Counts and finds commits. Clones of the git cache have no history: each call fetches it."""
 
     def __init__(
         self,
@@ -53,30 +56,51 @@ class CommitCounter:
         """
         if base == tip:
             return 0
-        await self._disk.check_room()
-        clone = Clone(self._root / f"tmp-{uuid.uuid4().hex}", self._runner)
-        try:
-            await clone.init(sha256=len(tip) == 64)
-            await self._fetch(spec, clone, tip, seconds)
+        async with self._history(spec, [tip], self._most + 1, seconds) as clone:
             is_whole = not clone.shallow()
             listed = await clone.git("rev-list", "--parents", f"--max-count={_MAX_READ}", tip)
-        except (GitError, PackUnavailable) as error:
-            raise Unavailable(f"commits cannot be counted: {error}") from error
-        finally:
-            await asyncio.to_thread(shutil.rmtree, clone.path, True)
         found = _count(listed, base, tip)
         return self._most if found is None and not is_whole else found and min(found, self._most)
 
-    async def _fetch(self, spec: RepositorySpec, clone: Clone, tip: str, seconds: float) -> None:
-        depth = self._most + 1
+    async def contains(self, spec: RepositorySpec, commit: str, tips: Collection[str]) -> bool:
+        """Implements `CommitHistory.contains`, for the last 10,000 commits of each tip."""
+        async with self._history(spec, tips, _MAX_DEPTH, _SECONDS) as clone:
+            found = await clone.git("cat-file", "--batch-check", stdin=f"{commit}\n".encode())
+            if not found.startswith(f"{commit} commit "):
+                return False
+            return bool(await clone.git("for-each-ref", f"--contains={commit}", PINS))
+
+    @contextlib.asynccontextmanager
+    async def _history(
+        self, spec: RepositorySpec, tips: Collection[str], depth: int, seconds: float
+    ) -> AsyncGenerator[Clone]:
+        """Fetches the commits of a history, without folders, into a clone of its own. Unavailable,
+        also if git fails in the block.
+        """
+        await self._disk.check_room()
+        clone = Clone(self._root / f"tmp-{uuid.uuid4().hex}", self._runner)
+        try:
+            await clone.init(sha256=any(len(tip) == 64 for tip in tips))
+            await self._fetch(spec, clone, tips, depth, seconds)
+            yield clone
+        except (GitError, PackUnavailable) as error:
+            raise Unavailable(f"the history of {spec.url} cannot be read: {error}") from error
+        finally:
+            await asyncio.to_thread(shutil.rmtree, clone.path, True)
+
+    async def _fetch(
+        self, spec: RepositorySpec, clone: Clone, tips: Collection[str], depth: int, seconds: float
+    ) -> None:
+        wants = {f"{_TIP}{number}": tip for number, tip in enumerate(tips)}
         if parse_remote(spec.url).is_http:
-            await self._lean.fetch(spec, clone, {_TIP: tip}, depth=depth, filter=_NO_TREES)
+            await self._lean.fetch(spec, clone, wants, depth=depth, filter=_NO_TREES)
             return
 
         def arguments(url: str) -> list[str]:
             fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"]
             limits = ["--no-auto-maintenance", f"--depth={depth}", f"--filter={_NO_TREES}"]
-            return [f"--git-dir={clone.path}", *fetch, *limits, "--", url, f"+{tip}:{PINS}{_TIP}"]
+            pins = [f"+{tip}:{PINS}{name}" for name, tip in wants.items()]
+            return [f"--git-dir={clone.path}", *fetch, *limits, "--", url, *pins]
 
         await self._git.run(spec, arguments, seconds=seconds)
 

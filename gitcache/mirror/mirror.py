@@ -11,7 +11,7 @@ from core.runtime.clock import Clock
 from core.spec.source import RepositorySpec
 from gitcache.mirror.clones import FetchMethods, GitClones
 from gitcache.mirror.disk import Disk
-from gitcache.mirror.history import CommitCounter
+from gitcache.mirror.history import HistoryReader
 from gitcache.mirror.lean_fetch import LeanFetch
 from gitcache.mirror.lfs import LargeFiles
 from gitcache.mirror.ls_remote import AdaptiveRefLister, GitRefLister
@@ -132,7 +132,7 @@ class GitMirror:
             self.meters,
             seconds=options.fetch_seconds,
         )
-        self.history = CommitCounter(home, self.runner, self.git, self.lean, self.disk)
+        self.history = HistoryReader(home, self.runner, self.git, self.lean, self.disk)
         self.reader = GitTrees(
             self.clones.path,
             TreeLimits(options.files, options.total_bytes),

@@ -64,7 +64,7 @@ def digest_of_values(plan: RenderPlan, reads: Reads) -> str:
 def sources_of(plan: RenderPlan) -> Iterator[SignedSource]:
     """Yields everything that a render reads, the service's own folder first."""
     for part in _own_first(plan):
-        yield SignedSource(_url(part.spec), part.path, part.commit, part.entry.id)
+        yield SignedSource(source_url(part.spec), part.path, part.commit, part.entry.id)
     for _, pin in sorted(plan.pins.items()):
         yield SignedSource(pin.origin.repository, pin.name, pin.version, pin.digest)
 
@@ -81,5 +81,6 @@ def _own_first(plan: RenderPlan) -> list[PlanPart]:
     )
 
 
-def _url(spec: RepositorySpec) -> str:
+def source_url(spec: RepositorySpec) -> str:
+    """The URL of a repository in a signed statement."""
     return parse_remote(spec.url).text if spec.kind is RepositoryKind.GIT else spec.url

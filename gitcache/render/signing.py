@@ -32,15 +32,28 @@ from core.spec.statements.signing_keys import (
 _PEM = b"-----BEGIN"
 _RAW_BYTES = 32
 _ROTATIONS = ".rotations"
+_REF = "?ref="
 
 
 @dataclass(frozen=True, slots=True)
 class SigningSources:
-    """Sources that the render tier signs, as `URL` or `URL#FOLDER`, with `*` for any text in the
-    URL. Empty: all.
+    """Sources that the render tier signs, as `URL?ref=REF#FOLDER`, with `*` for any text in the URL
+    and the ref. Without a ref, any commit that the server sends. Empty: all.
     """
 
     patterns: tuple[str, ...] = ()
+
+    @property
+    def has_refs(self) -> bool:
+        """Reports whether an entry names branches or tags."""
+        return any(_REF in pattern for pattern in self.patterns)
+
+    def refs_of(self, url: str, path: str) -> tuple[str, ...]:
+        """The refs to which commits of a source must belong; empty: any commit is signed, or
+        none."""
+        source = SignedSource(url, path, "", "")
+        found = [_ref(pattern) for pattern in self.patterns if _covers(pattern, source)]
+        return tuple(sorted(set(found))) if all(found) else ()
 
     def check(self, statement: AttestationStatement) -> None:
         """Raises Invalid for a bundle with a source that is not listed, or without a source."""
@@ -151,8 +164,13 @@ def _parse(data: bytes) -> Signer:
     return Signer(key)
 
 
+def _ref(pattern: str) -> str:
+    return pattern.partition("#")[0].partition(_REF)[2]
+
+
 def _covers(pattern: str, source: SignedSource) -> bool:
-    url, _, folder = pattern.partition("#")
+    address, _, folder = pattern.partition("#")
+    url = address.partition(_REF)[0]
     path = PurePosixPath(source.path)
     return (
         fnmatchcase(_plain(source.url), _plain(url))

@@ -37,6 +37,7 @@ from gitcache.render.templates import TEMPLATE_SUFFIX
 from gitcache.sync.files import read_contents
 from gitcache.sync.plans import RenderPlanner
 from gitcache.sync.render_groups import RenderGroups
+from gitcache.sync.signed_refs import SignedRefs
 
 _MAX_FAILURES = 1000
 
@@ -50,7 +51,9 @@ class _Result(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RenderPorts:
-    """The ports of a render service; without `decryptor`, encrypted files stay encrypted."""
+    """The ports of a render service; without `decryptor`, encrypted files stay encrypted, and
+    without `signed_refs`, any commit is signed.
+    """
 
     reader: TreeReader
     content: ContentStore
@@ -58,6 +61,7 @@ class RenderPorts:
     workers: RenderWorkers
     charts: Charts
     decryptor: Decryptor | None = None
+    signed_refs: SignedRefs | None = None
 
 
 class RenderService:
@@ -88,7 +92,8 @@ class RenderService:
     ) -> tuple[RenderedBundle, AttestationStatement, Evidence]:
         """Renders a request; `tree` is the root tree of its commit. Raises Invalid, Unavailable.
 
-        Invalid also for a source without a signature that the request's rules ask for.
+        Invalid also for a source without a signature that the request's rules ask for, and for a
+        commit of no branch or tag that is signed.
 
         The statement names the caller's own sources; equal inputs of another caller may have been
         rendered.
@@ -97,6 +102,8 @@ class RenderService:
         it checks, by the parameters that were read, if the result is valid for it too.
         """
         plan = await self._planner.plan(CommitRoot(spec, tree), request, sources, bases)
+        if self._ports.signed_refs is not None:
+            await self._ports.signed_refs.check(plan.parts)
         evidence = await evidence_of(self._ports.reader, self._ports.charts, plan)
         check_signatures(request.signatures, sources_of(plan), evidence, self._clock.now())
         while True:

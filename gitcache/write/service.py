@@ -66,7 +66,7 @@ class GitWriteService(MergeRequestService):
         return sorted(ref.removeprefix(_TAGS) for ref in found if ref.startswith(_TAGS))
 
     async def count_commits(self, spec: RepositorySpec, base: str, tip: str) -> int | None:
-        """See `CommitCounter.count`."""
+        """See `HistoryReader.count`."""
         await self._open()
         return await self._mirror.history.count(spec, base, tip, seconds=_COUNT_SECONDS)
 

@@ -8,7 +8,13 @@ from core.identity import RepositoryId
 from core.runtime.clock import SystemClock
 from core.spec.source import GitCredentials, RepositorySpec, RepositoryState
 from gitcache.compose import build_git_cache
-from gitcache.settings import FetchSettings, GitCacheSettings, PollSettings, RenderSettings
+from gitcache.settings import (
+    FetchSettings,
+    GitCacheSettings,
+    PollSettings,
+    RenderSettings,
+    SigningSettings,
+)
 from gitcache.sync.cache import GitCache
 
 REPOSITORY = RepositoryId("shop")
@@ -29,6 +35,7 @@ class Stand:
         render_seconds: float = 20.0,
         memory: int = 768 << 20,
         lean_entries: int = 20_000,
+        signed: tuple[str, ...] = (),
     ) -> GitCache:
         """A started cache."""
         settings = GitCacheSettings(
@@ -38,6 +45,7 @@ class Stand:
             ),
             fetch=FetchSettings(lean_entries=lean_entries),
             render=RenderSettings(workers=1, seconds=render_seconds, memory=memory),
+            signing=SigningSettings(sources=signed),
         )
         cache = build_git_cache(settings, SystemClock())
         await cache.start()

@@ -23,7 +23,7 @@ from core.spec.edits import (
 )
 from core.spec.source import GitCredentials, RepositorySpec
 from gitcache.compose import build_write_service
-from gitcache.mirror.history import CommitCounter
+from gitcache.mirror.history import HistoryReader
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
 from gitcache.settings import GitCacheSettings
 from gitcache.write.merge_requests import MergeRequestService, Provider
@@ -384,6 +384,6 @@ async def test_a_longer_history_counts_as_the_limit(
         repository.commit({"web/b.yaml": f"b: {number + 2}\n"})
         shas.append(git(repository.path, "rev-parse", "main"))
     parts = (mirror.runner, mirror.git, mirror.lean, mirror.disk)
-    counter = CommitCounter(tmp_path, *parts, most=4)
+    counter = HistoryReader(tmp_path, *parts, most=4)
     counts = [await counter.count(follow, base, shas[-1], seconds=20) for base in shas]
     assert counts == [4, 4, 4, 3, 2, 1, 0]
