@@ -59,8 +59,9 @@ class SignedRefs:
         return listed
 
     async def check(self, parts: Iterable[PlanPart]) -> None:
-        """Raises Invalid for a commit of no listed branch or tag. Unavailable: the server does not
-        tell.
+        """Raises Invalid for a commit of no listed branch or tag, and for a repository whose
+        settings name the keys of its server: they could be those of another server. Unavailable:
+        the server does not tell.
         """
         questions = {
             _Question(part.spec.url, part.commit, patterns): part.spec
@@ -69,6 +70,12 @@ class SignedRefs:
             and (patterns := self._sources.refs_of(source_url(part.spec), part.path))
         }
         for question, spec in questions.items():
+            if spec.credentials and (spec.credentials.authority or spec.credentials.known_hosts):
+                raise Invalid(
+                    f"the render tier does not sign commits of {spec.url}: the repository names "
+                    "the CA or the host keys of its server; set git.fetch.authority or "
+                    "git.fetch.known_hosts of the render tier instead"
+                )
             if not (self._was_tip(question) or await self._is_part(question, spec)):
                 raise Invalid(
                     f"the render tier does not sign commit {question.commit[:12]} of {spec.url}: "
