@@ -8,7 +8,7 @@ the store are limited to a few at a time.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol
 from urllib.parse import parse_qs
 
@@ -18,12 +18,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from core.errors import TowlineError
+from core.errors import TowlineError, Unavailable
 from core.identity import RepositoryId
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.runtime.token_bucket import RatePolicy, TokenBucket
-from gitcache.domain.announcements import MAX_REFS, PROVIDERS, announced
+from gitcache.domain.announcements import MAX_REFS, PROVIDERS, announced, pusher
 from gitcache.domain.signatures import is_genuine
 
 log = structlog.get_logger(__name__)
@@ -55,6 +55,8 @@ _ALIASES = {"forgejo": "gitea", "gogs": "gitea"}
 _FORM = b"payload="
 
 SecretOf = Callable[[str], Awaitable[str | None]]
+RecordPush = Callable[[str, str, str, Collection[str]], Awaitable[None]]
+"""Records the repository's id, the account's name and e-mail address, and the pushed commits."""
 
 
 class HintReceiver(Protocol):
@@ -76,9 +78,11 @@ class Webhooks:
         secret_of: SecretOf,
         clock: Clock,
         *,
+        record_push: RecordPush | None = None,
         body_seconds: float = BODY_SECONDS,
     ) -> None:
         self._cache = cache
+        self._record_push = record_push
         self._body_seconds = body_seconds
         self._secrets = _Secrets(secret_of, clock)
         self._refusals = _Refusals(clock)
@@ -116,6 +120,9 @@ class Webhooks:
             return Response(status_code=202) if taken else None
         except TimeoutError:
             return Response("too slow", 408)
+        except Unavailable as error:
+            log.warning("push not recorded", repository=repository_id, reason=error.message)
+            return Response("the push cannot be recorded now", 503, {"Retry-After": "1"})
         finally:
             self._held -= _REQUEST_BYTES + len(body)
 
@@ -138,7 +145,13 @@ class Webhooks:
         secret = await self._secrets.get(repository_id)
         if not is_genuine(provider, secret or "", request.headers, body):
             return False
-        self._hint(repository_id, announced(provider, _parse(body)))
+        payload = _parse(body)
+        refs = announced(provider, payload)
+        self._hint(repository_id, refs)
+        account = pusher(provider, payload)
+        if self._record_push is not None and refs and account is not None:
+            commits = set(refs.values())
+            await self._record_push(repository_id, account.name, account.email, commits)
         return True
 
     def _hint(self, repository_id: str, refs: Mapping[str, str]) -> None:

@@ -1,6 +1,8 @@
 """Git and Helm repositories."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 
 import orjson
@@ -16,13 +18,20 @@ from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.credentials import auth_method_of, merge_credentials
+from controlplane.repositories.model.push import Push
 from controlplane.repositories.model.repository import GitHealth, Repository, origin_of
-from controlplane.repositories.ports import FollowedFiles, RepositoryStore, RepositoryUsers
+from controlplane.repositories.ports import (
+    FollowedFiles,
+    PushStore,
+    RepositoryStore,
+    RepositoryUsers,
+)
 from core.errors import Conflict, Invalid, NotFound
 from core.identity import ClusterId, RepositoryId
 from core.outbound.credentials import RegistryAccount
 from core.spec.source import GitCredentials, RepositoryKind, RepositorySpec, RepositoryState
 
+_PUSHES_KEPT = timedelta(days=90)
 _NAMES = {RepositoryKind.GIT: "GitRepository", RepositoryKind.HELM: "HelmRepository"}
 
 
@@ -172,6 +181,20 @@ class RepositoryOperations:
         async with self._context.store.read() as tx:
             repository = await tx[RepositoryStore].get(id)
         return None if repository is None else self._webhook_secret(repository)
+
+    async def record_push(
+        self, repository_id: str, name: str, email: str, commits: Collection[str]
+    ) -> None:
+        """Records the account that pushed commits, after its webhook's signature was verified."""
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            if (repository := await tx[RepositoryStore].get(repository_id)) is None:
+                return
+            store = tx[PushStore]
+            await store.remove_before("inserted_at", now - _PUSHES_KEPT)
+            pushes = [Push.of(repository.id, commit, name, email, now) for commit in commits]
+            known = {push.id for push in await store.by_ids([push.id for push in pushes])}
+            await store.add_each(push for push in pushes if push.id not in known)
 
     async def account_for(self, project_id: str | None, image: str) -> RegistryAccount | None:
         """Credentials for a container registry, from the project's repository whose URL matches the

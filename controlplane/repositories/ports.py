@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Protocol
 
 from controlplane.authorization import Actor
-from controlplane.platform.ports import ProjectRows
+from controlplane.platform.ports import ProjectRows, Rows
+from controlplane.repositories.model.push import Push
 from controlplane.repositories.model.repository import GitHealth, Repository
 from core.identity import RepositoryId
 from core.outbound.credentials import RegistryAccount
@@ -58,6 +59,15 @@ class RepositoryStore(ProjectRows[Repository], Protocol):
 
     async def set_polled(self, id: str, at: datetime | None) -> None:
         await self.change(id, polled_at=at)
+
+
+class PushStore(Rows[Push], Protocol):
+    """Pushes that webhooks have announced."""
+
+    async def of_commits(
+        self, repositories: Collection[str], commits: Collection[str]
+    ) -> list[Push]:
+        return await self.select(repository_id=repositories, commit_sha=commits)
 
 
 @dataclass(frozen=True, slots=True)

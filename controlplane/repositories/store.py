@@ -5,8 +5,9 @@ from sqlalchemy import BigInteger, Boolean, Column, LargeBinary, String, Table, 
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import id_column, metadata, time_columns
+from controlplane.repositories.model.push import Push
 from controlplane.repositories.model.repository import AuthMethod, GitHealth, Repository
-from controlplane.repositories.ports import RepositoryStore
+from controlplane.repositories.ports import PushStore, RepositoryStore
 from core.spec.source import Commit, RepositoryKind
 
 repositories = Table(
@@ -34,6 +35,18 @@ repositories = Table(
     Column("kind", EnumColumn(RepositoryKind), nullable=False),
 )
 
+pushes = Table(
+    "pushes",
+    metadata,
+    id_column(),
+    Column("repository_id", String(36), nullable=False),
+    Column("commit_sha", String(64), nullable=False, index=True),
+    Column("name", String(255), nullable=False),
+    Column("email", String(320), nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False, index=True),
+)
+
 REPOSITORIES = tables(
     TableRows(RepositoryStore, repositories, Repository, ("url",)),
+    TableRows(PushStore, pushes, Push),
 )

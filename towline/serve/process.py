@@ -140,8 +140,10 @@ class ControlPlaneProcess:
         self._census = MetricsSnapshotLoop(self._take_census, clock)
         ends.push_async_callback(self._census.tasks.stop)
         ends.push_async_callback(self._tasks.stop, grace=settings.drain_seconds)
-        secrets = self.plane.operations.repositories.webhook_secret
-        self._webhooks = Webhooks(self._git.manifests, secrets, clock)
+        hosts = self.plane.operations.repositories
+        self._webhooks = Webhooks(
+            self._git.manifests, hosts.webhook_secret, clock, record_push=hosts.record_push
+        )
         ends.push_async_callback(self._webhooks.tasks.stop)
         self._probe = StoreReadiness(store, clock, self._tasks)
         ends.push_async_callback(self.kube_proxy.stop)

@@ -313,7 +313,7 @@ export const GATE_KINDS: Readonly<Record<GateType, GateKind>> = {
     {
       "path": "notAuthor",
       "title": "Exclude the author of the commit",
-      "note": "True keeps the author of the release from approving. Default: true.",
+      "note": "True keeps the author of the release, and the account that pushed it, from approving. Default: true.",
       "of": "check",
       "default": true
     },
@@ -490,7 +490,7 @@ export const STEP_KINDS: Readonly<Record<StepType, GateKind>> = {
     {
       "path": "notAuthor",
       "title": "Exclude the author of the commit",
-      "note": "True keeps the author of the release from approving. Default: true.",
+      "note": "True keeps the author of the release, and the account that pushed it, from approving. Default: true.",
       "of": "check",
       "default": true
     },

@@ -23,14 +23,17 @@ import "./pipelines.css";
 
 type Pipeline = NonNullable<GatesQuery["pipeline"]>;
 
-/** Gate of an edge, or workflow of a stage, with its question. */
-function found({ edges, stages }: Pipeline, id: string): { readonly gate: GateFullFragment; readonly question: GateQuestion } | null {
+type Found = { readonly gate: GateFullFragment; readonly question: GateQuestion; readonly pushers: readonly string[] };
+
+/** Gate of an edge, or workflow of a stage, with its question and the pushers of its release. */
+function found({ edges, stages }: Pipeline, id: string): Found | null {
   for (const edge of edges) {
     const gate = edge.gates.find((candidate) => candidate.id === id);
-    if (gate !== undefined) return { gate, question: edgeQuestion(edge, stages) };
+    if (gate !== undefined) return { gate, question: edgeQuestion(edge, stages), pushers: edge.release?.pushers ?? [] };
   }
   const stage = stages.find(({ workflow }) => workflow?.id === id);
-  return stage?.workflow == null ? null : { gate: stage.workflow, question: workflowQuestion(stage) };
+  if (stage?.workflow == null) return null;
+  return { gate: stage.workflow, question: workflowQuestion(stage), pushers: stage.release?.pushers ?? [] };
 }
 
 function Skip({ gate, question }: { readonly gate: GateFullFragment; readonly question: GateQuestion }) {
@@ -73,7 +76,7 @@ export function GatePage() {
   const { pipeline } = data;
   const here = pipeline === null ? null : found(pipeline, gateId);
   if (pipeline === null || here === null) return <ResourceNotFound kind="gate" />;
-  const { gate, question } = here;
+  const { gate, question, pushers } = here;
   return (
     <article className="stack">
       <header className="service-head">
@@ -100,6 +103,7 @@ export function GatePage() {
           ) : (
             <span>
               Release #{question.release.number} by <Person author={question.release.author} />
+              {pushers.length > 0 && `, pushed by ${pushers.join(", ")}`}
             </span>
           )}
         </h2>

@@ -94,7 +94,8 @@ class PipelineGateType(Output[GateState]):
     quorum: int | None
     """Number of required approvals. Null for other kinds of gates."""
     not_author: bool | None
-    """True if the author of the release may not approve. Null for other kinds of gates."""
+    """True if the author and the pusher of the release may not approve. Null for other kinds of
+    gates."""
     settings: str
     """Settings as JSON with the field names of `PipelineGateAttributes`, without defaults."""
     checks: list[GateCheck] = computed(_checks)

@@ -30,6 +30,7 @@ from controlplane.pipelines.model.state import (
     WaitingRelease,
 )
 from controlplane.pipelines.operations.drafts import EdgeDraft, PipelineDraft, StageDraft
+from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.views import PipelineView
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
@@ -62,6 +63,14 @@ class ReleaseType(Output[Release]):
     """Revisions of the first stage's services that move through the pipeline together."""
 
     revisions: list[ServiceRevision] = computed(lambda release: _revisions(release.revisions))
+    release: strawberry.Private[Release]
+
+    @strawberry.field
+    async def pushers(self, info: Info) -> list[str]:
+        """Accounts that pushed the commits, as the Git host named them in signed webhooks:
+        `name <email>`. They cannot approve where the author cannot. Empty: no webhook named one,
+        and only the address in the commits counts."""
+        return await info.context[Pipelines].pushers(self.release)
 
 
 @strawberry.type
@@ -295,7 +304,8 @@ def _state(gate: pipeline.Gate, candidate: WaitingRelease | None) -> GateState:
 
 
 def _release(view: PipelineView, id: ReleaseId | None) -> ReleaseType | None:
-    return ReleaseType.of_optional(view.state.releases.get(id)) if id else None
+    release = view.state.releases.get(id) if id else None
+    return ReleaseType.of(release, release=release) if release is not None else None
 
 
 def _place(view: PipelineView, id: str) -> str:

@@ -160,7 +160,7 @@ def approval_problem(rule: GateRule, before: GateState, event: Approved) -> str 
     if approval is None:
         return None if rule.asks_users else "this gate does not ask for approval"
     if event.is_author and approval.not_author:
-        return "the author of a release cannot approve it"
+        return "the author or pusher of a release cannot approve it"
     if len(before.approvals) >= approval.quorum:
         return "the gate already has its approvals"
     if rule.kind == WORKFLOW and not needs_approval(rule, before):

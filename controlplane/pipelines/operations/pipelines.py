@@ -39,7 +39,7 @@ from controlplane.pipelines.model.records import (
     PipelineEvent,
     PipelineRecord,
 )
-from controlplane.pipelines.model.state import Digests, Health, PipelineState, ReleaseId
+from controlplane.pipelines.model.state import Digests, Health, PipelineState, Release, ReleaseId
 from controlplane.pipelines.operations.budgets import (
     awaits_budget,
     budget_events,
@@ -71,6 +71,7 @@ from controlplane.pipelines.operations.views import (
     gate_of,
     is_author,
     named_approvers,
+    pushes_of,
     recorded_spec,
     stage_named,
     view_of,
@@ -300,6 +301,14 @@ class Pipelines:
         async with self._context.store.read() as tx:
             row = await tx[PipelineGateStore].get(gate_id)
         return row.measured if row else ()
+
+    async def pushers(self, release: Release) -> list[str]:
+        """Accounts of Git hosts that pushed the release's commits, sorted.
+
+        The caller has checked access to the pipeline.
+        """
+        async with self._context.store.read() as tx:
+            return sorted({str(push) for push in await pushes_of(tx, release)})
 
     async def measured_at(self, actor: Actor, gate_id: str) -> Sequence[Measurement]:
         """Like `measured`, with an access check.

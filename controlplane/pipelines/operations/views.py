@@ -20,6 +20,8 @@ from controlplane.pipelines.model.state import (
 from controlplane.pipelines.operations.gate_secrets import without_secrets
 from controlplane.pipelines.ports import PipelineGateStore, PipelineStore
 from controlplane.platform.ports import Transaction
+from controlplane.repositories.model.push import Push
+from controlplane.repositories.ports import PushStore
 from controlplane.services.model.service import Service
 from controlplane.services.ports import RevisionStore, ServiceStore
 from core.errors import NotFound
@@ -117,11 +119,24 @@ def waiting_release(view: PipelineView, gate: pipeline.GateId) -> tuple[ReleaseI
     return candidate.release, digests_of(stage.rendered.get(candidate.release, {}))
 
 
+async def pushes_of(tx: Transaction, release: Release) -> list[Push]:
+    """Returns the pushes of the release's commits that signed webhooks have announced."""
+    services = await tx[ServiceStore].by_ids(release.commits.keys(), deleted=True)
+    repositories = {service.repository_id for service in services if service.repository_id}
+    return await tx[PushStore].of_commits(repositories, set(release.commits.values()))
+
+
 async def is_author(tx: Transaction, actor: Actor, release: Release) -> bool:
-    """True if the actor is an author of the release's commits."""
+    """True if the actor is an author of the release's commits, or has pushed one of them.
+
+    Anybody can write any address into a commit; the Git host vouches for the account that pushed.
+    """
+    email = actor.email.casefold()
+    if any(push.email.casefold() == email for push in await pushes_of(tx, release)):
+        return True
     moved = await tx[RevisionStore].of_commits(
         release.commits.keys(), set(release.commits.values())
     )
     authors = [release.author, *(revision.author for revision in moved)]
     # Identity providers and git may write an address in different cases.
-    return any(f"<{actor.email}>".casefold() in author.casefold() for author in authors)
+    return any(f"<{email}>" in author.casefold() for author in authors)

@@ -250,6 +250,28 @@ async def test_the_author_cannot_approve_their_own_change(world: World, name: st
     assert (await world.get(line.prod)).desired.generation == 0
 
 
+async def test_the_pusher_cannot_approve_a_change_with_a_forged_author(world: World) -> None:
+    """The Git host knows the account; a webhook of another repository proves nothing here."""
+    line = await Line.make(world)
+    sha = await line.push("1")
+    other = await world.repository("https://git.example/other.git")
+    await world.repositories.record_push(other.id, "bo", "bo@example.org", [sha])
+    await world.repositories.record_push("unknown", "bo", "bo@example.org", [sha])
+    for _ in range(2):
+        await world.repositories.record_push(
+            line.dev.repository_id or "", "eve", "Eve@Example.org", [sha, "f" * 40]
+        )
+    (release,) = (await line.view()).state.releases.values()
+    assert "eve" not in release.author
+    assert await world.pipelines.pushers(release) == ["eve <Eve@Example.org>"]
+    bo, line.approver = line.approver, person(Role.ADMIN, "eve")
+    with pytest.raises(Conflict, match="pusher"):
+        await line.approve()
+    line.approver = bo
+    await line.approve()
+    assert (await world.get(line.prod)).desired.generation == 1
+
+
 async def test_a_program_is_nobody_of_a_quorum_unless_it_is_named(world: World) -> None:
     """Who commits may make a CI say yes as well."""
     line = await Line.make(world)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitcache.domain.announcements import MAX_REFS, PROVIDERS, announced
+from gitcache.domain.announcements import MAX_REFS, PROVIDERS, Pusher, announced, pusher
 from gitcache.domain.signatures import is_genuine
 
 A, B, NONE = "a" * 40, "b" * 40, "0" * 40
@@ -37,6 +37,12 @@ json_values = st.recursive(
                     "type",
                     "hash",
                     "toHash",
+                    "sender",
+                    "pusher",
+                    "login",
+                    "email",
+                    "user_username",
+                    "actor",
                 ]
             )
             | st.text(),
@@ -107,6 +113,50 @@ def test_all_refs_of_a_push_are_announced(provider: str, payload: Any, refs: dic
 def test_no_payload_crashes_a_reader(provider: str, payload: Any) -> None:
     for ref, sha in announced(provider, payload).items():
         assert ref.startswith("refs/") and len(sha) in {40, 64}
+    account = pusher(provider, payload)
+    assert account is None or account.name or account.email
+
+
+@pytest.mark.parametrize(
+    ("provider", "payload", "account"),
+    [
+        (
+            "github",
+            {"sender": {"login": "ada"}, "pusher": {"name": "ada", "email": "a@example.org"}},
+            Pusher("ada", "a@example.org"),
+        ),
+        (
+            "gitlab",
+            {"user_username": "ada", "user_name": "Ada", "user_email": "a@example.org"},
+            Pusher("ada", "a@example.org"),
+        ),
+        ("gitlab", {"user_username": "ada", "user_email": "[REDACTED]"}, Pusher("ada")),
+        (
+            "gitea",
+            {"pusher": {"login": "ada", "email": "a@example.org"}},
+            Pusher("ada", "a@example.org"),
+        ),
+        ("bitbucket", {"actor": {"nickname": "ada"}}, Pusher("ada")),
+        (
+            "bitbucket",
+            {"actor": {"name": "ada", "emailAddress": "a@example.org"}},
+            Pusher("ada", "a@example.org"),
+        ),
+        (
+            "azure",
+            {"resource": {"pushedBy": {"displayName": "Ada", "uniqueName": "a@example.org"}}},
+            Pusher("Ada", "a@example.org"),
+        ),
+        ("plain", {"pusher": {"login": "ada"}}, None),
+        ("github", {"commits": [{"author": {"email": "a@example.org"}}]}, None),
+        ("gitea", {"pusher": {"login": "a\nb", "email": "x" * 300 + "@example.org"}}, None),
+    ],
+)
+def test_the_account_that_pushed_is_read(
+    provider: str, payload: Any, account: Pusher | None
+) -> None:
+    """Never an author of a commit, whom anybody can write."""
+    assert pusher(provider, payload) == account
 
 
 def test_the_number_of_refs_is_bounded() -> None:

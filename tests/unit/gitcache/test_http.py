@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import json
 import tracemalloc
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from urllib.parse import urlencode
 
 import pytest
@@ -304,3 +304,26 @@ async def test_a_new_secret_counts_after_some_seconds() -> None:
     secrets["shop"] = SECRET
     await clock.advance(SECRET_SECONDS)
     assert await send_to(hooks, "/webhooks/git/github/shop", PUSH, signed(PUSH)) == 202
+
+
+async def test_the_account_that_pushed_is_recorded_once_the_signature_is_verified() -> None:
+    pushes: list[tuple[object, ...]] = []
+
+    async def record(repository_id: str, name: str, email: str, commits: Collection[str]) -> None:
+        pushes.append((repository_id, name, email, *commits))
+        if len(pushes) > 1:
+            raise Unavailable("the store does not answer")
+
+    hooks = Webhooks(Hints(), secret_of, FakeClock(), record_push=record)
+    push = {"ref": "refs/heads/main", "after": SHA, "sender": {"login": "ada"}}
+    body = json.dumps(push | {"pusher": {"email": "ada@example.org"}}).encode()
+    forged = {"x-hub-signature-256": "sha256=" + "0" * 64}
+    genuine = {
+        "x-hub-signature-256": "sha256="
+        + hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+    }
+    assert await send_to(hooks, "/webhooks/git/github/shop", body, forged) == 401
+    assert not pushes
+    assert await send_to(hooks, "/webhooks/git/github/shop", body, genuine) == 202
+    assert pushes == [("shop", "ada", "ada@example.org", SHA)]
+    assert await send_to(hooks, "/webhooks/git/github/shop", body, genuine) == 503

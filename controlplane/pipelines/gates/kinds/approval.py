@@ -26,7 +26,7 @@ class ApprovalRule(GateRule):
     ] = 1
     """Number of required approvals."""
     not_author: Annotated[bool, Setting("Exclude the author of the commit")] = True
-    """True keeps the author of the release from approving."""
+    """True keeps the author of the release, and the account that pushed it, from approving."""
     people: Annotated[
         tuple[str, ...], Setting("Approvers", max_items=_MAX_NAMES, max_length=MAX_NAME)
     ] = ()

@@ -842,6 +842,18 @@ def _repositories() -> None:
         sa.UniqueConstraint("url", name="uq_repositories_url"),
     )
     op.create_index("ix_repositories_project_id", "repositories", ["project_id"])
+    op.create_table(
+        "pushes",
+        sa.Column("id", sa.String(36), nullable=False),
+        sa.Column("repository_id", sa.String(36), nullable=False),
+        sa.Column("commit_sha", sa.String(64), nullable=False),
+        sa.Column("name", sa.String(255), nullable=False),
+        sa.Column("email", sa.String(320), nullable=False),
+        sa.Column("inserted_at", UtcColumn(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_pushes"),
+    )
+    op.create_index("ix_pushes_commit_sha", "pushes", ["commit_sha"])
+    op.create_index("ix_pushes_inserted_at", "pushes", ["inserted_at"])
 
 
 def _revisions() -> None:

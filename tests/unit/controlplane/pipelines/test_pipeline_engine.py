@@ -152,7 +152,7 @@ def test_a_quorum_counts_different_people_and_not_the_author() -> None:
     line = Line(two_stages(ApprovalRule(quorum=2)))
     release = waiting(line)
     line.approve(GATE, "ann", is_author=True)
-    assert line.notes() == ["the author of a release cannot approve it"]
+    assert line.notes() == ["the author or pusher of a release cannot approve it"]
     line.approve(GATE, "bob")
     line.approve(GATE, "bob")
     assert line.notes() == ["bob has already approved"]
