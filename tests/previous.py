@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "a3abb496b2486010da2e2631d7e9ac8269e5ca81"
+COMMIT = "5fdc3303f82b24fd84a4c3fed761b2bf71eb2bbb"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
