@@ -149,7 +149,10 @@ class KubeClient:
                     if response.status in _OVERLOADED:
                         self._throttle(_group_of(path), _retry_after(response), 1)
                     raise _error(response.status, _parse(await response.read()))
-                yield response.content
+                try:
+                    yield response.content
+                finally:
+                    _abort(response)
 
     async def _once(
         self,
@@ -269,6 +272,13 @@ class KubeClient:
         if isinstance(error, TimeoutError):
             return Unavailable("cannot reach the API server: request timed out")
         return Unavailable(f"cannot reach the API server: {_reason(error)}")
+
+
+def _abort(response: aiohttp.ClientResponse) -> None:
+    """Ends the connection of a response that still goes on, without a goodbye over TLS: the server
+    may be slow to answer it."""
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
 
 
 @lru_cache(256)

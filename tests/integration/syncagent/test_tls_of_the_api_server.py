@@ -1,4 +1,4 @@
-"""Rotated authorities and client certificates: used for new connections, without a restart."""
+"""TLS to the API server: rotated authorities and client certificates, and its end."""
 
 import asyncio
 import json
@@ -17,6 +17,7 @@ from syncagent.kube.client import KubeClient
 from syncagent.tunnel.upstream import Upstream, UpstreamPool
 from tests.fakes.local_server import LocalServer
 from tests.fakes.tls import TestAuthority
+from tests.open_sockets import open_sockets
 
 
 @asynccontextmanager
@@ -122,3 +123,25 @@ async def test_half_a_rotation_changes_nothing(files: Files) -> None:
         assert access.tls() is before
         shutil.copy(files.folder / "first" / "server.key", files.folder)
         assert access.tls() is not before
+
+
+async def test_a_watch_that_is_left_is_closed_without_the_server(files: Files) -> None:
+    """Its connection does not wait for a server that is too slow to end TLS."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n")
+        writer.transport.pause_reading()
+        await asyncio.Event().wait()
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(files.present.certificate, files.present.key)
+    async with LocalServer(serve, tls=tls) as server:
+        before = open_sockets()
+        client = KubeClient(files.access(server.port), SystemClock())
+        async with client.stream("/api/v1/pods", {"watch": "true"}) as stream:
+            assert await stream.read(2) == b"{}"
+            assert len(open_sockets() - before) == 2
+        await client.close()
+        await asyncio.sleep(0)
+        assert len(open_sockets() - before) == 1, "only the server's end is open"
