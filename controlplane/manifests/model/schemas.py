@@ -24,7 +24,10 @@ _READER = DocstringReader()
 
 
 def json_schema(kind: AnyKind, codec: SpecCodec) -> JsonObject:
-    """Returns the JSON Schema of the documents of a kind."""
+    """Returns the JSON Schema of the documents of a kind.
+
+    Types of plug-ins stand in `$defs`, because some of them contain each other.
+    """
     metadata: JsonObject = {
         "name": {"type": "string", "description": "Name of the resource."},
         "labels": {**_WORDS, "description": "Labels of the manifest."},
@@ -38,6 +41,8 @@ def json_schema(kind: AnyKind, codec: SpecCodec) -> JsonObject:
     if kind.has_project:
         text = "Name of the project of a new resource."
         metadata["project"] = {"type": "string", "description": text}
+    types = _SpecTypes(codec)
+    spec = types.fields(codec.by_name)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": kind.name,
@@ -49,53 +54,66 @@ def json_schema(kind: AnyKind, codec: SpecCodec) -> JsonObject:
             "apiVersion": {"const": API_VERSION},
             "kind": {"const": kind.name},
             "metadata": _object(metadata, required),
-            "spec": _fields(codec, codec.by_name),
+            "spec": spec,
         },
+        **({"$defs": types.shared} if types.shared else {}),
     }
 
 
-def _fields(codec: SpecCodec, known: Mapping[str, SpecField]) -> JsonObject:
-    properties = {name: _field(codec, field) for name, field in known.items()}
-    return _object(properties, [name for name, field in known.items() if field.required])
+class _SpecTypes:
+    """Schemas of the types in the spec of a kind; `shared` has those that references name."""
 
+    def __init__(self, codec: SpecCodec) -> None:
+        self._codec = codec
+        self.shared: JsonObject = {}
 
-def _field(codec: SpecCodec, field: SpecField) -> JsonObject:
-    description = _READER.of_member(field.owner, field.attribute)
-    if field.family:
-        description = f"{description} By name.".strip()
-    schema = _type(codec, field.hint)
-    if field.is_sensitive:
-        schema["writeOnly"] = True
-    return {**schema, "description": " ".join(description.split())} if description else schema
+    def fields(self, known: Mapping[str, SpecField]) -> JsonObject:
+        properties = {name: self._field(field) for name, field in known.items()}
+        return _object(properties, [name for name, field in known.items() if field.required])
 
+    def _field(self, field: SpecField) -> JsonObject:
+        description = _READER.of_member(field.owner, field.attribute)
+        if field.family:
+            description = f"{description} By name.".strip()
+        schema = self._type(field.hint)
+        if field.is_sensitive:
+            schema["writeOnly"] = True
+        return {**schema, "description": " ".join(description.split())} if description else schema
 
-def _type(codec: SpecCodec, hint: Any) -> JsonObject:
-    inner = unwrapped(hint)
-    origin = get_origin(inner)
-    if origin in SEQUENCE_TYPES:
-        return {"type": "array", "items": _type(codec, get_args(inner)[0])}
-    if origin in MAPPING_TYPES or inner in MAPPING_TYPES:
-        item = (*get_args(inner), Any, Any)[1]
-        return {"type": "object", "additionalProperties": _type(codec, item) or True}
-    if inner in codec.kind.plugins:
-        kinds = codec.kind.plugins.get(inner, {})
-        return {"oneOf": [_plugin(codec, kinds[name]) for name in sorted(kinds)]}
-    if is_dataclass(inner):
-        return _fields(codec, codec.inner_fields(inner))
-    if isinstance(inner, type) and issubclass(inner, Enum):
-        return {"type": "string", "enum": list(inner.__members__)}
-    if inner in JSON_TYPES:
-        return {"type": JSON_TYPES[inner]}
-    return {}
+    def _type(self, hint: Any) -> JsonObject:
+        inner = unwrapped(hint)
+        origin = get_origin(inner)
+        if origin in SEQUENCE_TYPES:
+            return {"type": "array", "items": self._type(get_args(inner)[0])}
+        if origin in MAPPING_TYPES or inner in MAPPING_TYPES:
+            item = (*get_args(inner), Any, Any)[1]
+            return {"type": "object", "additionalProperties": self._type(item) or True}
+        if inner in self._codec.kind.plugins:
+            return self._reference(inner)
+        if is_dataclass(inner):
+            return self.fields(self._codec.inner_fields(inner))
+        if isinstance(inner, type) and issubclass(inner, Enum):
+            return {"type": "string", "enum": list(inner.__members__)}
+        if inner in JSON_TYPES:
+            return {"type": JSON_TYPES[inner]}
+        return {}
 
+    def _reference(self, base: type) -> JsonObject:
+        if base.__name__ not in self.shared:
+            # Its own plug-ins may refer to it.
+            self.shared[base.__name__] = {}
+            kinds = self._codec.kind.plugins[base]
+            options = [self._plugin(kinds[name]) for name in sorted(kinds)]
+            self.shared[base.__name__] = {"oneOf": options}
+        return {"$ref": f"#/$defs/{base.__name__}"}
 
-def _plugin(codec: SpecCodec, plugin: type[Plugin]) -> JsonObject:
-    settings = _fields(codec, codec.inner_fields(plugin))
-    kind = {"const": plugin.kind, "description": plugin.summary()}
-    if plugin.key:
-        return _object({"kind": kind, plugin.key: settings}, ["kind"])
-    required = [name for name in settings["required"] if name != "kind"]
-    return _object({"kind": kind, **settings["properties"]}, ["kind", *required])
+    def _plugin(self, plugin: type[Plugin]) -> JsonObject:
+        settings = self.fields(self._codec.inner_fields(plugin))
+        kind = {"const": plugin.kind, "description": plugin.summary()}
+        if plugin.key:
+            return _object({"kind": kind, plugin.key: settings}, ["kind"])
+        required = [name for name in settings["required"] if name != "kind"]
+        return _object({"kind": kind, **settings["properties"]}, ["kind", *required])
 
 
 def _object(properties: JsonObject, required: list[str]) -> JsonObject:

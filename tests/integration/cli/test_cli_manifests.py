@@ -73,3 +73,7 @@ def test_a_fleet_lives_through_its_manifests(installation: Installation, tmp_pat
     assert "Service.spec.helm <object>" in explained
     assert "Helm settings." in explained
     assert "chart <string>" in explained
+    # The fields of a step stand in a type that the schema refers to.
+    explained = run("explain", "pipeline.spec.stages.workflow.rule.steps").stdout
+    assert "Pipeline.spec.stages.workflow.rule.steps <[]object>" in explained
+    assert "rule <object, required>" in explained

@@ -161,15 +161,14 @@ def explain(
       towline explain service.spec.helm
     """
     kind, *keys = path.split(".")
-    found = json.loads(operations.manifest_schema(connect(context), kind))
-    title = found["title"]
+    schema = json.loads(operations.manifest_schema(connect(context), kind))
+    found, title, shared = schema, schema["title"], schema.get("$defs", {})
     for key in keys:
-        found = _inner(found)
-        properties = found.get("properties", {})
+        properties = _inner(found, shared).get("properties", {})
         if key not in properties:
             raise NotFound(f"{title} has no field {key!r}; use one of {', '.join(properties)}")
         found, title = properties[key], f"{title}.{key}"
-    print("\n".join(_explanation(title, found)))
+    print("\n".join(_explanation(title, found, shared)))
 
 
 def read_sources(paths: list[Path]) -> list["ManifestSource"]:
@@ -222,10 +221,12 @@ def _problem(problem: PlanProblems) -> str:
     return f"  {place}{what}{': ' if what else ''}{problem['message']}"
 
 
-def _inner(schema: JsonObject) -> JsonObject:
+def _inner(schema: JsonObject, shared: JsonObject) -> JsonObject:
     """Returns the schema of the fields below: that of a list is that of its items."""
     if schema.get("type") == "array":
-        return schema["items"]
+        return _inner(schema["items"], shared)
+    if "$ref" in schema:
+        return _inner(shared[schema["$ref"].rpartition("/")[2]], shared)
     if "oneOf" in schema:
         merged: JsonObject = {}
         for option in schema["oneOf"]:
@@ -234,13 +235,13 @@ def _inner(schema: JsonObject) -> JsonObject:
     return schema
 
 
-def _explanation(title: str, found: JsonObject) -> Iterator[str]:
+def _explanation(title: str, found: JsonObject, shared: JsonObject) -> Iterator[str]:
     yield f"{title} <{_type(found)}>"
     if found.get("description"):
         yield f"  {found['description']}"
     if "enum" in found:
         yield f"  One of {', '.join(found['enum'])}."
-    inner = _inner(found)
+    inner = _inner(found, shared)
     if inner.get("properties"):
         yield "\nFields:"
         for name, field in inner["properties"].items():
@@ -255,4 +256,4 @@ def _type(found: JsonObject) -> str:
         return f"[]{_type(found['items'])}"
     if "const" in found:
         return json.dumps(found["const"])
-    return str(found.get("type", "object" if "oneOf" in found else "any"))
+    return str(found.get("type", "object" if "oneOf" in found or "$ref" in found else "any"))
