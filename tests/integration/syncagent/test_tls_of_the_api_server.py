@@ -7,6 +7,7 @@ import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -131,7 +132,7 @@ async def test_a_watch_that_is_left_is_closed_without_the_server(files: Files) -
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n")
-        writer.transport.pause_reading()
+        cast(asyncio.Transport, writer.transport).pause_reading()
         await asyncio.Event().wait()
 
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
