@@ -18,7 +18,7 @@ from towline.demo.steps import DemoSteps
 pytestmark = pytest.mark.timeout(180)
 
 THEMES = ("light", "dark")
-MOST_SCRIPT_BYTES = 200_000
+MOST_SCRIPT_BYTES = 150_000
 PHONE: ViewportSize = {"width": 390, "height": 844}
 THUMB = 44
 DOCS = ROOT / "docs" / "reference" / "console.md"
