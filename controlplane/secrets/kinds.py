@@ -18,7 +18,6 @@ class SecretKind(ManifestKind[Secret]):
     port = SecretStore
     model = Secret
     hidden = ("project_id", "plan")
-    rename = {"refresh_s": "refresh_seconds"}
     hints = {"SecretChange.value": str}
     plugins = {SecretSource: BY_KIND}
     sensitive = ("value",)

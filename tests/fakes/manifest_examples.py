@@ -75,7 +75,7 @@ EVERYTHING = "".join(
                     "drift": "REPORT",
                     "ignored": [{"kind": "Deployment", "pointers": ["/spec/replicas"]}],
                 },
-                "verification": {"soakS": 60},
+                "verification": {"soakSeconds": 60},
                 "dependencies": ["database"],
                 "contexts": ["common"],
                 "sources": [{"repository": REPOSITORY, "folder": "base"}],
@@ -137,7 +137,11 @@ EVERYTHING = "".join(
             {
                 "stages": [
                     {"name": "staging", "services": ["us-1/database"]},
-                    {"name": "production", "services": ["us-1/web"], "verification": {"soakS": 30}},
+                    {
+                        "name": "production",
+                        "services": ["us-1/web"],
+                        "verification": {"soakSeconds": 30},
+                    },
                 ],
                 "edges": [
                     {

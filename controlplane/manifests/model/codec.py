@@ -154,6 +154,8 @@ class SpecCodec:
                 family, plain = known, stem + plural
         if family:
             plain = plain.removesuffix("_id")
+        if plain.endswith("_s"):
+            plain = f"{plain}econds"
         return SpecField(
             member.name, camel(plain), hint, owner, default_of(member), family,
             member.name in self.kind.sensitive,

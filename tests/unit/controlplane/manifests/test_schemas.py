@@ -1,5 +1,8 @@
 """JSON Schemas of kinds, read by a validator for editors."""
 
+import json
+import re
+
 import pytest
 import yaml
 
@@ -19,6 +22,12 @@ def test_the_schema_of_a_kind_accepts_its_examples(kind: str) -> None:
     examples = [example for example in EXAMPLES if example["kind"] == kind]
     assert examples
     assert [error.message for one in examples for error in validator.iter_errors(one)] == []
+
+
+@pytest.mark.parametrize("kind", MANIFESTS.kind_names())
+def test_fields_say_their_unit_in_words(kind: str) -> None:
+    schema = json.dumps(MANIFESTS.schema(kind))
+    assert re.findall(r'"[a-zA-Z]+(?:S|Ms)": \{', schema) == []
 
 
 def test_steps_of_a_gate_have_the_schema_of_gates() -> None:
