@@ -50,8 +50,8 @@ class FreezeSwitch:
 
     @property
     def enabled(self) -> bool:
-        """Reports whether this cluster has a freeze key."""
-        return bool(self._keys)
+        """Reports whether this cluster has a freeze key, or was frozen when it lost it."""
+        return bool(self._keys) or bool(self.reason)
 
     @property
     def reason(self) -> str:
@@ -157,9 +157,9 @@ class FreezeSwitch:
 
     def _load(self) -> None:
         """Reads the last statement. One that is damaged, or that no present key has signed, can
-        still freeze: else a lost disk block or a replaced key would thaw the cluster.
+        still freeze: else a lost disk block, or a replaced or removed key would thaw the cluster.
         """
-        if not self._keys or not self._file.exists():
+        if not self._file.exists():
             return
         text = ""
         try:
@@ -170,6 +170,8 @@ class FreezeSwitch:
                 f"its last freeze statement in {self._file} cannot be verified ({error}), so this "
                 "cluster stays frozen until its freeze key signs a newer thaw"
             )
+            if not self._keys:
+                self._unverified += "; it has no freeze key (setting freeze.keys)"
             with contextlib.suppress(Invalid):
                 self._last = read_unverified(text)
             log.error("last freeze statement not verified", error=str(error), frozen=self.reason)

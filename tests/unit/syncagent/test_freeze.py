@@ -99,6 +99,24 @@ def test_a_replaced_key_does_not_freeze_a_thawed_cluster(
     assert not switch_of(Ed25519PrivateKey.generate(), tmp_path, clock).reason
 
 
+def test_a_removed_key_thaws_nothing(
+    key: Ed25519PrivateKey, clock: FakeClock, tmp_path: Path
+) -> None:
+    """Who may change the agent's settings is not who holds the freeze key."""
+
+    def without_keys() -> FreezeSwitch:
+        return FreezeSwitch(FreezeKeys(), "eu-1", tmp_path / "freeze", clock, Answers())
+
+    assert not without_keys().enabled
+    switch_of(key, tmp_path, clock).obey(FREEZE.sign(key))
+    keyless = without_keys()
+    assert keyless.enabled and "setting freeze.keys" in keyless.reason
+    with pytest.raises(Unavailable, match="stolen token"):
+        keyless.check()
+    switch_of(key, tmp_path, clock).obey(THAW.sign(key))
+    assert not without_keys().enabled
+
+
 def test_a_freeze_that_is_not_stored_holds_and_is_not_done(
     key: Ed25519PrivateKey, clock: FakeClock, tmp_path: Path
 ) -> None:
