@@ -14,11 +14,10 @@ from controlplane.access.model.users import (
     USER_TOKEN_LIFE,
     Token,
     User,
-    UserKind,
 )
 from controlplane.access.operations.auth_throttle import AuthThrottle
 from controlplane.access.operations.federation import Federation
-from controlplane.access.operations.scopes import grants_of
+from controlplane.access.operations.scopes import actor_of_user
 from controlplane.access.operations.tokens import (
     SIGN_IN_KINDS,
     latest_expiry,
@@ -31,7 +30,6 @@ from controlplane.authorization import (
     Actor,
     ActorKind,
     Limit,
-    Policy,
     require_member,
 )
 from controlplane.platform.context import REVOKED, StoreContext
@@ -293,16 +291,11 @@ class CredentialAuthenticator:
             raise Unauthenticated("this account was deleted")
         if user.disabled_at is not None:
             raise Unauthenticated(f"the account {user.email} is disabled")
-        is_person = user.kind is UserKind.PERSON
-        return Actor(
-            ActorKind.USER if is_person else ActorKind.SERVICE_ACCOUNT,
-            id=user.id,
-            name=user.name,
-            email=user.email,
-            policy=Policy(await grants_of(tx, user, now), row.limits if row else ()),
-            token_id=row.id if row else None,
-            expires_at=row.expires_at if row else None,
-        )
+        actor = await actor_of_user(tx, user, now)
+        if row is None:
+            return actor
+        policy = replace(actor.policy, limits=row.limits)
+        return replace(actor, policy=policy, token_id=row.id, expires_at=row.expires_at)
 
     async def _note_first_uses(self, ids: Sequence[str]) -> Sequence[None]:
         """Marks agents' tokens as used; see `Clusters.deploy_token`."""

@@ -16,7 +16,9 @@ from controlplane.authorization import (
     BUILT_IN,
     INSTALLATION,
     Actor,
+    ActorKind,
     Grant,
+    Policy,
     Resource,
     ResourceKind,
     Role,
@@ -98,6 +100,18 @@ async def grants_of(tx: Transaction, user: User, now: datetime) -> tuple[Grant, 
     subjects = await _subjects(tx, user)
     bindings = await tx[RoleBindingStore].of_subjects(list(subjects))
     return await grants_from_bindings(tx, bindings, now, subjects)
+
+
+async def actor_of_user(tx: Transaction, user: User, now: datetime) -> Actor:
+    """The actor of an account, with the permissions that it has at this moment."""
+    is_person = user.kind is UserKind.PERSON
+    return Actor(
+        ActorKind.USER if is_person else ActorKind.SERVICE_ACCOUNT,
+        id=user.id,
+        name=user.name,
+        email=user.email,
+        policy=Policy(await grants_of(tx, user, now)),
+    )
 
 
 async def groups_of(tx: Transaction, user_id: str, *, is_person: bool) -> list[Group]:

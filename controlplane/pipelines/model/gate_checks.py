@@ -66,5 +66,8 @@ class CheckContext(Protocol):
         ...
 
     async def services_named(self, name: str) -> Mapping[ClusterId, Sequence[Service]]:
-        """Returns the services of this name in each cluster of the target stage."""
+        """Returns the services of this name in each cluster of the target stage.
+
+        Services that the pipeline's owner may not read are left out.
+        """
         ...

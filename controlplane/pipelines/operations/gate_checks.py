@@ -7,10 +7,11 @@ next evaluation; all other checks return their result at once.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from controlplane.access.operations.scopes import actor_of_user
 from controlplane.access.ports import UserStore
 from controlplane.agents.model.jobs import JobRequest
 from controlplane.agents.operations.jobs import ClusterJobs
-from controlplane.authorization import SYSTEM, Actor, ActorKind
+from controlplane.authorization import SYSTEM, Actor, Verb
 from controlplane.clusters.operations.clusters import find_cluster
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine import effects as fx
@@ -145,9 +146,11 @@ class ReleaseCheck:
         async with self._context.store.read() as tx:
             members = await tx[ServiceStore].by_ids(self._stage.services)
             clusters = {member.cluster_id for member in members}
+            owner = await self._owner(tx)
             found = await tx[ServiceStore].with_names(clusters, name)
+        readable = [service for service in found if owner.may(Verb.READ, service.target)]
         return {
-            cluster: [service for service in found if service.cluster_id == cluster]
+            cluster: [service for service in readable if service.cluster_id == cluster]
             for cluster in clusters
         }
 
@@ -159,8 +162,7 @@ class ReleaseCheck:
         return services[0].cluster_id
 
     async def _owner(self, tx: Transaction) -> Actor:
-        """The user who saved the pipeline; the cluster is read with the user's present
-        permissions."""
+        """The user who saved the pipeline, with the user's present permissions."""
         owner = self._spec.owner
         user = await tx[UserStore].get(owner.id)
         if user is None or user.disabled_at is not None:
@@ -168,7 +170,7 @@ class ReleaseCheck:
                 f"{owner.email or 'the user who saved the pipeline'} was disabled or deleted: "
                 "another user must save the pipeline"
             )
-        return Actor(ActorKind.USER, id=user.id, name=user.name, email=user.email)
+        return await actor_of_user(tx, user, self._context.clock.now())
 
 
 def _event_of(effect: fx.RunCheck, result: CheckFinding | StartedJob) -> ev.Event:

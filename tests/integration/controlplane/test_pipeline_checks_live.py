@@ -13,12 +13,12 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from controlplane.access.ports import RoleBindingStore
 from controlplane.agents.ports import ClusterJobStore
-from controlplane.authorization import INSTALLATION, Grant, Policy, ResourceKind, Scope, Verb
+from controlplane.authorization import INSTALLATION, Actor, Grant, Policy, ResourceKind, Scope, Verb
 from controlplane.authorization.roles import BuiltInRole as Role
 from controlplane.authorization.roles import Role as AccessRole
 from controlplane.authorization.roles import Rule as AccessRule
-from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.selectors import Selector
 from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
@@ -418,21 +418,59 @@ async def test_a_job_needs_the_right_to_run_one_there(stand: Stand) -> None:
         await stand.save(JobRule("ops", POD))
 
 
+async def beside_shop(stand: Stand, name: str, version: str) -> Service:
+    """A further service in the cluster of prod."""
+    world = stand.world
+    async with world.deps.store.read() as tx:
+        prod = await tx[ClusterStore].get(stand.services["prod"][0].cluster_id)
+    assert prod is not None
+    repository = await world.repository(f"https://git.example.org/{name}.git")
+    return await world.service(prod, repository, name, version=version)
+
+
+async def make_healthy(stand: Stand, service: Service) -> None:
+    world, repository = stand.world, service.repository_id or ""
+    world.manifests.push(repository, {service.name: [config_map(service.name)]})
+    await world.delivery.deliver(repository)
+    await world.report(service)
+
+
+async def stored_admin(stand: Stand) -> Actor:
+    """An administrator with an account, which a check looks up."""
+    user = await stand.world.people.upsert(stand.world.admin, "bo@example.org", "Bo", Role.ADMIN)
+    return await stand.world.identity.actor_of(user.id)
+
+
 async def test_another_services_version_is_waited_for(stand: Stand) -> None:
     """shop waits until db is healthy with 2.x in the same cluster."""
     world = stand.world
-    async with world.deps.store.read() as tx:
-        prod: Cluster | None = await tx[ClusterStore].get(stand.services["prod"][0].cluster_id)
-    assert prod is not None
-    repository = await world.repository("https://git.example.org/db.git")
-    db = await world.service(prod, repository, "db", version="1.9.0")
+    db = await beside_shop(stand, "db", "1.9.0")
+    world.admin = await stored_admin(stand)
     await stand.save(VersionRule("db", ">=2.0.0"))
     await stand.push()
     assert "db has version 1.9.0" in (await stand.gate()).reason
-    world.manifests.push(repository.id, {"db": [config_map("db")]})
     await world.services.update(world.admin, db.id, ServiceChange(version="2.0.1"))
-    await world.delivery.deliver(repository.id)
-    await world.report(db)
+    await make_healthy(stand, db)
+    await world.clock.advance(15)
+    await stand.settle()
+    assert await stand.deployed() == [True]
+
+
+async def test_a_version_is_read_with_the_owners_present_permissions(stand: Stand) -> None:
+    """A pipeline tells nobody about a service that its owner may not read."""
+    world = stand.world
+    await make_healthy(stand, await beside_shop(stand, "db", "2.0.1"))
+    owner = await stored_admin(stand)
+    keep, world.admin = world.admin, owner
+    await stand.save(VersionRule("db", ">=2.0.0"))
+    world.admin = keep
+    async with world.deps.store.write() as tx:
+        (binding,) = await tx[RoleBindingStore].of_subjects([owner.id])
+        await tx[RoleBindingStore].remove(binding.id)
+    await stand.push()
+    assert "have no service db" in (await stand.gate()).reason
+    async with world.deps.store.write() as tx:
+        await tx[RoleBindingStore].add(binding)
     await world.clock.advance(15)
     await stand.settle()
     assert await stand.deployed() == [True]
