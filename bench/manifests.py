@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.report import BenchReport
 from controlplane.authorization import SYSTEM
-from controlplane.manifests.kinds import all_kinds
+from controlplane.kinds import all_kinds
 from controlplane.manifests.model.documents import Source
 from controlplane.manifests.model.plan import ApplyOptions, ManifestAction, ManifestPlan
 from controlplane.manifests.operations.manifests import Manifests

@@ -49,7 +49,7 @@ from controlplane.generators.operations.service_sets import ServiceSets
 from controlplane.generators.ports import PullRequests
 from controlplane.http.graphql import GraphQLEndpoint
 from controlplane.inbox.operations import Inbox
-from controlplane.manifests.kinds import KindOperations, all_kinds
+from controlplane.kinds import KindOperations, all_kinds
 from controlplane.manifests.operations.manifests import Manifests
 from controlplane.notifications.loop import NotificationLoop
 from controlplane.notifications.operations.routing import NotificationRouting, StateWatcher

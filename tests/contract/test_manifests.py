@@ -1,6 +1,6 @@
 """Exports of an installation with all kinds, between stores of different implementations."""
 
-from controlplane.manifests.kinds import all_kinds
+from controlplane.kinds import all_kinds
 from controlplane.manifests.model.documents import Source
 from controlplane.manifests.model.plan import ApplyOptions, ManifestAction
 from controlplane.manifests.operations.manifests import Manifests

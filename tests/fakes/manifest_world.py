@@ -16,7 +16,7 @@ from controlplane.generators.operations.global_services import GlobalServices
 from controlplane.generators.operations.namespaces import ManagedNamespaces
 from controlplane.generators.operations.reconciler import GeneratorReconciler
 from controlplane.generators.operations.service_sets import ServiceSets
-from controlplane.manifests.kinds import KindOperations, all_kinds
+from controlplane.kinds import KindOperations, all_kinds
 from controlplane.manifests.model.documents import Source, write_documents
 from controlplane.manifests.model.plan import ApplyOptions, ManifestPlan
 from controlplane.manifests.operations.manifests import Manifests

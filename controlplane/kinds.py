@@ -1,4 +1,4 @@
-"""The registry of kinds, in the order in which they refer to each other."""
+"""The registry of kinds of manifests, in the order in which they refer to each other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
