@@ -20,6 +20,7 @@ from core.json_object import JsonValue
 from core.runtime.clock import Clock
 from core.spec.bundle import KubeObject
 from syncagent.kube.access import ApiServerAccess
+from syncagent.kube.sockets import OwnedSockets
 from syncagent.ports import RequestRefused
 
 log = structlog.get_logger(__name__)
@@ -69,11 +70,13 @@ class KubeClient:
         self._turns: dict[str, asyncio.Semaphore] = {}
         self._resume_at: dict[str, float] = {}
         self._session: aiohttp.ClientSession | None = None
+        self._sockets = OwnedSockets()
 
     async def close(self) -> None:
-        """Closes all connections."""
+        """Closes all connections, also those of cancelled requests."""
         if self._session is not None:
             await self._session.close()
+        await self._sockets.close()
 
     def interrupt_writes(self) -> None:
         """Ends all open writes at once; each raises the error of `check_write`, or Unavailable."""
@@ -254,7 +257,11 @@ class KubeClient:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_CONNECTIONS_KEPT_S),
+                connector=aiohttp.TCPConnector(
+                    limit=0,
+                    keepalive_timeout=_CONNECTIONS_KEPT_S,
+                    socket_factory=self._sockets.make,
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=True,
             )

@@ -122,9 +122,14 @@ class UpstreamPool:
         if transport_below_tls.is_closing():
             raise ConnectionResetError("closed at once")
         connection = UpstreamConnection(self.discard, transport_below_tls, tls)
-        secured = await loop.start_tls(
-            transport_below_tls, connection, tls, server_hostname=up.server_name or up.host
-        )
+        try:
+            secured = await loop.start_tls(
+                transport_below_tls, connection, tls, server_hostname=up.server_name or up.host
+            )
+        except BaseException:
+            # uvloop leaves the connection of a cancelled handshake open.
+            transport_below_tls.abort()
+            raise
         if secured is None:
             raise ConnectionResetError("closed while TLS began")
         connection.connection_made(secured)

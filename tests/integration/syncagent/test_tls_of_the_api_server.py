@@ -4,12 +4,13 @@ import asyncio
 import json
 import shutil
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
 
 import pytest
+import uvloop
 
 from core.errors import Unavailable
 from core.runtime.clock import SystemClock
@@ -126,23 +127,91 @@ async def test_half_a_rotation_changes_nothing(files: Files) -> None:
         assert access.tls() is not before
 
 
-async def test_a_watch_that_is_left_is_closed_without_the_server(files: Files) -> None:
-    """Its connection does not wait for a server that is too slow to end TLS."""
+@asynccontextmanager
+async def silent_server(authority: TestAuthority, response: bytes) -> AsyncGenerator[int]:
+    """A server that reads no more after a request. Yields its port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n")
+        if response:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(response)
         cast(asyncio.Transport, writer.transport).pause_reading()
         await asyncio.Event().wait()
 
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(files.present.certificate, files.present.key)
+    tls.load_cert_chain(authority.certificate, authority.key)
     async with LocalServer(serve, tls=tls) as server:
+        yield server.port
+
+
+async def test_a_watch_that_is_left_is_closed_without_the_server(files: Files) -> None:
+    """Its connection does not wait for a server that is too slow to end TLS."""
+    response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
+    async with silent_server(files.present, response) as port:
         before = open_sockets()
-        client = KubeClient(files.access(server.port), SystemClock())
+        client = KubeClient(files.access(port), SystemClock())
         async with client.stream("/api/v1/pods", {"watch": "true"}) as stream:
             assert await stream.read(2) == b"{}"
             assert len(open_sockets() - before) == 2
         await client.close()
         await asyncio.sleep(0)
         assert len(open_sockets() - before) == 1, "only the server's end is open"
+
+
+# Dialling, the TLS handshake and the request take about 25 turns of the loop.
+TURNS = (*range(32), 200)
+
+
+async def cancel_after(turns: int, work: Coroutine[object, object, object]) -> bool:
+    """Cancels work after some turns of the loop. Reports whether it was still under way."""
+    task = asyncio.ensure_future(work)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    cancelled = task.cancel()
+    await asyncio.wait({task})
+    return cancelled
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_cancelled_request_is_closed_without_the_server(
+    files: Files, run: Callable[[Coroutine[object, object, dict[int, int]]], dict[int, int]]
+) -> None:
+    """Wherever it is: dialling, in the TLS handshake, or waiting for the response."""
+
+    async def open_after(turns: int) -> int:
+        async with silent_server(files.present, b"") as port:
+            before = open_sockets()
+            client = KubeClient(files.access(port), SystemClock())
+            assert await cancel_after(turns, client.request("GET", "/version"))
+            await client.close()
+            return len(open_sockets() - before)
+
+    async def open_sockets_by_turns() -> dict[int, int]:
+        return {turns: await open_after(turns) for turns in TURNS}
+
+    found = run(open_sockets_by_turns())
+    assert max(found.values()) <= 1, f"only the server's end is open: {found}"
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_cancelled_dial_of_the_tunnel_leaves_no_connection(
+    files: Files, run: Callable[[Coroutine[object, object, dict[int, int]]], dict[int, int]]
+) -> None:
+    async def no_token() -> str:
+        return ""
+
+    async def open_after(turns: int) -> int:
+        async with silent_server(files.present, b"") as port:
+            before = open_sockets()
+            upstream = Upstream("127.0.0.1", port, files.access(port).tls, no_token)
+            if not await cancel_after(turns, UpstreamPool(upstream, SystemClock()).dial()):
+                return 0
+            for _ in range(3):
+                await asyncio.sleep(0)
+            return len(open_sockets() - before)
+
+    async def open_sockets_by_turns() -> dict[int, int]:
+        return {turns: await open_after(turns) for turns in TURNS}
+
+    found = run(open_sockets_by_turns())
+    assert max(found.values()) <= 1, f"only the server's end is open: {found}"
