@@ -231,6 +231,25 @@ def test_services_are_made_changed_and_deleted_by_commands(
     installation.run("repos", "delete", repository.url, "--yes")
 
 
+def test_a_mistyped_repository_is_told_by_every_command(
+    installation: Installation, git_server: GitServer
+) -> None:
+    """In the list, in the service, by `why`, and while somebody waits."""
+    url = f"{git_server.create_repository('typed').url}-wrongly"
+    installation.run("clusters", "create", "Typed", "--handle", "typed", "--show-token")
+    words = ["services", "create", "web", "--cluster", "typed", "--namespace", "web"]
+    installation.run(*words, "--repo", url, "--folder", "deploy")
+    waited = installation.run("services", "wait", "typed/web", "--timeout", "10s", code=6).stderr
+    assert waited.count("  FAILED: ") == 1 and url in waited
+    why = installation.run("services", "why", "typed/web").stdout
+    assert f"✗ git            {url}: " in why and "has no such repository" in why
+    assert "has no such repository" in installation.run("services", "list").stdout
+    (row,) = [line for line in installation.run("repos", "list").stdout.splitlines() if url in line]
+    assert "FAILED" in row and "has no such repository" in row
+    installation.run("services", "delete", "typed/web", "--yes")
+    installation.run("repos", "delete", url, "--yes")
+
+
 def shows_its_copy(installation: Installation, git_server: GitServer, url: str) -> None:
     """`repos get` tells of health, copy and owner, and in people's words what is wrong."""
 

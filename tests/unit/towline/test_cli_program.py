@@ -40,7 +40,7 @@ from towline.cli.services.find import find_service
 from towline.cli.shell.confirmation import confirm_deletion
 from towline.cli.shell.formats import Format
 from towline.cli.shell.output import age, field, show, table
-from towline.cli.shell.polling import WaitTimeout, poll_until, seconds
+from towline.cli.shell.polling import WaitTimeout, poll_until, seconds, telling
 from towline.cli.shell.session import parse_pairs
 from towline.cli.shell.watching import watchable
 
@@ -247,6 +247,15 @@ def test_waiting_in_vain_ends_in_time() -> None:
     assert now == [5.0]
 
 
+def test_a_wait_says_each_change_once() -> None:
+    """Minutes passed in silence, with a mistyped repository URL as well."""
+    seen = iter(("stale", "stale", "failed", "healthy"))
+    said: list[str] = []
+    look = telling(lambda: next(seen), str.upper, said.append)
+    assert [look() for _ in range(4)] == ["stale", "stale", "failed", "healthy"]
+    assert said == ["STALE", "FAILED", "HEALTHY"]
+
+
 @pytest.mark.parametrize(("text", "number"), [("90s", 90), ("15m", 900), ("2h", 7_200)])
 def test_durations_are_read(text: str, number: int) -> None:
     assert seconds(text, "--timeout") == number
@@ -430,6 +439,16 @@ def test_a_cluster_that_waits_for_its_agent_says_so() -> None:
     assert "detach does not wait" in str(cells[-1])
     assert clusters.COLUMNS[-1].cell(living) == ""
     assert clusters.COLUMNS[-1].cell(alarmed) == "the agent reports: no tunnel for kubectl: x"
+
+
+def test_the_end_of_an_agents_token_is_listed() -> None:
+    """An agent's token ended after 30 days, and nobody said so."""
+    end = (datetime.now(UTC) + timedelta(days=5, minutes=1)).isoformat()  # noqa: TID251
+    (column,) = [column for column in clusters.COLUMNS if column.title == "TOKEN ENDS"]
+    ends: Any = {"agentTokenExpiresAt": end}
+    endless: Any = {"agentTokenExpiresAt": None}
+    assert column.cell(ends) == "in 5d"
+    assert column.cell(endless) == ""
 
 
 LISTS = [leaf for leaf in leaves() if leaf.words[-1] in ("list", "get", "pods", "nodes")]

@@ -27,7 +27,7 @@ from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, say, short, show, since
-from towline.cli.shell.polling import poll_until, seconds
+from towline.cli.shell.polling import poll_until, seconds, telling
 from towline.cli.shell.selectors import Selector, fields_of, tags_of
 from towline.cli.shell.session import Search, configuration_of, connect, parse_pairs
 from towline.operations import LARGE_PAGE, GraphQLApi, pages
@@ -412,8 +412,9 @@ def wait_for_status(
         return _standing(seen, status.upper())
 
     say(f"waiting for {service} to be {status.upper()}")
+    look = telling(lambda: find_service(api, service), _progress, say)
     show(
-        poll_until(lambda: find_service(api, service), done, limit, describe=describe),
+        poll_until(look, done, limit, describe=describe),
         COLUMNS,
         output,
         label,
@@ -428,6 +429,12 @@ def _objects(context: typer.Context, service: str) -> list[str]:
 def _has(service: Service, wanted: str) -> bool:
     """Reports whether a service has a status. Drift and pins do not make it less healthy."""
     return service["status"] == wanted or service["health"] == wanted
+
+
+def _progress(service: ServiceDetails) -> str:
+    """Returns status and problem, without ages: they change with every look."""
+    problem = first_problem(service)
+    return f"  {service['status']}: {problem}" if problem else f"  {service['status']}"
 
 
 def _standing(service: Service, wanted: str) -> str:

@@ -24,6 +24,23 @@ def seconds(text: str, option: str) -> int:
     return int(number) * _UNITS[unit]
 
 
+def telling(
+    look: Callable[[], T], describe: Callable[[T], str], say: Callable[[str], None]
+) -> Callable[[], T]:
+    """Returns `look`, which then says each description that differs from the last one."""
+    said = ""
+
+    def look_and_tell() -> T:
+        nonlocal said
+        seen = look()
+        if (text := describe(seen)) != said:
+            said = text
+            say(text)
+        return seen
+
+    return look_and_tell
+
+
 def poll_until(
     look: Callable[[], T],
     done: Callable[[T], bool],
@@ -36,7 +53,7 @@ def poll_until(
 ) -> T:
     """Calls `look` until `done` is true for its result, and returns that.
 
-    WaitedInVain: the timeout (in seconds) passed; `describe` formats the last result.
+    WaitTimeout: the timeout (in seconds) passed; `describe` formats the last result.
     """
     end = monotonic() + timeout
     while True:
