@@ -22,6 +22,7 @@ from core.outbound.issuers import IssuerHttpClient, IssuerMetadata, check_url
 from core.rpc.calls import CallChannel
 from core.runtime.clock import Clock, SystemClock
 from core.runtime.tasks import Tasks
+from core.runtime.trust_files import file_versions, system_authorities
 from core.spec.objects import ObjectRef
 from core.spec.statements.attestation import TrustedKeys, read_public_keys
 from core.spec.statements.freeze import FreezeKeys
@@ -48,6 +49,7 @@ from syncagent.kube.fenced import KubeFences, KubeJobFences
 from syncagent.kube.impersonation import ImpersonationProof, impersonation_problem
 from syncagent.kube.impersonator import token_of
 from syncagent.kube.metrics import KubeMetrics
+from syncagent.kube.server_tls import RotatedTls
 from syncagent.link.channel import LOOPBACK, Endpoint, proxy_to
 from syncagent.link.commands import Commands
 from syncagent.link.facts import ClusterFactsCache
@@ -637,10 +639,16 @@ def _pipe(hub: HubSettings) -> WebSocketForwarder | None:
     """Builds the WebSocket pipe for networks that pass only HTTPS; a wss:// address enables it."""
     if not hub.address.startswith(("wss://", "ws://")):
         return None
-    tls = ssl.create_default_context()
-    if hub.ca_file:
-        tls.load_verify_locations(hub.ca_file)
-    return WebSocketForwarder(hub.address, tls)
+    own = [hub.ca_file] if hub.ca_file else []
+
+    def load() -> ssl.SSLContext:
+        tls = ssl.create_default_context()
+        for path in own:
+            tls.load_verify_locations(path)
+        return tls
+
+    tls = RotatedTls(load, lambda: file_versions([*system_authorities(), *own]))
+    return WebSocketForwarder(hub.address, tls.context)
 
 
 def _endpoint(hub: HubSettings, pipe: WebSocketForwarder | None) -> Endpoint:

@@ -43,7 +43,8 @@ async def main() -> None:
     given = json.loads(sys.stdin.read())
     tasks = Tasks("agents")
     if given["pipe"]:
-        pipe = WebSocketForwarder(given["pipe"], ssl.create_default_context(cadata=given["ca"]))
+        tls = ssl.create_default_context(cadata=given["ca"])
+        pipe = WebSocketForwarder(given["pipe"], lambda: tls)
         tasks.spawn("pipe", pipe.run())
         given["hub"] = f"127.0.0.1:{pipe.port}"
     upstream = Upstream("127.0.0.1", given["upstream"], None, _token)

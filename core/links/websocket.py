@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 from urllib.parse import urlsplit, urlunsplit
 
@@ -71,11 +71,12 @@ async def _to_messages(reader: asyncio.StreamReader, messages: WebSocketMessages
 class WebSocketForwarder:
     """A local port that leads through a WebSocket to the control plane's listener for agents.
 
-    `url` is `wss://host[:port]` (`ws://` only for tests), and `tls` verifies the HTTPS port.
-    Raises Invalid for any other URL. The port listens at once and serves while `run` runs.
+    `url` is `wss://host[:port]` (`ws://` only for tests), and `tls` returns the context that
+    verifies the HTTPS port of a new connection. Raises Invalid for any other URL. The port listens
+    at once and serves while `run` runs.
     """
 
-    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, url: str, tls: Callable[[], ssl.SSLContext] | None = None) -> None:
         self._url = _endpoint(url)
         self._tls = tls
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -106,7 +107,10 @@ class WebSocketForwarder:
     ) -> None:
         try:
             async with session.ws_connect(
-                self._url, ssl=self._tls or True, max_msg_size=1 << 20, autoping=True
+                self._url,
+                ssl=self._tls() if self._tls else True,
+                max_msg_size=1 << 20,
+                autoping=True,
             ) as socket:
                 await splice(_ClientMessages(socket), reader, writer)
         except (aiohttp.ClientError, OSError) as error:

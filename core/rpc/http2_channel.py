@@ -15,6 +15,7 @@ from core.rpc.proxy_connect import connect_directly, connect_through_proxy
 from core.rpc.sockets import ALPN, Http2SocketProtocol, OpenConnections
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.runtime.trust_files import Version, file_versions, system_authorities
 
 _CONNECT_SECONDS = 20.0
 _QUIET_SECONDS, _ANSWER_SECONDS = 120.0, 20.0
@@ -44,9 +45,16 @@ class CallTarget:
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
 
-@lru_cache(maxsize=8)
 def client_tls(ca: bytes | None) -> ssl.SSLContext:
-    """Makes a TLS context that trusts this PEM or the system's CAs. Invalid: a bad PEM."""
+    """Returns a TLS context that trusts this PEM, or the system's CAs as they are on disk now.
+
+    Invalid: a bad PEM.
+    """
+    return _client_tls(ca, file_versions(() if ca else system_authorities()))
+
+
+@lru_cache(maxsize=8)
+def _client_tls(ca: bytes | None, _: tuple[Version, ...]) -> ssl.SSLContext:
     if ca is not None and not ca.strip():
         raise Invalid(_NO_CERTIFICATES)
     try:

@@ -23,7 +23,8 @@ from core.json_object import JsonObject
 from core.remotes import is_loopback_host
 from core.runtime.atomic_files import write_atomically
 from core.runtime.clock import Clock
-from syncagent.kube.server_tls import RotatedTls, TlsSource, file_versions
+from core.runtime.trust_files import file_versions, system_authorities
+from syncagent.kube.server_tls import RotatedTls, TlsSource
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN_LIFE = timedelta(seconds=60)
@@ -165,7 +166,7 @@ def _rotated(
         sections = (cluster, user) if with_certificate else (cluster,)
         named = {path.parent / s[name] for s in sections for name in _FILES if s.get(name)}
         files.clear()
-        files.update({path} | named)
+        files.update({path} | named | set(system_authorities()))
         tls = _tls(cluster, path.parent)
         certificate, key = _pair(user, path.parent)
         if with_certificate and certificate and key:

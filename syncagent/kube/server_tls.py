@@ -1,9 +1,7 @@
 """TLS to the API server, with the authorities and client certificates that are on disk now."""
 
-import os
 import ssl
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 
 import structlog
 
@@ -37,16 +35,3 @@ class RotatedTls:
             except (OSError, ValueError, TowlineError) as error:
                 log.warning("certificates cannot be read again", error=str(error))
         return self._context
-
-
-def file_versions(paths: Iterable[Path]) -> list[tuple[int, int, int] | None]:
-    """Returns a value for each file that differs after a change; None for a missing file."""
-    return [_version(path) for path in paths]
-
-
-def _version(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -85,7 +85,7 @@ async def test_a_websocket_goes_through_the_proxy(
         while not server.started:
             await asyncio.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
-        pipe = WebSocketForwarder(f"wss://localhost:{port}", authority.client_context())
+        pipe = WebSocketForwarder(f"wss://localhost:{port}", authority.client_context)
         tasks.spawn("pipe", pipe.run())
         reader, writer = await asyncio.open_connection("127.0.0.1", pipe.port)
         data = bytes(range(256)) * 4096

@@ -50,7 +50,7 @@ async def test_requests_reach_a_cluster_through_the_https_port_alone(tmp_path: P
         made = await hub.cluster()
         ca = tmp_path / "hub" / "tls" / "ca.crt"
         tls = ssl.create_default_context(cafile=str(ca))
-        pipe = WebSocketForwarder(f"wss://{hub.addresses.https}", tls)
+        pipe = WebSocketForwarder(f"wss://{hub.addresses.https}", lambda: tls)
         tasks.spawn("pipe", pipe.run())
         endpoint = Endpoint(f"127.0.0.1:{pipe.port}", made["deployToken"], ca.read_bytes())
         async with AsyncExitStack() as stack:
