@@ -5,7 +5,7 @@ module fills the port: `tx[ClusterContents]` is a `ServicesOfCluster`, and `Serv
 `SERVICE_PARTS`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -90,6 +90,13 @@ class StoredResources(_Bridge):
         deleted = {"deleted": True} if kind is ResourceKind.SERVICE else {}
         row = await (rows.get if locked else rows.peek)(id, **deleted)
         return None if row is None else row.target
+
+    async def find_each(self, kind: ResourceKind, ids: Collection[str]) -> Mapping[str, Resource]:
+        store = _STORES.get(kind)
+        if store is None:
+            return {id: Resource.whole(kind, id) for id in ids}
+        deleted = {"deleted": True} if kind is ResourceKind.SERVICE else {}
+        return {row.id: row.target for row in await self.tx[store].by_ids(ids, **deleted)}
 
     async def project_contents(self, project_id: str) -> str:
         for nouns, store in _IN_PROJECTS.items():

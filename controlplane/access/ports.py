@@ -286,6 +286,10 @@ class ResourceDirectory(Protocol):
         """
         ...
 
+    async def find_each(self, kind: ResourceKind, ids: Collection[str]) -> Mapping[str, Resource]:
+        """Returns those rows that exist as resources, by id."""
+        ...
+
     async def project_contents(self, project_id: str) -> str:
         """Returns the first kind that the project contains, such as `3 clusters`; or nothing."""
         ...

@@ -87,6 +87,7 @@ context_bindings = Table(
     id_column(),
     Column("context_id", String(36), ForeignKey("contexts.id"), nullable=False, index=True),
     Column("service_id", String(36), ForeignKey("services.id"), nullable=False),
+    Column("may_reveal", Boolean, nullable=False),
     UniqueConstraint("service_id", "context_id"),
 )
 

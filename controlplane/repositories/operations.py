@@ -7,8 +7,16 @@ from functools import partial
 
 import orjson
 
-from controlplane.access.operations.scopes import check_project
-from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.access.operations.scopes import check_not_moved, check_project
+from controlplane.authorization import (
+    DEFAULT_PROJECT,
+    Actor,
+    Resource,
+    ResourceKind,
+    Verb,
+    require,
+    require_member,
+)
 from controlplane.platform.batch import after_commit
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import RENDER_SERVICES, OperationContext
@@ -139,6 +147,8 @@ class RepositoryOperations:
         async with self._context.change(actor, f"update{_NAMES[kind]}") as tx:
             before = await find_repository(tx, id, kind)
             tx.authorize(Verb.WRITE, before.target)
+            home = before.project_id or DEFAULT_PROJECT
+            check_not_moved(f"repository {before.url}", home, change.project_id)
             await _check_via(tx, actor, change)
             after = self._changed(before, change)
             await tx[RepositoryStore].put(after)

@@ -15,6 +15,7 @@ from controlplane.access.operations.scopes import (
     find_role,
     grants_from_bindings,
     scope_target,
+    scope_targets,
     target_of,
 )
 from controlplane.access.operations.users import require_permissions_of_role
@@ -287,10 +288,10 @@ class AccessControl:
                 raise NotFound(kind=target.kind)
             require(actor, Verb.READ, target.below(ResourceKind.BINDING))
             rows = await tx[RoleBindingStore].in_scopes(list(target.path))
+            by_id = {row.id: row for row in rows}
             reasons = [
-                (row, grant)
-                for row in rows
-                for grant in await grants_from_bindings(tx, [row], now, {})
+                (by_id[grant.binding_id], grant)
+                for grant in await grants_from_bindings(tx, rows, now, {})
                 if Policy((grant,)).may(verb, target)
             ]
             return await _holders(tx, reasons)
@@ -349,7 +350,7 @@ async def _views(tx: Transaction, rows: Sequence[Binding]) -> list[BindingView]:
     """Role bindings with role, target and subject; those with deleted parts are left out."""
     users = {row.id: row for row in await _subjects(tx[UserStore], rows, SubjectKind.USER)}
     groups = {row.id: row for row in await _subjects(tx[GroupStore], rows, SubjectKind.GROUP)}
-    targets = await _targets(tx, {row.scope for row in rows})
+    targets = await scope_targets(tx, {row.scope for row in rows})
     custom = {row.role_id for row in rows} - BUILT_IN.keys()
     found = await tx[RoleStore].by_ids(custom) if custom else []
     roles: Mapping[str, Role] = {**BUILT_IN, **{role.id: role for role in found}}
@@ -371,24 +372,16 @@ async def _subjects(table: ReadableRows[T], rows: Sequence[Binding], kind: Subje
     return await table.by_ids(ids) if ids else []
 
 
-async def _targets(tx: Transaction, scopes: set[Scope]) -> dict[Scope, Resource]:
-    targets = {}
-    for scope in scopes:
-        try:
-            targets[scope] = await scope_target(tx, scope)
-        except (NotFound, Invalid):
-            continue
-    return targets
-
-
 async def _holders(
     tx: Transaction, reasons: Sequence[tuple[Binding, Grant]]
 ) -> list[PermissionHolder]:
     """The users of grants, also through groups, each once."""
     users: dict[str, User] = {}
     grants: dict[str, list[Grant]] = {}
+    subjects = await _users_by_subject(tx, [row for row, _ in reasons])
     for row, grant in reasons:
-        for user, why in await _users_of(tx, row):
+        why, members = subjects.get(row.subject_id, ("", []))
+        for user in members:
             users[user.id] = user
             given = f", given by {row.given_by}" if row.given_by else ""
             grants.setdefault(user.id, []).append(replace(grant, why=why + given))
@@ -398,16 +391,30 @@ async def _holders(
     return sorted(holders, key=lambda holder: holder.user.email)
 
 
-async def _users_of(tx: Transaction, row: Binding) -> list[tuple[User, str]]:
-    if row.subject_kind is SubjectKind.USER:
-        user = await tx[UserStore].get(row.subject_id)
-        return [(user, "directly")] if user else []
-    group = await tx[GroupStore].get(row.subject_id)
-    if group is None:
-        return []
-    if group.everyone:
-        found = await tx[UserStore].people()
-    else:
-        members = await tx[MembershipStore].of_groups(group.id)
-        found = await tx[UserStore].by_ids([m.user_id for m in members]) if members else []
-    return [(user, f"group {group.name}") for user in found]
+async def _users_by_subject(
+    tx: Transaction, rows: Sequence[Binding]
+) -> dict[str, tuple[str, list[User]]]:
+    """The users of each subject, and the origin of their roles."""
+    users = await _subjects(tx[UserStore], rows, SubjectKind.USER)
+    groups = await _subjects(tx[GroupStore], rows, SubjectKind.GROUP)
+    everyone = await tx[UserStore].people() if any(group.everyone for group in groups) else []
+    members = await _members(tx, [group.id for group in groups if not group.everyone])
+    return {user.id: ("directly", [user]) for user in users} | {
+        group.id: (
+            f"group {group.name}",
+            everyone if group.everyone else members.get(group.id, []),
+        )
+        for group in groups
+    }
+
+
+async def _members(tx: Transaction, group_ids: Sequence[str]) -> dict[str, list[User]]:
+    """The members of groups, by the id of the group."""
+    memberships = await tx[MembershipStore].of_groups(group_ids) if group_ids else []
+    ids = {membership.user_id for membership in memberships}
+    users = {user.id: user for user in await tx[UserStore].by_ids(ids)} if ids else {}
+    members: dict[str, list[User]] = {}
+    for membership in memberships:
+        if (user := users.get(membership.user_id)) is not None:
+            members.setdefault(membership.group_id, []).append(user)
+    return members

@@ -1,5 +1,6 @@
 """Resolves ids to permission targets, and users to their grants."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from controlplane.access.model.bindings import Binding, Project, SubjectKind
@@ -26,9 +27,10 @@ from controlplane.authorization import (
     Verb,
     require,
 )
+from controlplane.authorization.resources import scope_of
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
-from core.errors import Invalid, NotFound
+from core.errors import Conflict, Invalid, NotFound
 
 
 async def target_of(
@@ -49,15 +51,40 @@ async def target_of(
 
 async def scope_target(tx: Transaction, scope: Scope, *, locked: bool = False) -> Resource:
     """The target of a scope. NotFound: it does not exist. Invalid: not a scope."""
+    kind, id = _parse_scope(scope)
+    return await target_of(tx, kind, id, locked=locked)
+
+
+async def scope_targets(tx: Transaction, scopes: Iterable[Scope]) -> dict[Scope, Resource]:
+    """The targets of scopes, without those that do not exist."""
+    targets: dict[Scope, Resource] = {}
+    ids: dict[ResourceKind, set[str]] = {}
+    for scope in scopes:
+        try:
+            kind, id = _parse_scope(scope)
+        except Invalid:
+            continue
+        if id:
+            ids.setdefault(kind, set()).add(id)
+        else:
+            targets[scope] = Resource.whole(kind)
+    for kind, of_kind in ids.items():
+        found = await tx[ResourceDirectory].find_each(kind, of_kind)
+        targets |= {scope_of(kind, id): target for id, target in found.items()}
+    return targets
+
+
+def _parse_scope(scope: Scope) -> tuple[ResourceKind, str]:
+    """The kind and id of a scope; the installation has no id. Invalid: not a scope."""
     if scope == INSTALLATION:
-        return Resource.whole(ResourceKind.INSTALLATION)
+        return ResourceKind.INSTALLATION, ""
     kind, _, id = scope.partition(":")
     if kind not in ("project", "cluster", "service", "pipeline", "repository") or not id:
         raise Invalid(
             f"{scope[:80]!r} is not a scope: use installation, or for example project:ID",
             field="scope",
         )
-    return await target_of(tx, ResourceKind(kind), id, locked=locked)
+    return ResourceKind(kind), id
 
 
 async def project_for(
@@ -77,6 +104,17 @@ async def check_project(tx: Transaction, actor: Actor, project_id: str | None) -
     if project_id:
         with reference("projectId", project_id):
             require(actor, Verb.READ, (await find_project(tx, project_id)).target)
+
+
+def check_not_moved(title: str, project_id: str, wanted: str | None) -> None:
+    """Conflict: a change of a resource names another project. None names no project.
+
+    An empty `project_id` is the installation.
+    """
+    if wanted and wanted != project_id:
+        raise Conflict(
+            f"{title} cannot be moved to another project: create it there, then delete this one"
+        )
 
 
 async def find_project(tx: Transaction, id: str | None, name: str | None = None) -> Project:

@@ -6,10 +6,18 @@ from datetime import datetime
 
 from controlplane.access.model.users import Token
 from controlplane.access.operations.bindings import RoleSubjects, change_subjects
-from controlplane.access.operations.scopes import check_project
+from controlplane.access.operations.scopes import check_not_moved, check_project
 from controlplane.access.operations.tokens import mint, revoke_cluster_tokens
 from controlplane.access.ports import TokenStore
-from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.authorization import (
+    DEFAULT_PROJECT,
+    Actor,
+    Resource,
+    ResourceKind,
+    Verb,
+    require,
+    require_member,
+)
 from controlplane.clusters.model.cluster import SILENT_AFTER, Cluster, ClusterHealth
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.clusters.ports import ClusterContents, ClusterStore
@@ -142,6 +150,8 @@ class Clusters:
         async with self._context.change(actor, "updateCluster") as tx:
             cluster = await find_cluster(tx, id)
             tx.authorize(Verb.WRITE, cluster.target)
+            home = cluster.project_id or DEFAULT_PROJECT
+            check_not_moved(f"cluster {cluster.handle!r}", home, change.project_id)
             check_unchanged(cluster, unchanged_since, f"cluster {cluster.handle!r}")
             if columns.keys() - {"protect"}:
                 await check_not_frozen(tx, id)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from controlplane.access.operations.scopes import check_project
+from controlplane.access.operations.scopes import check_not_moved, check_project
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.groups import MAX_CHANGING_CLUSTERS, ClusterGroup
@@ -118,6 +118,8 @@ class ClusterGroups:
             tx.authorize(Verb.WRITE, before.target)
             if before.frozen:
                 raise Conflict(f"cluster group {before.name!r} is frozen: unfreeze it first")
+            title = f"cluster group {before.name!r}"
+            check_not_moved(title, before.project_id or "", change.project_id)
             group = replace(before, **columns, updated_at=self._context.clock.now())
             await _check_clusters(tx, actor, group)
             await tx[ClusterGroupStore].put(group)

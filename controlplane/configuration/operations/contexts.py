@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from controlplane.access.operations.scopes import check_project
+from controlplane.access.operations.scopes import check_not_moved, check_project
 from controlplane.authorization import (
     DEFAULT_PROJECT,
     Actor,
@@ -141,10 +141,11 @@ class ServiceContexts:
                 await tx[ContextStore].add(after)
             else:
                 tx.authorize(Verb.WRITE, before.target)
-                _check_project(before, change)
+                home = before.project_id or DEFAULT_PROJECT
+                check_not_moved(f"context {name!r}", home, change.project_id)
                 after = replace(self._changed(before, change), updated_at=now)
                 if before.sealed is None and after.sealed is not None:
-                    await _check_no_foreign_users(tx, after)
+                    await _check_may_reveal(tx, after)
                 await tx[ContextStore].put(after)
             check_references(self._context.sealer, after)
             differs = _differ(before, after)
@@ -322,12 +323,13 @@ async def bind_contexts(
         with reference("contextBindings.contextId", id):
             service_context = await _find_context(tx, id)
             require(actor, Verb.READ, service_context.target)
+        secrets = Resource.within(ResourceKind.SECRET, service_context.project_id)
         if service_context.sealed is not None:
             # Templates can expose the secret: binding needs the permission to use secrets.
-            require(
-                actor, Verb.USE, Resource.within(ResourceKind.SECRET, service_context.project_id)
-            )
-        await tx[ContextBindingStore].add(ContextBinding(context.new_id(), id, service.id))
+            require(actor, Verb.USE, secrets)
+        may_reveal = actor.may(Verb.USE, secrets)
+        binding = ContextBinding(context.new_id(), id, service.id, may_reveal)
+        await tx[ContextBindingStore].add(binding)
     for id in gone:
         await tx[ContextBindingStore].remove(bound[id].id)
     await store_secret_flags(tx, [service.id])
@@ -415,17 +417,16 @@ async def _users(tx: Transaction, context_id: str) -> list[Service]:
     return await tx[ServiceStore].by_ids({r.service_id for r in rows}, deleted=True) if rows else []
 
 
-async def _check_no_foreign_users(tx: Transaction, context: ServiceContext) -> None:
-    """Conflict: services of other projects use a context that gets its first secrets.
+async def _check_may_reveal(tx: Transaction, context: ServiceContext) -> None:
+    """Conflict: a context gets its first secrets, and somebody who may not use them bound it.
 
     Templates can expose secrets, and without them binding needed only read access.
     """
-    home = context.project_id or DEFAULT_PROJECT
-    users = await _users(tx, context.id)
-    if foreign := [user for user in users if (user.project_id or DEFAULT_PROJECT) != home]:
+    bindings = await tx[ContextBindingStore].of_context(context.id)
+    if unproven := sum(not binding.may_reveal for binding in bindings):
         raise Conflict(
-            f"{len(foreign)} services of other projects use context {context.name!r} without "
-            "secrets: unbind them, add the secrets, then bind them again"
+            f"{unproven} services use context {context.name!r}, bound by users who may not use "
+            "its secrets: unbind them, add the secrets, then bind them again"
         )
 
 
@@ -445,13 +446,6 @@ def _differ(before: ServiceContext | None, after: ServiceContext) -> bool:
 
 def _content(context: ServiceContext) -> tuple[object, ...]:
     return (context.configuration, context.sealed, context.by_reference)
-
-
-def _check_project(before: ServiceContext, change: ContextChange) -> None:
-    if change.project_id and change.project_id != before.project_id:
-        raise Conflict(
-            f"context {before.name!r} cannot be moved: delete it and create it in the other project"
-        )
 
 
 def _check_secrets(secrets: Mapping[str, str]) -> dict[str, str]:

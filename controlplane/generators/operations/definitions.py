@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from controlplane.access.operations.scopes import check_project
+from controlplane.access.operations.scopes import check_not_moved, check_project
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.selectors import Selector
 from controlplane.generators.model.definitions import (
@@ -208,8 +208,10 @@ class GeneratorOperations(ABC, Generic[D, C]):
 
     def _changes(self, before: D, change: C) -> Columns:
         """The fields to change. Conflict: the generator is being deleted."""
+        title = f"{self.kind.noun} {before.name!r}"
         if before.ending_at is not None:
-            raise Conflict(f"{self.kind.noun} {before.name!r} is being deleted")
+            raise Conflict(f"{title} is being deleted")
+        check_not_moved(title, before.project_id or "", change.project_id)
         return change.columns(before)
 
     def _blank(self, change: C) -> D:

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import orjson
 
-from controlplane.access.operations.scopes import find_project
+from controlplane.access.operations.scopes import check_not_moved, find_project
 from controlplane.audit.model.chains import AuditKind
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
@@ -131,6 +131,7 @@ class NotificationOperations:
             before = await tx[SinkStore].by_name(draft.name)
             sink = before or await self._new_sink(tx, draft)
             _authorize_write(tx, sink.target, known=before is not None)
+            check_not_moved(f"sink {sink.name!r}", sink.project_id, draft.project_id)
             if sink.type != draft.settings.kind:
                 raise Conflict(
                     f"sink {draft.name} has the type {sink.type}, which cannot be changed"
@@ -164,10 +165,9 @@ class NotificationOperations:
         now = self._context.clock.now()
         async with self._context.change(actor, "upsertNotificationRouter") as tx:
             before = await tx[RouterStore].by_name(draft.name)
-            project = await _project(tx, draft.project_id)
-            blank = Router(self._context.new_id(), draft.name, now, now, project)
-            router = before or blank
+            router = before or await self._new_router(tx, draft)
             _authorize_write(tx, router.target, known=before is not None)
+            check_not_moved(f"router {router.name!r}", router.project_id, draft.project_id)
             router = replace(
                 router,
                 updated_at=now,
@@ -224,6 +224,10 @@ class NotificationOperations:
             tx.audit(before.sink_id, id)
             tx.publish(NOTIFY)
         return delivery
+
+    async def _new_router(self, tx: Transaction, draft: RouterDraft) -> Router:
+        now, project = self._context.clock.now(), await _project(tx, draft.project_id)
+        return Router(self._context.new_id(), draft.name, now, now, project)
 
     async def _new_sink(self, tx: Transaction, draft: SinkDraft) -> Sink:
         now, project = self._context.clock.now(), await _project(tx, draft.project_id)

@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from controlplane.access.operations.scopes import groups_of, project_for
+from controlplane.access.operations.scopes import check_not_moved, groups_of, project_for
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import (
+    DEFAULT_PROJECT,
     SYSTEM,
     Actor,
     ActorKind,
@@ -597,6 +598,8 @@ async def _authorized_project(
     if not tx.actor.may(Verb.READ, row.target):
         raise Conflict(f"the name {draft.name!r} is already used: choose another one")
     tx.authorize(Verb.WRITE, row.target)
+    home = row.project_id or DEFAULT_PROJECT
+    check_not_moved(f"pipeline {row.name!r}", home, draft.project_id)
     return row.project_id
 
 

@@ -5,8 +5,15 @@ The API never returns values. They leave only sealed for the agent of the cluste
 
 from dataclasses import dataclass, field, replace
 
-from controlplane.access.operations.scopes import project_for
-from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
+from controlplane.access.operations.scopes import check_not_moved, project_for
+from controlplane.authorization import (
+    DEFAULT_PROJECT,
+    Actor,
+    ResourceKind,
+    Verb,
+    require,
+    require_member,
+)
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.platform.context import SECRET, OperationContext
 from controlplane.platform.names import check_text
@@ -157,7 +164,8 @@ class Secrets:
                 before = Secret(self._context.new_id(), name, now, now, project)
                 await tx[SecretStore].add(before)
             tx.authorize(Verb.WRITE, before.target)
-            _check_project(before, change)
+            home = before.project_id or DEFAULT_PROJECT
+            check_not_moved(f"secret {name!r}", home, change.project_id)
             if change.source is not None:
                 await change.source.check_access(self._context, tx, actor)
                 columns["due_at"] = now
@@ -293,8 +301,3 @@ async def _find_readable(
     secret = await find_secret(tx, id, name)
     require(actor, Verb.READ, secret.target)
     return secret
-
-
-def _check_project(before: Secret, change: SecretChange) -> None:
-    if change.project_id and change.project_id != before.project_id:
-        raise Conflict(f"secret {before.name!r} cannot be moved: create it in the other project")

@@ -42,8 +42,12 @@ class SecretValue:
 
 @dataclass(frozen=True, slots=True)
 class ContextBinding:
-    """A service whose templates may use a context."""
+    """A service whose templates may use a context.
+
+    `may_reveal`: the user who bound it could use the secrets of the context's project.
+    """
 
     id: str
     context_id: str
     service_id: str
+    may_reveal: bool = False

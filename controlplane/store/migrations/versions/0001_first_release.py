@@ -1314,6 +1314,7 @@ def _context_bindings() -> None:
         sa.Column("id", sa.String(36), nullable=False),
         sa.Column("context_id", sa.String(36), nullable=False),
         sa.Column("service_id", sa.String(36), nullable=False),
+        sa.Column("may_reveal", sa.Boolean(), nullable=False),
         sa.ForeignKeyConstraint(
             ["context_id"], ["contexts.id"], name="fk_context_bindings_context_id_contexts"
         ),

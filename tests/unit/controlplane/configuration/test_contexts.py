@@ -1,12 +1,13 @@
 """Operations on service contexts: values, secrets, overrides and bindings."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from controlplane.access.model.bindings import Project
-from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Actor, Scope
+from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Actor, Policy, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import ClusterGroupStore
@@ -45,6 +46,9 @@ WEB = make_service(
 )
 GROUP = ClusterGroup("eu", "eu", START, START, tags={"env": "dev"})
 EDITOR_OF_SHOP = person(BuiltInRole.EDITOR, "sue", Scope("project:shop"))
+EDITOR_OF_SHOP_AND_READER = replace(
+    EDITOR_OF_SHOP, policy=Policy((*EDITOR_OF_SHOP.policy.grants, *VIEWER.policy.grants))
+)
 AUDIT = ("ed@example.org", "saveServiceContext", "base")
 Override = ContextOverrideChange
 CLUSTER = OverrideLayer.CLUSTER
@@ -53,7 +57,7 @@ CLUSTER = OverrideLayer.CLUSTER
 @pytest.fixture
 async def world() -> MemoryOperations:
     world = operations_over_memory()
-    await world.given(DEV, FLEET, WEB, SHOP, BASE, ContextBinding("b", BASE.id, WEB.id))
+    await world.given(DEV, FLEET, WEB, SHOP, BASE, ContextBinding("b", BASE.id, WEB.id, True))
     return world
 
 
@@ -193,8 +197,8 @@ async def test_a_changed_value_renders_the_services_of_the_context(
 ) -> None:
     plain = make_service("plain", DEV, templated=False, input_digest="x")
     bare = make_service("bare", DEV, input_digest="x")
-    await world.given(plain, bare, ContextBinding("p", "base", plain.id),
-                      ContextBinding("c", "base", bare.id))  # fmt: skip
+    await world.given(plain, bare, ContextBinding("p", "base", plain.id, True),
+                      ContextBinding("c", "base", bare.id, True))  # fmt: skip
     await contexts.save(EDITOR, "base", change)
     rows = {row.name: row.desired.input_digest for row in await world.rows(ServiceStore)}
     digest = None if renders else "x"
@@ -415,20 +419,30 @@ async def test_services_get_values_without_liquid(world: MemoryOperations) -> No
         assert found[0] == found[1] and found[0][WEB.id]["contexts"]
 
 
-async def test_a_context_gets_no_first_secrets_while_other_projects_use_it(
+async def test_a_context_gets_no_first_secrets_while_others_could_reveal_them(
     world: MemoryOperations, contexts: ServiceContexts
 ) -> None:
-    """They were bound with read access alone, and their templates would show the values."""
-    shop = make_service("shop", DEV, project_id="shop")
-    await world.given(shop, ContextBinding("foreign", BASE.id, shop.id))
+    """They bound it with read access alone, and their templates would show the values."""
     secrets = ContextChange(secrets={"token": "s3cret"})
-    with pytest.raises(Conflict, match="1 services of other projects use context 'base'"):
+    assert await bound(world, EDITOR)
+    assert await bound(world, VIEWER, BASE.id)
+    with pytest.raises(Conflict, match="1 services use context 'base', bound by users who may not"):
         await contexts.save(ADMIN, "base", secrets)
     async with world.store.read() as tx:
         assert await tx[ContextStore].by_name("base") == BASE
-    async with world.store.write() as tx:
-        await tx[ContextBindingStore].remove("foreign")
+    assert await bound(world, EDITOR)
+    assert await bound(world, EDITOR, BASE.id)
     assert (await contexts.save(ADMIN, "base", secrets)).sealed is not None
-    await world.given(ContextBinding("used", BASE.id, shop.id))
     changed = ContextChange(secrets={"token": "changed"})
     assert (await contexts.save(ADMIN, "base", changed)).secrets_version == 2
+
+
+async def test_a_service_of_another_project_may_reveal_what_its_binder_may_use(
+    world: MemoryOperations, contexts: ServiceContexts
+) -> None:
+    shop = make_service("shop", DEV, project_id="shop")
+    await world.given(shop)
+    async with world.store.write() as tx:
+        assert await bind_contexts(world.context, tx, EDITOR_OF_SHOP_AND_READER, shop, [BASE.id])
+    with pytest.raises(Conflict, match="1 services use context 'base'"):
+        await contexts.save(ADMIN, "base", ContextChange(secrets={"token": "s3cret"}))

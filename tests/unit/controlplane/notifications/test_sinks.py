@@ -309,3 +309,19 @@ async def test_a_change_needs_write_access(
 async def test_a_missing_row_is_not_found(notifications: NotificationOperations, name: str) -> None:
     with pytest.raises(NotFound):
         await CALLS[name](notifications, ADMIN, ("none", "none", "none"))
+
+
+async def test_a_sink_or_router_does_not_move_to_another_project(
+    world: MemoryOperations, notifications: NotificationOperations
+) -> None:
+    """Leaving out the project changes nothing, and naming the same one neither."""
+    await world.given(SHOP)
+    sink, _ = await notifications.save_sink(ADMIN, replace(HOOK, project_id="shop"))
+    await notifications.save_router(ADMIN, RouterDraft("all", sinks=(sink.id,)))
+    with pytest.raises(Conflict, match="router 'all' cannot be moved to another project"):
+        await notifications.save_router(ADMIN, RouterDraft("all", project_id="shop"))
+    with pytest.raises(Conflict, match="sink 'hook' cannot be moved to another project"):
+        await notifications.save_sink(ADMIN, replace(HOOK, project_id="bank"))
+    for same in (None, "shop"):
+        after, _ = await notifications.save_sink(ADMIN, replace(HOOK, project_id=same))
+        assert after.project_id == "shop"
