@@ -10,7 +10,7 @@ from controlplane.authorization import Visible
 from controlplane.platform.audit_entry import AuditEntry
 from controlplane.platform.jobs import Job
 from controlplane.platform.notification import Notification
-from core.errors import Unavailable
+from core.errors import Invalid, Unavailable
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -47,6 +47,10 @@ class PageQuery:
     not_seen_since: datetime | None = None
     counting: bool = False
     order: str = "id"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.first <= MAX_PAGE_ROWS:
+            raise Invalid(f"must be 1 to {MAX_PAGE_ROWS}", field="first")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.ports import PageQuery, Store
 from controlplane.platform.store.transaction import SqlStore
-from core.errors import Unavailable
+from core.errors import Invalid, Unavailable
 from core.identity import ClusterId
 
 _OF_3 = "block_id = (SELECT id FROM audit_blocks WHERE last_number = 3)"
@@ -218,6 +218,14 @@ async def test_blocks_of_many_rows_are_searched_as_rows(store: Store) -> None:
                 PageQuery(),
                 lambda row: rows[600].at <= row.at < rows[720].at,
             ),
+            (
+                AuditFilter(verdict=AuditVerdict.REFUSED),
+                PageQuery(equals={"project_id": "p2", "actor": "user3"}),
+                lambda row: (
+                    (row.verdict, row.project_id, row.actor)
+                    == (AuditVerdict.REFUSED, "p2", "user3")
+                ),
+            ),
             (AuditFilter(), PageQuery(text="USER4"), lambda row: row.actor == "user4"),
             (AuditFilter(), PageQuery(text="user_"), lambda row: False),
             (
@@ -281,3 +289,9 @@ async def test_a_chain_is_read_from_the_middle_of_a_block(store: Store) -> None:
     async with store.read() as tx:
         rows = await tx[AuditLog].behind(AuditKind.REQUEST, 500, 50)
     assert [row.number for row in rows] == list(range(501, 551))
+
+
+async def test_an_unknown_column_is_refused(store: Store) -> None:
+    async with store.read() as tx:
+        with pytest.raises(Invalid, match="equals: the audit log has no column owner"):
+            await tx[AuditLog].search(AuditFilter(), PageQuery(equals={"owner": "x"}))

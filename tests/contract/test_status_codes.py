@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.authorization import Scope
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.parts import column_values
@@ -201,3 +202,23 @@ async def test_a_map_of_a_filter_leaves_out_empty_clusters(store: Store) -> None
         narrow = await tx[ServiceStore].fleet_map(PageQuery(equals={"status_code": ("Z",)}))
     assert [(one.id, one.status_codes) for one in whole] == [("c1", "Z"), ("c2", "")]
     assert [one.id for one in narrow] == ["c1"]
+
+
+async def test_the_fleet_map_shows_services_in_shared_clusters(store: Store) -> None:
+    """Their project sees the handle of the cluster, but neither its name nor its tags."""
+    await cluster(store, "c1", project_id="platform", tags={"env": "prod"})
+    await cluster(store, "c2", project_id="platform")
+    async with store.write() as tx:
+        await tx[ServiceStore].add(service("s1", "c1", project_id="shop", paused=True))
+        await tx[ServiceStore].add(service("s2", "c1", project_id="bank", paused=True))
+    async with store.read() as tx:
+        of_shop = PageQuery(visible=(frozenset({Scope("project:shop")}),))
+        (row,) = await tx[ServiceStore].fleet_map(of_shop)
+        assert (row.id, row.name, row.project_id, row.tags) == ("c1", row.handle, None, {})
+        assert len(row.status_codes) == 1
+        of_platform = PageQuery(visible=(frozenset({Scope("project:platform")}),))
+        rows = await tx[ServiceStore].fleet_map(of_platform)
+        assert [(row.id, row.status_codes, row.tags) for row in rows] == [
+            ("c1", "", {"env": "prod"}),
+            ("c2", "", {}),
+        ]

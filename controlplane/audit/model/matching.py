@@ -1,7 +1,7 @@
 """Search in blocks of the audit log: the conditions on a row, and the order of pages."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 from controlplane.audit.model.blocks import (
     MAX_BLOCK_ROWS,
@@ -13,7 +13,7 @@ from controlplane.audit.model.blocks import (
 from controlplane.audit.model.chains import AuditFilter
 from controlplane.authorization import Visible
 from controlplane.platform.audit_entry import AuditEntry
-from controlplane.platform.ports import MAX_PAGE_ROWS, Page, PageQuery
+from controlplane.platform.ports import Page, PageQuery
 from controlplane.platform.time_text import format_time
 from core.errors import Invalid
 
@@ -24,8 +24,7 @@ async def search_blocks(
     candidates: AsyncIterator[AuditBlock], filter: AuditFilter, query: PageQuery
 ) -> Page[AuditEntry]:
     """Returns a page of the rows that match, from blocks in the order of the page."""
-    first = min(max(query.first, 1), MAX_PAGE_ROWS)
-    after, matches = _cursor(query), row_match(filter, query)
+    first, after, matches = query.first, _cursor(query), row_match(filter, query)
     found: list[AuditEntry] = []
     async for block in candidates:
         rows = unpack(block, matches)
@@ -58,8 +57,8 @@ def _cursor(query: PageQuery) -> int:
 
 
 def row_match(filter: AuditFilter, query: PageQuery) -> RowMatch:
-    """Returns the condition of a search: its filter, its text and its visible scopes."""
-    terms = [*_equal(filter), *_in_time(filter)]
+    """Returns the condition of a search: its filter, its columns, its text and its scopes."""
+    terms = [*_equal(filter), *_in_time(filter), *_equal_columns(query.equals)]
     action, target = filter.action, filter.target
     if action.endswith("*"):
         terms.append(lambda row: row.action.startswith(action[:-1]))
@@ -86,6 +85,16 @@ def _equal(filter: AuditFilter) -> list[RowMatch]:
         lambda row, name=name, value=value: getattr(row, name) == value
         for name, value in wanted.items()
         if value
+    ]
+
+
+def _equal_columns(equals: Mapping[str, object]) -> list[RowMatch]:
+    """Invalid: rows of the audit log have no such column."""
+    if unknown := equals.keys() - set(RowContent._fields):
+        raise Invalid(f"the audit log has no column {', '.join(sorted(unknown))}", field="equals")
+    return [
+        lambda row, name=name, value=value: getattr(row, name) == value
+        for name, value in equals.items()
     ]
 
 

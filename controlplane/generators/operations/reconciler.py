@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import structlog
 
 from controlplane.access.operations.scopes import find_project
+from controlplane.access.ports import ProjectStore
 from controlplane.authorization import DEFAULT_PROJECT, SYSTEM
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.freezes import frozen_clusters
@@ -43,7 +44,7 @@ from controlplane.platform.ports import NamedRows, Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.service import Service
-from controlplane.services.operations.fences import full_project, room_for_services
+from controlplane.services.operations.fences import full_project, reserve_room, room_for_services
 from controlplane.services.operations.quarantine import bundle_columns
 from controlplane.services.operations.removal import begin_removal
 from controlplane.services.ports import LedgerStore, ServiceStore
@@ -159,7 +160,7 @@ class GeneratorReconciler:
                 clusters = await _clusters(tx, part)
                 frozen = await frozen_clusters(tx)
                 await tx[ServiceStore].lock({step.service.id for step in part if step.service})
-                for step in part:
+                for step in await self._within_room(tx, definition, part):
                     cluster = clusters.get(ClusterId(step.cluster_id))
                     if cluster is None or cluster.ending_at or cluster.id in frozen:
                         continue
@@ -167,6 +168,20 @@ class GeneratorReconciler:
                         changed.append(moved)
             self._wake(changed)
         return True
+
+    async def _within_room(
+        self, tx: Transaction, definition: AnyGenerator, steps: Sequence[_Step]
+    ) -> Sequence[_Step]:
+        """Leaves out creations for which the project has no room any more since the plan."""
+        creations = [step for step in steps if step.service is None]
+        if not creations:
+            return steps
+        project = await tx[ProjectStore].peek(definition.project_id or DEFAULT_PROJECT)
+        room = await reserve_room(tx, project) if project is not None else 0
+        if room is None or room >= len(creations):
+            return steps
+        changes = [step for step in steps if step.service is not None]
+        return [*creations[: max(room, 0)], *changes]
 
     async def _step(
         self, tx: Transaction, definition: AnyGenerator, step: _Step, cluster: Cluster

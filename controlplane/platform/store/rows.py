@@ -34,7 +34,6 @@ from controlplane.platform.parts import Columns, column_getter, column_names, ro
 from controlplane.platform.ports import (
     ANY,
     MAX_COUNTED,
-    MAX_PAGE_ROWS,
     Page,
     PageQuery,
     ReadableRows,
@@ -221,7 +220,7 @@ class SqlReading(ReadableRows[T]):
         return await self._page(query, ())
 
     async def _page(self, query: PageQuery, more: Iterable[ColumnElement[bool]]) -> Page[T]:
-        first = min(max(query.first, 1), MAX_PAGE_ROWS)
+        first = query.first
         key = self._table.c.id
         is_falling = query.newest != query.backwards
         where = [*self._filtered(query), *more]

@@ -91,7 +91,7 @@ class ClusterMapRow:
     handle: str
     """Handle of the cluster."""
     name: str
-    """Display name of the cluster."""
+    """Display name of the cluster, or its handle for callers who only see services in it."""
     project_id: str | None
     """ID of the project. None if none was set."""
     pinged_at: datetime | None

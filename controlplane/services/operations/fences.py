@@ -300,8 +300,19 @@ async def check_service_fence(tx: Transaction, service: Service) -> None:
     """Forbidden: a stored service is outside the fence of its project, or the project is full."""
     (fenced,) = await fenced_services(tx, [service])
     fenced.check()
-    if (room := await room_for_services(tx, fenced.project)) is not None and room < 0:
+    if (room := await reserve_room(tx, fenced.project)) is not None and room < 0:
         raise Forbidden(full_project(fenced.project))
+
+
+async def reserve_room(tx: Transaction, project: Project) -> int | None:
+    """The number of services that a project may still get, which no other transaction takes.
+
+    Negative above its limit; None: any number.
+    """
+    if not project.fence.max_services:
+        return None
+    await tx[ProjectStore].lock([project.id])
+    return await room_for_services(tx, project)
 
 
 async def room_for_services(tx: Transaction, project: Project) -> int | None:

@@ -243,8 +243,8 @@ class Services:
         """The service with this name in the cluster with this handle."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            owner = await find_cluster(tx, None, cluster)
-            service = await tx[ServiceStore].by_name(owner.id, name)
+            owner = await tx[ClusterStore].by_handle(cluster)
+            service = await tx[ServiceStore].by_name(owner.id, name) if owner is not None else None
             if service is None:
                 raise NotFound(kind=ResourceKind.SERVICE)
             require(actor, Verb.READ, service.target)

@@ -56,20 +56,27 @@ class SqlServices(SqlRows[Service], ServiceStore):
     async def fleet_map(
         self, query: PageQuery, clusters: Collection[str] | None = None
     ) -> list[ClusterMapRow]:
-        """Returns one row a cluster; a filter on services leaves out clusters without a match."""
+        """Returns one row a cluster; a filter on services leaves out clusters without a match.
+
+        A shared cluster shows its handle to who sees a service there, and nothing else of it.
+        """
         where = self._filtered(query)
-        shown = [_K.deleted_at.is_(None), visible_rows(clusters_store.clusters, query.visible)]
+        is_visible = visible_rows(clusters_store.clusters, query.visible)
+        is_used = _K.id.in_(select(services.c.cluster_id).where(*where))
+        shown = [_K.deleted_at.is_(None), or_(is_visible, is_used)]
         if clusters is not None:
             where.append(services.c.cluster_id.in_(clusters))
             shown.append(_K.id.in_(clusters))
         codes = await self._status_codes(and_(*where))
-        asked = select(*(_K[n] for n in _CLUSTER)).where(*shown)
+        asked = select(*(_K[n] for n in _CLUSTER), is_visible).where(*shown)
         rows = await self._connection.execute(asked.order_by(_K.handle))
         is_narrow = bool(query.equals.keys() - {"deleted_at"} or query.text or query.tags)
         return [
             ClusterMapRow(id, handle, name, project, pinged, codes.get(id, ""), tags)
-            for id, handle, name, project, pinged, tags in map(tuple, rows)
-            if id in codes or not is_narrow
+            if is_own
+            else ClusterMapRow(id, handle, handle, None, pinged, codes[id])
+            for id, handle, name, project, pinged, tags, is_own in map(tuple, rows)
+            if id in codes or (is_own and not is_narrow)
         ]
 
     async def clusters_of(self, ids: Collection[str]) -> set[str]:

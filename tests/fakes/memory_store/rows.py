@@ -9,7 +9,7 @@ from sqlalchemy import Table
 
 from controlplane.authorization import Visible
 from controlplane.platform.parts import column_getter, column_names, row_maker
-from controlplane.platform.ports import MAX_COUNTED, MAX_PAGE_ROWS, Page, PageQuery, ReadableRows
+from controlplane.platform.ports import MAX_COUNTED, Page, PageQuery, ReadableRows
 from core.errors import Conflict, Invalid
 from tests.fakes.memory_store.columns import codec_of
 from tests.fakes.memory_store.connection import MemoryConnection, Predicate
@@ -72,7 +72,7 @@ class MemoryReading(ReadableRows[T]):
         return self._page(query, lambda row: True)
 
     def _page(self, query: PageQuery, matches: Predicate) -> Page[T]:
-        first = min(max(query.first, 1), MAX_PAGE_ROWS)
+        first = query.first
         is_falling = query.newest != query.backwards
         is_listed = listed(self._connection, self._table, self._searched, query)
         found = self._connection.where(self._table, every([is_listed, matches]))

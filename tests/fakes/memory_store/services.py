@@ -37,23 +37,24 @@ class MemoryServices(MemoryRows[Service], ServiceStore):
             codes[row["cluster_id"]] += row["status_code"]
         is_narrow = bool(query.equals.keys() - {"deleted_at"} or query.text or query.tags)
         is_visible = visible_rows(self._connection, cluster_table, query.visible)
+        own = {row["id"] for row in self._connection.where(cluster_table, is_visible)}
         shown = [
             row
-            for row in self._connection.where(cluster_table, is_visible)
+            for row in self._connection.where(cluster_table, lambda row: True)
             if row["deleted_at"] is None
             and (clusters is None or row["id"] in clusters)
-            and (row["id"] in codes or not is_narrow)
+            and (row["id"] in codes or (row["id"] in own and not is_narrow))
         ]
         tags = codec_of(cluster_table.c.tags).read
         return [
             ClusterMapRow(
                 row["id"],
                 row["handle"],
-                row["name"],
-                row["project_id"],
+                row["name"] if row["id"] in own else row["handle"],
+                row["project_id"] if row["id"] in own else None,
                 row["pinged_at"],
                 codes.get(row["id"], ""),
-                tags(row["tags"]),
+                tags(row["tags"]) if row["id"] in own else {},
             )
             for row in sorted(shown, key=lambda row: row["handle"])
         ]

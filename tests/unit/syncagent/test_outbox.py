@@ -15,6 +15,9 @@ from hypothesis.stateful import (
 )
 
 from core.errors import Unavailable
+from core.spec.reports.local_services import LocalServiceReport
+from core.wire.v1 import agent_pb2 as pb
+from syncagent.link.reports import OutboxReports
 from syncagent.state.database import Database
 from syncagent.state.outbox import SqliteOutbox
 from tests.fakes.clock import FakeClock
@@ -180,3 +183,26 @@ def test_only_the_newest_of_a_group_stay(outbox: SqliteOutbox) -> None:
     left = [report.body for report in outbox.take(100)]
     assert [body for body in left if body.startswith(b"a")] == [b"a3", b"a4"]
     assert len([body for body in left if body.startswith(b"b")]) == 5
+
+
+class CrashingOutbox(SqliteOutbox):
+    """Ends before it drops old reports, as in a crash."""
+
+    def trim(self, group: str, most: int) -> None:
+        raise Unavailable("crashed")
+
+
+def test_a_crash_before_old_deployments_are_dropped_does_no_harm(tmp_path: Path) -> None:
+    """One deployment more is kept, until the next one drops both."""
+    database = Database(tmp_path / "agent.db")
+    outbox, crashing = (kind(database, FakeClock()) for kind in (SqliteOutbox, CrashingOutbox))
+    deployments = [LocalServiceReport("a", "a", "a", sequence=number) for number in range(102)]
+    for deployment in deployments[:100]:
+        OutboxReports(outbox).mirror(deployment)
+    with pytest.raises(Unavailable):
+        OutboxReports(crashing).mirror(deployments[100])
+    assert outbox.waiting() == 101
+    OutboxReports(outbox).mirror(deployments[101])
+    newest = [pb.Report.FromString(report.body).mirrored for report in outbox.take(200)]
+    assert [service.sequence for service in newest] == list(range(2, 102))
+    database.close()

@@ -29,7 +29,8 @@ from controlplane.authorization.roles import BuiltInRole
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
 from controlplane.generators.model.global_service import GlobalService
-from controlplane.generators.operations.generation import GeneratorEvaluator
+from controlplane.generators.model.plan import TargetPlan
+from controlplane.generators.operations.generation import AnyGenerator, GeneratorEvaluator
 from controlplane.generators.operations.reconciler import GeneratorReconciler
 from controlplane.generators.ports import GlobalServiceStore
 from controlplane.pipelines.operations.stage_renders import StageRenderer
@@ -119,7 +120,7 @@ async def test_a_tenant_deploys_to_a_shared_cluster_within_its_fence(
 
 
 @pytest.mark.parametrize(
-    ("change", "cluster", "reason"),
+    ("change", "handle", "reason"),
     [
         ({"namespace": "bank"}, "prod", "no destination rule allows namespace bank"),
         ({"namespace": "shop-1"}, "prod", "no destination rule allows namespace shop-1"),
@@ -136,11 +137,11 @@ async def test_a_tenant_deploys_to_a_shared_cluster_within_its_fence(
     ],
 )
 async def test_requests_outside_the_fence_name_the_rule(
-    world: MemoryOperations, services: Services, change: dict[str, Any], cluster: str, reason: str
+    world: MemoryOperations, services: Services, change: dict[str, Any], handle: str, reason: str
 ) -> None:
     for actor in (EVE, ADMIN):
         with pytest.raises(Forbidden, match="outside the fence of project 'shop'") as error:
-            await services.create(actor, None, cluster, replace(WEB, **change))
+            await services.create(actor, None, handle, replace(WEB, **change))
         assert reason in error.value.message
     assert await world.rows(ServiceStore) == []
 
@@ -247,6 +248,32 @@ async def test_a_generator_creates_no_service_above_the_limit_and_reports_the_ot
             replace(SHOP, fence=replace(FENCE, destinations=(rule,), max_services=9))
         )
     assert len(await generated(world, reconciler)) == 3
+
+
+class OvertakenReconciler(GeneratorReconciler):
+    """Somebody else creates a service after each plan."""
+
+    def __init__(self, world: MemoryOperations) -> None:
+        super().__init__(world.context)
+        self._world = world
+
+    async def plan(self, definition: AnyGenerator) -> TargetPlan:
+        planned = await super().plan(definition)
+        await self._world.given(make_service("first", PROD, project_id="shop"))
+        return planned
+
+
+async def test_a_generator_counts_services_that_others_created_since_its_plan(
+    world: MemoryOperations,
+) -> None:
+    rule = DestinationRule(("shop",), clusters=("prod", "dev", "edge"))
+    async with world.store.write() as tx:
+        await tx[ProjectStore].put(replace(SHOP, fence=replace(FENCE, destinations=(rule,))))
+    template = ServiceTemplate("cache", "shop", REPOSITORY.id)
+    definition = GlobalService("g", "g", START, START, project_id="shop", template=template)
+    await world.given(make_cluster("edge"), definition)
+    assert len(await generated(world, OvertakenReconciler(world))) == 1
+    assert len(await world.rows(ServiceStore, project_id="shop")) == 2
 
 
 async def generated(world: MemoryOperations, reconciler: GeneratorReconciler) -> list[Service]:

@@ -325,6 +325,19 @@ async def test_services_are_read_by_those_who_may(
         await services.revisions(EDITOR_OF_DEV, api.id, PageQuery())
 
 
+async def test_a_missing_name_does_not_tell_which_clusters_exist(
+    world: MemoryOperations, services: Services
+) -> None:
+    """The kind of the error decides whether the API answers FORBIDDEN or NOT_FOUND."""
+    await world.given(make_service("api", PROD))
+    kinds = set()
+    for cluster, name in (("prod", "api"), ("prod", "none"), ("none", "api")):
+        with pytest.raises(NotFound) as error:
+            await services.named(EDITOR_OF_DEV, cluster, name)
+        kinds.add((error.value.kind, error.value.message))
+    assert len(kinds) == 1
+
+
 async def test_revisions_and_history_are_listed_newest_first(
     world: MemoryOperations, services: Services
 ) -> None:
