@@ -4,11 +4,19 @@ A decision takes the union of the roles bound in any scope on the target's path,
 the token's limits. Property tests compare it with a reference model of a few lines.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from urllib.parse import quote
 
-from controlplane.authorization.resources import INSTALLATION, Resource, ResourceKind, Scope, Verb
+from controlplane.authorization.resources import (
+    INSTALLATION,
+    Resource,
+    ResourceKind,
+    Scope,
+    Verb,
+    scope_of,
+)
 from controlplane.authorization.roles import (
     KubernetesRequest,
     KubernetesRights,
@@ -57,6 +65,26 @@ class Limit:
         return self.concerns(verb, target.kind) and (
             not self.scopes or not set(self.scopes).isdisjoint(target.path)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTenant:
+    """A project whose fence has a destination in a cluster of another project."""
+
+    id: str
+    name: str
+
+    @property
+    def scope(self) -> Scope:
+        """Returns the scope of its role bindings."""
+        return scope_of(ResourceKind.PROJECT, self.id)
+
+    def group(self, group: str) -> str:
+        """Returns the tenant's own form of a Kubernetes group: `towline:shop:editors`.
+
+        Its name has no colon, so that two tenants never have the same group.
+        """
+        return f"towline:{quote(self.name, safe='')}:{group.removeprefix('towline:')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,27 +146,57 @@ class Policy:
         return all(self.visible(kind, verb))
 
     def cluster_identity(
-        self, cluster: Resource, request: KubernetesRequest | None = None
+        self,
+        cluster: Resource,
+        request: KubernetesRequest | None = None,
+        tenants: Sequence[ClusterTenant] = (),
     ) -> ClusterIdentity | None:
-        """Returns the actor's identity in a cluster for a request; None: no access."""
-        if not self.may(Verb.CONNECT, cluster):
-            return None
-        grants = [
+        """Returns the actor's identity in a cluster for a request; None: no access.
+
+        A role in one of the `tenants` gives only the groups of that tenant, and lets nobody
+        impersonate others: the cluster belongs to another project.
+        """
+        own = [
             grant
             for grant in self.reasons(Verb.CONNECT, cluster)
             if grant.role.kubernetes.allows(request)
         ]
+        shared = [
+            (tenant, grant)
+            for tenant in tenants
+            for grant in self._connecting(cluster, tenant)
+            if grant.role.kubernetes.allows(request)
+        ]
+        grants = [*own, *(grant for _, grant in shared)]
         if not grants:
             return None
         rights = [grant.role.kubernetes for grant in grants]
+        whys = [f"role {grant.role.name}" for grant in own]
+        whys += [f"role {grant.role.name} in project {tenant.name}" for tenant, grant in shared]
+        of_tenants = (
+            tuple(tenant.group(group) for group in grant.role.kubernetes.groups)
+            for tenant, grant in shared
+        )
         return ClusterIdentity(
-            groups=_joined(right.groups for right in rights),
-            impersonate=_joined(right.impersonate for right in rights),
+            groups=_joined((*(grant.role.kubernetes.groups for grant in own), *of_tenants)),
+            impersonate=_joined(grant.role.kubernetes.impersonate for grant in own),
             record=any(right.record for right in rights),
             record_input=any(right.record_input for right in rights),
-            why=", ".join(dict.fromkeys(f"role {grant.role.name}" for grant in grants)),
+            why=", ".join(dict.fromkeys(whys)),
             binding_ids=tuple(grant.binding_id for grant in grants),
         )
+
+    def _connecting(self, cluster: Resource, tenant: ClusterTenant) -> list[Grant]:
+        """Returns the grants in a tenant that let the actor connect to a shared cluster."""
+        shared = Resource(cluster.kind, cluster.id, (INSTALLATION, tenant.scope, cluster.scope))
+        if self.limits and not self._within_token_limits(Verb.CONNECT, shared):
+            return []
+        right = (Verb.CONNECT, ResourceKind.CLUSTER)
+        return [
+            grant
+            for grant in self.grants
+            if grant.scope == tenant.scope and right in grant.role.rights
+        ]
 
     def covers(self, role: Role, target: Resource) -> bool:
         """Returns whether the actor has every permission that a binding of the role would grant."""

@@ -21,7 +21,18 @@
   resources: [groups]
   verbs: [impersonate]
   resourceNames:
-    {{- concat .Values.impersonation.groups .Values.impersonation.system.groups (include "towline-agent.unproven" . | fromYamlArray) | toYaml | nindent 4 }}
+    {{- concat .Values.impersonation.groups .Values.impersonation.system.groups (include "towline-agent.unproven" . | fromYamlArray) (include "towline-agent.tenantGroups" . | fromYamlArray) | toYaml | nindent 4 }}
+{{- end }}
+
+{{- /* Groups of users with a built-in role in a tenant, as a list. */ -}}
+{{- define "towline-agent.tenantGroups" -}}
+{{- $groups := list -}}
+{{- range $project := keys .Values.autonomy.tenants | sortAlpha -}}
+{{- range list "viewers" "editors" "admins" -}}
+{{- $groups = append $groups (printf "towline:%s:%s" ($project | urlquery | replace "+" "%20") .) -}}
+{{- end -}}
+{{- end -}}
+{{- $groups | toJson }}
 {{- end }}
 
 {{- /* Group of users without a proof of identity, as a list; empty: proofs are off. */ -}}

@@ -6,13 +6,23 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.access.operations.identity import CredentialAuthenticator
-from controlplane.authorization import Actor, Resource, Verb
+from controlplane.access.ports import ProjectStore
+from controlplane.authorization import (
+    DEFAULT_PROJECT,
+    Actor,
+    FenceCluster,
+    Resource,
+    ResourceKind,
+    Verb,
+)
 from controlplane.authorization.actor import EVERYBODY, permission_error
-from controlplane.authorization.policy import ClusterIdentity
+from controlplane.authorization.policy import ClusterIdentity, ClusterTenant
 from controlplane.authorization.roles import KubernetesRequest
+from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import StoreContext
+from controlplane.platform.ports import Transaction
 from core.errors import Forbidden, NotFound
 from core.identity import ClusterId
 
@@ -37,6 +47,15 @@ class ClusterGrant:
     """Expiry of the first binding that expires."""
 
 
+@dataclass(frozen=True, slots=True)
+class _KnownAccess:
+    """A user, a cluster, and the user's projects with a destination there."""
+
+    actor: Actor
+    cluster: Resource
+    tenants: tuple[ClusterTenant, ...]
+
+
 class ProxyAccess:
     """Operations of the Kubernetes proxy. Policies are cached for 3 s."""
 
@@ -47,7 +66,7 @@ class ProxyAccess:
         self._identity = identity or CredentialAuthenticator(
             context, DeployTokenReader(context.store)
         )
-        self._known: dict[tuple[str, str | None, str], tuple[float, Actor, Resource]] = {}
+        self._known: dict[tuple[str, str | None, str], tuple[float, _KnownAccess]] = {}
         self._changes = 0
 
     async def connect(
@@ -63,10 +82,12 @@ class ProxyAccess:
         NotFound: the cluster does not exist, or the user may not see it. Forbidden: the message
         names the missing permission.
         """
-        actor, cluster = await self._look((user_id, token_id, handle))
-        if not (actor.may(Verb.READ, cluster) or actor.may(Verb.CONNECT, cluster)):
+        access = await self._look((user_id, token_id, handle))
+        actor, cluster, tenants = access.actor, access.cluster, access.tenants
+        is_known = actor.may(Verb.READ, cluster) or actor.may(Verb.CONNECT, cluster)
+        cluster_identity = actor.policy.cluster_identity(cluster, request, tenants)
+        if not (is_known or actor.policy.cluster_identity(cluster, None, tenants)):
             raise _not_found(handle)
-        cluster_identity = actor.policy.cluster_identity(cluster, request)
         if cluster_identity is None:
             raise Forbidden(_denial_reason(actor, cluster, request))
         return ClusterGrant(
@@ -101,29 +122,43 @@ class ProxyAccess:
         for key in [key for key in self._known if stale(key[0], key[1])]:
             del self._known[key]
 
-    async def _look(self, key: tuple[str, str | None, str]) -> tuple[Actor, Resource]:
+    async def _look(self, key: tuple[str, str | None, str]) -> _KnownAccess:
         now = self._context.clock.monotonic()
         known = self._known.get(key)
         if known is not None and known[0] > now:
-            return known[1], known[2]
+            return known[1]
         user_id, token_id, handle = key
         before = self._changes
         actor = await self._identity.actor_of(user_id, token_id)
         async with self._context.store.read() as tx:
             cluster = await tx[ClusterStore].by_handle(handle)
+            tenants = await _tenants(tx, actor, cluster) if cluster is not None else ()
         if cluster is None:
             raise _not_found(handle)
+        access = _KnownAccess(actor, cluster.target, tenants)
         # A permission that was revoked during the read must not be cached.
         if before == self._changes:
-            self._remember(key, now, actor, cluster.target)
-        return actor, cluster.target
+            self._remember(key, now, access)
+        return access
 
-    def _remember(
-        self, key: tuple[str, str | None, str], now: float, actor: Actor, target: Resource
-    ) -> None:
+    def _remember(self, key: tuple[str, str | None, str], now: float, access: _KnownAccess) -> None:
         if len(self._known) >= _CACHE_SIZE:
             self._known.clear()
-        self._known[key] = (now + _CACHE_SECONDS, actor, target)
+        self._known[key] = (now + _CACHE_SECONDS, access)
+
+
+async def _tenants(tx: Transaction, actor: Actor, cluster: Cluster) -> tuple[ClusterTenant, ...]:
+    """Other projects with a destination in the cluster, in which the actor has a role."""
+    scopes = [grant.scope.partition(":") for grant in actor.policy.grants]
+    ids = {id for kind, _, id in scopes if kind == ResourceKind.PROJECT}
+    ids.discard(cluster.project_id or DEFAULT_PROJECT)
+    projects = await tx[ProjectStore].by_ids(ids) if ids else []
+    place = FenceCluster(cluster.handle, cluster.tags)
+    return tuple(
+        ClusterTenant(project.id, project.name)
+        for project in sorted(projects, key=lambda project: project.name)
+        if project.fence.reaches(place)
+    )
 
 
 def _not_found(handle: str) -> NotFound:

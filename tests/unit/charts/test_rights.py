@@ -80,6 +80,12 @@ def test_an_agent_with_tenants_acts_as_their_accounts_and_writes_only_events() -
     narrowed = policy.narrowed(ServiceFence("shop"), "shop-1")
     assert narrowed is not None and narrowed.service_account == "shop-1:shop-deployer"
     assert policy.tenants["infra"].rules.denied == ("Secret",)
+    people = [rule for rule in rules_of(objects, "impersonate") if rule["resources"] == ["groups"]]
+    assert people[0]["resourceNames"][4:] == [
+        f"towline:{tenant}:{role}"
+        for tenant in ("infra", "shop")
+        for role in ("viewers", "editors", "admins")
+    ]
 
 
 def test_null_takes_a_binding_out() -> None:

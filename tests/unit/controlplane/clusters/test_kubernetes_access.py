@@ -4,13 +4,27 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.access.model.bindings import Binding, SubjectKind
+from controlplane.access.model.bindings import Binding, Project, SubjectKind
 from controlplane.access.model.users import User
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.ports import RoleBindingStore
-from controlplane.authorization import INSTALLATION, Actor, KubernetesRights, Role, Rule, Verb
+from controlplane.authorization import (
+    INSTALLATION,
+    Actor,
+    DestinationRule,
+    Fence,
+    Grant,
+    KubernetesRights,
+    Limit,
+    Policy,
+    Role,
+    Rule,
+    Scope,
+    Verb,
+)
+from controlplane.authorization.policy import ClusterTenant
 from controlplane.authorization.resources import ResourceKind
-from controlplane.authorization.roles import KubernetesRequest, KubernetesRule
+from controlplane.authorization.roles import EDITOR, KubernetesRequest, KubernetesRule
 from controlplane.clusters.operations import kubernetes_access
 from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
 from controlplane.clusters.operations.kubernetes_access import ProxyAccess
@@ -138,3 +152,65 @@ async def test_a_full_cache_is_emptied(
 async def test_the_last_contact_of_an_agent(access: ProxyAccess) -> None:
     assert await access.last_seen(DEV.id) == (START, DEV.alarm)
     assert await access.last_seen(ClusterId("none")) is None
+
+
+SHARED = make_cluster("shared", project_id="platform", tags={"env": "prod"})
+FENCE = Fence(destinations=(DestinationRule(("shop",), "deployer", tags={"env": "prod"}),))
+SHOP = Project("shop", "shop", START, START, fence=FENCE)
+BANK = Project("bank", "bank: all", START, START, fence=FENCE)
+FAR = Project("far", "far", START, START, fence=Fence())
+
+
+def bound_in(role: str, project: str) -> Binding:
+    scope = Scope(f"project:{project}")
+    return Binding(f"{role}-{project}", role, SubjectKind.USER, "bo", scope, START)
+
+
+async def test_tenants_of_a_shared_cluster_have_groups_of_their_own(
+    world: MemoryOperations, access: ProxyAccess
+) -> None:
+    """Their fences name the cluster. They impersonate nobody, whatever their role."""
+    roles = (bound_in("admin", "shop"), bound_in("viewer", "bank"), bound_in("editor", "far"))
+    await world.given(SHARED, SHOP, BANK, FAR, *roles)
+    grant = await access.connect("bo", "shared", KubernetesRequest("get", resource="pods"))
+    assert grant.groups == (
+        "towline:users",
+        "towline:bank%3A%20all:viewers",
+        "towline:shop:admins",
+    )
+    assert grant.rule == "role viewer in project bank: all, role admin in project shop"
+    assert grant.cluster_identity.impersonate == ()
+    assert grant.id == "viewer-bank admin-shop"
+
+
+async def test_a_role_on_the_cluster_adds_to_those_of_tenants(
+    world: MemoryOperations, access: ProxyAccess
+) -> None:
+    await world.given(SHARED, SHOP, bound("pods"), bound_in("editor", "shop"))
+    grant = await access.connect("bo", "shared", KubernetesRequest("get", resource="pods"))
+    assert grant.groups == ("towline:users", "team", "towline:shop:editors")
+    assert grant.cluster_identity.impersonate == ("ci",)
+    grant = await access.connect("bo", "shared", KubernetesRequest("delete", resource="pods"))
+    assert grant.groups == ("towline:users", "towline:shop:editors")
+
+
+async def test_a_project_without_a_destination_or_permission_gives_no_access(
+    world: MemoryOperations, access: ProxyAccess
+) -> None:
+    await world.given(SHARED, SHOP, FAR, bound_in("admin", "far"), bound_in("reads", "shop"))
+    with pytest.raises(NotFound, match='cluster "shared" not found'):
+        await access.connect("bo", "shared")
+
+
+@pytest.mark.parametrize(
+    ("scope", "groups"),
+    [
+        ("cluster:shared", ("towline:shop:editors",)),
+        ("project:shop", ("towline:shop:editors",)),
+        ("project:bank", ()),
+    ],
+)
+def test_a_token_limits_the_groups_of_tenants(scope: str, groups: tuple[str, ...]) -> None:
+    policy = Policy((Grant(EDITOR, Scope("project:shop")),), (Limit(scopes=(Scope(scope),)),))
+    found = policy.cluster_identity(SHARED.target, None, (ClusterTenant("shop", "shop"),))
+    assert (found.groups if found is not None else ()) == groups
