@@ -210,7 +210,7 @@ fmt: setup ## format the code and fix lint errors
 
 # Output folder of generated files: the checkout, or a temporary folder in lint.
 INTO := .
-KINDS := towline/cli/apply/pipeline_kinds.json
+KINDS := console/src/api/pipeline_kinds.json
 PLUGINS := towline/cli/shell/plugin_kinds.json
 
 .PHONY: proto

@@ -51,6 +51,7 @@ from controlplane.http.graphql import GraphQLEndpoint
 from controlplane.inbox.operations import Inbox
 from controlplane.kinds import KindOperations, all_kinds
 from controlplane.manifests.operations.manifests import Manifests
+from controlplane.manifests.operations.what_if import ManifestReplays
 from controlplane.notifications.loop import NotificationLoop
 from controlplane.notifications.operations.routing import NotificationRouting, StateWatcher
 from controlplane.notifications.operations.sending import NotificationSender
@@ -298,6 +299,7 @@ def _operations(
     """Builds all operations; those in `foundation` and `shared` exist already."""
     components = ComponentOperations(context, ports.live)
     kinds = _kind_operations(context, foundation.settings.auth, shared)
+    declared, replays = all_kinds(kinds), PipelineReplays(context, shared.pipelines)
     return Operations(
         identity=foundation.sign_in.identity,
         people=kinds.people,
@@ -312,7 +314,7 @@ def _operations(
         fence_uses=FenceUses(context),
         provenance=ProvenanceReports(context),
         contexts=kinds.contexts,
-        flows=ConfigurationFlow(context),
+        flows=kinds.flow,
         secrets=kinds.secrets,
         refreshing=shared.secrets.refreshing,
         keys=shared.secrets.keys,
@@ -326,7 +328,7 @@ def _operations(
         diffs=Diffs(context),
         pipelines=kinds.pipelines,
         pipeline_overrides=ReleaseDecisions(context, shared.pipelines),
-        whatifs=PipelineReplays(context, shared.pipelines),
+        whatifs=replays,
         triggers=shared.triggers,
         records=foundation.records,
         reports=LedgerReports(context),
@@ -338,7 +340,8 @@ def _operations(
         cluster_jobs=shared.jobs,
         streams=OpenRequestOperations(context, ports.sessions),
         bus=context.bus,
-        manifests=Manifests(context, all_kinds(kinds)),
+        manifests=Manifests(context, declared),
+        manifest_replays=ManifestReplays(context, declared, replays),
     )
 
 
@@ -356,6 +359,7 @@ def _kind_operations(
         secrets=Secrets(context),
         contexts=ServiceContexts(context),
         services=Services(context, SERVICE_PARTS),
+        flow=ConfigurationFlow(context),
         globals=GlobalServices(context, shared.targets),
         sets=ServiceSets(context, shared.targets),
         namespaces=ManagedNamespaces(context, shared.targets),

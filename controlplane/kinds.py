@@ -11,8 +11,9 @@ from controlplane.clusters.kinds import AgentSettingsKind, ClusterGroupKind, Clu
 from controlplane.clusters.operations.agent_settings import DeploymentSettingsOperations
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.operations.groups import ClusterGroups
-from controlplane.configuration.kinds import ContextKind
+from controlplane.configuration.kinds import ConfiguredServiceKind, ContextKind
 from controlplane.configuration.operations.contexts import ServiceContexts
+from controlplane.configuration.operations.flows import ConfigurationFlow
 from controlplane.generators.kinds import GlobalServiceKind, ManagedNamespaceKind, ServiceSetKind
 from controlplane.generators.operations.global_services import GlobalServices
 from controlplane.generators.operations.namespaces import ManagedNamespaces
@@ -26,7 +27,6 @@ from controlplane.repositories.kinds import GitRepositoryKind, HelmRepositoryKin
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.secrets.kinds import SecretKind
 from controlplane.secrets.operations.secrets import Secrets
-from controlplane.services.kinds import ServiceKind
 from controlplane.services.operations.services import Services
 
 
@@ -44,6 +44,7 @@ class KindOperations:
     secrets: Secrets
     contexts: ServiceContexts
     services: Services
+    flow: ConfigurationFlow
     globals: GlobalServices
     sets: ServiceSets
     namespaces: ManagedNamespaces
@@ -65,7 +66,7 @@ def all_kinds(operations: KindOperations) -> Sequence[AnyKind]:
         HelmRepositoryKind(operations.repositories),
         SecretKind(operations.secrets),
         ContextKind(operations.contexts),
-        ServiceKind(operations.services, operations.secrets.use),
+        ConfiguredServiceKind(operations.services, operations.secrets.use, operations.flow),
         GlobalServiceKind(operations.globals),
         ServiceSetKind(operations.sets),
         ManagedNamespaceKind(operations.namespaces),

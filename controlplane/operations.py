@@ -26,6 +26,7 @@ from controlplane.generators.operations.namespaces import ManagedNamespaces
 from controlplane.generators.operations.service_sets import ServiceSets
 from controlplane.inbox.operations import Inbox
 from controlplane.manifests.operations.manifests import Manifests
+from controlplane.manifests.operations.what_if import ManifestReplays
 from controlplane.notifications.operations.sinks import NotificationOperations
 from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.pipelines.operations.pipelines import Pipelines
@@ -92,6 +93,7 @@ class Operations:
     streams: OpenRequestOperations
     bus: Bus
     manifests: Manifests
+    manifest_replays: ManifestReplays
 
     def by_type(self) -> Mapping[type[object], object]:
         """The operations by their classes, and the ports that resolvers call."""

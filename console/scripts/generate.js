@@ -89,7 +89,7 @@ const EDITED = { PIPELINE: "PipelineAttributes", ROLE: "RoleAttributes", SERVICE
 const inputs = Object.entries(EDITED).map(([constant, type]) => `export const ${constant}: Inputs = ${JSON.stringify(inputsFrom(type))};\n`);
 writeFileSync(join(folder, "inputs.ts"), `${head}import type { Inputs } from "../text/validate";\n${inputs.join("")}`);
 
-const published = JSON.parse(readFileSync(join(root, "../towline/cli/apply/pipeline_kinds.json"), "utf8"));
+const published = JSON.parse(readFileSync(join(root, "src/api/pipeline_kinds.json"), "utf8"));
 
 /** Input of a form for a setting; undefined: only the YAML has it. */
 function inputOf({ type, format, writeOnly, items, enum: options, default: usual }) {

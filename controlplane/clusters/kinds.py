@@ -24,7 +24,7 @@ _GLOBAL = "global"
 
 
 class ClusterKind(TargetedKind[Cluster]):
-    """Registered clusters. `towline clusters token` gives the deploy token of a new one."""
+    """Registered clusters. `towline clusters rotate-token` gives the deploy token of a new one."""
 
     name = "Cluster"
     change = ClusterChange

@@ -1,20 +1,30 @@
-"""The kind of manifests for service contexts."""
+"""Kinds of manifests: service contexts, and services with their exports and imports."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.authorization import Actor
 from controlplane.configuration.model.contexts import ServiceContext
+from controlplane.configuration.model.flow import Export, Import, ValueType
 from controlplane.configuration.model.overrides import ContextOverride, OverrideLayer
 from controlplane.configuration.operations.contexts import (
     ContextChange,
     ContextOverrideChange,
     ServiceContexts,
 )
-from controlplane.configuration.ports import ContextOverrideStore, ContextStore
+from controlplane.configuration.operations.flows import ConfigurationFlow
+from controlplane.configuration.ports import (
+    ContextOverrideStore,
+    ContextStore,
+    ServiceExportStore,
+    ServiceImportStore,
+)
 from controlplane.platform.kinds import ManifestKind, Placement
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
+from controlplane.services.kinds import ServiceKind, UseSecrets
+from controlplane.services.model.service import Service
+from controlplane.services.operations.services import ServiceChange, Services
 from core.errors import Invalid
 from core.json_object import JsonMapping
 
@@ -63,7 +73,10 @@ class ContextKind(ManifestKind[ServiceContext]):
     model = ServiceContext
     hidden = ("project_id",)
     rename = {"configuration": "values"}
-    hints = {"ContextChange.overrides": tuple[OverrideSpec, ...]}
+    hints = {
+        "ContextChange.overrides": tuple[OverrideSpec, ...],
+        "ContextChange.types": Mapping[str, ValueType],
+    }
     sensitive = ("secrets",)
 
     def __init__(self, contexts: ServiceContexts) -> None:
@@ -73,7 +86,14 @@ class ContextKind(ManifestKind[ServiceContext]):
         overrides: dict[str, list[OverrideSpec]] = {row.id: [] for row in rows}
         for found in await tx[ContextOverrideStore].of_contexts(list(overrides)):
             overrides[found.context_id].append(OverrideSpec.of(found))
-        return [column_values(row) | {"overrides": overrides[row.id]} for row in rows]
+        return [
+            column_values(row)
+            | {
+                "overrides": overrides[row.id],
+                "types": {key: ValueType(name) for key, name in row.types.items()},
+            }
+            for row in rows
+        ]
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         change = _change(columns | {"project_id": placement.project_id})
@@ -90,3 +110,106 @@ def _change(columns: Columns) -> ContextChange:
     overrides = columns.get("overrides")
     changes = None if overrides is None else [override.change() for override in overrides]
     return row_of(ContextChange, columns | {"overrides": changes})
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSpec:
+    """A value that a service exports."""
+
+    name: str
+    """Name of the export: letters, digits and `_`. Limit: 63 characters."""
+    value: object
+    """Value as JSON. Limit: 64 KiB."""
+    type: ValueType = ValueType.TEXT
+    """Type of the value. Default: TEXT."""
+    shared: bool = False
+    """True if services of other projects may import the value. Default: false."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportSpec:
+    """An export of another service under a local alias."""
+
+    alias: str
+    """Name in the importing service, as in `${imports.ALIAS}`. Letters, digits and `_`. Limit: 63
+    characters."""
+    service_id: str
+    """Exporting service, such as `eu-1/db`."""
+    export: str
+    """Name of the export."""
+    default: object = None
+    """Value as JSON while the export does not exist. Default: the export is required."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFlowSpec(ServiceChange):
+    """A service with its exports and imports."""
+
+    exports: tuple[ExportSpec, ...] = ()
+    """Values that other services may import. Limit: 200."""
+    imports: tuple[ImportSpec, ...] = ()
+    """Values of other services. Limit: 200."""
+
+
+_FLOW = ("exports", "imports")
+
+
+class ConfiguredServiceKind(ServiceKind):
+    """Services. Generated and mirrored ones belong to their generator and their cluster."""
+
+    change = ServiceFlowSpec
+    unordered = {"exports": "name", "imports": "alias", "context_ids": ""}
+
+    def __init__(
+        self, services: Services, use_secrets: UseSecrets, flow: ConfigurationFlow
+    ) -> None:
+        super().__init__(services, use_secrets)
+        self._flow = flow
+
+    async def values(self, tx: Transaction, rows: Sequence[Service]) -> Sequence[Columns]:
+        ids = [row.id for row in rows]
+        exports: dict[str, list[ExportSpec]] = {id: [] for id in ids}
+        for found in await tx[ServiceExportStore].of_services(ids):
+            export = found.export
+            exports[found.service_id].append(
+                ExportSpec(export.name, export.value, export.type, export.shared)
+            )
+        imports: dict[str, list[ImportSpec]] = {id: [] for id in ids}
+        for row in await tx[ServiceImportStore].of_services(ids):
+            entry = row.imported
+            imports[row.service_id].append(
+                ImportSpec(entry.alias, entry.source_id, entry.export, entry.default)
+            )
+        return [
+            columns
+            | {
+                "exports": sorted(exports[row.id], key=lambda export: export.name),
+                "imports": sorted(imports[row.id], key=lambda entry: entry.alias),
+            }
+            for row, columns in zip(rows, await super().values(tx, rows), strict=True)
+        ]
+
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        id = await super().create(actor, placement, _without_flow(columns))
+        await self._save_flow(actor, id, columns)
+        return id
+
+    async def update(self, actor: Actor, row: Service, columns: Columns) -> None:
+        if rest := _without_flow(columns):
+            await super().update(actor, row, rest)
+        await self._save_flow(actor, row.id, columns)
+
+    async def _save_flow(self, actor: Actor, id: str, columns: Columns) -> None:
+        exports, imports = (columns.get(name) for name in _FLOW)
+        if exports is None and imports is None:
+            return
+        await self._flow.save(
+            actor,
+            id,
+            exports and [Export(e.name, e.type, e.value, e.shared) for e in exports],
+            imports and [Import(e.alias, e.service_id, e.export, e.default) for e in imports],
+        )
+
+
+def _without_flow(columns: Columns) -> Columns:
+    return {name: value for name, value in columns.items() if name not in _FLOW}

@@ -30,13 +30,15 @@ from core.spec.source import RepositoryKind
 D = TypeVar("D", GlobalService, ServiceSet, ManagedNamespace)
 
 
+_NOT_IN_TEMPLATES = (
+    "promoted", "paused", "context_ids", "sources", "rendered_by", "subjects", "project_id",
+)  # fmt: skip
+
+
 class GeneratorManifestKind(OperatedKind[D]):
     """The fields and operations that all generators share."""
 
-    hidden = (
-        *("name", "project_id", "promoted", "paused", "context_ids", "sources"),
-        *("rendered_by", "subjects"),
-    )
+    hidden = ("name", "project_id", *(f"ServiceChange.{name}" for name in _NOT_IN_TEMPLATES))
     rename = {"leave": "on_leave", "budget": "deletion_budget", "uses": "secrets"}
     references = {"Selector.groups": "ClusterGroup", "Selector.excluded": "Cluster"}
     hints = {**SERVICE_HINTS, "GeneratorChange.selector": Selector}

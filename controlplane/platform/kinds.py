@@ -62,7 +62,8 @@ class ManifestKind(ABC, Generic[R]):
     has_project: ClassVar[bool] = True
     """True if the metadata can name a project."""
     hidden: ClassVar[Collection[str]] = ()
-    """Fields of `change` that are not part of the spec."""
+    """Fields of `change` that are not part of the spec. Those of a nested class have its name, such
+    as `ServiceChange.paused`."""
     rename: ClassVar[Mapping[str, str]] = {}
     """Names in the spec, in snake case, by field of `change`."""
     references: ClassVar[Mapping[str, str]] = {}
@@ -74,6 +75,9 @@ class ManifestKind(ABC, Generic[R]):
     """Types of `hints` whose values operations take as mappings."""
     takes_all: ClassVar[bool] = False
     """True if the operation takes all fields of the spec instead of the changed ones."""
+    unordered: ClassVar[Mapping[str, str]] = {}
+    """Fields whose lists have no order, and the published field that tells their items apart; an
+    empty text for plain items."""
     sensitive: ClassVar[Collection[str]] = ()
     """Fields that are never returned, such as passwords."""
     plugins: ClassVar[Mapping[type[Any], Mapping[str, type[Any]]]] = {}

@@ -80,12 +80,18 @@ class SecretRotation(Output[Rotation]):
     revoked."""
 
 
+@output(RotationPlan, rename=_PLAN_NAMES)
+class SecretRotationPlan(Output[RotationPlan]):
+    """Plan for moving services to a new value of a secret."""
+
+
 @output(
     Secret,
     rename={
         "current_version": "current",
         "newest_version": "newest",
         "refresh_seconds": "refresh_s",
+        "rotation_plan": "plan",
     },
     hide={"project_id", "due_at"},
     nullable={"description", "current_version", "newest_version", "problem"},

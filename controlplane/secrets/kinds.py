@@ -17,7 +17,8 @@ class SecretKind(ManifestKind[Secret]):
     change = SecretChange
     port = SecretStore
     model = Secret
-    hidden = ("project_id", "plan")
+    hidden = ("project_id",)
+    rename = {"plan": "rotation"}
     hints = {"SecretChange.value": str}
     plugins = {SecretSource: BY_KIND}
     sensitive = ("value",)

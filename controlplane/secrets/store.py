@@ -20,7 +20,7 @@ from controlplane.platform.store.columns import JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import metadata
 from controlplane.secrets.model.data_keys import DataKey
-from controlplane.secrets.model.rotation import Rotation
+from controlplane.secrets.model.rotation import Rotation, RotationPlan
 from controlplane.secrets.model.secret import Secret, SecretVersion
 from controlplane.secrets.model.secret_source import SecretSource
 from controlplane.secrets.ports import DataKeyStore, SecretStore, SecretVersionStore
@@ -46,6 +46,7 @@ secrets = Table(
     Column("due_at", UtcColumn, index=True),
     Column("refreshed_at", UtcColumn),
     Column("problem", Text, nullable=False),
+    Column("plan", JsonColumn(RotationPlan)),
     Column("rotation", JsonColumn(Rotation)),
 )
 

@@ -42,13 +42,17 @@ EVERYTHING = "".join(
         document(
             "Secret",
             "database",
-            {"source": {"kind": "ENVIRONMENT", "key": "TOWLINE_SECRET_DATABASE"}},
+            {
+                "source": {"kind": "ENVIRONMENT", "key": "TOWLINE_SECRET_DATABASE"},
+                "rotation": {"batch": 2, "soakSeconds": 30},
+            },
         ),
         document(
             "Context",
             "common",
             {
                 "values": {"domain": "example.org", "replicas": 3},
+                "types": {"replicas": "NUMBER"},
                 "overrides": [{"cluster": "eu-1", "values": {"replicas": 5}}],
             },
         ),
@@ -59,6 +63,10 @@ EVERYTHING = "".join(
                 "namespace": "shop",
                 "repository": REPOSITORY,
                 "folder": "database",
+                "exports": [
+                    {"name": "port", "type": "NUMBER", "value": 5432, "shared": True},
+                    {"name": "host", "value": "database.shop"},
+                ],
             },
             cluster="us-1",
         ),
@@ -78,6 +86,10 @@ EVERYTHING = "".join(
                 "verification": {"soakSeconds": 60},
                 "dependencies": ["database"],
                 "contexts": ["common"],
+                "imports": [
+                    {"alias": "db", "service": "us-1/database", "export": "host"},
+                    {"alias": "cache", "service": "us-1/database", "export": "x", "default": {}},
+                ],
                 "sources": [{"repository": REPOSITORY, "folder": "base"}],
             },
             cluster="us-1",

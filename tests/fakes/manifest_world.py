@@ -12,6 +12,7 @@ from controlplane.clusters.operations.agent_settings import DeploymentSettingsOp
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.operations.groups import ClusterGroups
 from controlplane.configuration.operations.contexts import ServiceContexts
+from controlplane.configuration.operations.flows import ConfigurationFlow
 from controlplane.generators.operations.global_services import GlobalServices
 from controlplane.generators.operations.namespaces import ManagedNamespaces
 from controlplane.generators.operations.reconciler import GeneratorReconciler
@@ -45,6 +46,7 @@ def kind_operations(context: OperationContext) -> KindOperations:
         secrets=Secrets(context),
         contexts=ServiceContexts(context),
         services=Services(context, SERVICE_PARTS),
+        flow=ConfigurationFlow(context),
         globals=GlobalServices(context, reconciler),
         sets=ServiceSets(context, reconciler),
         namespaces=ManagedNamespaces(context, reconciler),

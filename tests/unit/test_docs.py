@@ -1,5 +1,6 @@
 """Documentation names only what exists."""
 
+import json
 import re
 import runpy
 from collections.abc import Iterator
@@ -15,10 +16,18 @@ import yaml
 from graphql import build_schema, parse, validate
 from pydantic import BaseModel
 
+from controlplane.kinds import all_kinds
+from controlplane.manifests.model.documents import DocumentProblem, Source
+from controlplane.manifests.operations.manifests import Manifests
+from controlplane.manifests.operations.reading import DocumentReader
 from controlplane.notifications.sinks import SINKS
 from controlplane.platform.store.schema import metadata
 from syncagent import settings as agent
-from towline.cli.apply.manifests import read_manifests
+from tests.fakes.api import FakeApi
+from tests.fakes.manifest_world import kind_operations
+from tests.fakes.operations import operations_over_memory
+from towline.cli.manifests.generated import MANIFEST_SCHEMA
+from towline.cli.manifests.values import with_values
 from towline.settings import ServeSettings
 
 ROOT = Path(__file__).parents[2]
@@ -248,15 +257,26 @@ def test_queries_are_valid_against_the_schema() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_declarations_can_be_applied(page: Path, tmp_path: Path) -> None:
+def test_declarations_can_be_applied(page: Path) -> None:
     """Documents of our own kinds, in blocks of their own or written by a shell block."""
     here = re.compile(r"<<'EOF'\n(.*?)^EOF$", re.MULTILINE | re.DOTALL)
     texts = [*blocks(page, "yaml"), *(t for b in blocks(page, "sh") for t in here.findall(b))]
-    ours = [text for text in texts if "apiVersion: towline/" in text]
-    for number, text in enumerate(ours):
-        file = tmp_path / f"{number}.yaml"
-        file.write_text(text)
-        assert read_manifests(file)
+    assert problems_of([text for text in texts if "apiVersion: towline" in text]) == []
+
+
+def problems_of(texts: list[str]) -> list[DocumentProblem]:
+    """Everything that is wrong with manifests before they meet an installation."""
+    context = operations_over_memory().context
+    kinds = all_kinds(kind_operations(context))
+    manifests = Manifests(context, kinds)
+    api = FakeApi(
+        {MANIFEST_SCHEMA: lambda kind: {"manifestSchema": json.dumps(manifests.schema(kind))}}
+    )
+    found: list[DocumentProblem] = []
+    for text in texts:
+        (sent,) = with_values(api, [{"file": "page", "content": text}], read=lambda *_: "x")
+        DocumentReader(kinds).read([Source(sent["file"], sent["content"])], found)
+    return found
 
 
 def test_the_examples_are_yaml() -> None:

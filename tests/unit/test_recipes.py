@@ -47,7 +47,6 @@ EXAMPLES = (
                 "console/src/clusters/groups.graphql",
                 "console/src/clusters/operations.ts",
                 "controlplane/services/operations/removal.py",
-                "towline/cli/apply/manifests.py",
                 "towline/cli/clusters/clusters.graphql",
                 "towline/cli/clusters/clusters.py",
                 "towline/cli/clusters/generated.py",

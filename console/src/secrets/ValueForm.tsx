@@ -24,26 +24,26 @@ function rotationOf(form: FormData): SecretAttributes["rotation"] {
   return { batch: number("batch"), soakSeconds: number("soak"), timeoutSeconds: number("timeout"), automatic: form.has("automatic") };
 }
 
-function Rotation() {
+function Rotation({ plan }: { readonly plan: SecretRowFragment["rotationPlan"] }) {
   return (
     <fieldset>
       <legend>Rotation</legend>
       <div className="two">
         <label>
-          Batch size <small>services updated at the same time</small>
-          <input name="batch" type="number" min={1} max={1000} defaultValue={1} />
+          Batch size <small>services updated at the same time; 0: all at once</small>
+          <input name="batch" type="number" min={0} max={1000} defaultValue={plan?.batch ?? 1} />
         </label>
         <label>
           Soak time <small>seconds that each service must stay healthy</small>
-          <input name="soak" type="number" min={0} max={86400} defaultValue={60} />
+          <input name="soak" type="number" min={0} max={86400} defaultValue={plan?.soakSeconds ?? 60} />
         </label>
         <label>
           Timeout <small>seconds</small>
-          <input name="timeout" type="number" min={1} max={86400} defaultValue={900} />
+          <input name="timeout" type="number" min={1} max={86400} defaultValue={plan?.timeoutSeconds ?? 900} />
         </label>
       </div>
       <label className="check">
-        <input type="checkbox" name="automatic" /> Destroy the old version automatically after success
+        <input type="checkbox" name="automatic" defaultChecked={plan?.automatic} /> Destroy the old version automatically after success
       </label>
     </fieldset>
   );
@@ -110,7 +110,7 @@ export function ValueForm({ secret, onDone }: Props) {
         </select>
       </label>
       {store === "HERE" ? <Value /> : <Source kind={store} />}
-      {secret !== null && <Rotation />}
+      {secret !== null && <Rotation plan={secret.rotationPlan} />}
       <FormBar action={secret === null ? "Create secret" : "Start rotation"} busy={fetching} error={error} onCancel={onDone} />
     </form>
   );

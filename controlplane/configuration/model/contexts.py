@@ -23,7 +23,7 @@ class ServiceContext:
     """Secret values, encrypted. A secret wins over a plain value with the same key."""
     project_id: str | None = None
     types: Mapping[str, str] = field(default_factory=dict)
-    """`flow.ValueType` of some values, by key. Overrides must have these types, too."""
+    """Types of some values, by key. Overrides must have these types, too."""
     by_reference: bool = False
     """True if templates see placeholders and only agents see secrets."""
     secrets_version: int = 0

@@ -85,7 +85,7 @@ class ContextChange:
     project_id: str | None = None
     """ID of the project."""
     types: Mapping[str, str] | None = None
-    """`flow.ValueType` by key."""
+    """Types of values, by key. Default: any."""
     by_reference: bool | None = None
     """True gives templates placeholders, and secrets only to agents. Default: false."""
     overrides: Sequence[ContextOverrideChange] | None = None

@@ -1,6 +1,7 @@
 """Mutations and queries of manifests."""
 
 import json
+from datetime import datetime
 
 import strawberry
 
@@ -14,6 +15,8 @@ from controlplane.manifests.model.plan import (
     SpecDifference,
 )
 from controlplane.manifests.operations.manifests import Manifests
+from controlplane.manifests.operations.what_if import ManifestReplays
+from controlplane.pipelines.api.what_if import PipelineWhatIf
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, Output, draft, output
 from core.errors import Code
@@ -120,6 +123,21 @@ class ManifestQuery:
             kind: Name of the kind, such as `Service`.
         """
         return json.dumps(info.context[Manifests].schema(kind))
+
+    @strawberry.field
+    async def manifest_what_if(
+        self, info: Info, source: ManifestSource, since: datetime, until: datetime
+    ) -> PipelineWhatIf | None:
+        """Replays a past time range of a pipeline with the gates of its manifest.
+
+        Args:
+            source: File with exactly one manifest of the kind `Pipeline`.
+            since: Start of the time range.
+            until: End of the time range.
+        """
+        replays = info.context[ManifestReplays]
+        found = await replays.run(info.context.actor, source.change(), since, until)
+        return PipelineWhatIf.of(found)
 
 
 def _audit_refusals(info: Info, action: str, plan: ManifestPlan) -> None:

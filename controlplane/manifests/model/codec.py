@@ -12,9 +12,17 @@ from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from controlplane.manifests.model.ownership import merged
 from controlplane.platform.kinds import AnyKind
 from controlplane.platform.parts import Columns, part_fields
-from controlplane.platform.plugin_settings import Form, Plugin, camel, default_of, setting_fields
+from controlplane.platform.plugin_settings import (
+    Form,
+    Plugin,
+    SettingField,
+    camel,
+    default_of,
+    setting_fields,
+)
 from core.errors import Invalid
 from core.json_object import JsonMapping, JsonObject, JsonValue
 
@@ -29,6 +37,8 @@ Translate = Callable[[str, str], str]
 SEQUENCE_TYPES = (tuple, list, frozenset, Sequence, Collection, Set)
 MAPPING_TYPES = (dict, Mapping)
 TIME_TYPES = (datetime, date, time)
+VALUE_SOURCES = frozenset({"env", "file"})
+"""Sources of secret values that clients read before they send a document."""
 _NAMES_OF_TYPES: Mapping[type, str] = {
     str: "text; quote it", int: "a whole number", float: "a number", bool: "true or false",
 }  # fmt: skip
@@ -46,7 +56,11 @@ _FAMILIES = {
     "pipeline": "Pipeline",
     "cluster_group": "ClusterGroup",
 }
-_FORM_FAMILIES = {Form.CLUSTER: "Cluster", Form.REPOSITORY: "Repository"}
+_FORM_FAMILIES = {
+    Form.CLUSTER: "Cluster",
+    Form.REPOSITORY: "Repository",
+    Form.SERVICE_ACCOUNT: "User",
+}
 
 
 class SpecField(NamedTuple):
@@ -88,7 +102,16 @@ class SpecCodec:
 
     def check(self, spec: JsonMapping, report: Report) -> JsonObject:
         """Returns a spec in normal form; reports unknown fields and values of wrong types."""
-        return self._check_fields(self.by_name, spec, ("spec",), report)
+        checked = self._check_fields(self.by_name, spec, ("spec",), report)
+        for attribute, key in self.kind.unordered.items():
+            name = self._published[attribute]
+            if isinstance(found := checked.get(name), list):
+                checked[name] = sorted(found, key=lambda item: str(_part(item, key)))
+        return checked
+
+    @cached_property
+    def _published(self) -> Mapping[str, str]:
+        return {field.attribute: field.published for field in self.fields}
 
     def decode(self, name: str, value: JsonValue, translate: Translate) -> Any:
         """Returns the value of a field of the change, with IDs instead of names."""
@@ -127,7 +150,8 @@ class SpecCodec:
         """Returns the names of fields that are never returned."""
         plugins = [plugin for kinds in self.kind.plugins.values() for plugin in kinds.values()]
         inner = [field for plugin in plugins for field in self._inner(plugin).values()]
-        return frozenset(f.published for f in (*self.fields, *inner) if f.is_sensitive)
+        declared = frozenset(camel(name) for name in self.kind.sensitive)
+        return declared.union(f.published for f in (*self.fields, *inner) if f.is_sensitive)
 
     @cached_property
     def defaults(self) -> JsonObject:
@@ -143,7 +167,7 @@ class SpecCodec:
         return {}
 
     def _field(self, member: Field[Any], owner: type, hint: Hint) -> SpecField:
-        keys = [f"{base.__name__}.{member.name}" for base in reversed(owner.__mro__)]
+        keys = _keys(owner, member)
         hints, references = self.kind.hints, self.kind.references
         hint = next((hints[key] for key in keys if key in hints), hint)
         family = next((references[key] for key in keys if key in references), "")
@@ -174,17 +198,16 @@ class SpecCodec:
 
     def _derived(self, kind: type[Any]) -> list[SpecField]:
         if issubclass(kind, Plugin):
-            found = [
-                SpecField(
-                    f.name, f.published, f.type, kind, f.default,
-                    _FORM_FAMILIES.get(f.setting.form, ""), f.setting.form is Form.SECRET,
-                )
-                for f in setting_fields(kind)
-            ]  # fmt: skip
+            found = [_setting(kind, member) for member in setting_fields(kind)]
         else:
             found = []
         hints, settings = _hints(kind), {field.attribute for field in found}
-        others = [member for member in fields(kind) if member.name not in settings]
+        others = [
+            member
+            for member in fields(kind)
+            if member.name not in settings
+            and not any(key in self.kind.hidden for key in _keys(kind, member))
+        ]
         return found + [self._field(member, kind, hints[member.name]) for member in others]
 
     def _check_fields(
@@ -242,7 +265,7 @@ class SpecCodec:
                 return value
         decoded = self._decode(hint, value, "", _same)
         # Encoding drops secrets: the given values win.
-        return {**self._encode(hint, decoded, "", _same), **value}
+        return merged(self._encode(hint, decoded, "", _same), value)
 
     def _check_map(self, hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonObject:
         if not isinstance(value, dict):
@@ -258,14 +281,12 @@ class SpecCodec:
             report((*path, "kind"), f"{given!r} is not one of {', '.join(sorted(kinds))}")
             return {}
         plugin = kinds[given]
-        known = self.inner_fields(plugin)
-        if plugin.key:
-            inner = self._check_fields(
-                known, value.get(plugin.key, {}), (*path, plugin.key), report
-            )
-            for name in value.keys() - {"kind", plugin.key}:
-                report((*path, name), unknown_field(name, ["kind", plugin.key]))
-            return {"kind": given, plugin.key: inner}
+        known, key = self.inner_fields(plugin), settings_key(plugin)
+        if key:
+            inner = self._check_fields(known, value.get(key, {}), (*path, key), report)
+            for name in value.keys() - {"kind", key}:
+                report((*path, name), unknown_field(name, ["kind", key]))
+            return {"kind": given, key: inner}
         rest = {name: inner for name, inner in value.items() if name != "kind"}
         return {"kind": given, **self._check_fields(known, rest, path, report)}
 
@@ -285,7 +306,8 @@ class SpecCodec:
             return translate(family, value)
         if inner in self.kind.plugins:
             plugin = self.kind.plugins[inner][value["kind"]]
-            rest = value.get(plugin.key, {}) if plugin.key else value
+            key = settings_key(plugin)
+            rest = value.get(key, {}) if key else value
             return self._decode_object(plugin, rest, translate)
         if is_dataclass(inner):
             return self._decode_object(inner, value, translate)
@@ -340,7 +362,8 @@ class SpecCodec:
             return translate(family, value)
         if inner in self.kind.plugins:
             plain = self._encode_fields(self._inner(type(value)).values(), value, translate)
-            return {"kind": value.kind, **({value.key: plain} if value.key else plain)}
+            key = settings_key(type(value))
+            return {"kind": value.kind, **({key: plain} if key else plain)}
         if is_dataclass(inner):
             return self._encode_fields(self._inner(inner).values(), value, translate)
         if isinstance(value, Enum):
@@ -355,6 +378,11 @@ def unwrapped(hint: Hint) -> Hint:
         inner = [one for one in get_args(hint) if one is not NoneType]
         hint = inner[0] if len(inner) == 1 else Any
     return getattr(hint, "__supertype__", hint)
+
+
+def settings_key(plugin: type[Plugin]) -> str:
+    """Returns the field that has the settings of a plug-in; empty if they stand beside its kind."""
+    return camel(plugin.key)
 
 
 def unknown_field(name: str, known: Iterable[str]) -> str:
@@ -376,8 +404,14 @@ def _check_plain(hint: Hint, value: JsonValue, path: Path, report: Report) -> Js
     if hint is float and type(value) is int:
         return value
     if hint in _NAMES_OF_TYPES and type(value) is not hint:
-        report(path, f"must be {_NAMES_OF_TYPES[hint]}")
+        report(path, f"must be {_NAMES_OF_TYPES[hint]}{_hint_on_sources(value)}")
     return value
+
+
+def _hint_on_sources(value: JsonValue) -> str:
+    if isinstance(value, dict) and len(value) == 1 and value.keys() <= VALUE_SOURCES:
+        return "; only `towline apply` reads `env` and `file`, and only for secret fields"
+    return ""
 
 
 def _check_time(hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
@@ -390,6 +424,24 @@ def _check_time(hint: Hint, value: JsonValue, path: Path, report: Report) -> Jso
 
 def _value_of(value: JsonValue, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name)
+
+
+def _setting(plugin: type[Plugin], member: SettingField) -> SpecField:
+    form = member.setting.form
+    family = _FORM_FAMILIES.get(form, "")
+    published = member.published.removesuffix("Id") if family else member.published
+    return SpecField(
+        member.name, published, member.type, plugin, member.default, family, form is Form.SECRET
+    )
+
+
+def _keys(owner: type, member: Field[Any]) -> list[str]:
+    """Returns the names by which kinds declare something about a field of a class."""
+    return [f"{base.__name__}.{member.name}" for base in reversed(owner.__mro__)]
+
+
+def _part(item: JsonValue, key: str) -> JsonValue:
+    return item.get(key) if key and isinstance(item, dict) else item
 
 
 def _same(_family: str, name: str) -> str:

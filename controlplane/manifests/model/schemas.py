@@ -11,6 +11,7 @@ from controlplane.manifests.model.codec import (
     SEQUENCE_TYPES,
     SpecCodec,
     SpecField,
+    settings_key,
     unwrapped,
 )
 from controlplane.manifests.model.documents import API_VERSION
@@ -77,7 +78,7 @@ class _SpecTypes:
             description = f"{description} By name.".strip()
         schema = self._type(field.hint)
         if field.is_sensitive:
-            schema["writeOnly"] = True
+            schema = {**self._secret(schema), "writeOnly": True}
         return {**schema, "description": " ".join(description.split())} if description else schema
 
     def _type(self, hint: Any) -> JsonObject:
@@ -98,6 +99,14 @@ class _SpecTypes:
             return {"type": JSON_TYPES[inner]}
         return {}
 
+    def _secret(self, schema: JsonObject) -> JsonObject:
+        """Returns the schema of secret texts, which clients can read from a variable or a file."""
+        if "additionalProperties" in schema:
+            inner = self._secret(schema["additionalProperties"])
+            return {**schema, "additionalProperties": inner}
+        self.shared[_SECRET] = {"oneOf": [schema, *_SOURCES]}
+        return {"$ref": f"#/$defs/{_SECRET}"}
+
     def _reference(self, base: type) -> JsonObject:
         if base.__name__ not in self.shared:
             # Its own plug-ins may refer to it.
@@ -110,8 +119,8 @@ class _SpecTypes:
     def _plugin(self, plugin: type[Plugin]) -> JsonObject:
         settings = self.fields(self._codec.inner_fields(plugin))
         kind = {"const": plugin.kind, "description": plugin.summary()}
-        if plugin.key:
-            return _object({"kind": kind, plugin.key: settings}, ["kind"])
+        if key := settings_key(plugin):
+            return _object({"kind": kind, key: settings}, ["kind"])
         required = [name for name in settings["required"] if name != "kind"]
         return _object({"kind": kind, **settings["properties"]}, ["kind", *required])
 
@@ -123,3 +132,13 @@ def _object(properties: JsonObject, required: list[str]) -> JsonObject:
         "additionalProperties": False,
         "properties": properties,
     }
+
+
+_SECRET = "SecretText"
+_SOURCES = [
+    _object({name: {"type": "string", "description": text}}, [name])
+    for name, text in (
+        ("env", "Environment variable of `towline apply` that has the value."),
+        ("file", "File that has the value. `towline apply` reads it, beside the manifest."),
+    )
+]

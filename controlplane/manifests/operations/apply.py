@@ -1,11 +1,11 @@
 """One run of an apply: its plan, and its changes through the operations of each kind."""
 
 import base64
-import json
 from collections.abc import Awaitable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from controlplane.authorization import DEFAULT_PROJECT, Actor
+from controlplane.manifests.model.differences import differences, shown_path
 from controlplane.manifests.model.documents import DocumentProblem
 from controlplane.manifests.model.ownership import (
     SEPARATOR,
@@ -34,7 +34,6 @@ from controlplane.platform.ports import Transaction, TransactionConflict
 from core.errors import Code, Conflict, Forbidden, Invalid, NotFound, TowlineError
 from core.json_object import JsonObject, JsonValue
 
-_MASK = '"********"'
 _REFUSALS = (Invalid, NotFound, Forbidden, Conflict)
 
 
@@ -181,9 +180,7 @@ class ApplyRun:
     async def _create(self, declaration: Declaration, resource: _PresentState) -> None:
         document, kind, spec = declaration.document, declaration.kind, declaration.spec
         names, codec = self._names, declaration.codec
-        missing = [f.published for f in codec.fields if f.required and f.published not in spec]
-        if missing:
-            raise Invalid(f"needs the field {missing[0]}", field="spec")
+        declaration.check_complete()
         if kind.scope:
             scope = names.id_of(kind.scope, document.cluster)
         else:
@@ -195,7 +192,7 @@ class ApplyRun:
         )
         names.add(kind.family_name(), document.key, resource.id)
         secret = codec.secret_names
-        changes = _differences({}, dict(leaves(spec)), secret)
+        changes = differences({}, dict(leaves(spec)), secret)
         self._done[resource.id] = declaration, resource
         self._plan(declaration, ManifestAction.CREATE, changes)
 
@@ -214,7 +211,7 @@ class ApplyRun:
             leaves({name: resource.spec.get(name) for name in changed if name in resource.spec})
         )
         after = dict(leaves({name: desired[name] for name in changed}))
-        changes = _differences(before, after, declaration.codec.secret_names)
+        changes = differences(before, after, declaration.codec.secret_names)
         conflicts = self._conflicts(resource, before, after)
         if conflicts and not self._options.force:
             self._plan(declaration, ManifestAction.UPDATE, changes, conflicts)
@@ -284,7 +281,7 @@ class ApplyRun:
             return []
         changed = [p for p in before.keys() | after.keys() if before.get(p) != after.get(p)]
         return [
-            FieldConflict(_shown(path), owner)
+            FieldConflict(shown_path(path), owner)
             for path in sorted(changed)
             for owner in resource.declared.owners(path, self._options.manager)
         ]
@@ -372,31 +369,6 @@ class ApplyRun:
                 document.file, document.line,
             )
         )  # fmt: skip
-
-
-def _differences(
-    before: JsonObject, after: JsonObject, secrets: Collection[str]
-) -> list[SpecDifference]:
-    """Returns the fields that differ. Secrets are masked."""
-    found = []
-    for path in sorted(before.keys() | after.keys()):
-        old, new = (_json(values, path, secrets) for values in (before, after))
-        if before.get(path) != after.get(path) or path not in before or path not in after:
-            found.append(SpecDifference(_shown(path), old, new))
-    return found
-
-
-def _json(values: JsonObject, path: str, secrets: Collection[str]) -> str | None:
-    if path not in values:
-        return None
-    if any(key in secrets for key in path.split(SEPARATOR)):
-        return _MASK
-    return json.dumps(values[path], ensure_ascii=False)
-
-
-def _shown(path: str) -> str:
-    keys = [key.replace("~1", "/").replace("~0", "~") for key in path.split(SEPARATOR)[1:]]
-    return "spec." + ".".join(keys)
 
 
 def _state_digest(spec: JsonObject, given: Iterable[str]) -> str:

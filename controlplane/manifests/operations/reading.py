@@ -29,6 +29,12 @@ class Declaration:
         """Returns the reference by which other documents name this one."""
         return self.kind.family_name(), self.document.key
 
+    def check_complete(self) -> None:
+        """Raises Invalid if a required field is missing."""
+        for field in self.codec.fields:
+            if field.required and field.published not in self.spec:
+                raise Invalid(f"needs the field {field.published}", field="spec")
+
     def problem(self, message: str, field: str = "", code: str = "INVALID") -> DocumentProblem:
         """Returns a problem at a field of the spec, as operations name it."""
         parts: list[str] = [part for part in field.split(".") if part]
@@ -52,6 +58,9 @@ class DocumentReader:
     def read(self, sources: Sequence[Source], problems: list[DocumentProblem]) -> list[Declaration]:
         """Returns the declarations in the order of their references."""
         documents = read_documents(sources, problems)
+        if not documents and not problems:
+            # A set would lose all of its resources to a mistyped folder.
+            problems.append(DocumentProblem("the files contain no documents"))
         counts = Counter((document.kind, document.key) for document in documents)
         found: list[Declaration] = []
         seen: dict[tuple[str, str], Manifest] = {}

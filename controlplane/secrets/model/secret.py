@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from controlplane.authorization import Resource, ResourceKind
-from controlplane.secrets.model.rotation import Rotation
+from controlplane.secrets.model.rotation import Rotation, RotationPlan
 from controlplane.secrets.model.secret_source import SecretSource
 from core.errors import Invalid
 
@@ -47,6 +47,8 @@ class Secret:
     """Time of the last read of the source."""
     problem: str = ""
     """Error of the last read of the source. Empty if it succeeded."""
+    plan: RotationPlan | None = None
+    """Plan for moving services to a new value. None: they get it at once."""
     rotation: Rotation | None = None
     """Latest rotation. None if there was none."""
 

@@ -51,6 +51,7 @@ class SecretChange:
     """
 
     value: bytes | None = field(default=None, repr=False)
+    """New value. Limit: 512 KiB."""
     source: SecretSource | None = None
     """External source."""
     description: str | None = None
@@ -60,7 +61,8 @@ class SecretChange:
     refresh_s: int | None = None
     """Seconds between two reads of the source, from 10 to 604,800. Default: 300."""
     plan: RotationPlan | None = None
-    """Rotation settings. Default: services get the new value at once."""
+    """Plan for moving services to a new value. A batch of 0 removes it: they get new values at
+    once. Default: the present one."""
 
     def columns(self) -> Columns:
         """The validated fields without the value. Invalid: names the field."""
@@ -72,6 +74,8 @@ class SecretChange:
             found["description"] = check_text(text, "description", _MAX_TEXT_LENGTH) if text else ""
         if self.refresh_s is not None:
             found["refresh_s"] = check_refresh(self.refresh_s)
+        if self.plan is not None:
+            found["plan"] = self.plan.checked() if self.plan.batch else None
         if self.source is not None:
             found["source"] = self.source.checked()
         if self.value is not None:
@@ -153,7 +157,7 @@ class Secrets:
         """Creates or changes a secret.
 
         A different value creates a version. Services that follow the secret get it at once, or in
-        batches with a plan. Conflict: a rotation is active.
+        batches if the secret has a plan. Conflict: a rotation is active.
         """
         require_member(actor)
         columns, now = change.columns(), self._context.clock.now()
@@ -174,7 +178,7 @@ class Secrets:
             if change.value is not None:
                 who = (actor.email or actor.name)[:320]
                 after, moved = await add_version(
-                    self._context, tx, after, check_value(change.value), who, change.plan
+                    self._context, tx, after, check_value(change.value), who
                 )
             await tx[SecretStore].put(after)
             changed = sorted(columns.keys() - {"due_at", "problem", "refreshed_at"})
@@ -245,7 +249,6 @@ async def add_version(
     secret: Secret,
     value: bytes,
     by: str,
-    plan: RotationPlan | None = None,
 ) -> tuple[Secret, list[Service]]:
     """Adds a version if the value differs; returns the secret and the services to notify.
 
@@ -260,8 +263,8 @@ async def add_version(
     sealed = context.sealer.seal(value, version.context)
     await tx[SecretVersionStore].add(replace(version, sealed=sealed))
     number = version.number
-    if plan is not None and secret.current:
-        rotation = Rotation(secret.current, number, context.clock.now(), by, plan.checked())
+    if secret.plan is not None and secret.current:
+        rotation = Rotation(secret.current, number, context.clock.now(), by, secret.plan)
         return replace(secret, newest=number, rotation=rotation), []
     after = replace(secret, newest=number, current=number)
     return after, await follow_current_version(context, tx, after, by)

@@ -8,68 +8,77 @@ from tests.integration.cli.conftest import Installation
 from towline.cli.shell.polling import poll_until
 
 FLEET = """
-apiVersion: towline/v1
-kind: Repository
-url: https://git.example.org/fleet.git
+apiVersion: towline.io/v1
+kind: GitRepository
+metadata: {name: https://git.example.org/fleet.git}
 ---
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: Cluster
-handle: eu
-tags: {tier: prod}
+metadata: {name: eu}
+spec:
+  tags: {tier: prod}
 ---
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: Cluster
-handle: us
-tags: {tier: prod}
+metadata: {name: us}
+spec:
+  tags: {tier: prod}
 ---
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: ClusterGroup
-name: europe
-clusters: [eu]
+metadata: {name: europe}
+spec:
+  clusters: [eu]
 ---
-apiVersion: towline/v1
-kind: Namespace
-name: team-a
-labels: {team: a}
-quota: {pods: "20"}
-groups: [europe]
+apiVersion: towline.io/v1
+kind: ManagedNamespace
+metadata: {name: team-a}
+spec:
+  selector: {groups: [europe]}
+  labels: {team: a}
+  quota: {pods: "20"}
 ---
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: GlobalService
-name: monitoring
-tags: {tier: prod}
-onLeave: DELETE
-template:
-  name: monitoring
-  namespace: monitoring
-  repository: https://git.example.org/fleet.git
-  git: {ref: main, folder: monitoring}
-  helm: {chart: ./chart, values: "a: 1"}
-  configuration: {replicas: "2"}
+metadata: {name: monitoring}
+spec:
+  selector: {tags: {tier: prod}}
+  onLeave: DELETE
+  template:
+    name: monitoring
+    namespace: monitoring
+    repository: https://git.example.org/fleet.git
+    ref: main
+    folder: monitoring
+    helm: {chart: ./chart, values: "a: 1"}
+    configuration: {replicas: "2"}
 ---
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: HelmRepository
-url: https://charts.example.org/stable
+metadata: {name: https://charts.example.org/stable}
 ---
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: GlobalService
-name: cache
-tags: {tier: prod}
-template:
-  name: cache
-  namespace: cache
-  helm: {repository: https://charts.example.org/stable, chart: redis, version: ^20}
+metadata: {name: cache}
+spec:
+  selector: {tags: {tier: prod}}
+  template:
+    name: cache
+    namespace: cache
+    helm: {repository: https://charts.example.org/stable, chart: redis, version: "^20"}
 ---
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: ServiceSet
-name: tenants
-deletionBudget: 3
-items: [{tenant: red}, {tenant: blue}]
-template:
-  name: shop-${item.tenant}
-  namespace: tenant-${item.tenant}
-  repository: https://git.example.org/fleet.git
-  git: {ref: main, folder: "tenants/${item.tenant}"}
+metadata: {name: tenants}
+spec:
+  generator: {items: [{tenant: red}, {tenant: blue}]}
+  deletionBudget: 3
+  template:
+    name: "shop-${item.tenant}"
+    namespace: "tenant-${item.tenant}"
+    repository: https://git.example.org/fleet.git
+    ref: main
+    folder: "tenants/${item.tenant}"
 """
 
 
@@ -100,7 +109,7 @@ def test_definitions_are_applied_and_reach_the_clusters(
 
     file.write_text(FLEET.replace('replicas: "2"', 'replicas: "3"'))
     changed = run("apply", "-f", str(file)).stdout
-    assert "~ GlobalService monitoring changed" in changed and "2 → 3" in changed
+    assert "~ GlobalService monitoring changed" in changed and '"2" → "3"' in changed
 
     run("globals", "override", "monitoring", "--cluster", "eu", "--set", "replicas=5")
     views = output_of("globals", "clusters", "monitoring")

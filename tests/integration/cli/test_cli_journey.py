@@ -14,36 +14,37 @@ from towline.demo.clusters.cluster import LocalCluster
 from towline.demo.git_server import GitServer, ServedRepository
 
 FLEET = """
-apiVersion: towline/v1
-kind: Repository
-url: {url}
+apiVersion: towline.io/v1
+kind: GitRepository
+metadata: {{name: {url}}}
 ---
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: Service
-cluster: journey
-name: dev
-namespace: {namespace}
-repository: {url}
-git: {{ref: main, folder: dev}}
+metadata: {{name: dev, cluster: journey}}
+spec:
+  namespace: {namespace}
+  repository: {url}
+  ref: main
+  folder: dev
 ---
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: Service
-cluster: journey
-name: prod
-namespace: {namespace}
-repository: {url}
-git: {{ref: main, folder: prod}}
+metadata: {{name: prod, cluster: journey}}
+spec:
+  namespace: {namespace}
+  repository: {url}
+  ref: main
+  folder: prod
 ---
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: Pipeline
-name: journey
-stages:
-  - {{name: dev, services: [journey/dev]}}
-  - {{name: prod, services: [journey/prod]}}
-edges:
-  - from: dev
-    to: prod
-    gates: [{{name: release, type: APPROVAL}}]
+metadata: {{name: journey}}
+spec:
+  stages:
+    - {{name: dev, services: [journey/dev]}}
+    - {{name: prod, services: [journey/prod]}}
+  edges:
+    - {{source: dev, target: prod, gates: [{{name: release, rule: {{kind: APPROVAL}}}}]}}
 """
 
 

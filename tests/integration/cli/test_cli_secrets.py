@@ -11,69 +11,64 @@ from tests.integration.cli.conftest import Installation
 
 CANARY = "canary-5d02-of-the-command-line"
 FILES = """
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: Secret
-name: api-key
-description: of the payment service
-value: {{env: API_KEY}}
+metadata: {{name: api-key}}
+spec:
+  description: of the payment service
+  value: {{env: API_KEY}}
 ---
-apiVersion: towline/v1
-kind: Repository
-url: {url}
+apiVersion: towline.io/v1
+kind: GitRepository
+metadata: {{name: {url}}}
 ---
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: Cluster
-handle: dev
+metadata: {{name: dev}}
 ---
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: Service
-cluster: dev
-name: shop
-namespace: shop
-repository: {url}
-git: {{ref: main, folder: shop}}
-secrets: {{key: api-key}}
----
-apiVersion: towline/v1
-kind: Service
-cluster: dev
-name: db
-namespace: db
-repository: {url}
-git: {{ref: main, folder: db}}
----
-apiVersion: towline/v1
-kind: Flow
-service: dev/db
-exports:
-  - {{name: host, value: "${{service.name}}.svc"}}
----
-apiVersion: towline/v1
-kind: Flow
-service: dev/shop
-imports:
-  - {{alias: host, service: dev/db, export: host, default: none}}
----
-apiVersion: towline/v1
-kind: Context
-name: network
-values: {{zone: a, size: 1}}
-types: {{size: NUMBER}}
-secretsByReference: true
-secrets: [{{name: password, value: {{env: API_KEY}}}}]
-overrides:
-  - {{layer: cluster, place: dev, values: {{size: 2}}}}
----
-apiVersion: towline/v1
-kind: GlobalService
-name: agents
-tags: {{tier: none}}
-template:
-  name: agents
-  namespace: agents
+metadata: {{name: shop, cluster: dev}}
+spec:
+  namespace: shop
   repository: {url}
-  git: {{ref: main, folder: agents}}
-  secrets: {{key: api-key}}
+  ref: main
+  folder: shop
+  secrets: {{key: {{secret: api-key}}}}
+  imports: [{{alias: host, service: dev/db, export: host, default: none}}]
+---
+apiVersion: towline.io/v1
+kind: Service
+metadata: {{name: db, cluster: dev}}
+spec:
+  namespace: db
+  repository: {url}
+  ref: main
+  folder: db
+  exports: [{{name: host, value: "${{service.name}}.svc"}}]
+---
+apiVersion: towline.io/v1
+kind: Context
+metadata: {{name: network}}
+spec:
+  values: {{zone: a, size: 1}}
+  types: {{size: NUMBER}}
+  byReference: true
+  secrets: {{password: {{env: API_KEY}}}}
+  overrides: [{{cluster: dev, values: {{size: 2}}}}]
+---
+apiVersion: towline.io/v1
+kind: GlobalService
+metadata: {{name: agents}}
+spec:
+  selector: {{tags: {{tier: none}}}}
+  template:
+    name: agents
+    namespace: agents
+    repository: {url}
+    ref: main
+    folder: agents
+    secrets: {{key: {{secret: api-key}}}}
 """
 
 
@@ -87,9 +82,9 @@ def test_a_secret_from_its_first_value_to_its_end(
     said += run("secrets", "set", "db", stdin=f"{CANARY}\n").stdout
     environ = {"API_KEY": CANARY}
     run("apply", "-f", str(file), "--dry-run", environ=environ)
-    for signs in ("+~++", "===="):
+    for signs in ("++++", "===="):
         output = run("apply", "-f", str(file), environ=environ).stdout
-        named = ("Secret api-key", "Flow dev/shop", "Context network", "GlobalService agents")
+        named = ("Secret api-key", "Service dev/shop", "Context network", "GlobalService agents")
         for sign, name in zip(signs, named, strict=True):
             assert f"{sign} {name}" in output
         said += output
@@ -98,7 +93,7 @@ def test_a_secret_from_its_first_value_to_its_end(
     assert "shop" in run("flow", "affected", "dev/db").stdout
     environ["API_KEY"] = f"{CANARY}-2"
     output = run("apply", "-f", str(file), environ=environ).stdout
-    assert "version: 1 → 2" in output and "~ Context network" in output
+    assert "~ Secret api-key" in output and "~ Context network" in output
     uses = json.loads(run("secrets", "of", "dev/shop", "-o", "json").stdout)
     assert [(one["name"], one["secretName"], one["version"]) for one in uses] == [
         ("key", "api-key", 2)

@@ -20,39 +20,47 @@ from towline.operations import GraphQLDocument
 from towline.subscription import Subscription
 
 FLEET = """
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: Pipeline
-name: {name}
-stages:
-  - {{name: dev, services: [{name}-dev/web]}}
-  - {{name: prod, services: [{name}-prod/web]}}
-edges:
-  - from: dev
-    to: prod
-    gates: [{{name: release, type: APPROVAL}}, {{name: soak, type: SOAK, soakSeconds: 5}}]
+metadata: {{name: {name}}}
+spec:
+  stages:
+    - {{name: dev, services: [{name}-dev/web]}}
+    - {{name: prod, services: [{name}-prod/web]}}
+  edges:
+    - source: dev
+      target: prod
+      gates:
+        - {{name: release, rule: {{kind: APPROVAL}}}}
+        - {{name: soak, rule: {{kind: SOAK, soakSeconds: 5}}}}
 """
 PART = """
 ---
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: Cluster
-handle: {name}-{stage}
-tags: {{stage: {stage}}}
+metadata: {{name: {name}-{stage}}}
+spec:
+  tags: {{stage: {stage}}}
 ---
-apiVersion: towline/v1
+apiVersion: towline.io/v1
 kind: Service
-cluster: {name}-{stage}
-name: web
-namespace: shop
-repository: {url}
-git: {{ref: main, folder: {stage}}}
-configuration: {{stage: {stage}}}
+metadata: {{name: web, cluster: {name}-{stage}}}
+spec:
+  namespace: shop
+  repository: {url}
+  ref: main
+  folder: {stage}
+  configuration: {{stage: {stage}}}
 """
+
+
+HEAD = "apiVersion: towline.io/v1\n"
 
 
 def fleet(name: str, url: str) -> str:
     """Two clusters, a service in each, and a pipeline between."""
     parts = [PART.format(name=name, stage=stage, url=url) for stage in ("dev", "prod")]
-    repository = f"\n---\napiVersion: towline/v1\nkind: Repository\nurl: {url}\n"
+    repository = f"\n---\n{HEAD}kind: GitRepository\nmetadata: {{name: {url}}}\n"
     return FLEET.format(name=name) + "".join(parts) + repository
 
 
@@ -95,7 +103,7 @@ def test_failures_have_their_exit_codes(
 
 def test_a_replay_of_no_pipeline_says_so(installation: Installation, tmp_path: Path) -> None:
     file = tmp_path / "fleet.yaml"
-    file.write_text("apiVersion: towline/v1\nkind: Cluster\nhandle: dev\n")
+    file.write_text(f"{HEAD}kind: Cluster\nmetadata: {{name: dev}}\n")
     window = ("--since", "2026-01-01T00:00Z", "--until", "2026-01-02T00:00Z")
     done = installation.run("pipelines", "what-if", "-f", str(file), *window, code=2)
     assert "contains 0 pipelines" in done.stderr and "Traceback" not in done.stderr
@@ -181,13 +189,12 @@ def test_a_fleet_is_applied_once_and_then_unchanged(
     assert dry.count("would be created") == 6
     made = installation.run("apply", "-f", str(path)).stdout
     assert made.count(" created") == 6
-    assert made.count("deploy token") == 2
     again = installation.run("apply", "-f", str(path)).stdout.splitlines()
     assert [line[0] for line in again] == ["="] * 6
     path.write_text(fleet("shop", repository.url).replace("soakSeconds: 5", "soakSeconds: 6"))
     assert installation.run("apply", "-f", str(path)).stdout.splitlines()[-2:] == [
         "~ Pipeline shop changed",
-        "  edges.dev to prod.soak.soakSeconds: 5 → 6",
+        "  spec.edges[0].gates[1].rule.soakSeconds: 5 → 6",
     ]
     shown = installation.run("pipelines", "get", "shop").stdout
     assert "release" in shown and "APPROVAL" in shown
@@ -350,13 +357,13 @@ def test_a_service_of_two_repositories_and_a_password_that_comes_later(
     other.commit({"lib/b.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"})
     installation.run("repos", "create", own.url)
     installation.run("repos", "create", other.url)
-    head = "apiVersion: towline/v1\n"
-    service = f"cluster: two\nname: web\nnamespace: shop\nrepository: {own.url}\n"
-    git = "git: {ref: main, folder: web}\n"
-    sources = f"sources: [{{repository: '{other.url}', folder: lib, path: lib}}]\n"
     path = tmp_path / "two.yaml"
-    cluster = f"{head}kind: Cluster\nhandle: two\n---\n"
-    path.write_text(f"{cluster}{head}kind: Service\n{service}{git}{sources}")
+    path.write_text(
+        f"{HEAD}kind: Cluster\nmetadata: {{name: two}}\n---\n"
+        f"{HEAD}kind: Service\nmetadata: {{name: web, cluster: two}}\nspec:\n"
+        f"  namespace: shop\n  repository: {own.url}\n  ref: main\n  folder: web\n"
+        f"  sources: [{{repository: '{other.url}', folder: lib, path: lib}}]\n"
+    )
     installation.run("apply", "-f", str(path))
 
     def shown() -> dict:

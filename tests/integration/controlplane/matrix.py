@@ -78,6 +78,11 @@ _GROUP = (
     + " metadata: {{{{name: {}, project: own}}}}}}}}"
 )
 
+_PIPELINE = (
+    "{{apiVersion: towline.io/v1, kind: Pipeline, metadata: {{name: line}},"
+    + " spec: {{stages: [], edges: []}}}}"
+)
+
 # Arguments that reach a thing of the project; {names} are its ids.
 _FROZEN = FreezeStatement(FreezeAction.FREEZE, ("*",), 1, 1).sign(
     Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -260,6 +265,8 @@ ARGUMENTS = {
     "applyManifests": 'sources: [{{file: "new.yaml", content: "' + _GROUP.format("new") + '"}}]',
     "deleteManifests": 'sources: [{{file: "old.yaml", content: "' + _GROUP.format("old") + '"}}]',
     "manifestSchema": 'kind: "ClusterGroup"',
+    "manifestWhatIf": 'source: {{file: "line.yaml", content: "' + _PIPELINE + '"}},'
+    ' since: "2020-01-01T00:00:00Z", until: "2030-01-01T00:00:00Z"',
     "createClusterGroup": 'attributes: {{name: "new", projectId: "{project}"}}',
     "updateClusterGroup": 'id: "{clusters}", attributes: {{name: "renamed"}}',
     "deleteClusterGroup": 'id: "{clusters}"',

@@ -23,6 +23,9 @@ from controlplane.clusters.model.selectors import Selector
 from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
 from controlplane.clusters.ports import ClusterStore
+from controlplane.kinds import all_kinds
+from controlplane.manifests.model.documents import Source
+from controlplane.manifests.operations.what_if import ManifestReplays
 from controlplane.pipelines.engine import effects as fx
 from controlplane.pipelines.gates.kinds import (
     ApprovalRule,
@@ -57,6 +60,7 @@ from core.spec.reports.report import Report
 from core.spec.status import Phase, Problem
 from core.spec.thresholds import Comparison
 from core.spec.verification import VerificationResult
+from tests.fakes.manifest_world import document, kind_operations
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 from tests.servers.prometheus import Prometheus, find_prometheus
@@ -699,6 +703,13 @@ async def test_a_past_week_is_replayed_with_other_gates(stand: Stand) -> None:
     await stand.settle()
     view = await stand.view()
     whatifs = PipelineReplays(stand.world.deps, stand.world.pipelines)
+    kinds = all_kinds(kind_operations(stand.world.deps))
+    manifests = ManifestReplays(stand.world.deps, kinds, whatifs)
+    rules = {
+        SoakRule(60): {"kind": "SOAK", "soakSeconds": 60},
+        SoakRule(10): {"kind": "SOAK", "soakSeconds": 10},
+        ApprovalRule(): {"kind": "APPROVAL"},
+    }
     promoted = begun + timedelta(seconds=60)
     for rule, would in (
         (SoakRule(60), promoted),
@@ -711,3 +722,11 @@ async def test_a_past_week_is_replayed_with_other_gates(stand: Stand) -> None:
         (step,) = replay.steps
         assert (step.stage, step.was, step.would) == ("prod", promoted, would)
         assert [one.reason for one in replay.waiting] == ([] if would else ["waiting for gate 0"])
+        edge = {
+            "source": "dev",
+            "target": "prod",
+            "gates": [{"name": "gate 0", "rule": rules[rule]}],
+        }
+        text = document("Pipeline", view.row.name, {"stages": [], "edges": [edge]})
+        source = Source("shop.yaml", text)
+        assert await manifests.run(stand.world.admin, source, begun, until) == replay

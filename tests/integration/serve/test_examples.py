@@ -4,8 +4,9 @@ import asyncio
 from pathlib import Path
 
 from tests.integration.serve.conftest import Running
-from towline.cli.apply.manifests import read_manifests
-from towline.cli.apply.plan import ManifestPlanner
+from towline.cli.manifests import generated as operations
+from towline.cli.manifests.manifests import read_sources
+from towline.cli.manifests.values import with_values
 from towline.client import GraphQLClient
 from towline.contexts import ControlPlaneTarget
 
@@ -13,12 +14,14 @@ EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "pipelines"
 
 
 async def applied(hub: Running, password: str) -> list[str]:
-    """Output of `towline apply` for all of them."""
+    """Effects of `towline apply` for all of them."""
 
     def apply() -> list[str]:
         api = GraphQLClient(ControlPlaneTarget(hub.url, hub.token))
-        planner = ManifestPlanner(api, dry_run=False, environ={"DB_PASSWORD": password})
-        return [line for one in read_manifests(EXAMPLES) for line in planner.apply(one)]
+        sources = with_values(api, read_sources([EXAMPLES]), read=lambda *_: password)
+        plan = operations.apply_manifests(api, sources)
+        assert plan["problems"] == []
+        return [f"{item['action']} {item['kind']} {item['name']}" for item in plan["items"]]
 
     return await asyncio.to_thread(apply)
 
@@ -26,12 +29,17 @@ async def applied(hub: Running, password: str) -> list[str]:
 async def test_every_example_is_applied_as_it_stands(hub: Running) -> None:
     """Applied again, nothing of it has to be changed; another password begins a rotation."""
     made = await applied(hub, "canary-0e0e-example")
-    assert {line[0] for line in made} <= set("+ "), made
-    names = [line for line in made if line.startswith("+ Pipeline")]
-    assert names == [f"+ Pipeline {one} created" for one in ("ingress", "bank", "orders", "shop")]
+    assert {line.split()[0] for line in made} == {"CREATE"}
+    names = sorted(line for line in made if line.startswith("CREATE Pipeline"))
+    assert names == [f"CREATE Pipeline {name}" for name in ("bank", "ingress", "orders", "shop")]
     again = await applied(hub, "canary-0e0e-example")
-    assert {line[0] for line in again} == {"="}, [line for line in again if line[0] != "="]
+    assert {line.split()[0] for line in again} == {"UNCHANGED"}
     changed = await applied(hub, "canary-0e0f-example")
-    lines = [line for line in changed if line[0] != "="]
-    rotated = ["~ Secret wiki-db-password changed", "  version: 1 → 2"]
-    assert lines == [*rotated, "~ Context wiki changed"]
+    assert sorted(line for line in changed if not line.startswith("UNCHANGED")) == [
+        "UPDATE Context wiki",
+        "UPDATE Secret wiki-db-password",
+    ]
+    secret = await hub.ask(
+        'query { secret(name: "wiki-db-password") { currentVersion newestVersion } }'
+    )
+    assert secret["secret"] == {"currentVersion": 1, "newestVersion": 2}

@@ -17,7 +17,6 @@ from controlplane.secrets.api import SecretSourceType
 from controlplane.secrets.model.secret_source import SecretSource
 from controlplane.secrets.sources import SOURCES, source_from_json, source_to_json
 from core.errors import Invalid
-from towline.cli.apply.manifests import shapes
 
 ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs/how-to/secrets.md").read_text()
@@ -47,15 +46,12 @@ def test_a_source_is_complete(kind: type[SecretSource]) -> None:
 
 
 @each_kind
-def test_each_setting_can_be_read_and_declared(kind: type[SecretSource]) -> None:
+def test_each_setting_can_be_read(kind: type[SecretSource]) -> None:
     readable = set(SecretSourceType.__annotations__)
-    declared = shapes()["Secret"]["source"]
-    assert isinstance(declared, dict)
     for member in setting_fields(kind):
         assert member.public_name in readable, (
             f"add {member.public_name} to SecretSourceType in controlplane/secrets/api.py"
         )
-        assert member.published in declared, "run make schema"
 
 
 @each_kind

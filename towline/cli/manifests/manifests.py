@@ -9,9 +9,9 @@ import typer
 
 from core.errors import Invalid, NotFound
 from core.json_object import JsonObject
-from towline.cli.lazy_import import load
 from towline.cli.manifests import generated as operations
 from towline.cli.manifests.generated import Plan, PlanProblems
+from towline.cli.manifests.values import SECRET, no_value, with_values
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import colour
 from towline.cli.shell.session import connect
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 8 << 20
 _SUFFIXES = (".yaml", ".yml")
-_CLIENT_FORM = "apiVersion: towline/v1"
+_NO_CONTENT = ("#", "---", "...", "%")
 _SIGNS = {"CREATE": "+", "UPDATE": "~", "DELETE": "-", "UNCHANGED": "="}
 _DONE = {"CREATE": "created", "UPDATE": "changed", "DELETE": "deleted", "UNCHANGED": "unchanged"}
 _COLOURS = {"+": "green", "~": "yellow", "-": "red", "!": "red"}
@@ -60,13 +60,10 @@ def apply(
       towline apply -f fleet/ --prune-set fleet --max-deletions 5
       towline apply -f clusters.yaml -f services.yaml
     """
-    sources = read_sources(file)
-    if any(_CLIENT_FORM in source["content"] for source in sources):
-        _apply_on_client(context, file, dry_run=dry_run)
-        return
+    api = connect(context)
     plan = operations.apply_manifests(
-        connect(context),
-        sources,
+        api,
+        with_values(api, read_sources(file)),
         options={
             "manager": manager,
             "dryRun": dry_run,
@@ -87,9 +84,10 @@ def diff(
     Example:
       towline diff -f fleet/
     """
+    api = connect(context)
     plan = operations.apply_manifests(
-        connect(context),
-        read_sources(file),
+        api,
+        with_values(api, read_sources(file)),
         options={"manager": manager, "dryRun": True, "force": force},
     )
     _print_plan(plan, dry_run=True, changes_only=True)
@@ -104,7 +102,8 @@ def delete(context: typer.Context, file: Files, dry_run: DryRun = False, yes: Ye
     Example:
       towline delete -f old-services.yaml --dry-run
     """
-    api, sources = connect(context), read_sources(file)
+    api = connect(context)
+    sources = with_values(api, read_sources(file), read=no_value)
 
     def deletions() -> Iterator[str]:
         plan = operations.delete_manifests(api, sources, dry_run=True)
@@ -172,29 +171,29 @@ def explain(
 
 
 def read_sources(paths: list[Path]) -> list["ManifestSource"]:
-    """Reads files, and all YAML files under folders. Invalid: there are none, or too large ones."""
-    files = [file for path in paths for file in _files(path)]
-    if not files:
-        where = ", ".join(map(str, paths))
-        raise Invalid(f"no YAML files found in {where}", field="--file")
-    return [
-        {"file": str(file), "content": read_text(file, "--file", limit=MAX_BYTES)} for file in files
-    ]
+    """Reads files, and all YAML files under folders. Invalid: one has no document, or is too
+    large."""
+    found: list[ManifestSource] = []
+    for path in paths:
+        files: list[ManifestSource] = [
+            {"file": str(file), "content": read_text(file, "--file", limit=MAX_BYTES)}
+            for file in _files(path)
+        ]
+        if not any(map(_has_document, files)):
+            raise Invalid(f"{path} contains no manifests", field="--file")
+        found += files
+    return found
+
+
+def _has_document(source: "ManifestSource") -> bool:
+    lines = (line.strip() for line in source["content"].splitlines())
+    return any(line and not line.startswith(_NO_CONTENT) for line in lines)
 
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
         return sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
     return [path]
-
-
-def _apply_on_client(context: typer.Context, paths: list[Path], *, dry_run: bool) -> None:
-    """Applies documents of the form `towline/v1`, which the client plans."""
-    manifests = load("towline.cli.apply.manifests").read_manifests(*paths)
-    planner = load("towline.cli.apply.plan").ManifestPlanner(connect(context), dry_run=dry_run)
-    for manifest in manifests:
-        for line in planner.apply(manifest):
-            print(colour(line, _COLOURS.get(line[0])), flush=True)
 
 
 def _print_plan(plan: Plan, *, dry_run: bool, changes_only: bool = False) -> None:
@@ -230,7 +229,7 @@ def _inner(schema: JsonObject, shared: JsonObject) -> JsonObject:
     if "oneOf" in schema:
         merged: JsonObject = {}
         for option in schema["oneOf"]:
-            merged |= option["properties"]
+            merged |= option.get("properties", {})
         return {"properties": merged}
     return schema
 
@@ -256,4 +255,6 @@ def _type(found: JsonObject) -> str:
         return f"[]{_type(found['items'])}"
     if "const" in found:
         return json.dumps(found["const"])
+    if str(found.get("$ref", "")).endswith(f"/{SECRET}"):
+        return "secret text"
     return str(found.get("type", "object" if "oneOf" in found or "$ref" in found else "any"))

@@ -260,7 +260,7 @@ class PipelineDetails(TypedDict):
     history: list[PipelineDetailsHistory]
 
 
-class PipelineWhatIfSteps(TypedDict):
+class ManifestWhatIfSteps(TypedDict):
     stage: str
     releaseId: str
     back: bool
@@ -268,16 +268,16 @@ class PipelineWhatIfSteps(TypedDict):
     would: str | None
 
 
-class PipelineWhatIfWaiting(TypedDict):
+class ManifestWhatIfWaiting(TypedDict):
     stage: str
     releaseId: str
     reason: str
 
 
-class PipelineWhatIf(TypedDict):
+class ManifestWhatIf(TypedDict):
     beginsAt: str
-    steps: list[PipelineWhatIfSteps]
-    waiting: list[PipelineWhatIfWaiting]
+    steps: list[ManifestWhatIfSteps]
+    waiting: list[ManifestWhatIfWaiting]
 
 
 class DeniedRevision(TypedDict):
@@ -403,11 +403,11 @@ def resume_pipeline(api: GraphQLApi, id: str) -> Pipeline:
     return run(api, RESUME_PIPELINE, id=id)
 
 
-PIPELINE_WHAT_IF: GraphQLDocument[Mapping[str, PipelineWhatIf | None]] = GraphQLDocument('query PipelineWhatIf($id:ID!$attributes:PipelineAttributes!$since:DateTime!$until:DateTime!){pipelineWhatIf(id:$id attributes:$attributes since:$since until:$until){beginsAt steps{stage releaseId back was would}waiting{stage releaseId reason}}}')
+MANIFEST_WHAT_IF: GraphQLDocument[Mapping[str, ManifestWhatIf | None]] = GraphQLDocument('query ManifestWhatIf($source:ManifestSource!$since:DateTime!$until:DateTime!){manifestWhatIf(source:$source since:$since until:$until){beginsAt steps{stage releaseId back was would}waiting{stage releaseId reason}}}')
 
 
-def pipeline_what_if(api: GraphQLApi, id: str, attributes: "inputs.PipelineAttributes", since: str, until: str) -> PipelineWhatIf:
-    return run(api, PIPELINE_WHAT_IF, id=id, attributes=attributes, since=since, until=until)
+def manifest_what_if(api: GraphQLApi, source: "inputs.ManifestSource", since: str, until: str) -> ManifestWhatIf:
+    return run(api, MANIFEST_WHAT_IF, source=source, since=since, until=until)
 
 
 DENIED_REVISIONS: GraphQLDocument[Mapping[str, list[DeniedRevision]]] = GraphQLDocument('query DeniedRevisions{deniedRevisions{...DeniedRevision}}' + _DENIED_REVISION)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.errors import Conflict, Invalid
-from towline.cli.lazy_import import load
+from core.errors import Conflict
+from towline.cli.manifests.manifests import read_sources
+from towline.cli.manifests.values import with_values
 from towline.cli.pipelines import generated as operations
 from towline.cli.pipelines.find import find_gate, find_pipeline
 from towline.cli.pipelines.generated import (
@@ -15,12 +16,12 @@ from towline.cli.pipelines.generated import (
     Edge,
     Gate,
     GitChange,
+    ManifestWhatIfSteps,
     Pipeline,
     PipelineDetails,
     PipelineDetailsHistory,
     PipelineDetailsTriggers,
     PipelineStages,
-    PipelineWhatIfSteps,
     Stage,
     StageRelease,
     StageRollout,
@@ -58,7 +59,7 @@ _STAGES: tuple[Column[Stage], ...] = (
     Column("SILENT", lambda row: ", ".join(_silent(row))),
     Column("REASON", lambda row: row["hold"] or row["rollout"]["reason"] or row["reason"]),
 )
-_STEPS: tuple[Column[PipelineWhatIfSteps], ...] = (
+_STEPS: tuple[Column[ManifestWhatIfSteps], ...] = (
     field("STAGE"),
     field("RELEASE", "releaseId"),
     Column("ACTUAL", lambda row: row["was"] or "not deployed"),
@@ -149,28 +150,6 @@ def get_pipeline(context: typer.Context, pipeline: Name, output: Output = Format
     if found["history"]:
         print()
         show(found["history"][-10:], _EVENTS, output, "text")
-
-
-@app.command("apply")
-def apply_pipeline(
-    context: typer.Context,
-    file: Annotated[Path, typer.Option("-f", "--file", help="YAML file of kind Pipeline.")],
-    dry_run: Annotated[bool, typer.Option(help="Print the changes without making them.")] = False,
-) -> None:
-    """Create or update pipelines from a file.
-
-    \b
-    Example:
-      towline pipelines apply -f shop.yaml
-    """
-    manifests = load("towline.cli.apply.manifests").read_manifests(file)
-    if strange := next((manifest for manifest in manifests if manifest.kind != "Pipeline"), None):
-        raise Invalid(
-            f"{strange.place} is of kind {strange.kind}, not Pipeline; use `towline apply`"
-        )
-    planner = load("towline.cli.apply.plan").ManifestPlanner(connect(context), dry_run=dry_run)
-    for manifest in manifests:
-        print(*planner.apply(manifest), sep="\n")
 
 
 @app.command("approve")
@@ -282,18 +261,8 @@ def what_if(
       towline pipelines what-if -f stricter.yaml --since 2026-01-01T00:00Z --until 2026-01-08T00:00Z
     """
     api = connect(context)
-    manifests = [
-        manifest
-        for manifest in load("towline.cli.apply.manifests").read_manifests(file)
-        if manifest.kind == "Pipeline"
-    ]
-    if len(manifests) != 1:
-        raise Invalid(f"{file} contains {len(manifests)} pipelines; what-if needs exactly one")
-    (manifest,) = manifests
-    planner = load("towline.cli.apply.plan").ManifestPlanner(api, dry_run=False)
-    attributes = planner.pipeline_attributes(manifest.fields)
-    found = find_pipeline(api, manifest.fields["name"])
-    replay = operations.pipeline_what_if(api, found["id"], attributes, since, until)
+    (source,) = with_values(api, read_sources([file]))
+    replay = operations.manifest_what_if(api, source, since, until)
     if not output.is_table:
         return show(replay, (), output, "stage")
     show(replay["steps"], _STEPS, output, "stage")

@@ -80,8 +80,12 @@ class RotationOptions(OptionGroup):
     """Options of a rotation."""
 
     batch: Annotated[
-        int, typer.Option(min=0, help="Consumers to roll out to at a time; 0: all at once.")
-    ] = 0
+        int | None,
+        typer.Option(
+            min=0,
+            help="Consumers to roll out to at a time; 0: all at once (default: as before).",
+        ),
+    ] = None
     soak: Annotated[
         int, typer.Option(min=0, help="Seconds that all consumers must stay healthy.")
     ] = 60
@@ -118,7 +122,7 @@ def set_value(
     }
     if project:
         attributes["projectId"] = find_project(api, project)["id"]
-    if rotation.batch:
+    if rotation.batch is not None:
         attributes["rotation"] = {
             "batch": rotation.batch,
             "soakSeconds": rotation.soak,

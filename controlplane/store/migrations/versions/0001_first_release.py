@@ -929,6 +929,7 @@ def _secrets() -> None:
         sa.Column("due_at", UtcColumn(), nullable=True),
         sa.Column("refreshed_at", UtcColumn(), nullable=True),
         sa.Column("problem", sa.Text(), nullable=False),
+        sa.Column("plan", JSON_TEXT, nullable=True),
         sa.Column("rotation", JSON_TEXT, nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_secrets"),
         sa.UniqueConstraint("name", name="uq_secrets_name"),

@@ -207,6 +207,84 @@ async def test_secrets_are_masked_and_applied_once(world: ManifestWorld) -> None
     assert "canary" not in repr(changed)
 
 
+TRIGGERED = {
+    "onCommit": False,
+    "stages": [{"name": "dev", "services": ["eu-1/web"]}],
+    "triggers": [
+        {
+            "name": "hook",
+            "rule": {"kind": "SCHEDULE", "cron": "0 9 * * 1"},
+            "webhookSecret": "canary-71aa-hook",
+        }
+    ],
+}
+
+
+async def test_secrets_inside_of_lists_are_masked(world: ManifestWorld) -> None:
+    await world.apply(cluster("eu-1") + document("GitRepository", REPOSITORY) + service("web"))
+    text = document("Pipeline", "shop", TRIGGERED)
+    created = await world.apply(text)
+    assert created.problems == ()
+    assert "********" in repr(created)
+    changed = await world.apply(text.replace("canary-71aa-hook", "canary-71ab-hook"))
+    assert [
+        (change.path, change.before, change.after)
+        for item in changed.items
+        for change in item.changes
+    ] == [("spec.triggers[0].webhookSecret", None, '"********"')]
+    assert "canary-71" not in repr(created) + repr(changed) + await world.export()
+
+
+async def test_a_change_inside_of_a_list_is_shown_by_its_path(world: ManifestWorld) -> None:
+    await world.apply(cluster("eu-1") + document("GitRepository", REPOSITORY) + service("web"))
+    text = document("Pipeline", "shop", TRIGGERED)
+    await world.apply(text)
+    plan = await world.apply(text.replace("0 9 * * 1", "0 8 * * 1"), dry_run=True)
+    (item,) = plan.items
+    assert ("spec.triggers[0].rule.cron", '"0 9 * * 1"', '"0 8 * * 1"') in [
+        (change.path, change.before, change.after) for change in item.changes
+    ]
+
+
+async def test_sources_of_secrets_are_for_the_client_alone(world: ManifestWorld) -> None:
+    plan = await world.apply(document("Secret", "db", {"value": {"env": "HOME"}}))
+    (problem,) = plan.problems
+    assert "only `towline apply` reads `env` and `file`" in problem.message
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n---\n"])
+async def test_files_without_documents_are_refused(world: ManifestWorld, text: str) -> None:
+    await world.apply(cluster("eu-1"), prune_set="fleet")
+    plan = await world.apply(text, prune_set="fleet", max_deletions=9)
+    assert [problem.message for problem in plan.problems] == ["the files contain no documents"]
+    assert await handles(world) == ["eu-1"]
+
+
+async def test_exports_and_imports_are_fields_of_services(world: ManifestWorld) -> None:
+    base = cluster("eu-1") + document("GitRepository", REPOSITORY)
+    database = [
+        {"name": "port", "type": "NUMBER", "value": 5432},
+        {"name": "host", "value": "db.svc"},
+    ]
+    imported = [{"alias": "host", "service": "eu-1/db", "export": "host"}]
+    text = base + service("web", imports=imported) + service("db", exports=database)
+    assert (await world.apply(text)).problems == ()
+    again = await world.apply(text, manager="other", dry_run=True)
+    assert {item.action for item in again.items} == {ManifestAction.UNCHANGED}
+    plan = await world.apply(base + service("web", imports=imported) + service("db"))
+    assert [problem.code for problem in plan.problems] == ["CONFLICT"]
+    dropped = await world.apply(base + service("web") + service("db", exports=database))
+    assert dropped.problems == ()
+    assert "imports" not in await world.export("Service")
+
+
+async def test_templates_accept_only_fields_that_take_effect(world: ManifestWorld) -> None:
+    template = {"name": "a", "namespace": "a", "repository": REPOSITORY, "paused": True}
+    spec = {"selector": {"tags": {"a": "b"}}, "template": template}
+    plan = await world.apply(document("GlobalService", "a", spec))
+    assert [problem.field for problem in plan.problems] == ["spec.template.paused"]
+
+
 async def test_resources_of_documents_are_deleted_together(world: ManifestWorld) -> None:
     text = cluster("eu-1") + document("ClusterGroup", "all", {"clusters": ["eu-1"]})
     await world.apply(text)

@@ -65,6 +65,7 @@ SPECS: dict[str, Any] = {
     "Secret": st.builds(
         dict,
         source=st.builds(dict, kind=st.just("ENVIRONMENT"), key=st.just("TOWLINE_SECRET_DATABASE")),
+        rotation=st.builds(dict, batch=st.integers(1, 1000), automatic=st.booleans()),
     ),
     "Context": st.builds(dict, values=WORDS),
     "Service": st.builds(
@@ -74,6 +75,10 @@ SPECS: dict[str, Any] = {
         folder=st.sampled_from(["", "a", "a/b", "./c/"]),
         configuration=WORDS,
         templated=st.booleans(),
+        exports=st.dictionaries(
+            NAMES.map(lambda name: name.replace("-", "_")), TEXTS, max_size=3
+        ).map(lambda found: [{"name": name, "value": value} for name, value in found.items()]),
+        imports=st.just([{"alias": "a", "service": "the-cluster/the-service", "export": "host"}]),
         options=st.builds(
             dict,
             drift=st.sampled_from(["HEAL", "REPORT", "IGNORE"]),
@@ -120,7 +125,12 @@ _FORMS = {
     "ServiceAccount": "{}@example.org",
     "AgentSettings": "global",
 }
-_THE_SERVICE = {"namespace": "shop", "repository": REPOSITORY, "folder": "a"}
+_THE_SERVICE = {
+    "namespace": "shop",
+    "repository": REPOSITORY,
+    "folder": "a",
+    "exports": [{"name": "host", "value": "db"}],
+}
 _REFERRED = (
     document("GitRepository", REPOSITORY)
     + document("Cluster", "the-cluster")

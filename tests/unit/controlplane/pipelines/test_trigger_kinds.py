@@ -18,7 +18,6 @@ from controlplane.platform.graphql.plugin_inputs import (
 )
 from controlplane.platform.plugin_settings import setting_fields
 from tests.fakes.pipelines import two_stages
-from towline.cli.apply.kind_manifests import TRIGGER_SHAPE
 
 EACH = pytest.mark.parametrize("kind", kinds.ALL, ids=lambda kind: kind.kind)
 
@@ -56,8 +55,3 @@ def test_the_example_of_a_kind_is_valid_and_stored(kind: type[TriggerRule]) -> N
     assert settings_of_kind(rule) == kind.example()
     pipeline = replace(two_stages(), triggers=(Trigger("t", "one", rule),))
     assert pipeline_from_json(json.loads(orjson.dumps(pipeline_to_json(pipeline)))) == pipeline
-
-
-@EACH
-def test_manifests_have_the_settings(kind: type[TriggerRule]) -> None:
-    assert set(kind.example()) <= set(TRIGGER_SHAPE), "run `make schema`"

@@ -131,11 +131,22 @@ async def test_a_secret_at_the_limits_is_accepted(secrets: Secrets) -> None:
     assert (await secrets.save(EDITOR, "x" * 128, change)).current == 1
 
 
-async def test_a_plan_is_checked_when_a_rotation_begins(
-    world: MemoryOperations, secrets: Secrets
+async def test_a_plan_is_kept_for_later_values_and_removed_by_a_batch_of_0(
+    secrets: Secrets,
 ) -> None:
+    await secrets.save(EDITOR, "db", SecretChange(b"one", plan=PLAN))
+    rotated = await secrets.save(EDITOR, "db", SecretChange(b"two"))
+    assert (rotated.current, rotated.newest) == (1, 2)
+    assert rotated.rotation is not None
+    assert rotated.rotation.plan == PLAN
+    await secrets.decide(EDITOR, rotated.id, RotationDecision.ABORT)
+    at_once = await secrets.save(EDITOR, "db", SecretChange(b"three", plan=RotationPlan(batch=0)))
+    assert (at_once.current, at_once.newest, at_once.plan) == (3, 3, None)
+
+
+async def test_a_plan_is_checked(world: MemoryOperations, secrets: Secrets) -> None:
     await secrets.save(EDITOR, "db", SecretChange(b"one"))
-    for plan, field in ((RotationPlan(batch=0), "batch"), (RotationPlan(soak_s=-1), "soak_s")):
+    for plan, field in ((RotationPlan(batch=-1), "batch"), (RotationPlan(soak_s=-1), "soak_s")):
         with pytest.raises(Invalid) as error:
             await secrets.save(EDITOR, "db", SecretChange(b"two", plan=plan))
         assert error.value.field == field
