@@ -18,6 +18,7 @@ CYCLONEDX := cyclonedx-bom==7.5.0
 NATIVE := $(VENV)/.native
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/towline/native
 CRATE := --manifest-path proxy/native/Cargo.toml
+CRATE_FILES := $(wildcard proxy/native/src/*.rs) proxy/native/Cargo.toml proxy/native/crates.lock
 CARGO := nice cargo --config build.jobs=2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Hundreds of processes start: without bytecode each one compiles its imports.
@@ -47,23 +48,39 @@ $(READY): requirements-dev.lock pyproject.toml
 	@touch $@
 
 # The target folder outlives the checkout, so that a change of the crate alone is compiled anew.
-$(NATIVE): $(READY) $(wildcard proxy/native/src/*.rs) proxy/native/Cargo.toml
+$(NATIVE): $(READY) $(CRATE_FILES)
 	@if command -v cargo >/dev/null && [ "$$(uname)" = Linux ]; then \
 		echo "building the native data plane" >&2; \
-		$(CARGO) build --quiet --release $(CRATE) && install $(CARGO_TARGET_DIR)/release/libtowline_native.so \
+		$(MAKE) --no-print-directory native-module && install $(CARGO_TARGET_DIR)/release/libtowline_native.so \
 			"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/towline_native.abi3.so" \
 		|| echo "the native data plane cannot be built here: the proxy runs on its portable one" >&2; \
 	else echo "without cargo or Linux, the proxy runs on its portable data plane" >&2; fi
 	@touch $@
 
+# Cargo's lock file names its registry in each entry; crates.lock is the same without it.
+proxy/native/Cargo.lock: proxy/native/crates.lock
+	@cd proxy/native && rm -f Cargo.lock && cargo generate-lockfile --quiet \
+		&& source=$$(grep --max-count=1 '^source' Cargo.lock) \
+		&& sed "s|^checksum|$$source\n&|" crates.lock >Cargo.lock
+
+# CARGO_TARGET: another architecture, whose gcc links the module.
+.PHONY: native-module
+native-module: proxy/native/Cargo.lock
+	@target=$(CARGO_TARGET); machine=$${target%%-*}; \
+	if [ -n "$$target" ] && [ "$$machine" != "$$(uname -m)" ]; then \
+		export CC=$$machine-linux-gnu-gcc; \
+		export CARGO_TARGET_$$(echo "$$target" | tr a-z- A-Z_)_LINKER=$$CC; \
+	fi; \
+	$(CARGO) build --quiet --release --locked $(CRATE) $${target:+--target $$target}
+
 .PHONY: test-native
 test-native: setup ## test the native data plane in Rust; needs cargo
 	@cd proxy/native && cargo fmt --check
-	@$(CARGO) test --quiet --release $(CRATE) --no-default-features
+	@$(CARGO) test --quiet --release --locked $(CRATE) --no-default-features
 
 .PHONY: lint-native
 lint-native: setup ## lint the native data plane; needs cargo
-	@$(CARGO) clippy --quiet --release $(CRATE) --no-default-features --all-targets -- --deny warnings
+	@$(CARGO) clippy --quiet --release --locked $(CRATE) --no-default-features --all-targets -- --deny warnings
 
 CONSOLE_FILES := $(shell git ls-files --cached --others --exclude-standard console 2>/dev/null)
 NODE_MODULES := console/node_modules/.ready
@@ -168,7 +185,7 @@ image: setup console-if-npm ## build the container image for amd64 and arm64 as 
 
 SBOM := dist/sbom
 .PHONY: sbom
-sbom: setup ## write SBOMs (CycloneDX) of the program and the console into dist/sbom
+sbom: setup ## write SBOMs (CycloneDX) of the program, the console and the native module into dist/sbom
 	@mkdir -p $(SBOM)
 	@[ -d $(SBOM)/tools ] || { \
 		if command -v uv >/dev/null; then uv pip install --quiet --python $(BIN)/python --target $(SBOM)/tools $(CYCLONEDX); \
@@ -178,6 +195,9 @@ sbom: setup ## write SBOMs (CycloneDX) of the program and the console into dist/
 	@if command -v npm >/dev/null; then \
 		(cd console && npm sbom --silent --package-lock-only --sbom-format cyclonedx) \
 		| $(BIN)/python -m deploy.sbom >$(SBOM)/console.cdx.json; fi
+	@if command -v cargo >/dev/null; then $(MAKE) --no-print-directory proxy/native/Cargo.lock; \
+		cargo metadata $(CRATE) --locked --format-version 1 --filter-platform x86_64-unknown-linux-gnu \
+		| $(BIN)/python -m deploy.crates >$(SBOM)/native.cdx.json; fi
 	@ls $(SBOM)/*.json
 
 .PHONY: audit
@@ -237,6 +257,8 @@ lock: setup ## update the pinned requirements; needs uv
 	$$lock --group charts -o charts/tools.lock; \
 	$$lock --group docs -c requirements-dev.lock -o docs/tools.lock; \
 	$$lock --group audit -o deploy/audit/tools.lock
+	@if command -v cargo >/dev/null; then cargo update --quiet $(CRATE) \
+		&& grep --invert-match '^source' proxy/native/Cargo.lock >proxy/native/crates.lock; fi
 
 .PHONY: clean
 clean: ## remove all build output; built clusters stay in the user's cache

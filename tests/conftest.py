@@ -57,6 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SocketWatch(), "sockets")
     # What is built once for this user stays where it is, wherever HOME points.
     os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    os.environ.setdefault("CARGO_HOME", str(Path.home() / ".cargo"))
+    os.environ.setdefault("RUSTUP_HOME", str(Path.home() / ".rustup"))
     os.environ.setdefault("GOPATH", str(Path.home() / "go"))
     for name in [one for one in os.environ if one.startswith(_SCRUBBED) or one == "KUBECONFIG"]:
         del os.environ[name]

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from core import __version__
-from deploy.image import debian, program
+from deploy.image import debian, native, program
 from deploy.image.oci import ImageLayout
 from deploy.image.tree import skeleton
 
@@ -60,7 +60,11 @@ def build(architectures: list[str], folder: Path, level: int = 6) -> Path:
             file=sys.stderr,
             flush=True,
         )
-        layout.add(architecture, config(), [system, program.tree(architecture)])
+        files = program.tree(architecture)
+        print(f"{architecture}: building the native data plane", file=sys.stderr, flush=True)
+        if (module := native.module(architecture, CACHE / "native")) is not None:
+            files[f"{program.PLACE}/{native.MODULE}"] = module
+        layout.add(architecture, config(), [system, files])
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"towline-{__version__}.oci.tar"
     digest = layout.write(path, __version__)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from deploy.crates import checksums
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -49,6 +51,17 @@ def test_the_bill_of_python_is_the_lock_file_with_its_hashes(bills: Path) -> Non
             for each in reference.get("hashes", ())
         }
         assert digests == set(re.findall(r"sha256:([0-9a-f]{64})", pins[name]))
+
+
+@pytest.mark.skipif(not shutil.which("cargo"), reason="platform: cargo is not installed")
+def test_the_bill_of_the_native_module_has_the_hashes_of_its_lock(bills: Path) -> None:
+    """The crates of this system, without those of others and without our own."""
+    listed = components(bills / "native.cdx.json")
+    locked = {f"{name}=={version}": digest for (name, version), digest in checksums().items()}
+    assert "rustls" in {component["name"] for component in listed.values()}
+    assert listed.keys() < locked.keys()
+    for name, component in listed.items():
+        assert [each["content"] for each in component["hashes"]] == [locked[name]]
 
 
 @pytest.mark.skipif(not shutil.which("npm"), reason="there is no npm")

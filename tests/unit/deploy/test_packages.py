@@ -59,7 +59,7 @@ def from_flags(argv: list[str], environ: dict[str, str] | None = None) -> ServeS
 def test_base_images_are_pinned_by_digests_without_a_default() -> None:
     """The build fails without them: a tag alone lets the registry choose the image."""
     bases = re.findall(r"^FROM (\S+)", IMAGE, re.MULTILINE)
-    assert len(bases) == 4
+    assert len(bases) == 5
     for base in bases:
         name = re.fullmatch(r"\$\{\w+\}@\$\{(\w+)\}", base)
         assert name and f"\nARG {name[1]}\n" in IMAGE, base
