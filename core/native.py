@@ -9,7 +9,7 @@ try:
 except ImportError:
     _module = None
 
-Row = tuple[int, str, str, int, float, float, int, int, int, int]
+Ends = tuple[int, str, int, int, int, int, Sequence[tuple[str, float, int]]]
 OpenRow = tuple[int, int, str, str, int, float, float, int]
 
 
@@ -82,9 +82,16 @@ class NativeHub(Protocol):
         """The user's connection must end with a reset."""
         ...
 
-    def take_rows(self, most: int) -> Sequence[Row]:
-        """Takes rows of ended requests: verdict, audit ID, host and port of the source, begin,
-        seconds, status, bytes, number of the reason, number.
+    def take_ends(self, most: int) -> Sequence[Ends]:
+        """Takes up to `most` ended requests, in groups: verdict, host and port of one source,
+        status, number of the reason, number of the request if Python has ended it, ends. An end:
+        audit ID, seconds, bytes.
+        """
+        ...
+
+    def take_refused(self) -> Sequence[tuple[str, str]]:
+        """Takes the connections that ended because a load balancer sent no valid header: address
+        and reason.
         """
         ...
 
@@ -158,13 +165,16 @@ def native_hub(
     max_in_flight: int,
     window: int,
     full: bytes,
+    proxy_protocol: Sequence[str],
 ) -> NativeHub:
     """Creates the control plane's end. `backend`: the Unix socket on which Python serves.
     `window`: bytes that one response may occupy. `full`: the response above `max_connections`.
+    `proxy_protocol`: networks of the load balancers that name their clients.
     """
     hub = _module.NativeHub(
-        backend, idle, answer, stalled, max_connections, max_in_flight, window, full
-    )
+        backend, idle, answer, stalled, max_connections, max_in_flight, window, full,
+        proxy_protocol,
+    )  # fmt: skip
     return cast(NativeHub, hub)
 
 

@@ -20,6 +20,11 @@ class TrustedProxies:
         self._networks = [_network(text) for text in networks]
         self._trusts = lru_cache(10_000)(self._look)
 
+    @property
+    def networks(self) -> list[str]:
+        """The networks, each as an address with a prefix length."""
+        return [str(network) for network in self._networks]
+
     def trusts(self, address: str) -> bool:
         """Reports whether a proxy has this address."""
         return bool(self._networks) and self._trusts(address)

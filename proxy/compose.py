@@ -72,12 +72,13 @@ def build(
     recordings: Path | None = None,
     replicas: ReplicaConfig | None = None,
     proxies: TrustedProxies | None = None,
+    balancers: TrustedProxies | None = None,
 ) -> KubeProxy:
     """Builds a Kubernetes proxy over these ports.
     `public_url`: URL of this installation for browsers. `recordings`: folder for recordings of
     terminal sessions; without it, sessions that must be recorded are refused. `replicas`: the
     replicas that share agents with this one. `proxies`: the proxies in front of this one, which
-    name the addresses of users.
+    name the addresses of users. `balancers`: those that do so with the PROXY protocol.
     """
     limits, timeouts = settings.streams, settings.timeouts
     open_requests, metrics = OpenRequests(limits), ProxyMetrics()
@@ -86,7 +87,9 @@ def build(
     budget = ReceiveBudget(settings.memory)
     registry = replicas.registry if replicas is not None else None
     backend = Backend.create() if settings.uses_native else None
-    hub = make_hub(backend, limits, timeouts, settings.memory) if backend is not None else None
+    hub = None
+    if backend is not None:
+        hub = make_hub(backend, limits, timeouts, settings.memory, balancers)
     data_links = DataLinks(hub, clock) if hub is not None else None
     tunnels = TunnelServer(
         ports.authenticate_agent, clock, budget, MuxSettings(), registry, data_links

@@ -9,7 +9,7 @@ from core.mux.stream import StreamOwner
 from core.open_streams import OpenStream, RecordingPart, StreamFilter
 from proxy.domain.access import AuthenticatedUser, Credential, LastContact, RequestGrant
 from proxy.domain.attributes import RequestAttributes
-from proxy.domain.audit import RequestRecord
+from proxy.domain.audit import RequestEnd, RequestRecord
 from proxy.domain.limits import Load
 from proxy.domain.link_location import LinkLocation, PeerReplica
 from proxy.domain.terminal import TerminalSession
@@ -54,6 +54,12 @@ class RequestAudit(Protocol):
 
     def closed(self, record: RequestRecord) -> None:
         """Records the end of a request; `opened` has recorded writes and upgrades before. Must not
+        block.
+        """
+        ...
+
+    def repeated(self, record: RequestRecord, ends: Sequence[RequestEnd]) -> None:
+        """Records the ends of equal authorized requests, as `closed` does one by one. Must not
         block.
         """
         ...

@@ -35,7 +35,7 @@ from core.json_object import JsonMapping, JsonObject, JsonValue
 from core.rpc.implementations import GrpcImplementation
 from core.trusted_proxies import TrustedProxies
 from gitcache.settings import GitSettings
-from proxy.settings import DataPlane, ProxySettings
+from proxy.settings import ProxySettings
 from towline.input_files import read_text
 
 _PREFIX = "TOWLINE_"
@@ -105,8 +105,7 @@ class ServeSettings(_SettingsGroup):
     PROXY protocol (version 1 or 2), on the ports for users and agents.
 
     The header names the address of a client. Connections of these load balancers without a header
-    are closed. Headers of others are refused. Excludes the `grpcio` wire and the native data
-    plane."""
+    are closed. Headers of others are refused. Excludes the `grpcio` wire."""
     introspection: bool = True
     """Allow members to query the API's schema."""
     listen_agents: str = "127.0.0.1:8444"
@@ -171,8 +170,6 @@ class ServeSettings(_SettingsGroup):
     def _reads_proxy_protocol(self) -> "ServeSettings":
         if self.proxy_protocol and self.agents_wire is GrpcImplementation.GRPCIO:
             raise ValueError("proxy_protocol needs agents_wire http2")
-        if self.proxy_protocol and self.proxy.data_plane is not DataPlane.PORTABLE:
-            raise ValueError("proxy_protocol needs proxy.data_plane portable")
         return self
 
     @field_validator("data")

@@ -9,6 +9,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from core.native import NativeHub, native_hub
+from core.trusted_proxies import TrustedProxies
 from proxy.domain.limits import StreamLimits, Timeouts
 from proxy.fast_path.connection import PassedConnection
 from proxy.fast_path.repeats import RepeatedReads
@@ -69,8 +70,14 @@ class NativeFront:
         self.backend.folder.cleanup()
 
 
-def make_hub(backend: Backend, limits: StreamLimits, timeouts: Timeouts, memory: int) -> NativeHub:
-    """Creates the native hub in front of a backend."""
+def make_hub(
+    backend: Backend,
+    limits: StreamLimits,
+    timeouts: Timeouts,
+    memory: int,
+    balancers: TrustedProxies | None,
+) -> NativeHub:
+    """Creates the native hub in front of a backend. `balancers` send the PROXY protocol."""
     return native_hub(
         str(backend.path),
         idle=timeouts.idle,
@@ -80,6 +87,7 @@ def make_hub(backend: Backend, limits: StreamLimits, timeouts: Timeouts, memory:
         max_in_flight=max(1, memory // WINDOW),
         window=WINDOW,
         full=encode(_FULL, close=True),
+        proxy_protocol=balancers.networks if balancers is not None else [],
     )
 
 

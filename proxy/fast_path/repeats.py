@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from core.native import NativeHub, OpenRow, Row
+from core.native import Ends, NativeHub, OpenRow
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from proxy.domain.audit import EndReason, RequestRecord
@@ -20,8 +20,8 @@ from proxy.tunnel.data_links import DataLinks
 
 log = structlog.get_logger(__name__)
 
-ROWS_SECONDS = 0.1
-ROWS_AT_ONCE = 200
+ENDS_SECONDS = 0.1
+ENDS_AT_ONCE = 500
 SWEEP_SECONDS = 5.0
 # The hub asks again after this time, as the Python path does after `verdict_cache`.
 _MAX_LIFETIME = 30.0
@@ -88,7 +88,7 @@ class RepeatedReads:
 
     def start(self) -> None:
         """Starts to record what the hub serves."""
-        self.tasks.forever("rows", self._take_rows())
+        self.tasks.forever("ends", self._take_ends())
         self.tasks.forever("sweep", self._sweep())
 
     async def stop(self) -> None:
@@ -97,7 +97,7 @@ class RepeatedReads:
         for request in self.requests():
             request.end(ErrorResponse(503, "the control plane is restarting"), EndReason.DRAINED)
         await self.tasks.stop()
-        while self._record_rows():
+        while self._record_ends():
             pass
 
     def load(self, user: str, handle: str) -> int:
@@ -124,7 +124,7 @@ class RepeatedReads:
         cached = self._authorizer.recall(parsed, None)
         if cached is None:
             return
-        link = self._links.number_of(cached.authorized.agent)
+        link = self._links.use(cached.authorized.agent)
         if link:
             self._teach(head, parsed, cached.authorized, cached.until, link)
 
@@ -160,46 +160,53 @@ class RepeatedReads:
             until = self._clock.monotonic() + lifetime
             self._decisions[number] = _Decision(parsed, authorized, record, until)
 
-    async def _take_rows(self) -> None:
+    async def _take_ends(self) -> None:
         while True:
-            await self._clock.sleep(ROWS_SECONDS)
-            while self._record_rows():
+            await self._clock.sleep(ENDS_SECONDS)
+            while self._record_ends():
                 # Users that Python serves come first.
                 await self._clock.sleep(0)
 
-    def _record_rows(self) -> bool:
-        rows = self._hub.take_rows(ROWS_AT_ONCE)
-        for row in rows:
-            self._record_row(row)
-        return len(rows) == ROWS_AT_ONCE
+    def _record_ends(self) -> bool:
+        """Records ended requests; reports whether more may wait."""
+        groups = self._hub.take_ends(ENDS_AT_ONCE)
+        return sum(self._record_group(group) for group in groups) == ENDS_AT_ONCE
 
-    def _record_row(self, row: Row) -> None:
-        verdict, id, host, port, at, seconds, status, size, reason, number = row
+    def _record_group(self, group: Ends) -> int:
+        verdict, host, port, status, reason, number, ends = group
         ended = self._ended.pop(number, EndReason.DRAINED)
         decision = self._decisions.get(verdict)
         if decision is None:
-            log.error("no decision for a row", request=id)
-            return
-        record = _record(decision, id, host, port, at)
-        record.status, record.bytes_out, record.seconds = status or None, size, seconds
+            log.error("no decision for ended requests", requests=[id for id, _, _ in ends])
+            return len(ends)
+        record = replace(decision.record, source=f"{host}:{port}", status=status or None)
         record.reason = ended if reason == _ENDED else _REASONS[reason]
-        record.refused = record.reason in _BEFORE_ANSWER or reason == _ENDED and not size
-        self._recorder.repeated(record)
-        self.served += 1
+        unanswered = reason == _ENDED and not any(size for _, _, size in ends)
+        record.refused = record.reason in _BEFORE_ANSWER or unanswered
+        self._recorder.repeated(record, ends)
+        self.served += len(ends)
+        return len(ends)
 
     async def _sweep(self) -> None:
         while True:
             await self._clock.sleep(SWEEP_SECONDS)
             self._hub.sweep()
-            # In this order: a request that ends meanwhile has its row before its decision goes.
-            needed = {row[1] for row in self._hub.open_requests()}
-            while self._record_rows():
+            for peer, why in self._hub.take_refused():
+                log.warning("connection of a load balancer refused", peer=peer, why=why)
+            # In this order: a request that ends meanwhile is recorded before its decision goes.
+            requests = self._hub.open_requests()
+            needed, numbers = {row[1] for row in requests}, {row[0] for row in requests}
+            while self._record_ends():
                 pass
             limit = self._clock.monotonic() - SWEEP_SECONDS
             self._decisions = {
                 number: known
                 for number, known in self._decisions.items()
                 if known.until > limit or number in needed
+            }
+            # A request may have ended by itself when it was to be ended.
+            self._ended = {
+                number: reason for number, reason in self._ended.items() if number in numbers
             }
 
 

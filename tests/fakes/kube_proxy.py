@@ -1,7 +1,7 @@
 """The ports of the proxy, answered from memory."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from core.errors import Forbidden, NotFound, Unauthenticated
 from core.identity import ClusterId, TokenId, UserId
@@ -15,7 +15,7 @@ from proxy.domain.access import (
     RequestGrant,
 )
 from proxy.domain.attributes import RequestAttributes
-from proxy.domain.audit import RequestRecord
+from proxy.domain.audit import RequestEnd, RequestRecord
 
 CLUSTER = ClusterId("c1")
 AGENT_TOKEN = TokenId("a1")
@@ -94,6 +94,11 @@ class FakeInstallation:
 
     def closed(self, record: RequestRecord) -> None:
         self.closed_rows.append(record)
+
+    def repeated(self, record: RequestRecord, ends: Sequence[RequestEnd]) -> None:
+        self.closed_rows += [
+            replace(record, id=id, seconds=seconds, bytes_out=size) for id, seconds, size in ends
+        ]
 
     async def last_seen(self, cluster_id: ClusterId) -> LastContact | None:
         return self.seen

@@ -220,6 +220,7 @@ class ControlPlaneProcess:
             recordings=self._settings.data / "recordings",
             replicas=self._replica.neighbours() if self._replica is not None else None,
             proxies=TrustedProxies(self._settings.trusted_proxies),
+            balancers=self._settings.proxy_protocol_senders,
         )
 
     def _outside_ports(self) -> controlplane.OutsidePorts:

@@ -94,10 +94,12 @@ def batches(entries: Sequence[AuditEntry]) -> Iterator[Sequence[AuditEntry]]:
         yield entries[start:]
 
 
-def pack(chain: ChainHead, entries: Iterable[LocatedEntry]) -> tuple[AuditBlock, set[IndexTerm]]:
+def pack(chain: ChainHead, entries: Sequence[LocatedEntry]) -> tuple[AuditBlock, set[IndexTerm]]:
     """Numbers and links entries at the end of a chain; returns their block and its index."""
+    # Rows of one batch often share their time.
+    times = {at: format_time(at) for at in {entry.at for entry, _ in entries}}
     contents = [
-        _content(entry, chain.kind, number, where)
+        _content(entry, (chain.kind.value, number, times[entry.at]), where)
         for number, (entry, where) in enumerate(entries, chain.number + 1)
     ]
     lines = [_canonical(content) for content in contents]
@@ -180,12 +182,11 @@ def is_intact(block: AuditBlock, terms: set[IndexTerm], previous: str) -> bool:
     )
 
 
-def _content(entry: AuditEntry, kind: AuditKind, number: int, where: TargetLocation) -> RowContent:
+def _content(entry: AuditEntry, start: tuple[str, int, str], where: TargetLocation) -> RowContent:
+    """Returns the content of a row. `start`: kind, number and time."""
     return RowContent(
         _FORM,
-        kind.value,
-        number,
-        format_time(entry.at),
+        *start,
         entry.actor,
         entry.actor_id,
         entry.token_id,

@@ -5,13 +5,13 @@ unauthenticated clients cannot create label values.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from proxy.domain.attributes import OTHER_VERB
-from proxy.domain.audit import EndReason, RequestRecord
+from proxy.domain.audit import EndReason, RequestEnd, RequestRecord
 
 MAX_SERIES = 20_000
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -48,6 +48,12 @@ class _RequestCounts:
         self.bytes_in = self.bytes_out = 0
         self.durations: _Histogram | None = None
 
+    def observe(self, seconds: float, bytes_out: int) -> None:
+        self.bytes_out += bytes_out
+        if self.durations is None:
+            self.durations = _Histogram()
+        self.durations.observe(seconds)
+
 
 class ProxyMetrics:
     """Collector for a `prometheus_client` registry."""
@@ -66,15 +72,17 @@ class ProxyMetrics:
 
     def closed(self, record: RequestRecord, *, entered: bool) -> None:
         """Counts a request that has ended. `entered`: `opened` has counted it."""
-        status = record.status or 0
-        line = self._line(record, status)
-        line.codes[status] = line.codes.get(status, 0) + 1
-        if record.refused:
-            self._refusals[str(status)] += 1
-        elif record.reason is not None and record.reason is not EndReason.DONE:
-            self._ends[record.reason.value] += 1
+        line = self._count(record, 1)
         if entered:
-            self._leave(record, line)
+            line.bytes_in += record.bytes_in
+            line.observe(record.seconds, record.bytes_out)
+            self._leave(record)
+
+    def repeated(self, record: RequestRecord, ends: Sequence[RequestEnd]) -> None:
+        """Counts equal requests that were opened and have ended."""
+        line = self._count(record, len(ends))
+        for _, seconds, bytes_out in ends:
+            line.observe(seconds, bytes_out)
 
     def refused(self, status: int) -> None:
         """Counts a head that was refused before it became a request."""
@@ -119,12 +127,17 @@ class ProxyMetrics:
             line = self._lines[key] = _RequestCounts()
         return line
 
-    def _leave(self, record: RequestRecord, line: _RequestCounts) -> None:
-        line.bytes_in += record.bytes_in
-        line.bytes_out += record.bytes_out
-        if line.durations is None:
-            line.durations = _Histogram()
-        line.durations.observe(record.seconds)
+    def _count(self, record: RequestRecord, requests: int) -> _RequestCounts:
+        status = record.status or 0
+        line = self._line(record, status)
+        line.codes[status] = line.codes.get(status, 0) + requests
+        if record.refused:
+            self._refusals[str(status)] += requests
+        elif record.reason is not None and record.reason is not EndReason.DONE:
+            self._ends[record.reason.value] += requests
+        return line
+
+    def _leave(self, record: RequestRecord) -> None:
         key = (record.handle, kind_of(record))
         left = self._open[key] - 1
         if left:

@@ -1,8 +1,10 @@
 """Records requests: audit rows, metrics, counts of open requests, terminal sessions."""
 
+from collections.abc import Sequence
+
 from core.errors import Forbidden, Unavailable
 from proxy.domain.access import RecordingPolicy
-from proxy.domain.audit import RequestRecord
+from proxy.domain.audit import RequestEnd, RequestRecord
 from proxy.domain.terminal import TerminalSession, reaches_kubelet, terminal_session
 from proxy.gateway.authorize.authorizer import AuthorizedRequest
 from proxy.gateway.parse.parsed_request import ParsedRequest
@@ -98,11 +100,12 @@ class RequestRecorder:
         self.metrics.closed(record, entered=entered)
         self._audit.closed(record)
 
-    def repeated(self, record: RequestRecord) -> None:
-        """Records a request that was served by the decision on an earlier one."""
-        self.metrics.opened(record)
-        self.metrics.closed(record, entered=True)
-        self._audit.closed(record)
+    def repeated(self, record: RequestRecord, ends: Sequence[RequestEnd]) -> None:
+        """Records requests that were served by the decision on an earlier one. `record` is that of
+        each, but for its end.
+        """
+        self.metrics.repeated(record, ends)
+        self._audit.repeated(record, ends)
 
     def refuse_head(self, status: int, record: RequestRecord | None) -> None:
         """Records a refused head. `record`: None if the head names no cluster."""

@@ -21,6 +21,7 @@ use tokio_rustls::TlsConnector;
 use crate::observer::{ResponseObserver, end_of_head};
 use crate::runtime::locked;
 use crate::sockets::{Socket, tune_link, tune_user};
+use crate::tcp::Tcp;
 use crate::wire;
 
 const DIAL: Duration = Duration::from_secs(10);
@@ -43,6 +44,7 @@ impl Server {
     async fn dial(&self) -> std::io::Result<Box<dyn Socket>> {
         let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
         tune_user(&tcp);
+        let tcp = Tcp::new(tcp);
         let Some(tls) = &self.tls else { return Ok(Box::new(tcp)) };
         let name = ServerName::try_from(self.host.clone()).map_err(std::io::Error::other)?;
         Ok(Box::new(TlsConnector::from(tls.clone()).connect(name, tcp).await?))

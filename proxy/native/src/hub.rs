@@ -1,4 +1,4 @@
-//! State of the control plane's end: settings, verdicts, open requests, audit rows, connections.
+//! State of the control plane's end: settings, verdicts, requests, connections.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,21 +9,27 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use rustls::ServerConfig;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::link::{self, HubLinks};
+use crate::proxy_header::{self, Network};
 use crate::runtime::locked;
 use crate::sockets::{Socket, tune_user};
+use crate::tcp::Tcp;
 use crate::user;
 use crate::verdicts::{Verdict, Verdicts};
+use crate::wire::AuditIds;
 
 const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
+const PROXY_HEADER: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Audit rows that Python has not taken yet; above this all requests are left to Python.
-const MAX_ROWS: usize = 20_000;
+/// Ended requests that Python has not taken yet; above this all requests are left to Python.
+const MAX_ENDED: usize = 20_000;
+/// Refused connections of load balancers that Python has not logged yet.
+const MAX_REFUSED: usize = 100;
 
 pub struct HubSettings {
     /// Unix socket on which Python serves everything that has no verdict.
@@ -37,10 +43,12 @@ pub struct HubSettings {
     pub window: u32,
     /// Response to connections above `max_connections`.
     pub full: Bytes,
+    /// Load balancers that name their clients with the PROXY protocol.
+    pub proxy_protocol: Vec<Network>,
 }
 
 /// Reasons why a request ended; Python knows them by these numbers.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
     Done = 0,
     UserLeft = 1,
@@ -50,12 +58,11 @@ pub enum End {
     Ended = 4,
 }
 
-/// Audit row of a request that was served without Python.
-pub struct Row {
+/// A request that was served without Python, which records it.
+pub struct Ended {
     pub verdict: u64,
     pub id: [u8; 16],
     pub source: SocketAddr,
-    pub at: f64,
     pub seconds: f64,
     pub status: u16,
     pub bytes_out: u64,
@@ -91,7 +98,10 @@ pub struct HubState {
     pub links: HubLinks,
     pub backends: Mutex<HashMap<u64, Arc<Backend>>>,
     pub open: Mutex<HashMap<u64, Arc<OpenRequest>>>,
-    pub rows: Mutex<Vec<Row>>,
+    pub ended: Mutex<Vec<Ended>>,
+    /// Address and reason.
+    pub refused: Mutex<Vec<(SocketAddr, &'static str)>>,
+    pub ids: AuditIds,
     pub draining: watch::Sender<bool>,
     pub last_number: AtomicU64,
     pub connections: AtomicUsize,
@@ -106,7 +116,9 @@ impl HubState {
             links: HubLinks::default(),
             backends: Mutex::default(),
             open: Mutex::default(),
-            rows: Mutex::default(),
+            ended: Mutex::default(),
+            refused: Mutex::default(),
+            ids: AuditIds::default(),
             draining: watch::Sender::new(false),
             last_number: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
@@ -130,7 +142,7 @@ impl HubState {
         let room = verdict.load.load(Ordering::Relaxed) < verdict.room;
         let free = room && verdict.link.is_open() && !*self.draining.borrow();
         let free = free && locked(&self.open).len() < self.settings.max_in_flight;
-        (free && locked(&self.rows).len() < MAX_ROWS).then_some(verdict)
+        (free && locked(&self.ended).len() < MAX_ENDED).then_some(verdict)
     }
 
     /// Counts a request as open.
@@ -157,16 +169,15 @@ impl HubState {
         request
     }
 
-    /// Removes a request; with its end it gets an audit row, otherwise Python serves and records it.
+    /// Removes a request. Without its end, Python serves and records it.
     pub fn leave(&self, request: &OpenRequest, end: Option<(u16, End)>) {
         request.verdict.load.fetch_sub(1, Ordering::Relaxed);
         locked(&self.open).remove(&request.number);
         if let Some((status, end)) = end {
-            locked(&self.rows).push(Row {
+            locked(&self.ended).push(Ended {
                 verdict: request.verdict.id,
                 id: request.id,
                 source: request.source,
-                at: request.at,
                 seconds: request.started.elapsed().as_secs_f64(),
                 status,
                 bytes_out: request.bytes_out.load(Ordering::Relaxed),
@@ -191,18 +202,44 @@ pub async fn listen(hub: Arc<HubState>, listener: TcpListener, tls: Option<Arc<S
             continue;
         };
         tune_user(&tcp);
-        let (hub, tls) = (hub.clone(), tls.clone());
-        tokio::spawn(async move {
-            match tls {
-                None => serve(hub, tcp, source, false).await,
-                Some(tls) => {
-                    let secured = TlsAcceptor::from(tls).accept(tcp);
-                    if let Ok(Ok(secured)) = timeout(TLS_HANDSHAKE, secured).await {
-                        serve(hub, secured, source, true).await;
-                    }
-                }
+        tokio::spawn(begin(hub.clone(), tls.clone(), tcp, source));
+    }
+}
+
+async fn begin(
+    hub: Arc<HubState>,
+    tls: Option<Arc<ServerConfig>>,
+    tcp: TcpStream,
+    peer: SocketAddr,
+) {
+    let mut tcp = Tcp::new(tcp);
+    let Some(source) = client_of(&hub, &mut tcp, peer).await else { return };
+    match tls {
+        None => serve(hub, tcp, source, false).await,
+        Some(tls) => {
+            let secured = TlsAcceptor::from(tls).accept(tcp);
+            if let Ok(Ok(secured)) = timeout(TLS_HANDSHAKE, secured).await {
+                serve(hub, secured, source, true).await;
             }
-        });
+        }
+    }
+}
+
+/// Returns the address of a connection's client; None: its load balancer has sent no header.
+async fn client_of(hub: &HubState, tcp: &mut Tcp, peer: SocketAddr) -> Option<SocketAddr> {
+    if !hub.settings.proxy_protocol.iter().any(|network| network.contains(peer.ip())) {
+        return Some(peer);
+    }
+    let header = timeout(PROXY_HEADER, proxy_header::read(tcp)).await;
+    match header.unwrap_or(Err("no header within 5 s")) {
+        Ok(client) => Some(client.unwrap_or(peer)),
+        Err(reason) => {
+            let mut refused = locked(&hub.refused);
+            if refused.len() < MAX_REFUSED {
+                refused.push((peer, reason));
+            }
+            None
+        }
     }
 }
 

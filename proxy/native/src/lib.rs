@@ -8,10 +8,12 @@ mod agent;
 mod hub;
 mod link;
 mod observer;
+mod proxy_header;
 #[cfg(feature = "python")]
 mod python;
 mod runtime;
 mod sockets;
+mod tcp;
 mod user;
 mod verdicts;
 mod wire;

@@ -1,5 +1,6 @@
 //! The classes that Python uses; `core/native.py` describes them.
 
+use std::collections::HashMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,14 +13,16 @@ use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
 
 use crate::agent::{Agent, AgentLink, Server, run_link};
-use crate::hub::{self, HubSettings, HubState, listen};
+use crate::hub::{self, End, HubSettings, HubState, listen};
 use crate::runtime::{handle, locked};
 use crate::verdicts::Taught;
 use crate::{sockets, wire};
 
 const BACKLOG: i32 = 2048;
-/// Verdict, audit ID, source host and port, begin, duration, status, bytes, reason, number.
-type RowTuple = (u64, String, String, u16, f64, f64, u16, u64, u8, u64);
+/// Audit ID, duration, bytes.
+type EndTuple = (String, f64, u64);
+/// Verdict, host and port of one source, status, reason, number, ends.
+type GroupTuple = (u64, String, u16, u16, u8, u64, Vec<EndTuple>);
 /// Number, verdict, audit ID, source host and port, begin, age, bytes.
 type OpenTuple = (u64, u64, String, String, u16, f64, f64, u64);
 
@@ -42,7 +45,9 @@ impl NativeHub {
         max_in_flight: usize,
         window: u32,
         full: &[u8],
+        proxy_protocol: Vec<String>,
     ) -> PyResult<Self> {
+        let networks = proxy_protocol.iter().map(|text| text.parse());
         let settings = HubSettings {
             backend: backend.into(),
             idle: seconds(idle)?,
@@ -52,6 +57,7 @@ impl NativeHub {
             max_in_flight,
             window,
             full: Bytes::copy_from_slice(full),
+            proxy_protocol: networks.collect::<Result<_, _>>().map_err(PyValueError::new_err)?,
         };
         Ok(Self { state: Arc::new(HubState::new(settings)) })
     }
@@ -170,19 +176,30 @@ impl NativeHub {
         }
     }
 
-    /// Takes up to `most` audit rows.
-    fn take_rows(&self, most: usize) -> Vec<RowTuple> {
-        let mut rows = locked(&self.state.rows);
-        let size = most.min(rows.len());
-        let taken: Vec<_> = rows.drain(..size).collect();
-        drop(rows);
-        let tuple = |row: hub::Row| {
-            let (host, port) = address(row.source);
-            let (id, end) = (text(&row.id), row.end as u8);
-            let (at, lasted, size) = (row.at, row.seconds, row.bytes_out);
-            (row.verdict, id, host, port, at, lasted, row.status, size, end, row.number)
-        };
-        taken.into_iter().map(tuple).collect()
+    /// Takes up to `most` ended requests, those with equal records in one group.
+    fn take_ends(&self, most: usize) -> Vec<GroupTuple> {
+        let mut ended = locked(&self.state.ended);
+        let size = most.min(ended.len());
+        let taken: Vec<_> = ended.drain(..size).collect();
+        drop(ended);
+        let mut groups: HashMap<_, GroupTuple> = HashMap::new();
+        for request in taken {
+            let number = if request.end == End::Ended { request.number } else { 0 };
+            let key = (request.verdict, request.source.ip(), request.status, request.end, number);
+            let group = groups.entry(key).or_insert_with(|| {
+                let (host, port) = address(request.source);
+                let end = request.end as u8;
+                (request.verdict, host, port, request.status, end, number, Vec::new())
+            });
+            group.6.push((text(&request.id), request.seconds, request.bytes_out));
+        }
+        groups.into_values().collect()
+    }
+
+    /// Takes the connections of load balancers without a valid header: address and reason.
+    fn take_refused(&self) -> Vec<(String, &'static str)> {
+        let refused = std::mem::take(&mut *locked(&self.state.refused));
+        refused.into_iter().map(|(peer, reason)| (address(peer).0, reason)).collect()
     }
 
     fn open_requests(&self) -> Vec<OpenTuple> {

@@ -118,7 +118,7 @@ impl<S: Socket> User<S> {
     async fn serve_known(&mut self) -> Served {
         let Some(end) = end_of_head(&self.received) else { return Served::Declined };
         let Some(verdict) = self.hub.admit(&self.received[..end]) else { return Served::Declined };
-        let Some(id) = wire::random() else { return Served::Declined };
+        let Some(id) = self.hub.ids.take() else { return Served::Declined };
         let head = self.received.split_to(end);
         let request = self.hub.enter(verdict, id, self.source);
         let mut guard = Leaving { hub: self.hub.clone(), request: request.clone(), end: None };

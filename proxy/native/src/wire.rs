@@ -2,7 +2,11 @@
 //! request: two lengths, the audit ID, the identity block, the head before and after the audit ID.
 //! The response's body is the API server's response, byte for byte.
 
+use std::sync::Mutex;
+
 use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::runtime::locked;
 
 pub const MAX_REQUEST: usize = 96 << 10;
 pub const UPGRADE: &str = "towline-data";
@@ -46,4 +50,18 @@ pub fn random<const SIZE: usize>() -> Option<[u8; SIZE]> {
     let mut bytes = [0; SIZE];
     getrandom::fill(&mut bytes).ok()?;
     Some(bytes)
+}
+
+/// Random audit IDs; one system call serves many.
+#[derive(Default)]
+pub struct AuditIds(Mutex<Vec<[u8; 16]>>);
+
+impl AuditIds {
+    pub fn take(&self) -> Option<[u8; 16]> {
+        let mut left = locked(&self.0);
+        if left.is_empty() {
+            left.extend(random::<4096>()?.as_chunks().0);
+        }
+        left.pop()
+    }
 }

@@ -1,7 +1,6 @@
 """The proxy in one process: uvicorn with the edge, agents' listener, an agent, its upstream."""
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from core.rpc.http2_server import Http2Server
 from core.rpc.methods import TUNNEL
 from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
+from core.trusted_proxies import TrustedProxies
 from proxy.compose import ProxyPorts, build
 from proxy.kube_proxy import KubeProxy
 from proxy.settings import DataPlane, ProxySettings
@@ -32,6 +32,7 @@ from syncagent.tunnel.proof import IdentityProofs
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.kube_proxy import CLUSTER, FakeInstallation
 from tests.fakes.tls import TestAuthority
+from tests.planes import chosen_plane
 
 
 async def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
@@ -114,11 +115,6 @@ class Stack:
             await channel.close()
 
 
-def data_plane() -> DataPlane:
-    """The data plane that `DATA_PLANE` names; default: the portable one."""
-    return DataPlane(os.environ.get("DATA_PLANE", DataPlane.PORTABLE))
-
-
 def signed(token: str) -> Metadata:
     """What a call carries."""
     return (("authorization", f"Bearer {token}"),)
@@ -148,18 +144,23 @@ async def run_stack(
     authority: TestAuthority,
     settings: ProxySettings | None = None,
     installation: FakeInstallation | None = None,
+    balancers: TrustedProxies | None = None,
 ) -> AsyncGenerator[Stack, None]:
-    """A proxy that listens on free ports; everything it started ends with it."""
+    """A proxy that listens on free ports; everything it started ends with it. `balancers` send the
+    PROXY protocol to the native listener.
+    """
     installation = installation or FakeInstallation()
     settings = settings or ProxySettings()
     if "data_plane" not in settings.model_fields_set:
-        settings = settings.model_copy(update={"data_plane": data_plane()})
+        plane = chosen_plane(DataPlane.PORTABLE)
+        settings = settings.model_copy(update={"data_plane": plane})
     recordings = TemporaryDirectory()
     proxy = build(
         settings,
         SystemClock(),
         ProxyPorts(installation, installation, installation, installation, installation.agent),
         recordings=Path(recordings.name),
+        balancers=balancers,
     )
     proxy.start()
     tasks = Tasks("stack")

@@ -2,13 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from core.native import is_available
 from core.open_streams import ALL_STREAMS
+from core.trusted_proxies import TrustedProxies
 from proxy.domain.audit import EndReason
 from proxy.domain.limits import StreamLimits
 from proxy.settings import DataPlane, ProxySettings
@@ -17,10 +18,14 @@ from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.recording import OK, RecordingUpstream, recording_upstream
 from tests.integration.proxy.stack import Stack, eventually, run_stack
 from tests.integration.proxy.user import User, request
+from tests.planes import needs_native
 
-pytestmark = pytest.mark.skipif(
-    not is_available(), reason="platform: the module towline_native is not built here"
-)
+pytestmark = needs_native
+BALANCER = "127.0.0.3"
+HEADERS = [
+    b"PROXY TCP4 203.0.113.9 10.0.0.1 4711 443\r\n",
+    b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c\xcb\x00\x71\x09\x0a\x00\x00\x01\x12\x67\x01\xbb",
+]
 AUDIT_ID = re.compile(rb"Audit-ID: ([0-9a-f]{32})\r\n")
 
 
@@ -49,7 +54,7 @@ async def recorder(stack: Stack) -> AsyncIterator[RecordingUpstream]:
 def has_data_link(stack: Stack) -> bool:
     """Reports whether the agent of the cluster has opened its data link."""
     front, link = stack.proxy.front, stack.proxy.tunnels.find(CLUSTER)
-    return front is not None and link is not None and front.links.number_of(link) > 0
+    return front is not None and link is not None and front.links.use(link) > 0
 
 
 def served(stack: Stack) -> int:
@@ -212,3 +217,58 @@ async def test_pipelined_requests_are_answered_in_order(
         assert (await user.answer())[0] == 200
     targets = [head.split()[1] for head in recorder.heads[seen:]]
     assert targets == [b"/api/v1/pods", b"/api/v1/nodes", b"/api/v1/pods", b"/api/v1/pods"]
+
+
+@pytest.fixture
+async def balanced(authority: TestAuthority) -> AsyncIterator[Stack]:
+    """A proxy behind a load balancer that sends the PROXY protocol, and an agent beside it."""
+    settings = ProxySettings(data_plane=DataPlane.NATIVE)
+    balancers = TrustedProxies([f"{BALANCER}/32"])
+    async with (
+        run_stack(authority, settings, balancers=balancers) as stack,
+        recording_upstream() as server,
+    ):
+        await stack.connect(server.upstream)
+        await eventually(lambda: has_data_link(stack))
+        yield stack
+
+
+@asynccontextmanager
+async def user_from(address: str, port: int) -> AsyncGenerator[User]:
+    """A connection from this address."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
+    yield User(reader, writer)
+    writer.close()
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("tls", [True, False])
+async def test_a_load_balancer_names_its_client(balanced: Stack, header: bytes, tls: bool) -> None:
+    """Ahead of TLS; for requests that Python serves, and for those that it does not."""
+    port = balanced.port if tls else balanced.plain_port
+    async with user_from(BALANCER, port) as user:
+        user.writer.write(header)
+        if tls:
+            trusting = ssl.create_default_context(cafile=balanced.authority.ca)
+            await user.writer.start_tls(trusting, server_hostname="127.0.0.1")
+        await learn(balanced, user)
+    sources = {row.source for row in balanced.installation.closed_rows}
+    assert sources == {"203.0.113.9:4711"}
+
+
+@pytest.mark.parametrize("start", [request(), b"PROXY TCP4 203.0.113.9\r\n"])
+async def test_a_load_balancer_without_a_header_is_refused(balanced: Stack, start: bytes) -> None:
+    async with user_from(BALANCER, balanced.plain_port) as user:
+        user.writer.write(start)
+        assert not await user.rest()
+    assert balanced.proxy.front is not None
+    ((peer, reason),) = balanced.proxy.front.hub.take_refused()
+    assert (peer, "header" in reason) == (BALANCER, True)
+
+
+@pytest.mark.parametrize("header", HEADERS)
+async def test_only_load_balancers_may_name_a_client(balanced: Stack, header: bytes) -> None:
+    async with user_from("127.0.0.1", balanced.plain_port) as user:
+        assert (await user.ask(header + request()))[0] == 400
+    rows = balanced.installation.closed_rows
+    assert all(row.source.startswith("127.0.0.1:") for row in rows)

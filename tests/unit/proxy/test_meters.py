@@ -47,6 +47,17 @@ def test_requests_are_counted_by_cluster_verb_and_code() -> None:
     assert 'kind="plain"' not in text
 
 
+def test_requests_that_differ_in_their_ends_alone_count_as_one_by_one() -> None:
+    ends = [("a", 0.02, 7), ("b", 3.0, 9)]
+    separate, together = ProxyMetrics(), ProxyMetrics()
+    for id, seconds, size in ends:
+        made = record(id=id, status=200, seconds=seconds, bytes_out=size, reason=EndReason.DONE)
+        separate.opened(made)
+        separate.closed(made, entered=True)
+    together.repeated(record(status=200, reason=EndReason.DONE), ends)
+    assert shown(together) == shown(separate)
+
+
 def test_refusals_and_broken_streams_have_their_reason() -> None:
     """The proxy's own answers by code, the others by what ended them."""
     meters = ProxyMetrics()

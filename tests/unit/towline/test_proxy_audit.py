@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -86,6 +87,20 @@ async def test_users_requests_are_listed_one_by_one() -> None:
         stand.audit.closed(stand.record(who=ANN))
     await stand.audit.stop()
     assert [row.actor for row in stand.trail.rows] == ["ann"] * 5
+
+
+async def test_requests_that_differ_in_their_ends_alone_have_their_own_rows() -> None:
+    """The same as if each had ended by itself."""
+    ends = [("a" * 32, 0.25, 7), ("b" * 32, 3.0000004, 9)]
+    separate, together = Stand(), Stand()
+    for id, seconds, size in ends:
+        record = separate.record(who=ANN)
+        separate.audit.closed(replace(record, id=id, seconds=seconds, bytes_out=size))
+    together.audit.repeated(together.record(who=ANN), ends)
+    for stand in (separate, together):
+        await stand.audit.stop()
+    assert together.trail.rows == separate.trail.rows
+    assert [row.request_id for row in together.trail.rows] == [id for id, _, _ in ends]
 
 
 async def test_rows_wait_for_the_store_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
