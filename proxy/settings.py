@@ -24,7 +24,7 @@ class ProxySettings(BaseModel):
     """Settings of the Kubernetes proxy.
     `memory`: maximum bytes of received data that wait for slow readers, over all requests (default
     128 MiB). `passthrough`: handles of the clusters whose API server authenticates the user's own
-    token (default: none). `data_plane`: see `DataPlane`.
+    token (default: none). `data_plane`: see `DataPlane` (default: `auto`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -35,7 +35,7 @@ class ProxySettings(BaseModel):
     memory: int = Field(128 << 20, ge=1 << 20)
     recordings: RecordingLimits = RecordingLimits()
     passthrough: frozenset[str] = frozenset()
-    data_plane: DataPlane = DataPlane.PORTABLE
+    data_plane: DataPlane = DataPlane.AUTO
 
     @property
     def uses_native(self) -> bool:

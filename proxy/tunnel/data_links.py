@@ -1,6 +1,7 @@
 """Data links: a second connection of an agent, over which the native hub sends reads.
 The control link carries a ticket; the agent dials the users' port with it. An agent that cannot
-reach that port has no data link, and all of its requests go over the control link.
+reach that port has no data link, and all of its requests go over the control link. Agents without
+reads have none either, so that they cost no memory.
 """
 
 import secrets
@@ -18,7 +19,7 @@ RETRY_SECONDS = 30.0
 
 
 class DataLinks:
-    """Offers a data link to each agent that supports one. `port`: the users' HTTPS port."""
+    """Offers data links to agents with reads. `port`: the users' HTTPS port."""
 
     def __init__(self, hub: NativeHub, clock: Clock) -> None:
         self.port = 0
@@ -30,12 +31,21 @@ class DataLinks:
         """Starts to replace data links that have ended."""
         self.tasks.forever("retry", self._retry())
 
-    def number_of(self, route: AgentRoute) -> int:
-        """Returns the number of an open data link to an agent; 0: there is none."""
-        number = self._numbers.get(route, 0) if isinstance(route, Mux) else 0
-        return number if number and self._hub.link_is_open(number) else 0
+    def use(self, route: AgentRoute) -> int:
+        """Returns the number of an open data link to an agent. 0: there is none; the first call
+        offers one.
+        """
+        if not isinstance(route, Mux):
+            return 0
+        if route not in self._numbers:
+            self._offer(route)
+        return self._number_of(route)
 
-    def offer(self, link: Mux) -> None:
+    def _number_of(self, link: Mux) -> int:
+        number = self._numbers.get(link, 0)
+        return number if self._hub.link_is_open(number) else 0
+
+    def _offer(self, link: Mux) -> None:
         """Offers a data link beside a control link."""
         if not self.port or not link.accepts_streams or not link.features & FEATURE_DATA_LINK:
             return
@@ -57,5 +67,5 @@ class DataLinks:
     async def _retry(self) -> None:
         while True:
             await self._clock.sleep(RETRY_SECONDS)
-            for link in [link for link in self._numbers if not self.number_of(link)]:
-                self.offer(link)
+            for link in [link for link in self._numbers if not self._number_of(link)]:
+                self._offer(link)

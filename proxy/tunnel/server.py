@@ -182,8 +182,6 @@ class TunnelServer:
         else:
             self._claimed[link] = epoch
             self._registry.add(cluster_id, link, epoch)
-            if self._data_links is not None:
-                self._data_links.offer(link)
 
     async def _epoch(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
         """Claims a new epoch, with retries for some seconds while the registry is not reachable."""

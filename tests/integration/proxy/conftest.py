@@ -13,13 +13,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from core.native import is_available
-from proxy.settings import DataPlane
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
 from tests.integration.proxy.stack import Stack, run_stack
 from tests.integration.proxy.user import User
+from tests.planes import choose_plane, run_over_planes
 from towline.demo.clusters.cluster import LocalCluster
 
 ACCOUNT = "towline-proxy-test"
@@ -36,7 +35,12 @@ TRANSPORTS = {
     },
 }
 # The modules that also run over the native data plane; `DATA_PLANE=native` runs all of them.
-BOTH_PLANES = {"test_edge", "test_edge_limits", "test_failures", "test_unread_answers"}
+BOTH_PLANES = {
+    "test_canaries", "test_changing_rights", "test_conformance", "test_edge", "test_edge_limits",
+    "test_failures", "test_identity_proof", "test_kubectl", "test_malicious_agent",
+    "test_other_clients", "test_paths", "test_recordings", "test_revoked_agents",
+    "test_unread_answers",
+}  # fmt: skip
 POD = """
 apiVersion: v1
 kind: Pod
@@ -47,18 +51,13 @@ spec: {containers: [{name: main, image: "box:1"}]}
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Runs the tests of some modules once for each data plane."""
-    if metafunc.module.__name__.rpartition(".")[2] in BOTH_PLANES:
-        reason = "platform: the module towline_native is not built here"
-        missing = pytest.mark.skipif(not is_available(), reason=reason)
-        native = pytest.param(DataPlane.NATIVE, marks=missing)
-        metafunc.parametrize("plane", [DataPlane.PORTABLE, native], indirect=True)
+    run_over_planes(metafunc, BOTH_PLANES)
 
 
 @pytest.fixture(autouse=True)
 def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sets the data plane of a test's proxy."""
-    if hasattr(request, "param"):
-        monkeypatch.setenv("DATA_PLANE", request.param)
+    choose_plane(request, monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -11,16 +11,34 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from proxy.settings import DataPlane, ProxySettings
 from tests import migrated
 from tests.integration.serve.waiting import until
+from tests.planes import choose_plane, chosen_plane, run_over_planes
 from towline.serve.process import ControlPlaneProcess, ListenerAddresses
 from towline.settings import ServeSettings
 
 ANY_PORT = "127.0.0.1:0"
+# The modules that run over each data plane; the others run over the default one.
+BOTH_PLANES = {
+    "test_proxy_protocol", "test_streams", "test_trusted_proxies", "test_ways_in",
+    "test_websocket_agent",
+}  # fmt: skip
 Json = dict[str, Any]
 
 SERVICE = """query ($id: ID!) { serviceDeployment(id: $id)
   { id name status sha revision { id } errors { source message } } }"""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs the tests of some modules once for each data plane."""
+    run_over_planes(metafunc, BOTH_PLANES)
+
+
+@pytest.fixture(autouse=True)
+def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets the data plane of a test's control plane."""
+    choose_plane(request, monkeypatch)
 
 
 @dataclass
@@ -122,6 +140,7 @@ def settings(data: Path, **more: Any) -> ServeSettings:
         "listen_metrics": "off",
         "drain_seconds": 1.0,
         "git": {"poll": {"seconds": 0.2, "seconds_with_webhook": 0.2}},
+        "proxy": ProxySettings(data_plane=chosen_plane(DataPlane.AUTO)),
     }
     return ServeSettings(**{**given, **more})
 
