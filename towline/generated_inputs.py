@@ -629,6 +629,8 @@ class FenceAttributes(TypedDict, total=False):
     deniedKinds: Sequence[str]
     maxServices: int
     maxObjects: int
+    maxRendersPerMinute: int
+    maxOpenStreams: int
 
 
 class ProjectAttributes(TypedDict, total=False):

@@ -116,6 +116,12 @@ class Fence:
     """Maximum number of services. 0: no limit."""
     max_objects: int = 0
     """Maximum number of objects of one service. 0: the limit of every service."""
+    max_renders_per_minute: int = 0
+    """Maximum number of renders a minute in each replica, which a minute may use at once. Renders
+    above it wait. 0: no limit."""
+    max_open_streams: int = 0
+    """Maximum number of open requests to clusters, in each replica, by roles in the project.
+    0: no limit."""
 
     def checked(self) -> "Fence":
         """Returns the fence. Invalid: a rule is malformed."""
@@ -130,7 +136,13 @@ class Fence:
         _check_patterns(self.denied_kinds, "fence.deniedKinds")
         if max(len(self.sources), len(self.destinations)) > _MAX_RULES:
             raise Invalid(f"at most {_MAX_RULES} rules are allowed", field="fence")
-        for name, limit in (("maxServices", self.max_services), ("maxObjects", self.max_objects)):
+        limits = {
+            "maxServices": self.max_services,
+            "maxObjects": self.max_objects,
+            "maxRendersPerMinute": self.max_renders_per_minute,
+            "maxOpenStreams": self.max_open_streams,
+        }
+        for name, limit in limits.items():
             if not 0 <= limit <= _MAX_LIMIT:
                 raise Invalid(f"must be from 0 to {_MAX_LIMIT:,}", field=f"fence.{name}")
         return self

@@ -99,6 +99,8 @@ class ClusterIdentity:
     record_input: bool
     why: str
     binding_ids: tuple[str, ...]
+    scopes: tuple[Scope, ...] = ()
+    """Scopes of the grants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,7 @@ class Policy:
             record_input=any(right.record_input for right in rights),
             why=", ".join(dict.fromkeys(whys)),
             binding_ids=tuple(grant.binding_id for grant in grants),
+            scopes=tuple(grant.scope for grant in grants),
         )
 
     def _connecting(self, cluster: Resource, tenant: ClusterTenant) -> list[Grant]:

@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from controlplane.authorization import Actor, Resource, Verb, require, require_member
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.git_ports import GitWriter, ManifestSource
 from controlplane.platform.ports import AuditTrail, Bus, Store, Transaction
+from controlplane.platform.render_rates import RenderRates
 from controlplane.platform.sealing import Sealer
 from core.identity import new_id
 from core.runtime.clock import Clock
@@ -173,3 +174,4 @@ class OperationContext(StoreContext):
     manifests: ManifestSource
     sealer: Sealer
     writer: GitWriter | None = None
+    render_rates: RenderRates = field(default_factory=RenderRates, compare=False, repr=False)

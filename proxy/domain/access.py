@@ -152,6 +152,8 @@ class RequestGrant:
     recording: RecordingPolicy = RecordingPolicy.OFF
     grant_ids: tuple[str, ...] = ()
     passthrough: bool = False
+    stream_limits: tuple[tuple[str, int], ...] = ()
+    """Projects that count the request, with their maximum number of open requests."""
 
 
 def lost_permission(

@@ -50,6 +50,7 @@ class RequestRecord:
     acting_groups: tuple[str, ...] = ()
     rule: str | None = None
     grant_ids: tuple[str, ...] = ()
+    stream_limits: tuple[tuple[str, int], ...] = ()
     refused: bool = False
     recorded: bool = False
     status: int | None = None

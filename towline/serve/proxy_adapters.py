@@ -92,6 +92,7 @@ class ProxyAuthorizer:
             rule=grant.rule,
             recording=_recording(grant.cluster_identity),
             grant_ids=grant.cluster_identity.binding_ids,
+            stream_limits=grant.stream_limits,
         )
 
     async def last_seen(self, cluster_id: ClusterId) -> LastContact | None:

@@ -120,8 +120,13 @@ function Fence({ projectId }: { readonly projectId: string }) {
 }
 
 /** Limits that a fence sets. */
-function limitsOf({ maxServices, maxObjects }: Use["project"]["fence"]): string {
-  const limits = [...(maxServices === 0 ? [] : [`at most ${counted(maxServices, "service")}`]), ...(maxObjects === 0 ? [] : [`at most ${counted(maxObjects, "object")} in one service`])];
+function limitsOf({ maxServices, maxObjects, maxRendersPerMinute, maxOpenStreams }: Use["project"]["fence"]): string {
+  const limits = [
+    ...(maxServices === 0 ? [] : [`at most ${counted(maxServices, "service")}`]),
+    ...(maxObjects === 0 ? [] : [`at most ${counted(maxObjects, "object")} in one service`]),
+    ...(maxRendersPerMinute === 0 ? [] : [`at most ${counted(maxRendersPerMinute, "render")} a minute`]),
+    ...(maxOpenStreams === 0 ? [] : [`at most ${counted(maxOpenStreams, "open request")} to clusters`]),
+  ];
   return limits.join(", ") || "none";
 }
 

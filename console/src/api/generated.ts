@@ -385,6 +385,10 @@ export type FenceAttributes = {
   maxServices?: number;
   /** Maximum number of objects of one service. 0: the limit of every service. */
   maxObjects?: number;
+  /** Maximum number of renders a minute in each replica, which a minute may use at once. Renders above it wait. 0: no limit. */
+  maxRendersPerMinute?: number;
+  /** Maximum number of open requests to clusters, in each replica, by roles in the project. 0: no limit. */
+  maxOpenStreams?: number;
 };
 
 /** Kind of difference of a service between two moments. */
@@ -2078,7 +2082,7 @@ export type FenceUseQueryVariables = Exact<{
 }>;
 
 
-export type FenceUseQuery = { fenceUse: { project: { id: string, name: string, fence: { unrestricted: boolean, clusterScopedKinds: Array<string>, deniedKinds: Array<string>, maxServices: number, maxObjects: number } }, sources: Array<{ title: string, note: string, count: number, services: Array<string> }>, destinations: Array<{ title: string, note: string, count: number, services: Array<string> }>, refusals: Array<{ service: string, reason: string }> } | null };
+export type FenceUseQuery = { fenceUse: { project: { id: string, name: string, fence: { unrestricted: boolean, clusterScopedKinds: Array<string>, deniedKinds: Array<string>, maxServices: number, maxObjects: number, maxRendersPerMinute: number, maxOpenStreams: number } }, sources: Array<{ title: string, note: string, count: number, services: Array<string> }>, destinations: Array<{ title: string, note: string, count: number, services: Array<string> }>, refusals: Array<{ service: string, reason: string }> } | null };
 
 export type ProfileQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -3885,7 +3889,7 @@ const ServiceFullText = "fragment ServiceFull on ServiceDeployment{...ServiceRow
 const ComponentRowText = "fragment ComponentRow on ServiceComponent{id uid ownerUid group version kind namespace name state synced message images updatedAt}";
 const ChangeText = "fragment Change on ObjectChange{change apiVersion kind namespace name more fields{pointer old new}}";
 export const FencedProjectsDocument = typed<FencedProjectsQuery, FencedProjectsQueryVariables>("query FencedProjects($q:String){projects(first:50 q:$q){edges{node{id name}}}}");
-export const FenceUseDocument = typed<FenceUseQuery, FenceUseQueryVariables>("query FenceUse($projectId:ID!){fenceUse(projectId:$projectId){project{id name fence{unrestricted clusterScopedKinds deniedKinds maxServices maxObjects}}sources{...FenceRule}destinations{...FenceRule}refusals{service reason}}}" + FenceRuleText);
+export const FenceUseDocument = typed<FenceUseQuery, FenceUseQueryVariables>("query FenceUse($projectId:ID!){fenceUse(projectId:$projectId){project{id name fence{unrestricted clusterScopedKinds deniedKinds maxServices maxObjects maxRendersPerMinute maxOpenStreams}}sources{...FenceRule}destinations{...FenceRule}refusals{service reason}}}" + FenceRuleText);
 export const ProfileDocument = typed<ProfileQuery, ProfileQueryVariables>("query Profile{me{id name email role kind}myAccess{role scope why expiresAt}myGroups{id name}}");
 export const MyAccessDocument = typed<MyAccessQuery, MyAccessQueryVariables>("query MyAccess{myAccess{role}}");
 export const SessionsDocument = typed<SessionsQuery, SessionsQueryVariables>("query Sessions{sessions{id name insertedAt expiresAt lastUsedAt revokedAt}}");

@@ -1,10 +1,11 @@
 """Access to clusters through the Kubernetes proxy: permission checks and impersonated
 identities."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from controlplane.access.model.bindings import Project
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.ports import ProjectStore
 from controlplane.authorization import (
@@ -13,6 +14,7 @@ from controlplane.authorization import (
     FenceCluster,
     Resource,
     ResourceKind,
+    Scope,
     Verb,
 )
 from controlplane.authorization.actor import EVERYBODY, permission_error
@@ -43,17 +45,23 @@ class ClusterGrant:
     cluster_identity: ClusterIdentity
     """Further identities that the user may impersonate, and recording of interactive sessions."""
     rule: str
+    stream_limits: tuple[tuple[str, int], ...] = ()
+    """Projects whose roles grant the access, with their maximum number of open requests."""
     expires_at: datetime | None = None
     """Expiry of the first binding that expires."""
 
 
 @dataclass(frozen=True, slots=True)
 class _KnownAccess:
-    """A user, a cluster, and the user's projects with a destination there."""
+    """A user, a cluster, and the user's projects with a destination there.
+
+    `limits`: names of projects and their maximum number of open requests, by scope.
+    """
 
     actor: Actor
     cluster: Resource
     tenants: tuple[ClusterTenant, ...]
+    limits: Mapping[Scope, tuple[str, int]]
 
 
 class ProxyAccess:
@@ -98,6 +106,11 @@ class ProxyAccess:
             uid=actor.id,
             cluster_identity=cluster_identity,
             rule=cluster_identity.why,
+            stream_limits=tuple(
+                access.limits[scope]
+                for scope in dict.fromkeys(cluster_identity.scopes)
+                if scope in access.limits
+            ),
             expires_at=actor.policy.until,
         )
 
@@ -132,10 +145,15 @@ class ProxyAccess:
         actor = await self._identity.actor_of(user_id, token_id)
         async with self._context.store.read() as tx:
             cluster = await tx[ClusterStore].by_handle(handle)
-            tenants = await _tenants(tx, actor, cluster) if cluster is not None else ()
+            projects = await _projects_of(tx, actor)
         if cluster is None:
             raise _not_found(handle)
-        access = _KnownAccess(actor, cluster.target, tenants)
+        limits = {
+            project.target.scope: (project.name, project.fence.max_open_streams)
+            for project in projects
+            if project.fence.max_open_streams
+        }
+        access = _KnownAccess(actor, cluster.target, _tenants(projects, cluster), limits)
         # A permission that was revoked during the read must not be cached.
         if before == self._changes:
             self._remember(key, now, access)
@@ -147,17 +165,21 @@ class ProxyAccess:
         self._known[key] = (now + _CACHE_SECONDS, access)
 
 
-async def _tenants(tx: Transaction, actor: Actor, cluster: Cluster) -> tuple[ClusterTenant, ...]:
-    """Other projects with a destination in the cluster, in which the actor has a role."""
+async def _projects_of(tx: Transaction, actor: Actor) -> list[Project]:
+    """The projects in which the actor has a role, by name."""
     scopes = [grant.scope.partition(":") for grant in actor.policy.grants]
     ids = {id for kind, _, id in scopes if kind == ResourceKind.PROJECT}
-    ids.discard(cluster.project_id or DEFAULT_PROJECT)
     projects = await tx[ProjectStore].by_ids(ids) if ids else []
-    place = FenceCluster(cluster.handle, cluster.tags)
+    return sorted(projects, key=lambda project: project.name)
+
+
+def _tenants(projects: Iterable[Project], cluster: Cluster) -> tuple[ClusterTenant, ...]:
+    """The projects with a destination in a cluster of another project."""
+    home, place = cluster.project_id or DEFAULT_PROJECT, FenceCluster(cluster.handle, cluster.tags)
     return tuple(
         ClusterTenant(project.id, project.name)
-        for project in sorted(projects, key=lambda project: project.name)
-        if project.fence.reaches(place)
+        for project in projects
+        if project.id != home and project.fence.reaches(place)
     )
 
 

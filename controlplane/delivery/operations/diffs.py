@@ -15,7 +15,7 @@ from controlplane.platform.context import OperationContext
 from controlplane.platform.parts import part
 from controlplane.repositories.operations import find_repository
 from controlplane.services.model.service import Service
-from controlplane.services.operations.fences import fenced_services, render_inside
+from controlplane.services.operations.fences import fenced_services, render_inside, take_renders
 from controlplane.services.operations.lookup import find_service
 from controlplane.services.operations.sources import resolve_sources, sources_of
 from controlplane.services.ports import RevisionStore, ServiceStore
@@ -256,6 +256,7 @@ class Diffs:
         parameters = render_parameters(service, cluster, contexts.get(service.id, {}))
         taken = resolve_sources(self._context, sources.get(service.id, ()))
         request = service.render_request(sha, parameters, taken.folders)
+        take_renders(self._context, [fenced])
         return (await render_inside(self._context, fenced, request)).digest
 
     async def _current(self, service: Service, cluster: Cluster) -> Bundle | None:

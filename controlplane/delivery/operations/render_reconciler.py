@@ -28,6 +28,7 @@ from controlplane.services.operations.fences import (
     FencedService,
     fenced_services,
     render_inside,
+    take_renders,
 )
 from controlplane.services.operations.quarantine import denied_among, quarantine_entry, quarantined
 from controlplane.services.operations.sources import (
@@ -45,7 +46,7 @@ from controlplane.services.ports import (
     ServiceSourceStore,
     ServiceStore,
 )
-from core.errors import Invalid, TowlineError
+from core.errors import Invalid, LimitExceeded, TowlineError
 from core.identity import ClusterId
 from core.json_object import JsonMapping, JsonObject
 from core.spec.renderers import chart_of_ref
@@ -66,6 +67,8 @@ class _Outcome:
     reads: Mapping[str, str] | None = None
     error: str | None = None
     waiting: bool = False
+    postponed: bool = False
+    """True if it was not rendered because its project renders too often."""
     taken: RenderSources = RenderSources()
     trees: Mapping[str, str] = field(default_factory=dict)
 
@@ -228,9 +231,12 @@ class RenderReconciler:
             request = service.render_request(
                 commit.sha, parameters, taken.folders, fenced.signatures
             )
+            take_renders(self._context, [fenced])
             rendered = await render_inside(self._context, fenced, request)
             reads = await read_paths(self._context, service, commit.sha, rendered, look.ids)
             trees = await source_trees(self._context, taken)
+        except LimitExceeded as error:
+            return _Outcome(service, commit, error=error.message, postponed=True)
         except TowlineError as error:
             return _Outcome(service, commit, error=_storable(error.message))
         return _Outcome(service, commit, rendered, reads, taken=taken, trees=trees)
@@ -273,6 +279,8 @@ class RenderReconciler:
         """The service after a result, and the ledger entries for it."""
         if outcome.waiting:
             return before.changed(waiting=True, render_error=None), []
+        if outcome.postponed:
+            return before.changed(render_error=outcome.error), []
         before = before.changed(waiting=False, wait_skipped=False)
         if outcome.rendered is None or outcome.commit is None:
             if outcome.error == before.desired.render_error:

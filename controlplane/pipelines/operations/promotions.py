@@ -64,6 +64,8 @@ class Promotions:
         services = await self._services(pipeline, effect.stage)
         event: ev.Event
         previews: list[PreviewBranch] = []
+        # Above the limit, the job is retried.
+        await self._renders.take(services)
         try:
             commits = await self._commits_for(pipeline, services, effect, previews)
             done = await self._renders.of(services, commits)

@@ -10,7 +10,12 @@ from controlplane.delivery.operations.render_reconciler import read_paths, rende
 from controlplane.platform.context import OperationContext
 from controlplane.services.model.service import Service
 from controlplane.services.model.sources import ServiceSource
-from controlplane.services.operations.fences import FencedService, fenced_services, render_inside
+from controlplane.services.operations.fences import (
+    FencedService,
+    fenced_services,
+    render_inside,
+    take_renders,
+)
 from controlplane.services.operations.sources import resolve_sources, sources_of
 from controlplane.services.ports import RevisionStore, ServiceStore
 from core.errors import Conflict
@@ -56,6 +61,12 @@ class StageRenderer:
                 refs = {row.ref for row in rows if row.sha == commit} or {origin.spec.ref}
                 fence.check_origin(commit, refs)
         return chosen
+
+    async def take(self, services: Sequence[Service]) -> None:
+        """Counts renders of services. LimitExceeded: their project renders too often."""
+        async with self._context.store.read() as tx:
+            fenced = await fenced_services(tx, services)
+        take_renders(self._context, fenced)
 
     async def of(
         self, services: Sequence[Service], commits: Mapping[ServiceId, str]

@@ -1,5 +1,6 @@
 """Fences of projects, applied to services: their sources, destinations and rendered objects."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,7 +31,7 @@ from controlplane.services.operations.generations import publish_service
 from controlplane.services.operations.lookup import find_service
 from controlplane.services.operations.sources import sources_of
 from controlplane.services.ports import ServiceStore
-from core.errors import Forbidden, Invalid
+from core.errors import Forbidden, Invalid, LimitExceeded
 from core.identity import ClusterId, RepositoryId
 from core.spec.bundle import KubeObject
 from core.spec.fences import ServiceFence
@@ -218,7 +219,10 @@ async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[
 async def render_inside(
     context: OperationContext, fenced: FencedService, request: RenderRequest
 ) -> RenderedBundle:
-    """Renders a service. Forbidden, Invalid: it, an input or an object is outside its fence."""
+    """Renders a service. Forbidden, Invalid: it, an input or an object is outside its fence.
+
+    Call `take_renders` before.
+    """
     fenced.check()
     rendered = await context.manifests.render(request)
     fenced.check_inputs(rendered)
@@ -226,6 +230,21 @@ async def render_inside(
         bundle = await context.manifests.bundle(rendered.digest)
         check_rendered_objects(fenced.part, fenced.service.namespace, bundle, rendered.file_of)
     return rendered
+
+
+def take_renders(context: OperationContext, services: Collection[FencedService]) -> None:
+    """Counts renders of services for their projects. LimitExceeded: a project renders too often."""
+    projects = {fenced.project.id: fenced.project for fenced in services}
+    counts = Counter(fenced.project.id for fenced in services)
+    now = context.clock.monotonic()
+    for id, project in projects.items():
+        most = project.fence.max_renders_per_minute
+        if most and (wait := context.render_rates.take(id, most, counts[id], now)):
+            raise LimitExceeded(
+                f"project {project.name!r} may render at most {most} services a minute; "
+                "Towline renders again when the limit allows it",
+                retry_after=wait,
+            )
 
 
 async def service_fences(tx: Transaction, services: Sequence[Service]) -> dict[str, ServiceFence]:

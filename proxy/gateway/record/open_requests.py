@@ -8,6 +8,9 @@ from proxy.domain.limits import Load, StreamLimits
 # Replicas exchange only counts that exceed this fraction of a limit.
 REPORTED_FRACTION = 16
 
+ProjectLimits = tuple[tuple[str, int], ...]
+"""Names of projects, with their maximum number of open requests."""
+
 
 class _User:
     """Open requests of one user: in total, by cluster, and unanswered upgrades."""
@@ -27,6 +30,7 @@ class OpenRequests:
     def __init__(self, limits: StreamLimits) -> None:
         self._limits = limits
         self._users: dict[str, _User] = {}
+        self._projects: dict[str, int] = {}
         self._remote_loads: Mapping[str, Load] = {}
         self.also_open: Callable[[str, str], int] = _none
         self.total = 0
@@ -36,10 +40,13 @@ class OpenRequests:
         """Reports whether no request is open and no count is kept."""
         return not (self.total or self._users)
 
-    def enter(self, user: str, handle: str, *, upgrade: bool) -> None:
+    def enter(self, user: str, handle: str, *, upgrade: bool, projects: ProjectLimits = ()) -> None:
         """Counts a new request. LimitExceeded: too many are open."""
         known = self._users.get(user) or _User()
         self._check(user, handle, known, upgrade=upgrade)
+        self._check_projects(projects)
+        for project, _ in projects:
+            self._projects[project] = self._projects.get(project, 0) + 1
         known.clusters[handle] = known.clusters.get(handle, 0) + 1
         known.total += 1
         known.upgrades += upgrade
@@ -55,9 +62,13 @@ class OpenRequests:
         """Stops counting a request as an unanswered upgrade."""
         self._users[user].upgrades -= 1
 
-    def leave(self, user: str, handle: str) -> None:
+    def leave(self, user: str, handle: str, projects: ProjectLimits = ()) -> None:
         """Removes a request that `enter` counted, and the entry of a user without requests."""
         self.total -= 1
+        for project, _ in projects:
+            self._projects[project] -= 1
+            if not self._projects[project]:
+                del self._projects[project]
         known = self._users[user]
         known.total -= 1
         if not known.total:
@@ -81,6 +92,14 @@ class OpenRequests:
     def set_remote_loads(self, loads: Mapping[str, Load]) -> None:
         """Sets the counts of other replicas, which the limits include from now on."""
         self._remote_loads = loads
+
+    def _check_projects(self, projects: ProjectLimits) -> None:
+        for project, most in projects:
+            if (count := self._projects.get(project, 0)) >= most:
+                raise LimitExceeded(
+                    f'{count} requests open in project "{project}", which may have {most}: '
+                    "end some, or ask an administrator for a higher limit"
+                )
 
     def _check(self, user: str, handle: str, known: _User, *, upgrade: bool) -> None:
         limits, further = self._limits, self.also_open(user, handle)

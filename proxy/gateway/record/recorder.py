@@ -37,14 +37,16 @@ class RequestRecorder:
         grant = authorized.grant
         record.identity = authorized.identity
         record.cluster_id, record.rule = grant.cluster_id, grant.rule
-        record.grant_ids = grant.grant_ids
+        record.grant_ids, record.stream_limits = grant.grant_ids, grant.stream_limits
         record.acting_as = authorized.acting_as.user
         if parsed.head.impersonation:
             record.acting_groups = authorized.acting_as.groups
 
     def enter(self, record: RequestRecord) -> None:
         """Counts a new request. LimitExceeded: too many are open."""
-        self.open_requests.enter(_user(record), record.handle, upgrade=record.upgrade)
+        self.open_requests.enter(
+            _user(record), record.handle, upgrade=record.upgrade, projects=record.stream_limits
+        )
         self.metrics.opened(record)
 
     async def start_session(
@@ -96,7 +98,7 @@ class RequestRecorder:
         if entered:
             if record.upgrade and not upgraded:
                 self.upgraded(record)
-            self.open_requests.leave(_user(record), record.handle)
+            self.open_requests.leave(_user(record), record.handle, record.stream_limits)
         self.metrics.closed(record, entered=entered)
         self._audit.closed(record)
 

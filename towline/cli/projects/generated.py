@@ -46,6 +46,8 @@ class ProjectFenceFence(TypedDict):
     deniedKinds: list[str]
     maxServices: int
     maxObjects: int
+    maxRendersPerMinute: int
+    maxOpenStreams: int
 
 
 class ProjectFence(TypedDict):
@@ -104,7 +106,7 @@ def delete_project(api: GraphQLApi, id: str) -> Project:
     return run(api, DELETE_PROJECT, id=id)
 
 
-PROJECT_FENCE: GraphQLDocument[Mapping[str, ProjectFence | None]] = GraphQLDocument('query ProjectFence($id:ID!){project(id:$id){id name fence{unrestricted sources{url folders refs charts signedBy}signers{name keys}destinations{clusters tags namespaces serviceAccount}clusterScopedKinds deniedKinds maxServices maxObjects}}}')
+PROJECT_FENCE: GraphQLDocument[Mapping[str, ProjectFence | None]] = GraphQLDocument('query ProjectFence($id:ID!){project(id:$id){id name fence{unrestricted sources{url folders refs charts signedBy}signers{name keys}destinations{clusters tags namespaces serviceAccount}clusterScopedKinds deniedKinds maxServices maxObjects maxRendersPerMinute maxOpenStreams}}}')
 
 
 def project_fence(api: GraphQLApi, id: str) -> ProjectFence:

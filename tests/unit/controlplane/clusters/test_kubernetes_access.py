@@ -1,5 +1,6 @@
 """Permission checks of the Kubernetes proxy."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -214,3 +215,17 @@ def test_a_token_limits_the_groups_of_tenants(scope: str, groups: tuple[str, ...
     policy = Policy((Grant(EDITOR, Scope("project:shop")),), (Limit(scopes=(Scope(scope),)),))
     found = policy.cluster_identity(SHARED.target, None, (ClusterTenant("shop", "shop"),))
     assert (found.groups if found is not None else ()) == groups
+
+
+async def test_roles_of_a_project_count_for_its_limit_of_open_requests(
+    world: MemoryOperations, access: ProxyAccess
+) -> None:
+    """In clusters of its own and in shared ones; roles elsewhere do not."""
+    limited = replace(SHOP, fence=replace(FENCE, max_open_streams=7))
+    own = make_cluster("own", project_id="shop")
+    await world.given(SHARED, own, limited, bound_in("editor", "shop"), bound("pods"))
+    for handle in ("shared", "own"):
+        grant = await access.connect("bo", handle, KubernetesRequest("delete", resource="pods"))
+        assert grant.stream_limits == (("shop", 7),)
+    grant = await access.connect("bo", "dev", KubernetesRequest("get", resource="pods"))
+    assert grant.stream_limits == ()

@@ -36,6 +36,7 @@ from controlplane.generators.ports import GlobalServiceStore
 from controlplane.pipelines.operations.stage_renders import StageRenderer
 from controlplane.platform.context import DESIRED_STATE
 from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.service import Revision, Service
 from controlplane.services.model.templates import ServiceTemplate
 from controlplane.services.operations.fence_use import FenceUses
@@ -46,8 +47,8 @@ from controlplane.services.operations.fences import (
 )
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.operations.sources import SourceChange
-from controlplane.services.ports import ServiceStore
-from core.errors import Conflict, Forbidden, Invalid, NotFound
+from controlplane.services.ports import LedgerStore, ServiceStore
+from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound
 from core.spec.bundle import KubeObject
 from core.spec.fences import ObjectRules, ServiceFence
 from core.spec.source import BaseFolder, RepositorySpec
@@ -335,6 +336,7 @@ async def test_a_narrower_fence_names_who_stays_outside_and_waits_for_a_confirma
             "fence.destinations.serviceAccount",
         ),
         (Fence(max_services=-1), "fence.maxServices"),
+        (Fence(max_renders_per_minute=-1), "fence.maxRendersPerMinute"),
         (Fence(sources=(SourceRule("*"),) * 101), "fence"),
     ],
 )
@@ -453,6 +455,39 @@ async def test_remote_bases_stay_inside(world: MemoryOperations, folder: str, re
     assert after is not None
     refused = "reads what is outside the fence" in (after.desired.render_error or "")
     assert refused == (after.desired.digest is None) == ((folder, ref) != ("apps/base", "v2"))
+
+
+async def test_a_project_renders_only_so_often(world: MemoryOperations) -> None:
+    """The others wait with the reason, and without a failure in their history."""
+    async with world.store.write() as tx:
+        limited = replace(FENCE, max_services=0, max_renders_per_minute=2)
+        await tx[ProjectStore].put(replace(SHOP, fence=limited))
+    fields = {"namespace": "shop", "project_id": "shop", "repository_id": REPOSITORY.id}
+    made = [make_service(f"s{n}", PROD, ref="main", folder="apps/web") for n in range(3)]
+    services = [replace(service, **fields) for service in made]
+    await world.given(*services)
+    world.manifests.follow(RepositorySpec(REPOSITORY.id, REPOSITORY.url, frozenset({"main"})))
+    world.manifests.push(REPOSITORY.id, {"apps/web": [config_map("a")]})
+    reconciler = RenderReconciler(world.context)
+
+    async def errors() -> list[str]:
+        await reconciler.deliver(REPOSITORY.id)
+        found = [service.desired.render_error for service in await world.rows(ServiceStore)]
+        return [error for error in found if error]
+
+    (error,) = await errors()
+    assert error.startswith("project 'shop' may render at most 2 services a minute")
+    stages = [entry.stage for entry in await world.rows(LedgerStore)]
+    assert stages == [LedgerStage.RENDERED] * 2
+    with pytest.raises(LimitExceeded, match="at most 2 services a minute"):
+        await StageRenderer(world.context).take(services)
+    await world.clock.advance(30)
+    assert await errors() == []
+    # A stage may take more than is left at once; others wait for it.
+    await world.clock.advance(60)
+    await StageRenderer(world.context).take(services)
+    with pytest.raises(LimitExceeded):
+        await StageRenderer(world.context).take(services[:1])
 
 
 async def test_a_job_stays_inside_the_fence_of_its_cluster_s_project(
