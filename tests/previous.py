@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "5fdc3303f82b24fd84a4c3fed761b2bf71eb2bbb"
+COMMIT = "18b6ade168561b3948d6239f07f77b613da6ffd7"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
