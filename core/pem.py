@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.errors import Invalid
 
-_BEGIN = re.compile(r"-----BEGIN ([A-Z ]+)-----")
+_BEGIN = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----")
 
 
 @dataclass(frozen=True, slots=True)

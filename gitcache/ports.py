@@ -6,7 +6,7 @@ from typing import Protocol
 
 from core.errors import Unavailable
 from core.identity import ClusterId, RepositoryId
-from core.signatures.cosign import ArtifactSignature
+from core.signatures.artifact import ArtifactSignature
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain.objects import CommitRecord, Entry
 from gitcache.domain.references import ChartRef, References

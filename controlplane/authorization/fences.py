@@ -1,7 +1,7 @@
 """Fences of projects: the sources, destinations and kinds that the services of a tenant may use.
 
 A fence denies what it does not list. `core.spec.fences` has the part that agents enforce, and the
-meaning of patterns and kinds.
+meaning of kinds; `core.wildcards` has that of patterns.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,12 +12,11 @@ from core.remotes import parse_remote
 from core.spec.fences import (
     ObjectRules,
     ServiceFence,
-    check_pattern,
     check_service_account,
-    matches_any,
     qualified_account,
 )
 from core.spec.source_signatures import SignatureRule, SignerSet
+from core.wildcards import check_pattern, matches_any
 
 _MAX_RULES = 100
 _MAX_PATTERNS = 100

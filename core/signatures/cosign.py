@@ -1,8 +1,9 @@
 """Signatures of OCI artifacts by cosign with keys (sigstore: cosign signature specification)."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import orjson
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -11,24 +12,18 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.errors import Invalid
+from core.signatures.artifact import ArtifactSignature
+from core.signatures.kind import ArtifactSigners, SignerText
 from core.signatures.signer import VerifiedSigner
 
 PAYLOAD_MEDIA_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
 SIGNATURE_ANNOTATION = "dev.cosignproject.cosign/signature"
 _TYPE = "cosign container image signature"
+_PUBLIC_KEY = "PUBLIC KEY"
 _MIN_RSA_BITS = 2048
 _HASHES = {256: hashes.SHA256, 384: hashes.SHA384, 521: hashes.SHA512}
 
 _Public = Ed25519PublicKey | ec.EllipticCurvePublicKey | rsa.RSAPublicKey
-
-
-@dataclass(frozen=True, slots=True)
-class ArtifactSignature:
-    """A signature of an artifact: its manifest, the signed payload, and the signature."""
-
-    manifest: bytes
-    payload: bytes
-    signature: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +65,29 @@ def read_cosign_key(pem: str) -> CosignKey:
     return CosignKey(key, "sha256:" + hashlib.sha256(der).hexdigest())
 
 
-def verify_artifact(
-    content: str, signatures: Iterable[ArtifactSignature], keys: Iterable[CosignKey]
-) -> VerifiedSigner:
-    """Returns the signer of the artifact whose layer has the digest `content`.
+class CosignSigners(ArtifactSigners[CosignKey]):
+    """Keys of cosign."""
 
-    Raises Invalid if no signature of these keys is about a manifest with this layer.
-    """
-    listed, trusted, reason = list(signatures), list(keys), "it is not signed"
-    for signature in listed:
-        maker = next((key for key in trusted if key.made(signature)), None)
-        if maker is None:
-            reason = "the signer is not allowed"
-        elif not _is_about(signature, content):
-            reason = "the signature is of another artifact"
-        else:
-            return VerifiedSigner("", maker.fingerprint, "cosign")
-    raise Invalid(reason)
+    method = "cosign"
+
+    @classmethod
+    def read(cls, text: SignerText) -> Self:
+        return cls(tuple(read_cosign_key(block.text) for block in text.take_blocks(_PUBLIC_KEY)))
+
+    def names(self) -> Iterator[str]:
+        return (f"cosign key {key.fingerprint}" for key in self.keys)
+
+    def verify(self, content: str, signatures: Sequence[ArtifactSignature]) -> VerifiedSigner:
+        reason = "it is not signed"
+        for signature in signatures:
+            maker = next((key for key in self.keys if key.made(signature)), None)
+            if maker is None:
+                reason = "the signer is not allowed"
+            elif not _is_about(signature, content):
+                reason = "the signature is of another artifact"
+            else:
+                return VerifiedSigner("", maker.fingerprint, self.method)
+        raise Invalid(reason)
 
 
 def _is_about(signature: ArtifactSignature, content: str) -> bool:

@@ -4,14 +4,14 @@ It accepts less than GPG: keys and signatures of version 4, RSA of 2,048 bits an
 NIST curves and Ed25519, with SHA-2.
 """
 
-import base64
-import binascii
-import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Self
 
 from core.errors import Invalid
+from core.signatures.commit import SignedCommit
+from core.signatures.kind import CommitSigners, SignerText, unarmored
 from core.signatures.openpgp_packets import (
     KEY,
     SIGNATURE,
@@ -25,7 +25,7 @@ from core.signatures.openpgp_packets import (
 )
 from core.signatures.signer import VerifiedSigner
 
-ARMOR = "PGP SIGNATURE"
+_PUBLIC_KEY_BLOCK = "PGP PUBLIC KEY BLOCK"
 _OF_DATA = 0x00
 _CERTIFICATIONS = {0x10, 0x11, 0x12, 0x13}
 _OF_SUBKEY, _OF_PRIMARY, _DIRECT = 0x18, 0x19, 0x1F
@@ -93,29 +93,29 @@ def read_detached(data: bytes) -> SignaturePacket:
     return signature
 
 
-def verify_gpg(
-    signature: SignaturePacket, message: bytes, now: datetime, trusted: Iterable[GpgKey]
-) -> VerifiedSigner:
-    """Verifies a signature. Invalid: it is wrong, or of no trusted key, or of one that ended."""
-    for gpg_key in trusted:
-        for key in gpg_key.keys:
-            if signature.issuer and key.packet.fingerprint.endswith(signature.issuer):
-                signature.verify(key.packet, message)
-                _check_validity(gpg_key, key, signature, now)
-                return VerifiedSigner(gpg_key.name, gpg_key.fingerprint, "gpg")
-    raise Invalid(f"the signer is not allowed: GPG key {signature.issuer or '(none)'}")
+class GpgSigners(CommitSigners[GpgKey]):
+    """GPG keys."""
 
+    method = "gpg"
+    armor = "PGP SIGNATURE"
 
-def unarmored(text: str) -> bytes:
-    """Returns the bytes within an armor's lines. Raises Invalid."""
-    lines = [line.strip() for line in text.strip().splitlines()]
-    if "" in lines:
-        lines = lines[lines.index("") + 1 :]
-    body = "".join(line for line in lines if not re.fullmatch(r"=[A-Za-z0-9+/]{4}", line))
-    try:
-        return base64.b64decode(body, validate=True)
-    except (binascii.Error, ValueError):
-        raise Invalid("a signature or key is not base64") from None
+    @classmethod
+    def read(cls, text: SignerText) -> Self:
+        blocks = text.take_blocks(_PUBLIC_KEY_BLOCK)
+        return cls(tuple(key for block in blocks for key in read_gpg_keys(unarmored(block.body))))
+
+    def names(self) -> Iterator[str]:
+        return (f"{key.name or 'GPG key'} {key.fingerprint}" for key in self.keys)
+
+    def verify(self, signature: bytes, commit: SignedCommit, now: datetime) -> VerifiedSigner:
+        detached = read_detached(signature)
+        for gpg_key in self.keys:
+            for key in gpg_key.keys:
+                if detached.issuer and key.packet.fingerprint.endswith(detached.issuer):
+                    detached.verify(key.packet, commit.payload)
+                    _check_validity(gpg_key, key, detached, now)
+                    return VerifiedSigner(gpg_key.name, gpg_key.fingerprint, self.method)
+        raise Invalid(f"the signer is not allowed: GPG key {detached.issuer or '(none)'}")
 
 
 def _check_validity(

@@ -12,7 +12,7 @@ class VerifiedSigner:
     key: str
     """Fingerprint of the key, such as `SHA256:…` of an SSH key."""
     method: str
-    """`ssh`, `gpg` or `cosign`."""
+    """`ssh`, `gpg`, `x509` or `cosign`."""
 
     def __str__(self) -> str:
         return f"{self.name or 'a key without a name'} ({self.method} key {self.key})"

@@ -5,9 +5,10 @@ import binascii
 import hashlib
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Self
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
@@ -16,9 +17,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from core.errors import Invalid
+from core.signatures.commit import SignedCommit
+from core.signatures.kind import CommitSigners, SignerText, read_options
 from core.signatures.signer import VerifiedSigner
 
-ARMOR = "SSH SIGNATURE"
 NAMESPACE = "git"
 _MAGIC = b"SSHSIG"
 _MIN_RSA_BITS = 2048
@@ -31,7 +33,6 @@ _RSA_HASHES = {b"rsa-sha2-256": hashes.SHA256, b"rsa-sha2-512": hashes.SHA512}
 _USER_PRESENT = 1
 _KEY_TYPE = re.compile(r"(?:sk-)?(?:ssh-|ecdsa-sha2-)[a-z0-9-]+(?:@openssh\.com)?")
 _WORD = re.compile(r"(?:\"[^\"]*\"|[^\s\"])+(?=\s|$)")
-_OPTION = re.compile(r"([a-zA-Z-]+)(?:=\"([^\"\\]+)\")?(,|$)")
 _OPTIONS = {"namespaces", "valid-after", "valid-before"}
 
 
@@ -84,7 +85,7 @@ def parse_allowed_signer(line: str) -> AllowedSigner:
         _public_key(key)
     except (binascii.Error, ValueError, struct.error, UnsupportedAlgorithm):
         raise Invalid(f"{line[:60]!r} contains a malformed SSH key") from None
-    options = _options(head[1] if len(head) > 1 else "")
+    options = read_options(head[1] if len(head) > 1 else "", _OPTIONS)
     name = "".join(head[:1] or comment).strip('"')
     return AllowedSigner(
         name,
@@ -123,26 +124,37 @@ def parse_ssh_signature(data: bytes) -> SshSignature:
     return SshSignature(key, namespace, hash_name, blob)
 
 
-def verify_ssh(
-    signature: SshSignature, message: bytes, moment: datetime, allowed: Iterable[AllowedSigner]
-) -> VerifiedSigner:
-    """Verifies a signature of a commit of a moment. Invalid: it is wrong, or of no allowed key."""
-    if signature.namespace != NAMESPACE.encode():
-        text = signature.namespace.decode("utf-8", "replace")[:40]
-        raise Invalid(f"the SSH signature is for the namespace {text!r}, not for git")
-    lines = [line for line in allowed if line.key == signature.key]
-    if not lines:
-        raise Invalid(f"the signer is not allowed: {signature.signed_by}")
-    _check_signature(signature, message)
-    refusal: Invalid | None = None
-    for line in lines:
-        try:
-            line.check(moment)
-        except Invalid as error:
-            refusal = error
-        else:
-            return VerifiedSigner(line.name, line.fingerprint, "ssh")
-    raise refusal or Invalid("the signer is not allowed")
+class SshSigners(CommitSigners[AllowedSigner]):
+    """SSH keys of an allowed signers file."""
+
+    method = "ssh"
+    armor = "SSH SIGNATURE"
+
+    @classmethod
+    def read(cls, text: SignerText) -> Self:
+        return cls(tuple(map(parse_allowed_signer, text.take_lines())))
+
+    def names(self) -> Iterator[str]:
+        return (f"{line.name or 'SSH key'} {line.fingerprint}" for line in self.keys)
+
+    def verify(self, signature: bytes, commit: SignedCommit, now: datetime) -> VerifiedSigner:
+        parsed = parse_ssh_signature(signature)
+        if parsed.namespace != NAMESPACE.encode():
+            text = parsed.namespace.decode("utf-8", "replace")[:40]
+            raise Invalid(f"the SSH signature is for the namespace {text!r}, not for git")
+        lines = [line for line in self.keys if line.key == parsed.key]
+        if not lines:
+            raise Invalid(f"the signer is not allowed: {parsed.signed_by}")
+        _check_signature(parsed, commit.payload)
+        refusal: Invalid | None = None
+        for line in lines:
+            try:
+                line.check(commit.committed_at)
+            except Invalid as error:
+                refusal = error
+            else:
+                return VerifiedSigner(line.name, line.fingerprint, self.method)
+        raise refusal or Invalid("the signer is not allowed")
 
 
 def fingerprint(key: bytes) -> str:
@@ -236,27 +248,6 @@ def _text(data: bytes) -> tuple[bytes, bytes]:
     if size > len(data) - 4:
         raise ValueError("a text is cut off")
     return data[4 : 4 + size], data[4 + size :]
-
-
-def _options(text: str) -> dict[str, str]:
-    """Parses `NAME="VALUE",…`. Invalid for anything else: an option that is not understood would
-    be a restriction that does not hold."""
-    found: dict[str, str] = {}
-    at = 0
-    while at < len(text):
-        option = _OPTION.match(text, at)
-        name = option[1].lower() if option else ""
-        if option is None or (option[3] and option.end() == len(text)):
-            raise Invalid(
-                f'the options of an allowed signer have the form NAME="VALUE": {text[:60]!r}'
-            )
-        if name not in _OPTIONS:
-            raise Invalid(f"the option {name} of an allowed signer is not supported")
-        if option[2] is None or name in found:
-            raise Invalid(f'an allowed signer has the option {name} once, as {name}="VALUE"')
-        found[name] = option[2]
-        at = option.end()
-    return found
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -1,48 +1,48 @@
-"""Named sets of keys whose signatures a project or a cluster trusts.
+"""Named sets of signers that a project or a cluster trusts."""
 
-The text of a set has lines of an allowed signers file for SSH keys, and PEM blocks: public keys of
-GPG and of cosign.
-"""
-
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
 from core.errors import Invalid
-from core.pem import split_pem
-from core.signatures import cosign, openpgp, ssh
+from core.signatures.artifact import ArtifactSignature
 from core.signatures.commit import SignedCommit
-from core.signatures.cosign import ArtifactSignature, CosignKey
-from core.signatures.openpgp import GpgKey
+from core.signatures.cosign import CosignSigners
+from core.signatures.kind import ArtifactSigners, CommitSigners, SignerKind, SignerText, unarmored
+from core.signatures.openpgp import GpgSigners
 from core.signatures.signer import VerifiedSigner
-from core.signatures.ssh import AllowedSigner
+from core.signatures.ssh import SshSigners
+from core.signatures.x509 import X509Signers
 
+KINDS: tuple[type[SignerKind], ...] = (X509Signers, GpgSigners, CosignSigners, SshSigners)
+"""Kinds in the order in which they read a set. SSH is last: it reads all lines that are left."""
 MAX_TEXT = 65536
-_GPG_KEY = "PGP PUBLIC KEY BLOCK"
-_PUBLIC_KEY = "PUBLIC KEY"
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedSigners:
-    """The keys of one or several sets. `names` are those of the sets, for people."""
+    """The signers of one or several sets, by kind. `names` are those of the sets, for people."""
 
     names: tuple[str, ...] = ()
-    ssh: tuple[AllowedSigner, ...] = ()
-    gpg: tuple[GpgKey, ...] = ()
-    cosign: tuple[CosignKey, ...] = ()
+    kinds: tuple[SignerKind, ...] = ()
 
     def verify_artifact(
-        self, content: str, signatures: Iterable[ArtifactSignature]
+        self, content: str, signatures: Sequence[ArtifactSignature]
     ) -> VerifiedSigner:
-        """Verifies the signature of the artifact with a layer of this digest. Invalid."""
-        try:
-            return cosign.verify_artifact(content, signatures, self.cosign)
-        except Invalid as error:
-            raise Invalid(
-                f"the artifact {content} has no accepted signature: {error.message}; expected a "
-                f"signature of {self.expected()}"
-            ) from None
+        """Verifies a signature of the artifact with this content. Invalid."""
+        reason = "it is not signed"
+        for kind in self.kinds:
+            if not isinstance(kind, ArtifactSigners) or not kind.keys:
+                continue
+            try:
+                return kind.verify(content, signatures)
+            except Invalid as error:
+                reason = error.message
+        raise Invalid(
+            f"the artifact {content} has no accepted signature: {reason}; expected a signature of "
+            f"{self.expected()}"
+        )
 
     def verify_commit(self, commit: SignedCommit, now: datetime) -> VerifiedSigner:
         """Verifies the signature of a commit. Invalid: it names the commit, the signer that was
@@ -57,54 +57,44 @@ class TrustedSigners:
 
     def expected(self) -> str:
         """Names the sets and at most five of their keys, for people."""
-        keys = [f"{line.name or 'SSH key'} {line.fingerprint}" for line in self.ssh]
-        keys += [f"{key.name or 'GPG key'} {key.fingerprint}" for key in self.gpg]
-        keys += [f"cosign key {key.fingerprint}" for key in self.cosign]
+        keys = [name for kind in self.kinds for name in kind.names()]
         more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
         return f"{', '.join(self.names) or 'trusted signers'} ({', '.join(keys[:5])}{more})"
 
     def _verified(self, commit: SignedCommit, now: datetime) -> VerifiedSigner:
         if not commit.is_signed:
             raise Invalid("it is not signed")
-        data = openpgp.unarmored(commit.signature)
-        if commit.armor == ssh.ARMOR:
-            signature = ssh.parse_ssh_signature(data)
-            return ssh.verify_ssh(signature, commit.payload, commit.committed_at, self.ssh)
-        if commit.armor == openpgp.ARMOR:
-            detached = openpgp.read_detached(data)
-            return openpgp.verify_gpg(detached, commit.payload, now, self.gpg)
+        for kind in self.kinds:
+            if isinstance(kind, CommitSigners) and kind.armor == commit.armor:
+                return kind.verify(unarmored(commit.signature), commit, now)
         raise Invalid(f"a signature of the kind {commit.armor[:40]} is not supported")
 
 
+def method_of(armor: str) -> str:
+    """Returns the kind of a commit's signature by its armor, for people."""
+    kinds = (kind for kind in KINDS if issubclass(kind, CommitSigners))
+    return next((kind.method for kind in kinds if kind.armor == armor), armor.lower()[:40])
+
+
 def joined(sets: Iterable[TrustedSigners]) -> TrustedSigners:
-    """Returns the keys of several sets."""
+    """Returns the signers of several sets."""
     listed = list(sets)
-    return TrustedSigners(
-        tuple(name for each in listed for name in each.names),
-        tuple(line for each in listed for line in each.ssh),
-        tuple(key for each in listed for key in each.gpg),
-        tuple(key for each in listed for key in each.cosign),
-    )
+    if len(listed) == 1:
+        return listed[0]
+    names = tuple(name for each in listed for name in each.names)
+    columns = zip(*(each.kinds for each in listed), strict=True)
+    return TrustedSigners(names, tuple(first.joined(others) for first, *others in columns))
 
 
 @lru_cache(256)
 def read_signers(name: str, text: str) -> TrustedSigners:
-    """Reads a named set of keys. Raises Invalid for a line or block that is no key."""
+    """Reads a named set of signers. Raises Invalid for a line or block of no kind."""
     if len(text) > MAX_TEXT:
         raise Invalid(f"the keys of {name} have more than {MAX_TEXT:,} characters")
-    gpg: list[GpgKey] = []
-    artifacts: list[CosignKey] = []
-    blocks, lines = split_pem(text)
-    for block in blocks:
-        if block.kind == _GPG_KEY:
-            gpg += openpgp.read_gpg_keys(openpgp.unarmored(block.body))
-        elif block.kind == _PUBLIC_KEY:
-            artifacts.append(cosign.read_cosign_key(block.text))
-        else:
-            raise Invalid(
-                f"{name} has a block of the kind {block.kind[:40]}, which is no public key"
-            )
-    allowed = list(map(ssh.parse_allowed_signer, lines))
-    if not (gpg or allowed or artifacts):
+    rest = SignerText(text)
+    kinds = tuple(kind.read(rest) for kind in KINDS)
+    for block in rest.blocks:
+        raise Invalid(f"{name} has a block of the kind {block.kind[:40]}, which is no public key")
+    if not any(kind.keys for kind in kinds):
         raise Invalid(f"{name} contains no key")
-    return TrustedSigners((name,), tuple(allowed), tuple(gpg), tuple(artifacts))
+    return TrustedSigners((name,), kinds)

@@ -7,30 +7,17 @@ account of the fence (Kubernetes documentation: Authenticating, User impersonati
 
 import re
 from dataclasses import dataclass
-from fnmatch import translate
 from functools import lru_cache
 
 from core.errors import Invalid
 from core.spec.objects import ObjectRef
+from core.wildcards import matches, matches_any
 
-_PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9*._:/@+-]{0,511}")
 _ACCOUNT = re.compile(
     r"(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?:)?[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"
 )
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:\.[a-z0-9]+(?:[-.][a-z0-9]+)*)?")
-_MAX_STARS = 8
-
-
-def check_pattern(pattern: str, field: str) -> str:
-    """Returns a pattern of a fence, in which `*` is any text. Invalid: it is none."""
-    if not _PATTERN.fullmatch(pattern) or pattern.count("*") > _MAX_STARS:
-        raise Invalid(
-            f"{pattern!r} is not a pattern: use letters, digits and . _ : / @ + -, with up to "
-            f"{_MAX_STARS} times * for any text",
-            field=field,
-        )
-    return pattern
 
 
 def check_service_account(account: str, field: str) -> str:
@@ -42,16 +29,6 @@ def check_service_account(account: str, field: str) -> str:
             field=field,
         )
     return account
-
-
-def matches(pattern: str, text: str) -> bool:
-    """Reports whether all of a text matches a pattern."""
-    return _compiled(pattern).fullmatch(text) is not None
-
-
-def matches_any(patterns: tuple[str, ...], text: str) -> bool:
-    """Reports whether a text matches one of the patterns."""
-    return any(matches(pattern, text) for pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +109,6 @@ def qualified_account(account: str, namespace: str) -> str:
 @lru_cache(4096)
 def _refusal_of(rules: ObjectRules, group: str, kind: str, namespace: str, name: str) -> str:
     return rules.decide(ObjectRef(group, "", kind, namespace, name))
-
-
-@lru_cache(4096)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(translate(pattern))
 
 
 def _is_kind(pattern: str, ref: ObjectRef) -> bool:

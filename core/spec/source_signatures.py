@@ -14,12 +14,12 @@ from datetime import datetime
 import orjson
 
 from core.errors import Invalid
+from core.signatures.artifact import ArtifactSignature
 from core.signatures.commit import object_id, read_commit
-from core.signatures.cosign import ArtifactSignature
 from core.signatures.signer import VerifiedSigner
 from core.signatures.trusted import TrustedSigners, joined, read_signers
-from core.spec.fences import matches_any
 from core.spec.statements.attestation import SignedSource
+from core.wildcards import matches_any
 
 MAX_EVIDENCE_BYTES = 262144
 _MAX_SIGNATURES = 64
@@ -27,13 +27,14 @@ _MAX_SIGNATURES = 64
 
 @dataclass(frozen=True, slots=True)
 class SignerSet:
-    """Keys whose signatures are trusted."""
+    """Keys and identities whose signatures are trusted."""
 
     name: str
     """Name of the set, such as `shop-keys`."""
     keys: str
-    """SSH public keys in the format of Git's allowed signers file, one a line, and public keys of
-    GPG and of cosign in PEM. Limit: 65,536 characters."""
+    """Text with SSH public keys in the format of Git's allowed signers file, one a line, and public
+    keys of GPG and cosign in PEM. Lines `x509 IDENTITY` trust certificates of the authorities in
+    PEM. Limit: 65,536 characters."""
 
     def read(self) -> TrustedSigners:
         """Reads the keys. Raises Invalid."""

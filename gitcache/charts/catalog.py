@@ -7,7 +7,7 @@ from datetime import datetime
 from yarl import URL
 
 from core.runtime.clock import Clock
-from core.signatures.cosign import ArtifactSignature
+from core.signatures.artifact import ArtifactSignature
 from core.spec.renderers import chart_of_ref
 from core.spec.source import RepositorySpec
 from gitcache.charts.source import ChartSource

@@ -11,10 +11,10 @@ from yarl import URL
 from core.errors import Invalid, NotFound
 from core.outbound.credentials import RegistryAccount
 from core.outbound.oci import OciRegistryClient, descriptor_digest
+from core.signatures.artifact import ArtifactSignature
 from core.signatures.cosign import (
     PAYLOAD_MEDIA_TYPE,
     SIGNATURE_ANNOTATION,
-    ArtifactSignature,
     signature_tag,
 )
 from core.spec.images import OciRepository, is_repository_name

@@ -14,7 +14,7 @@ from core.errors import Invalid, Unavailable
 from core.outbound.oci import OciRegistryClient
 from core.outbound.reply import HttpClient
 from core.runtime.clock import Clock
-from core.signatures.cosign import ArtifactSignature
+from core.signatures.artifact import ArtifactSignature
 from core.spec.bundle import digest_of
 from gitcache.charts.credentials import ChartCredentialFinder, ChartCredentials
 from gitcache.charts.oci import OciChartRepository

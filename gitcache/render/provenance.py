@@ -5,8 +5,8 @@ from dataclasses import asdict
 
 from core.json_object import JsonMapping
 from core.remotes import parse_remote
+from core.signatures.artifact import ArtifactSignature
 from core.signatures.commit import MAX_COMMIT_BYTES
-from core.signatures.cosign import ArtifactSignature
 from core.spec.renderers import HELM, RenderOptions
 from core.spec.source import RepositoryKind, RepositorySpec
 from core.spec.source_signatures import Evidence, needs_chart_signatures

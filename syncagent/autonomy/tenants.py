@@ -20,8 +20,9 @@ from collections.abc import Iterator, Mapping
 import yaml
 
 from core.errors import Invalid
-from core.spec.fences import ObjectRules, check_pattern, check_service_account
+from core.spec.fences import ObjectRules, check_service_account
 from core.spec.source_signatures import SignatureRule, SignerSet
+from core.wildcards import check_pattern
 from syncagent.domain.tenants import Tenant, TenantPolicy
 
 _FIELDS = {"namespaces", "serviceAccount", "clusterScoped", "denied", "signers", "sources"}

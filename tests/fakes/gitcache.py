@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from core.errors import Invalid, TowlineError, Unavailable
 from core.identity import RepositoryId
-from core.signatures.cosign import ArtifactSignature
+from core.signatures.artifact import ArtifactSignature
 from core.spec.bundle import digest_of, make_bundle
 from core.spec.source import Commit, RepositorySpec
 from gitcache.coordination.local import SoleReplica

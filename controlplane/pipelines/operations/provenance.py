@@ -17,6 +17,7 @@ from controlplane.services.operations.lookup import find_service
 from controlplane.services.ports import ComponentStore, RevisionStore
 from core.errors import Invalid, Unavailable
 from core.signatures.commit import read_commit
+from core.signatures.trusted import method_of
 from core.spec.source_signatures import (
     Evidence,
     SignatureRule,
@@ -189,7 +190,7 @@ def _unchecked(source: SignedSource, evidence: Evidence) -> str:
     if data is None:
         return "not signed"
     armor = read_commit(source.revision, data).armor
-    return f"signed, not checked ({armor.removesuffix(' SIGNATURE')})"
+    return f"signed, not checked ({method_of(armor)})"
 
 
 def _bundle_link(

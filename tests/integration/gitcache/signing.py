@@ -1,10 +1,15 @@
-"""Repositories with commits that real tools sign: git, ssh-keygen and gpg."""
+"""Repositories with commits that real tools sign: git, ssh-keygen, gpg, gpgsm and openssl."""
 
 import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import PrivateFormat, pkcs12
+
+from tests.fakes.authority import FakeAuthority, IssuedCertificate
 
 _PERSON = {
     "GIT_AUTHOR_NAME": "Ada",
@@ -37,6 +42,37 @@ def gpg(home: Path, *words: str, given: str = "") -> str:
     command = ["gpg", "--homedir", str(home), "--batch", "--yes", "--quiet", *words]
     done = subprocess.run(command, check=True, capture_output=True, text=True, input=given)
     return done.stdout
+
+
+def gpgsm_home(home: Path, signer: IssuedCertificate, *path: FakeAuthority) -> str:
+    """Makes a home of gpgsm with a signer and the path to a trusted root, and a program that signs
+    without questions; returns the signer's fingerprint.
+    """
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    root = path[-1].certificate.fingerprint(hashes.SHA1()).hex().upper()
+    (home / "trustlist.txt").write_text(f"{root} S relax\n")
+    (home / "gpgsm.conf").write_text("disable-crl-checks\n")
+    (home / "gpg-agent.conf").write_text("allow-loopback-pinentry\n")
+    program = home / "gpgsm"
+    loopback = "--batch --pinentry-mode loopback --passphrase-fd 3"
+    program.write_text(f'#!/bin/sh\nexec gpgsm {loopback} "$@" 3<<EOF\npassword\nEOF\n')
+    program.chmod(0o700)
+    # GnuPG 2.2 reads no newer encryption of such files.
+    algorithm = pkcs12.PBES.PBESv1SHA1And3KeyTripleDESCBC
+    protection = PrivateFormat.PKCS12.encryption_builder().key_cert_algorithm(algorithm)
+    protection = protection.kdf_rounds(1000).hmac_hash(hashes.SHA1())
+    file = pkcs12.serialize_key_and_certificates(
+        b"ada",
+        signer.key,
+        signer.certificate,
+        [authority.certificate for authority in path],
+        protection.build(b"password"),
+    )
+    (home / "signer.p12").write_bytes(file)
+    env = {**os.environ, "GNUPGHOME": str(home)}
+    command = [str(program), "--quiet", "--import", str(home / "signer.p12")]
+    subprocess.run(command, check=True, capture_output=True, env=env)
+    return signer.certificate.fingerprint(hashes.SHA1()).hex().upper()
 
 
 def stop_agent(home: Path) -> None:
@@ -117,3 +153,13 @@ def gpg_repository(folder: Path, home: Path, fingerprint: str) -> SignedReposito
     """A repository whose commits a GPG key signs."""
     env = {"GNUPGHOME": str(home)}
     return SignedRepository(folder, {"user.signingkey": fingerprint}, env).init()
+
+
+def x509_repository(folder: Path, home: Path, fingerprint: str) -> SignedRepository:
+    """A repository whose commits a certificate of gpgsm signs."""
+    config = {
+        "gpg.format": "x509",
+        "gpg.x509.program": str(home / "gpgsm"),
+        "user.signingkey": fingerprint,
+    }
+    return SignedRepository(folder, config, {"GNUPGHOME": str(home)}).init()

@@ -15,6 +15,7 @@ from core.errors import Invalid
 from core.runtime.clock import SystemClock
 from core.signatures.commit import read_commit
 from core.signatures.trusted import TrustedSigners, read_signers
+from tests.fakes.authority import FakeAuthority, email, rsa_key
 from tests.fakes.security_key import SecurityKey, with_signature
 from tests.integration.gitcache import signing
 from tests.integration.gitcache.signing import SignedRepository
@@ -184,14 +185,24 @@ def test_expired_and_revoked_gpg_keys_are_refused(tmp_path: Path, home: Path) ->
 
 @pytest.fixture(scope="module")
 def signed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple]]:
-    """For SSH and for GPG: a repository, a signed commit, another one, and the trusted keys."""
+    """For each kind: a repository, a signed commit, another one, and the trusted keys."""
     folder = tmp_path_factory.mktemp("signed")
     home = Path(tempfile.mkdtemp(prefix="gpg")) / "home"
     ssh_key = signing.ssh_key(folder, "ada", "ed25519")
     ssh = signing.ssh_repository(folder / "ssh", ssh_key, allowed_line(ssh_key))
     gpg_key = signing.gpg_key(home, "Ada <ada@example.org>")
     gpg = signing.gpg_repository(folder / "gpg", home, gpg_key)
-    keys = (allowed_line(ssh_key), signing.gpg(home, "--armor", "--export", gpg_key))
+    root = FakeAuthority.root(key=rsa_key())
+    person = root.issue(email("ada@example.org"), key=rsa_key())
+    sm_home = home.parent / "sm"
+    x509 = signing.x509_repository(
+        folder / "x509", sm_home, signing.gpgsm_home(sm_home, person, root)
+    )
+    keys = (
+        allowed_line(ssh_key),
+        signing.gpg(home, "--armor", "--export", gpg_key),
+        f"x509 ada@example.org\n{root.pem}",
+    )
     yield [
         (
             repository,
@@ -199,9 +210,10 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple]]:
             repository.object(repository.commit("-S", content="c: 3\n")),
             read_signers("k", text),
         )
-        for repository, text in zip((ssh, gpg), keys, strict=True)
+        for repository, text in zip((ssh, gpg, x509), keys, strict=True)
     ]
     signing.stop_agent(home)
+    signing.stop_agent(sm_home)
     shutil.rmtree(home.parent, ignore_errors=True)
 
 

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.errors import Invalid
-from core.signatures.cosign import ArtifactSignature, signature_tag
+from core.signatures.artifact import ArtifactSignature
+from core.signatures.cosign import signature_tag
 from core.signatures.trusted import read_signers
 from core.spec.source_signatures import (
     MAX_EVIDENCE_BYTES,

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from core.errors import Invalid
 from core.signatures.commit import object_id, read_commit
+from core.signatures.kind import SignerText
 from core.signatures.openpgp_packets import read_signature
+from core.signatures.ssh import SshSigners
 from core.signatures.trusted import read_signers
 from tests.fakes.clock import START
 from tests.fakes.security_key import SecurityKey, with_signature
@@ -87,7 +89,7 @@ def test_options_that_are_not_understood_are_refused(options: str) -> None:
     ],
 )
 def test_lines_that_ssh_keygen_reads_are_read(line: str, name: str) -> None:
-    (signer,) = read_signers("k", line).ssh
+    (signer,) = SshSigners.read(SignerText(line)).keys
     assert signer.name == name
 
 
@@ -100,6 +102,8 @@ def test_lines_that_ssh_keygen_reads_are_read(line: str, name: str) -> None:
         "a" * 65000,
         'a="' * 21000,
         "ada " + 'namespaces="git",' * 3800 + ADA.line,
+        "x\n" * 32000,
+        "x509 a@x\n" * 7000,
     ],
 )
 def test_no_text_takes_long_to_refuse(text: str) -> None:

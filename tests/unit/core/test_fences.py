@@ -11,12 +11,11 @@ from core.errors import Invalid
 from core.spec.fences import (
     ObjectRules,
     ServiceFence,
-    check_pattern,
     check_service_account,
-    matches,
     qualified_account,
 )
 from core.spec.objects import ObjectRef
+from core.wildcards import check_pattern, matches
 from core.wire import codec
 
 _LETTERS = st.text("ab-.*", min_size=0, max_size=8)

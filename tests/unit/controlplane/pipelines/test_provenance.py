@@ -102,7 +102,7 @@ async def test_without_a_rule_a_signature_is_shown_and_not_claimed() -> None:
     open_fence = Fence(unrestricted=True)
     found = await chain(operations_over_memory(), service_of(signed), open_fence)
     assert link(found, ProvenanceStage.SIGNER)[:2] == (
-        "signed, not checked (SSH)",
+        "signed, not checked (ssh)",
         ProvenanceState.UNVERIFIED,
     )
 

@@ -1,0 +1,171 @@
+"""Detached CMS signatures (RFC 5652) with signed attributes, as gpgsm, smimesign and OpenSSL make.
+
+It accepts less than CMS permits: one signer, SHA-2, RSA (PKCS #1 v1.5) and ECDSA.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hmac import compare_digest
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+
+from core.errors import Invalid
+from core.signatures.ber import (
+    GENERALIZED_TIME,
+    INTEGER,
+    OBJECT_ID,
+    OCTET_STRING,
+    SEQUENCE,
+    SET,
+    UTC_TIME,
+    BerValue,
+    read_values,
+)
+
+_MAX_CERTIFICATES = 16
+_FIRST, _SECOND = 0xA0, 0xA1
+_KEY_ID = 0x80
+_HASHES: dict[bytes, tuple[str, type[hashes.HashAlgorithm]]] = {
+    bytes.fromhex("608648016503040201"): ("sha256", hashes.SHA256),
+    bytes.fromhex("608648016503040202"): ("sha384", hashes.SHA384),
+    bytes.fromhex("608648016503040203"): ("sha512", hashes.SHA512),
+}
+_SIGNED_DATA = bytes.fromhex("2a864886f70d010702")
+_DATA = bytes.fromhex("2a864886f70d010701")
+_CONTENT_TYPE = bytes.fromhex("2a864886f70d010903")
+_MESSAGE_DIGEST = bytes.fromhex("2a864886f70d010904")
+_SIGNING_TIME = bytes.fromhex("2a864886f70d010905")
+_RSA_PSS = bytes.fromhex("2a864886f70d01010a")
+_TIMES = {UTC_TIME: "%y%m%d%H%M%SZ", GENERALIZED_TIME: "%Y%m%d%H%M%SZ"}
+
+
+@dataclass(frozen=True, slots=True)
+class CmsSignature:
+    """A parsed signature. `attributes` are the signed attributes as the signature covers them."""
+
+    signer: x509.Certificate
+    others: tuple[x509.Certificate, ...]
+    hash_id: bytes
+    attributes: bytes
+    message_digest: bytes
+    signed_at: datetime | None
+    signature: bytes
+
+    def check(self, message: bytes) -> None:
+        """Raises Invalid unless the signer's key signed the message."""
+        name, hash_kind = _HASHES[self.hash_id]
+        digest = hashlib.new(name, message).digest()
+        wrong = Invalid("the signature is not of this content")
+        if not compare_digest(digest, self.message_digest):
+            raise wrong
+        try:
+            key = self.signer.public_key()
+            if isinstance(key, rsa.RSAPublicKey):
+                key.verify(self.signature, self.attributes, padding.PKCS1v15(), hash_kind())
+            elif isinstance(key, ec.EllipticCurvePublicKey):
+                key.verify(self.signature, self.attributes, ec.ECDSA(hash_kind()))
+            else:
+                raise Invalid("the key of the certificate is neither RSA nor ECDSA")
+        except (InvalidSignature, UnsupportedAlgorithm, ValueError):
+            raise wrong from None
+
+
+def read_cms(data: bytes) -> CmsSignature:
+    """Reads a detached signature with its certificates. Raises Invalid."""
+    try:
+        return _signature(data)
+    except (ValueError, LookupError, UnsupportedAlgorithm):
+        raise Invalid("the CMS signature is malformed") from None
+
+
+def _signature(data: bytes) -> CmsSignature:
+    (info,) = read_values(data)
+    kind, wrapped = _parts(info, SEQUENCE)
+    (signed_data,) = _parts(wrapped, _FIRST)
+    _, _, content, *optional, signers = _parts(signed_data, SEQUENCE)
+    # Content inside of the signature would be signed instead of the commit.
+    if kind.content != _SIGNED_DATA or [part.content for part in content.parts()] != [_DATA]:
+        raise Invalid("the CMS signature is not detached")
+    certificates = _certificates(optional)
+    (signer,) = _parts(signers, SET)
+    _, name, digest, attributes, *rest = _parts(signer, SEQUENCE)
+    signed = _attributes(attributes)
+    algorithm, signature, *_ = rest
+    hash_id, used = (_parts(part, SEQUENCE)[0].content for part in (digest, algorithm))
+    if hash_id not in _HASHES or used == _RSA_PSS:
+        raise Invalid("the CMS signature uses an algorithm that is not supported")
+    (message_digest,) = _parts(signed[_MESSAGE_DIGEST], SET)
+    if signed[_CONTENT_TYPE].parts()[0].content != _DATA:
+        raise Invalid("the CMS signature is of another type of content")
+    own = next((each for each in certificates if _is_of(each, name)), None)
+    if own is None:
+        raise Invalid("the CMS signature came without the certificate of its signer")
+    return CmsSignature(
+        own,
+        tuple(each for each in certificates if each is not own),
+        hash_id,
+        bytes([SET]) + attributes.raw[1:],
+        _content(message_digest, OCTET_STRING),
+        _moment(signed.get(_SIGNING_TIME)),
+        _content(signature, OCTET_STRING),
+    )
+
+
+def _certificates(optional: list[BerValue]) -> list[x509.Certificate]:
+    """The certificates; the signature may also have revocation lists, which decide nothing."""
+    found = next((part.parts() for part in optional if part.tag == _FIRST), [])
+    if len(found) > _MAX_CERTIFICATES or any(
+        part.tag not in {_FIRST, _SECOND} for part in optional
+    ):
+        raise Invalid("the CMS signature is malformed")
+    return [x509.load_der_x509_certificate(part.raw) for part in found]
+
+
+def _attributes(value: BerValue) -> dict[bytes, BerValue]:
+    """The signed attributes by their type. Without them, attributes could pass for content."""
+    if value.tag != _FIRST:
+        raise Invalid("the CMS signature has no signed attributes")
+    found: dict[bytes, BerValue] = {}
+    for part in value.parts():
+        kind, values = _parts(part, SEQUENCE)
+        if _content(kind, OBJECT_ID) in found:
+            raise Invalid("the CMS signature has an attribute twice")
+        found[kind.content] = values
+    return found
+
+
+def _is_of(certificate: x509.Certificate, name: BerValue) -> bool:
+    """Reports whether the signature names a certificate as that of its signer."""
+    if name.tag == _KEY_ID:
+        try:
+            kind = x509.SubjectKeyIdentifier
+            return certificate.extensions.get_extension_for_class(kind).value.digest == name.content
+        except x509.ExtensionNotFound:
+            return False
+    issuer, serial = _parts(name, SEQUENCE)
+    number = int.from_bytes(_content(serial, INTEGER), signed=True)
+    return certificate.issuer.public_bytes() == issuer.raw and certificate.serial_number == number
+
+
+def _moment(values: BerValue | None) -> datetime | None:
+    if values is None:
+        return None
+    (value,) = values.parts()
+    text = value.content.decode("ascii")
+    return datetime.strptime(text, _TIMES[value.tag]).replace(tzinfo=UTC)
+
+
+def _parts(value: BerValue, tag: int) -> list[BerValue]:
+    if value.tag != tag:
+        raise ValueError("another value is expected")
+    return value.parts()
+
+
+def _content(value: BerValue, tag: int) -> bytes:
+    if value.tag != tag:
+        raise ValueError("another value is expected")
+    return value.content

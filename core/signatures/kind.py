@@ -1,0 +1,115 @@
+"""Port of a kind of trusted signers, such as SSH keys, and the text of a set of them."""
+
+import base64
+import binascii
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import ClassVar, Generic, Self, TypeVar
+
+from core.errors import Invalid
+from core.pem import PemBlock, split_pem
+from core.signatures.artifact import ArtifactSignature
+from core.signatures.commit import SignedCommit
+from core.signatures.signer import VerifiedSigner
+
+_OPTION = re.compile(r"([a-zA-Z-]+)(?:=\"([^\"\\]+)\")?(,|$)")
+Key = TypeVar("Key")
+
+
+class SignerText:
+    """The text of a set. Each kind takes its blocks and lines; what remains is of no kind."""
+
+    def __init__(self, text: str) -> None:
+        self.blocks, self.lines = split_pem(text)
+
+    def take_blocks(self, kind: str) -> list[PemBlock]:
+        """Removes and returns the PEM blocks of a kind."""
+        found = [block for block in self.blocks if block.kind == kind]
+        self.blocks = [block for block in self.blocks if block.kind != kind]
+        return found
+
+    def take_lines(self, word: str = "") -> list[str]:
+        """Removes the lines whose first word this is, and returns the rest of each. Empty: all."""
+        found, others = list[str](), list[str]()
+        for line in self.lines:
+            taken = word in {"", line.split(maxsplit=1)[0]}
+            (found if taken else others).append(line)
+        self.lines = others
+        return [line.removeprefix(word).strip() for line in found]
+
+
+@dataclass(frozen=True, slots=True)
+class SignerKind(ABC, Generic[Key]):
+    """Trusted signers of one kind: a subclass in a module of its own, and a line in `KINDS`."""
+
+    keys: tuple[Key, ...] = ()
+    """Keys or authorities. Empty: nobody is trusted."""
+    method: ClassVar[str]
+    """Name of the kind, such as `ssh`."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, text: SignerText) -> Self:
+        """Takes the keys of this kind from a text. Raises Invalid for a malformed one."""
+
+    @abstractmethod
+    def names(self) -> Iterator[str]:
+        """Yields the keys or identities that are expected, for people."""
+
+    def joined(self, others: Iterable[Self]) -> Self:
+        """Returns the signers together with others of the same kind."""
+        return replace(self, keys=(*self.keys, *(key for other in others for key in other.keys)))
+
+
+class CommitSigners(SignerKind[Key]):
+    """Signers of commits. `armor` is the kind of their signatures."""
+
+    armor: ClassVar[str]
+
+    @abstractmethod
+    def verify(self, signature: bytes, commit: SignedCommit, now: datetime) -> VerifiedSigner:
+        """Verifies the signature of a commit. Raises Invalid with the signer that was found."""
+
+
+class ArtifactSigners(SignerKind[Key]):
+    """Signers of artifacts in registries."""
+
+    @abstractmethod
+    def verify(self, content: str, signatures: Sequence[ArtifactSignature]) -> VerifiedSigner:
+        """Verifies a signature of the artifact with this content. Raises Invalid."""
+
+
+def unarmored(text: str) -> bytes:
+    """Returns the bytes within an armor's lines. Raises Invalid."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    if "" in lines:
+        lines = lines[lines.index("") + 1 :]
+    body = "".join(line for line in lines if not re.fullmatch(r"=[A-Za-z0-9+/]{4}", line))
+    try:
+        return base64.b64decode(body, validate=True)
+    except (binascii.Error, ValueError):
+        raise Invalid("a signature or key is not base64") from None
+
+
+def read_options(text: str, known: Collection[str]) -> dict[str, str]:
+    """Parses `NAME="VALUE",…`. Invalid for anything else: an option that is not understood would
+    be a restriction that does not hold."""
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        option = _OPTION.match(text, at)
+        name = option[1].lower() if option else ""
+        if option is None or (option[3] and option.end() == len(text)):
+            raise Invalid(
+                f'the options of an allowed signer have the form NAME="VALUE": {text[:60]!r}'
+            )
+        if name not in known:
+            raise Invalid(f"the option {name} of an allowed signer is not supported")
+        if option[2] is None or name in found:
+            raise Invalid(f'an allowed signer has the option {name} once, as {name}="VALUE"')
+        found[name] = option[2]
+        at = option.end()
+    return found

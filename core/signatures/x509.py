@@ -1,0 +1,108 @@
+"""Signatures of commits by certificates (gpg.format=x509): gpgsm, smimesign and gitsign."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Self
+
+from cryptography import x509
+
+from core.errors import Invalid
+from core.signatures.certificates import (
+    CertificateAuthorities,
+    CertificateIdentity,
+    certificate_fingerprint,
+    issuer,
+    read_authorities,
+    subject,
+)
+from core.signatures.cms import CmsSignature, read_cms
+from core.signatures.commit import SignedCommit
+from core.signatures.kind import CommitSigners, SignerText, read_options
+from core.signatures.signer import VerifiedSigner
+
+_WORD = "x509"
+_AT_COMMIT = "commit"
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedSigner:
+    """A line of a set: an identity, and the authorities of the set that may certify it.
+
+    `at_commit` judges the validity of certificates at the commit's own time only. Else they must
+    also be valid now, because the commit's time is what its author says.
+    """
+
+    identity: CertificateIdentity
+    authorities: CertificateAuthorities
+    at_commit: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.identity.pattern} by a certificate of {self.authorities}"
+
+    def verify(
+        self, signature: CmsSignature, name: str, commit: SignedCommit, now: datetime
+    ) -> VerifiedSigner:
+        """Verifies the certificate of a signature. Raises Invalid."""
+        certificate = signature.signer
+        chain = self.authorities.chain(certificate, signature.others, commit.committed_at)
+        moments = {"when it was signed": signature.signed_at or commit.committed_at}
+        if not self.at_commit:
+            moments["now"] = now
+        for when, moment in moments.items():
+            _check_validity(chain, when, moment)
+        return VerifiedSigner(name, certificate_fingerprint(certificate), _WORD)
+
+
+class X509Signers(CommitSigners[CertifiedSigner]):
+    """Identities with certificates of trusted authorities."""
+
+    method = _WORD
+    armor = "SIGNED MESSAGE"
+
+    @classmethod
+    def read(cls, text: SignerText) -> Self:
+        lines = text.take_lines(_WORD)
+        if not lines:
+            return cls()
+        authorities = read_authorities(text)
+        if not authorities.certificates:
+            raise Invalid(f"the line {_WORD} {lines[0][:60]} needs the certificate of an authority")
+        return cls(tuple(_read_line(line, authorities) for line in lines))
+
+    def names(self) -> Iterator[str]:
+        return map(str, self.keys)
+
+    def verify(self, signature: bytes, commit: SignedCommit, now: datetime) -> VerifiedSigner:
+        parsed = read_cms(signature)
+        certificate = parsed.signer
+        refusal = Invalid(
+            f"the signer is not allowed: {subject(certificate)}, certified by {issuer(certificate)}"
+        )
+        named = [(key, name) for key in self.keys if (name := key.identity.found(certificate))]
+        if named:
+            parsed.check(commit.payload)
+        for key, name in named:
+            try:
+                return key.verify(parsed, name, commit, now)
+            except Invalid as error:
+                refusal = error
+        raise refusal
+
+
+def _read_line(line: str, authorities: CertificateAuthorities) -> CertifiedSigner:
+    identity, _, options = line.partition(" ")
+    given = read_options(options.strip(), {"valid-at"}).get("valid-at")
+    if given not in {None, _AT_COMMIT}:
+        raise Invalid(f'valid-at="{given}" is not supported: use valid-at="{_AT_COMMIT}"')
+    return CertifiedSigner(CertificateIdentity.read(identity), authorities, given is not None)
+
+
+def _check_validity(chain: list[x509.Certificate], when: str, moment: datetime) -> None:
+    for each in chain:
+        start, end = each.not_valid_before_utc, each.not_valid_after_utc
+        if not start <= moment <= end:
+            raise Invalid(
+                f"the certificate of {subject(each)} was not valid {when}: it is valid from "
+                f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+            )
