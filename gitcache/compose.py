@@ -18,6 +18,7 @@ from core.spec.statements.attestation import Signer
 from gitcache.charts.catalog import ChartCatalog
 from gitcache.charts.credentials import ChartCredentialFinder
 from gitcache.charts.followed import ChartMirror
+from gitcache.charts.images import RegistryImages
 from gitcache.charts.source import ChartLimits, ChartSource
 from gitcache.coordination.local import SoleReplica
 from gitcache.decrypt.keys import SopsDecryptor
@@ -96,12 +97,13 @@ def build_git_cache(
     workers = WorkerPool(settings.render.workers, _limits(settings.render), data / "scratch")
 
     http = _chart_client(settings)
+    accounts = ChartCredentialFinder(specs)
     charts = ChartSource(
         http,
         content,
         memo,
         workers,
-        ChartCredentialFinder(specs),
+        accounts,
         clock,
         ChartLimits(settings.render.chart_index_bytes, settings.render.chart_bytes),
     )
@@ -110,7 +112,7 @@ def build_git_cache(
         for root in (data / "bundles", data / "memos"):
             await asyncio.to_thread(sweep, root)
 
-    catalogue = ChartCatalog(charts, memo, clock)
+    catalogue, images = ChartCatalog(charts, memo, clock), RegistryImages(http, accounts, clock)
     places = ChartMirror(catalogue, memo)
     signed = _signed_refs(settings, mirror, places, clock)
     reader = TreeReaderByKind(mirror.reader, places)
@@ -125,7 +127,7 @@ def build_git_cache(
             specs,
         ),
         RenderService(
-            RenderPorts(reader, content, memo, workers, catalogue, decryptor, signed),
+            RenderPorts(reader, content, memo, workers, catalogue, images, decryptor, signed),
             clock,
         ),
         content,

@@ -7,6 +7,7 @@ from typing import Protocol
 from core.errors import Unavailable
 from core.identity import ClusterId, RepositoryId
 from core.signatures.artifact import ArtifactSignature
+from core.spec.images import ImageName
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain.objects import CommitRecord, Entry
 from gitcache.domain.references import ChartRef, References
@@ -205,6 +206,20 @@ class Charts(Protocol):
 
     async def signatures(self, pin: ChartPin) -> Sequence[ArtifactSignature]:
         """Returns cosign's signatures of a chart in a registry; none elsewhere. Unavailable."""
+        ...
+
+
+class ImageRegistry(Protocol):
+    """Reads digests and signatures of container images, with a project's accounts."""
+
+    async def signatures(
+        self, image: ImageName, project: str | None
+    ) -> Sequence[ArtifactSignature]:
+        """Returns cosign's signatures of an image by its digest. Unavailable."""
+        ...
+
+    async def digest(self, image: ImageName, project: str | None) -> str:
+        """Returns the digest of an image's tag now; empty: there is none. Unavailable."""
         ...
 
 

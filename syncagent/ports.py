@@ -475,6 +475,9 @@ TakeLine = Callable[[bytes], None]
 Allowed = Callable[[ObjectRef], None]
 """Raises Invalid for an object that the agent must not write; see `autonomy.policy`."""
 
+BodyAllowed = Callable[[ObjectRef, KubeObject], None]
+"""Raises Invalid for an object with this body that the agent must not write."""
+
 
 Load = Callable[[], Awaitable[bytes]]
 

@@ -613,6 +613,11 @@ class SignerSetAttributes(TypedDict, total=False):
     keys: Required[str]
 
 
+class ImageRuleAttributes(TypedDict, total=False):
+    match: Required[str]
+    signedBy: Sequence[str] | None
+
+
 class DestinationRuleAttributes(TypedDict, total=False):
     namespaces: Required[Sequence[str]]
     serviceAccount: str | None
@@ -624,6 +629,7 @@ class FenceAttributes(TypedDict, total=False):
     unrestricted: bool
     sources: Sequence[SourceRuleAttributes]
     signers: Sequence[SignerSetAttributes]
+    images: Sequence[ImageRuleAttributes]
     destinations: Sequence[DestinationRuleAttributes]
     clusterScopedKinds: Sequence[str]
     deniedKinds: Sequence[str]

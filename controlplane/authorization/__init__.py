@@ -19,6 +19,7 @@ from controlplane.authorization.fences import (
     Fence,
     FenceCluster,
     FenceSource,
+    ImageRule,
     SourceRule,
 )
 from controlplane.authorization.policy import NO_PERMISSIONS, Grant, Limit, Policy, Visible
@@ -59,6 +60,7 @@ __all__ = [
     "FenceCluster",
     "FenceSource",
     "Grant",
+    "ImageRule",
     "ResourceKind",
     "KubernetesRights",
     "KubernetesRule",

@@ -15,6 +15,7 @@ from core.spec.fences import (
     check_service_account,
     qualified_account,
 )
+from core.spec.image_signatures import NO_SIGNATURE_RULES, ImageSignatureRule, SignatureRules
 from core.spec.source_signatures import SignatureRule, SignerSet
 from core.wildcards import check_pattern, matches_any
 
@@ -74,6 +75,18 @@ class SourceRule:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageRule:
+    """Images that pods of the project may use. `*` in the pattern is any text."""
+
+    match: str
+    """Pattern of repositories with their registry, such as `registry.example.org/shop/*`. Images
+    without a registry are of `docker.io`, such as `docker.io/library/redis`."""
+    signed_by: tuple[str, ...] = ()
+    """Names of sets in `signers`. Each image must be pinned by its digest, and have a signature by
+    one of their keys. Empty: no signature is needed."""
+
+
+@dataclass(frozen=True, slots=True)
 class DestinationRule:
     """Clusters and namespaces that services of the project may use, and as whom."""
 
@@ -104,7 +117,9 @@ class Fence:
     sources: tuple[SourceRule, ...] = ()
     """Allowed sources."""
     signers: tuple[SignerSet, ...] = ()
-    """Sets of keys for `signedBy` of sources."""
+    """Sets of keys for `signedBy` of sources and images."""
+    images: tuple[ImageRule, ...] = ()
+    """Allowed images of pods. Empty: every image, signed or not."""
     destinations: tuple[DestinationRule, ...] = ()
     """Allowed destinations. The first rule that covers a cluster and a namespace counts."""
     cluster_scoped_kinds: tuple[str, ...] = ()
@@ -128,12 +143,14 @@ class Fence:
             _check_patterns((rule.url,), "fence.sources.url")
             _check_patterns((*rule.folders, *rule.refs), "fence.sources")
             _check_patterns(rule.charts, "fence.sources.charts")
+        for image in self.images:
+            _check_patterns((image.match,), "fence.images.match")
         _check_signers(self)
         for place in self.destinations:
             _check_destination(place)
         _check_patterns(self.cluster_scoped_kinds, "fence.clusterScopedKinds")
         _check_patterns(self.denied_kinds, "fence.deniedKinds")
-        if max(len(self.sources), len(self.destinations)) > _MAX_RULES:
+        if max(map(len, (self.sources, self.destinations, self.images))) > _MAX_RULES:
             raise Invalid(f"at most {_MAX_RULES} rules are allowed", field="fence")
         limits = {
             "maxServices": self.max_services,
@@ -152,9 +169,24 @@ class Fence:
             return ""
         return f"no source rule allows {source}"
 
-    def signature_rules(self, sources: Iterable[FenceSource]) -> tuple[SignatureRule, ...]:
-        """Returns the rules about signatures of a service's sources and charts; empty: none."""
-        if self.unrestricted or not any(rule.signed_by for rule in self.sources):
+    def signature_rules(self, sources: Iterable[FenceSource]) -> SignatureRules:
+        """Returns the rules about signatures of a service's sources, charts and images."""
+        if self.unrestricted:
+            return NO_SIGNATURE_RULES
+        return SignatureRules(self._source_rules(sources), self.image_rules())
+
+    def image_rules(self) -> tuple[ImageSignatureRule, ...]:
+        """Returns the rules about images; empty: every image is allowed."""
+        if self.unrestricted:
+            return ()
+        sets = {each.name: each for each in self.signers}
+        return tuple(
+            ImageSignatureRule(rule.match, tuple(sets[name] for name in rule.signed_by))
+            for rule in self.images
+        )
+
+    def _source_rules(self, sources: Iterable[FenceSource]) -> tuple[SignatureRule, ...]:
+        if not any(rule.signed_by for rule in self.sources):
             return ()
         sets = {each.name: each for each in self.signers}
         named = [(rule, tuple(sets[name] for name in rule.signed_by)) for rule in self.sources]
@@ -226,12 +258,12 @@ def _check_signers(fence: Fence) -> None:
     for each in fence.signers:
         check_pattern(each.name, "fence.signers.name")
         each.read()
-    for rule in fence.sources:
-        for name in rule.signed_by:
+    for field_name, rules in (("sources", fence.sources), ("images", fence.images)):
+        for name in (name for rule in rules for name in rule.signed_by):
             if name not in names:
                 raise Invalid(
                     f"there is no set of signers {name!r}; known: {', '.join(names) or 'none'}",
-                    field="fence.sources.signedBy",
+                    field=f"fence.{field_name}.signedBy",
                 )
 
 

@@ -78,30 +78,25 @@ class CosignSigners(ArtifactSigners[CosignKey]):
         return (f"cosign key {key.fingerprint}" for key in self.keys)
 
     def verify(self, content: str, signatures: Sequence[ArtifactSignature]) -> VerifiedSigner:
-        reason = "it is not signed"
-        for signature in signatures:
-            maker = next((key for key in self.keys if key.made(signature)), None)
-            if maker is None:
-                reason = "the signer is not allowed"
-            elif not _is_about(signature, content):
-                reason = "the signature is of another artifact"
-            else:
-                return VerifiedSigner("", maker.fingerprint, self.method)
-        raise Invalid(reason)
+        about = [signature for signature in signatures if _is_about(signature, content)]
+        if not about:
+            raise Invalid("it is not signed, or its signature is of another artifact")
+        for signature in about:
+            for key in self.keys:
+                if key.made(signature):
+                    return VerifiedSigner("", key.fingerprint, self.method)
+        raise Invalid("the signer is not allowed")
 
 
 def _is_about(signature: ArtifactSignature, content: str) -> bool:
-    digest = "sha256:" + hashlib.sha256(signature.manifest).hexdigest()
     try:
         critical = orjson.loads(signature.payload)["critical"]
-        manifest = orjson.loads(signature.manifest)
-        layers = [layer["digest"] for layer in manifest["layers"]]
         signed = critical["image"]["docker-manifest-digest"]
-        return critical["type"] == _TYPE and signed == digest and content in layers
+        return critical["type"] == _TYPE and signed == signature.subject(content)
     except (ValueError, LookupError, TypeError):
         return False
 
 
-def signature_tag(manifest: bytes) -> str:
+def signature_tag(digest: str) -> str:
     """The tag under which cosign stores the signatures of a manifest."""
-    return f"sha256-{hashlib.sha256(manifest).hexdigest()}.sig"
+    return f"{digest.replace(':', '-')}.sig"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from core.errors import Invalid
+from core.spec.image_signatures import ImageSignatureRule
 from core.spec.objects import ObjectRef
 from core.wildcards import matches, matches_any
 
@@ -93,6 +94,9 @@ class ServiceFence:
     """Rules that must all allow an object. Empty: every object, in a project without a fence."""
     max_objects: int = 0
     """Maximum number of objects. 0: the limit of every service."""
+    images: tuple[ImageSignatureRule, ...] = ()
+    """Rules about signatures of images. Only the cluster's own tenants have them: the control plane
+    checks its rules with each render."""
 
     def check(self, ref: ObjectRef) -> None:
         """Raises Invalid for an object that the fence does not allow."""

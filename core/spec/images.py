@@ -1,10 +1,12 @@
-"""Names and tags of images and charts in OCI registries."""
+"""Names and tags of images and charts in OCI registries, and the images of rendered objects."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from core.errors import Invalid
+from core.json_object import JsonValue
 from core.remotes import is_loopback_host
 
 _NAME = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*"
@@ -14,6 +16,13 @@ _IMAGE = re.compile(
 )
 _MAX_IMAGE = 512
 _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
+_HOST = r"(?:[a-z0-9]+(?:[.-]+[a-z0-9]+)*)(?::\d{1,5})?"
+_REFERENCE = re.compile(
+    rf"(?:(?P<host>{_HOST})/)?(?P<name>{_NAME})(?::(?P<tag>\w[\w.-]{{0,127}}))?"
+    r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?",
+    re.ASCII,
+)
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _ALIASES = {"docker.io": "registry-1.docker.io", "index.docker.io": "registry-1.docker.io"}
 
 
@@ -52,3 +61,54 @@ def is_repository_name(text: str) -> bool:
 def is_tag(text: str) -> bool:
     """Returns whether this is a valid tag in a registry."""
     return _TAG.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageName:
+    """An image of a container, as container runtimes read it."""
+
+    host: str
+    name: str
+    tag: str = ""
+    digest: str = ""
+    """`sha256:…` of its manifest. Empty: the registry says what the tag is."""
+
+    @property
+    def repository(self) -> str:
+        """Repository with its registry, such as `docker.io/library/redis`."""
+        return f"{self.host}/{self.name}"
+
+
+def read_image(text: str) -> ImageName:
+    """Reads an image, with the defaults of container runtimes. Raises Invalid."""
+    match = _REFERENCE.fullmatch(text) if len(text) <= _MAX_IMAGE else None
+    if match is None:
+        raise Invalid(f"{text[:120]!r} is not the name of an image")
+    host, name = match["host"] or "", match["name"]
+    if host and not ("." in host or ":" in host or host == "localhost"):
+        host, name = "", f"{host}/{name}"
+    if host in {"", "docker.io", "index.docker.io"}:
+        host, name = "docker.io", name if "/" in name else f"library/{name}"
+    return ImageName(host, name, match["tag"] or "", match["digest"] or "")
+
+
+def images_in(value: JsonValue) -> Iterator[str]:
+    """Yields the images of all pods in an object: of containers, and of volumes."""
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, list):
+            pending += part
+        elif isinstance(part, dict):
+            pending += part.values()
+            for container in (entry for key in _CONTAINERS for entry in _maps(part.get(key))):
+                if isinstance(image := container.get("image"), str):
+                    yield image
+            for volume in _maps(part.get("volumes")):
+                source = volume.get("image")
+                if isinstance(source, dict) and isinstance(text := source.get("reference"), str):
+                    yield text
+
+
+def _maps(value: JsonValue) -> list[dict[str, JsonValue]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -6,6 +6,7 @@ import orjson
 
 from core.errors import Invalid
 from core.json_object import JsonMapping, JsonObject, JsonValue
+from core.spec.image_signatures import ImageSignatureRule, SignatureRules
 from core.spec.renderers import HelmRelease, RenderOptions
 from core.spec.source import (
     GitCredentials,
@@ -70,13 +71,20 @@ def _request(raw: JsonMapping) -> RenderRequest:
         read["helm"] = HelmRelease(**helm | {"values_files": tuple(helm["values_files"])})
     read["options"] = RenderOptions.of(raw["options"])
     read["sources"] = tuple(SourceFolder(**item) for item in raw["sources"])
-    read["signatures"] = tuple(_signature_rule(item) for item in raw["signatures"])
+    rules = raw["signatures"]
+    read["signatures"] = SignatureRules(
+        tuple(_signature_rule(item) for item in rules["sources"]),
+        tuple(ImageSignatureRule(item["match"], _sets(item)) for item in rules["images"]),
+    )
     return RenderRequest(**read)
 
 
 def _signature_rule(raw: JsonMapping) -> SignatureRule:
-    sets = tuple(SignerSet(**item) for item in raw["signed_by"])
-    return SignatureRule(raw["url"], tuple(raw["charts"]), sets)
+    return SignatureRule(raw["url"], tuple(raw["charts"]), _sets(raw))
+
+
+def _sets(raw: JsonMapping) -> tuple[SignerSet, ...]:
+    return tuple(SignerSet(**item) for item in raw["signed_by"])
 
 
 def _repository(raw: JsonMapping) -> RepositorySpec:

@@ -11,8 +11,8 @@ from enum import StrEnum
 from core.identity import ClusterId, RepositoryId
 from core.json_object import JsonMapping
 from core.spec.bundle import Attestation
+from core.spec.image_signatures import NO_SIGNATURE_RULES, SignatureRules
 from core.spec.renderers import AUTO, HelmRelease, RenderOptions
-from core.spec.source_signatures import SignatureRule
 
 MAX_RENDERED_FILES = 1000
 
@@ -129,8 +129,8 @@ class RenderRequest:
     to `folder`. `parameters` is JSON; templates can use it only if `templated` is set, and only
     used parameters affect the result. `sources` are merged into the folder in order. `by` names
     the cluster whose agent renders; None means the git cache. The result does not depend on
-    where it is rendered. `signatures` are rules that every source must satisfy; without rules, no
-    source needs a signature.
+    where it is rendered. `signatures` are rules that every source and image must satisfy; without
+    rules, none needs a signature.
     """
 
     repository_id: RepositoryId
@@ -144,7 +144,7 @@ class RenderRequest:
     options: RenderOptions = RenderOptions()
     sources: tuple[SourceFolder, ...] = ()
     by: ClusterId | None = None
-    signatures: tuple[SignatureRule, ...] = ()
+    signatures: SignatureRules = NO_SIGNATURE_RULES
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from core.spec.statements.attestation import SignedSource
 from core.wildcards import matches_any
 
 MAX_EVIDENCE_BYTES = 262144
-_MAX_SIGNATURES = 64
+MAX_SIGNATURES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +63,15 @@ class SignatureRule:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Objects of commits, by their id, and signatures of charts."""
+    """Objects of commits, by their id, and signatures of charts and images."""
 
     commits: Mapping[str, bytes] = field(default_factory=dict)
     artifacts: tuple[ArtifactSignature, ...] = ()
 
     def encode(self) -> bytes:
-        """Encodes what is signed as JSON; empty without any, or beyond the limit."""
+        """Encodes what is signed as JSON; empty without any, or beyond the limits."""
         signed = [data for _, data in sorted(self.commits.items()) if b"\ngpgsig" in data]
-        if not signed and not self.artifacts:
+        if not signed and not self.artifacts or len(self.artifacts) > MAX_SIGNATURES:
             return b""
         artifacts = [
             [_text(part) for part in (each.manifest, each.payload, each.signature)]
@@ -91,7 +91,7 @@ def decode_evidence(data: bytes) -> Evidence:
         raise too_large
     try:
         raw = orjson.loads(data)
-        if max(len(raw["commits"]), len(raw["artifacts"])) > _MAX_SIGNATURES:
+        if max(len(raw["commits"]), len(raw["artifacts"])) > MAX_SIGNATURES:
             raise too_large
         listed = [_bytes(text) for text in raw["commits"]]
         artifacts = tuple(ArtifactSignature(*map(_bytes, parts)) for parts in raw["artifacts"])

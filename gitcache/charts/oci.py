@@ -1,7 +1,5 @@
 """Charts in OCI registries."""
 
-import base64
-import binascii
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,15 +10,10 @@ from core.errors import Invalid, NotFound
 from core.outbound.credentials import RegistryAccount
 from core.outbound.oci import OciRegistryClient, descriptor_digest
 from core.signatures.artifact import ArtifactSignature
-from core.signatures.cosign import (
-    PAYLOAD_MEDIA_TYPE,
-    SIGNATURE_ANNOTATION,
-    signature_tag,
-)
+from core.spec.bundle import digest_of
 from core.spec.images import OciRepository, is_repository_name
+from gitcache.charts.cosign import signatures_in
 
-_MAX_SIGNATURES = 16
-_MAX_PAYLOAD_BYTES = 65536
 _LAYER = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 
@@ -70,21 +63,7 @@ class OciChartRepository:
         tag = version.replace("+", "_")
         with _missing_is_invalid():
             manifest = await client.manifest_bytes(repository, tag, account)
-        try:
-            signed = await client.manifest(repository, signature_tag(manifest), account)
-        except NotFound:
-            return []
-        listed = signed.get("layers")
-        found = []
-        for layer in listed[:_MAX_SIGNATURES] if isinstance(listed, list) else []:
-            annotations = layer.get("annotations") if isinstance(layer, dict) else None
-            if not isinstance(annotations, dict) or layer.get("mediaType") != PAYLOAD_MEDIA_TYPE:
-                continue
-            digest = descriptor_digest(repository, layer)
-            payload = await client.blob(repository, digest, account, _MAX_PAYLOAD_BYTES)
-            if signature := _signature(annotations.get(SIGNATURE_ANNOTATION)):
-                found.append(ArtifactSignature(manifest, payload, signature))
-        return found
+        return await signatures_in(client, repository, account, digest_of(manifest), manifest)
 
     async def archive(self, layer: ChartLayer, max_bytes: int) -> bytes:
         """Downloads the archive. Raises Invalid beyond the limit, Unavailable for a bad digest."""
@@ -92,13 +71,6 @@ class OciChartRepository:
             raise Invalid(f"the chart has {layer.size:,} bytes; the limit is {max_bytes:,}")
         with _missing_is_invalid():
             return await self._client.blob(self._repository, layer.digest, self._account, max_bytes)
-
-
-def _signature(text: object) -> bytes:
-    try:
-        return base64.b64decode(str(text), validate=True)
-    except (binascii.Error, ValueError):
-        return b""
 
 
 @contextmanager

@@ -31,7 +31,7 @@ async def evidence_of(reader: TreeReader, charts: Charts, plan: RenderPlan) -> E
         if data is not None and len(data) <= MAX_COMMIT_BYTES:
             commits[part.commit] = data
     found: list[ArtifactSignature] = []
-    if needs_chart_signatures(plan.request.signatures):
+    if needs_chart_signatures(plan.request.signatures.sources):
         for pin in plan.pins.values():
             found += await charts.signatures(pin)
     return Evidence(commits, tuple(found))

@@ -24,7 +24,16 @@ from core.spec.statements.attestation import AttestationStatement
 from gitcache.domain import paths
 from gitcache.domain.objects import Entry
 from gitcache.domain.renders import RenderInputError, RenderJob
-from gitcache.ports import Bases, Charts, ContentStore, Decryptor, Memo, RenderWorkers, TreeReader
+from gitcache.ports import (
+    Bases,
+    Charts,
+    ContentStore,
+    Decryptor,
+    ImageRegistry,
+    Memo,
+    RenderWorkers,
+    TreeReader,
+)
 from gitcache.render.plan import CommitRoot, PlanPart, RenderPlan
 from gitcache.render.provenance import (
     digest_of_values,
@@ -35,6 +44,7 @@ from gitcache.render.provenance import (
 from gitcache.render.renderers import renderer_named
 from gitcache.render.templates import TEMPLATE_SUFFIX
 from gitcache.sync.files import read_contents
+from gitcache.sync.image_evidence import ImageEvidence
 from gitcache.sync.plans import RenderPlanner
 from gitcache.sync.render_groups import RenderGroups
 from gitcache.sync.signed_refs import SignedRefs
@@ -60,6 +70,7 @@ class RenderPorts:
     memo: Memo
     workers: RenderWorkers
     charts: Charts
+    images: ImageRegistry
     decryptor: Decryptor | None = None
     signed_refs: SignedRefs | None = None
 
@@ -73,6 +84,7 @@ class RenderService:
 
     def __init__(self, ports: RenderPorts, clock: Clock, *, failure_seconds: float = 5.0) -> None:
         self._ports = ports
+        self._images = ImageEvidence(ports.content, ports.images)
         self._groups = RenderGroups(ports.memo)
         self._planner = RenderPlanner(
             ports.reader, ports.memo, ports.workers, ports.charts, ports.decryptor
@@ -92,8 +104,8 @@ class RenderService:
     ) -> tuple[RenderedBundle, AttestationStatement, Evidence]:
         """Renders a request; `tree` is the root tree of its commit. Raises Invalid, Unavailable.
 
-        Invalid also for a source without a signature that the request's rules ask for, and for a
-        commit of no branch or tag that is signed.
+        Invalid also for a source or image without a signature that the request's rules ask for,
+        and for a commit of no branch or tag that is signed.
 
         The statement names the caller's own sources; equal inputs of another caller may have been
         rendered.
@@ -105,17 +117,27 @@ class RenderService:
         if self._ports.signed_refs is not None:
             await self._ports.signed_refs.check(plan.parts)
         evidence = await evidence_of(self._ports.reader, self._ports.charts, plan)
-        check_signatures(request.signatures, sources_of(plan), evidence, self._clock.now())
+        rules = request.signatures
+        check_signatures(rules.sources, sources_of(plan), evidence, self._clock.now())
         while True:
             if (kept := await self._kept(plan)) is not None:
-                return _rendered(plan, kept, cached=True), _statement(plan, kept), evidence
+                rendered = _rendered(plan, kept, cached=True)
+                return await self._finished(plan, rendered, kept, evidence)
             group_key = await self._groups.group_key(plan.static, request.parameters)
             turn = _Turn(self, plan)
             done = await self._flights.once(group_key, turn)
             if turn.failure is not None:
                 raise Invalid(turn.failure)
             if turn.taken and done is not None:
-                return _rendered(plan, done, cached=False), _statement(plan, done), evidence
+                rendered = _rendered(plan, done, cached=False)
+                return await self._finished(plan, rendered, done, evidence)
+
+    async def _finished(
+        self, plan: RenderPlan, rendered: RenderedBundle, result: _Result, evidence: Evidence
+    ) -> tuple[RenderedBundle, AttestationStatement, Evidence]:
+        rules, project = plan.request.signatures, plan.parts[0].spec.project
+        evidence = await self._images.complete(rendered.digest, rules, project, evidence)
+        return rendered, statement_of(plan, result.memo, result.source), evidence
 
     async def _kept(self, plan: RenderPlan) -> _Result | None:
         """Returns a stored result. Raises Invalid if rendering has just failed for these inputs."""
@@ -257,10 +279,6 @@ def _rendered(plan: RenderPlan, result: _Result, *, cached: bool) -> RenderedBun
             for path in base.reads
         ),
     )
-
-
-def _statement(plan: RenderPlan, result: _Result) -> AttestationStatement:
-    return statement_of(plan, result.memo, result.source)
 
 
 def _origin_of(part: PlanPart) -> tuple[str, str, bool]:

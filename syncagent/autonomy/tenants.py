@@ -13,6 +13,8 @@ It maps the names of projects to their namespaces, kinds and service account:
       sources:                         # without a list: any source, signed or not
         - {url: https://git.example.org/shop/*, signedBy: [shop-keys]}
         - {url: oci://registry.example.org/charts, charts: [web]}
+      images:                          # without a list: any image, signed or not
+        - {match: registry.example.org/shop/*, signedBy: [shop-keys]}
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,12 +23,13 @@ import yaml
 
 from core.errors import Invalid
 from core.spec.fences import ObjectRules, check_service_account
+from core.spec.image_signatures import ImageSignatureRule
 from core.spec.source_signatures import SignatureRule, SignerSet
 from core.wildcards import check_pattern
 from syncagent.domain.tenants import Tenant, TenantPolicy
 
 _FIELDS = {"namespaces", "serviceAccount", "clusterScoped", "denied", "signers", "sources"}
-_SOURCE_FIELDS = {"url", "charts", "signedBy"}
+_FIELDS |= {"images"}
 _MAX_FILE_BYTES = 1 << 20
 
 
@@ -51,6 +54,7 @@ def _tenant(name: str, rules: object) -> Tenant:
     account = rules.get("serviceAccount")
     if not isinstance(account, str):
         raise Invalid(f"tenant {name}: serviceAccount is missing")
+    signers = _signers(name, rules)
     return Tenant(
         check_service_account(account, f"{name}.serviceAccount"),
         ObjectRules(
@@ -58,27 +62,48 @@ def _tenant(name: str, rules: object) -> Tenant:
             _patterns(name, rules, "clusterScoped"),
             _patterns(name, rules, "denied"),
         ),
-        tuple(_sources(name, rules)),
+        tuple(
+            SignatureRule(
+                check_pattern(source["url"], f"{name}.sources.url"),
+                _patterns(name, source, "charts"),
+                _signed_by(name, source, signers),
+            )
+            for source in _rules(name, rules, "sources", ("url", "charts", "signedBy"))
+        ),
+        tuple(
+            ImageSignatureRule(
+                check_pattern(image["match"], f"{name}.images.match"),
+                _signed_by(name, image, signers),
+            )
+            for image in _rules(name, rules, "images", ("match", "signedBy"))
+        ),
     )
 
 
-def _sources(name: str, rules: Mapping[str, object]) -> Iterator[SignatureRule]:
-    given, signers = rules.get("sources") or [], _signers(name, rules)
+def _rules(
+    name: str, rules: Mapping[str, object], field_name: str, fields: tuple[str, ...]
+) -> Iterator[dict[str, str]]:
+    """Yields the rules of a list. The first of `fields` is required, and a text."""
+    given = rules.get(field_name) or []
     if not isinstance(given, list):
-        raise Invalid(f"tenant {name}: sources must be a list")
-    for source in given:
-        if not isinstance(source, dict) or not isinstance(source.get("url"), str):
-            raise Invalid(f"tenant {name}: a source needs a url")
-        if unknown := {str(key) for key in source} - _SOURCE_FIELDS:
-            raise Invalid(f"tenant {name}: unknown fields {', '.join(sorted(unknown))} of a source")
-        names = _patterns(name, source, "signedBy")
-        if missing := [each for each in names if each not in signers]:
-            raise Invalid(f"tenant {name}: there is no set of signers {missing[0]}")
-        url, charts = (
-            check_pattern(source["url"], f"{name}.sources.url"),
-            _patterns(name, source, "charts"),
-        )
-        yield SignatureRule(url, charts, tuple(signers[each] for each in names))
+        raise Invalid(f"tenant {name}: {field_name} must be a list")
+    for rule in given:
+        if not isinstance(rule, dict) or not isinstance(rule.get(fields[0]), str):
+            raise Invalid(f"tenant {name}: each of {field_name} needs the field {fields[0]}")
+        if unknown := {str(key) for key in rule} - set(fields):
+            raise Invalid(
+                f"tenant {name}: unknown fields {', '.join(sorted(unknown))} in {field_name}"
+            )
+        yield rule
+
+
+def _signed_by(
+    name: str, rule: Mapping[str, object], signers: Mapping[str, SignerSet]
+) -> tuple[SignerSet, ...]:
+    names = _patterns(name, rule, "signedBy")
+    if missing := [each for each in names if each not in signers]:
+        raise Invalid(f"tenant {name}: there is no set of signers {missing[0]}")
+    return tuple(signers[each] for each in names)
 
 
 def _signers(name: str, rules: Mapping[str, object]) -> dict[str, SignerSet]:

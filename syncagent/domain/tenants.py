@@ -7,6 +7,7 @@ from datetime import datetime
 from core.errors import Invalid
 from core.spec.desired import Desired
 from core.spec.fences import ObjectRules, ServiceFence, qualified_account
+from core.spec.image_signatures import ImageSignatureRule
 from core.spec.source_signatures import SignatureRule, check_signatures, decode_evidence
 from core.spec.statements.attestation import AttestationStatement
 
@@ -20,6 +21,8 @@ class Tenant:
     rules: ObjectRules
     sources: tuple[SignatureRule, ...] = ()
     """Allowed sources, and the keys that must have signed them. Empty: every source."""
+    images: tuple[ImageSignatureRule, ...] = ()
+    """Allowed images, and the keys that must have signed them. Empty: every image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,4 +66,5 @@ class TenantPolicy:
             )
         fence = fence or ServiceFence(project)
         account = qualified_account(tenant.service_account, namespace)
-        return replace(fence, service_account=account, rules=(*fence.rules, tenant.rules))
+        rules = (*fence.rules, tenant.rules)
+        return replace(fence, service_account=account, rules=rules, images=tenant.images)

@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 
 from core.spec.fences import ServiceFence
+from core.spec.image_signatures import check_images
+from core.spec.images import images_in
 from core.spec.objects import ObjectRef
+from core.spec.source_signatures import Evidence
+from syncagent.domain.objects import KubeObject
 from syncagent.domain.tenants import TenantPolicy
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
@@ -26,6 +30,17 @@ class _FencedGuard:
     def __call__(self, ref: ObjectRef) -> None:
         self.allowed(ref)
         self.fence.check(ref)
+
+
+@dataclass(frozen=True, slots=True)
+class _FencedJob:
+    """The fence of a job. Its images have no evidence, so they must need no signature."""
+
+    fence: ServiceFence
+
+    def __call__(self, ref: ObjectRef, body: KubeObject) -> None:
+        self.fence.check(ref)
+        check_images(self.fence.images, images_in(body), Evidence())
 
 
 class KubeFences:
@@ -91,4 +106,5 @@ class KubeJobFences:
 
     def _jobs(self, fence: ServiceFence) -> JobCluster:
         sender = sender_as(self._client, fence.service_account, self._proof)
-        return KubeJobs(sender, self._cluster.acting_as(sender, fence.check), fence.check)
+        cluster = self._cluster.acting_as(sender, fence.check)
+        return KubeJobs(sender, cluster, _FencedJob(fence))

@@ -11,7 +11,7 @@ from core.spec.objects import ObjectRef
 from syncagent.domain.objects import KubeObject, metadata_of
 from syncagent.domain.ownership import FIELD_MANAGER
 from syncagent.kube.objects import RequestSender
-from syncagent.ports import Allowed, Deletion, ObjectApi, TakeLine
+from syncagent.ports import BodyAllowed, Deletion, ObjectApi, TakeLine
 
 _TAIL_LINES = 2000
 _MAX_LINE = 32 << 10
@@ -30,16 +30,16 @@ class JobSender(RequestSender, Protocol):
 
 class KubeJobs:
     """Implements `JobCluster` for the three kinds of objects of jobs; their paths need no
-    discovery. `allowed` covers every creation.
+    discovery. `allowed` covers every creation, and its body.
     """
 
-    def __init__(self, client: JobSender, cluster: ObjectApi, allowed: Allowed) -> None:
+    def __init__(self, client: JobSender, cluster: ObjectApi, allowed: BodyAllowed) -> None:
         self._client = client
         self._cluster = cluster
         self._allowed = allowed
 
     async def create(self, ref: ObjectRef, body: KubeObject) -> KubeObject:
-        self._allowed(ref)
+        self._allowed(ref, body)
         query = {"fieldManager": FIELD_MANAGER}
         return await self._client.request("POST", _collection(ref), query=query, body=body)
 

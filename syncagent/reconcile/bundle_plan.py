@@ -8,7 +8,10 @@ from core.errors import Invalid
 from core.spec.bundle import MAX_OBJECTS
 from core.spec.desired import Desired
 from core.spec.fences import ServiceFence
+from core.spec.image_signatures import ImageSignatureRule, check_images
+from core.spec.images import images_in
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
+from core.spec.source_signatures import Evidence, decode_evidence
 from core.spec.status import Problem
 from syncagent.domain.bundle_validation import check_object, check_owners
 from syncagent.domain.objects import KubeObject, api_of, ref_of
@@ -33,6 +36,30 @@ class BundlePlan:
     problems: list[Problem] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _ImageCheck:
+    """The cluster's own rules about images, and the evidence of a bundle."""
+
+    rules: tuple[ImageSignatureRule, ...] = ()
+    evidence: Evidence = Evidence()
+
+    @classmethod
+    def of(cls, target: Desired, fence: ServiceFence | None) -> "_ImageCheck":
+        """Reads the evidence if there are rules. Evidence that cannot be read proves nothing."""
+        if fence is None or not fence.images or target.spec is None:
+            return cls()
+        attestation = target.spec.attestation
+        try:
+            return cls(fence.images, decode_evidence(attestation.evidence if attestation else b""))
+        except Invalid:
+            return cls(fence.images)
+
+    def check(self, body: KubeObject) -> None:
+        """Raises Invalid for an object with an image that the rules do not allow."""
+        if self.rules:
+            check_images(self.rules, images_in(body), self.evidence)
+
+
 async def plan_bundle(
     cluster: ObjectApi, target: Desired, data: bytes, fence: ServiceFence | None = None
 ) -> BundlePlan:
@@ -46,6 +73,7 @@ async def plan_bundle(
         text = f"the service has {len(lines):,} objects, more than the limit of {most:,}"
         return BundlePlan(problems=[Problem(text, reason="Invalid")])
     plan, offset = BundlePlan(defines=_definitions(lines)), 0
+    images = _ImageCheck.of(target, fence)
     places: dict[GroupVersionKind, bool] = {}
     for line in lines:
         raw = object_of(line)
@@ -56,6 +84,7 @@ async def plan_bundle(
             ref = _take(plan, target, raw, line, offset, places[api])
             if fence is not None:
                 fence.check(ref)
+            images.check(raw)
         except Invalid as error:
             plan.problems.append(Problem(error.message, reason="Invalid", ref=ref_of(raw)))
         offset += len(line) + 1

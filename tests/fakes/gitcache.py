@@ -8,6 +8,7 @@ from core.errors import Invalid, TowlineError, Unavailable
 from core.identity import RepositoryId
 from core.signatures.artifact import ArtifactSignature
 from core.spec.bundle import digest_of, make_bundle
+from core.spec.images import ImageName
 from core.spec.source import Commit, RepositorySpec
 from gitcache.coordination.local import SoleReplica
 from gitcache.domain.objects import TREE, CommitRecord, Entry
@@ -225,6 +226,22 @@ class FakeCharts:
     async def signatures(self, pin: ChartPin) -> Sequence[ArtifactSignature]:
         """No chart is signed."""
         return ()
+
+
+class FakeImages:
+    """Images in registries: signatures by digest, and digests by tag."""
+
+    def __init__(self) -> None:
+        self.signed: dict[str, list[ArtifactSignature]] = {}
+        self.tags: dict[str, str] = {}
+
+    async def signatures(
+        self, image: ImageName, project: str | None
+    ) -> Sequence[ArtifactSignature]:
+        return self.signed.get(image.digest, [])
+
+    async def digest(self, image: ImageName, project: str | None) -> str:
+        return self.tags.get(image.tag, "")
 
 
 class FakeContent:

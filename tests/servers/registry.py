@@ -6,6 +6,7 @@ import shutil
 import time
 import urllib.request
 from base64 import b64encode
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,17 @@ class Registry(Server):
         several = {"schemaVersion": 2, "mediaType": _INDEX, "manifests": [one | platform]}
         return self._manifest(name, tag, several)
 
+    def store(self, name: str, tag: str, layers: Sequence[tuple[dict[str, Any], bytes]]) -> str:
+        """Have an artifact of these layers, each of its descriptor and its content; its digest."""
+        listed = [descriptor | self._upload(name, body) for descriptor, body in layers]
+        config = {"mediaType": _IMAGE, **self._blob(name, {})}
+        manifest = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": config, "layers": listed}
+        return self._manifest(name, tag, manifest)
+
     def _blob(self, name: str, value: Any) -> dict[str, Any]:
-        body = json.dumps(value).encode()
+        return self._upload(name, json.dumps(value).encode())
+
+    def _upload(self, name: str, body: bytes) -> dict[str, Any]:
         place = self._ask("POST", f"/v2/{name}/blobs/uploads/")["Location"]
         self._ask("PUT", f"{place}&digest={_digest(body)}", body, "application/octet-stream")
         return {"digest": _digest(body), "size": len(body)}

@@ -112,7 +112,7 @@ function Fence({ projectId }: { readonly projectId: string }) {
       <Rules label="Sources" rules={use.sources} />
       <Rules label="Destinations" rules={use.destinations} />
       <p className="quiet">
-        Limits: {limitsOf(fence)}. Cluster-scoped kinds: {fence.clusterScopedKinds.join(", ") || "none"}. Denied kinds: {fence.deniedKinds.join(", ") || "none"}.
+        Limits: {limitsOf(fence)}. Cluster-scoped kinds: {fence.clusterScopedKinds.join(", ") || "none"}. Denied kinds: {fence.deniedKinds.join(", ") || "none"}. Images: {imagesOf(fence)}.
       </p>
       <Refusals refusals={use.refusals} />
     </div>
@@ -128,6 +128,11 @@ function limitsOf({ maxServices, maxObjects, maxRendersPerMinute, maxOpenStreams
     ...(maxOpenStreams === 0 ? [] : [`at most ${counted(maxOpenStreams, "open request")} to clusters`]),
   ];
   return limits.join(", ") || "none";
+}
+
+/** Images that a fence allows, and their signers. */
+function imagesOf({ images }: Use["project"]["fence"]): string {
+  return images.map(({ match, signedBy }) => (signedBy.length === 0 ? match : `${match} (signed by ${signedBy.join(", ")})`)).join(", ") || "any";
 }
 
 /** Fences of projects as a picture and as tables: what each rule lets through today. */

@@ -373,8 +373,10 @@ export type FenceAttributes = {
   unrestricted?: boolean;
   /** Allowed sources. */
   sources?: Array<SourceRuleAttributes>;
-  /** Sets of keys for `signedBy` of sources. */
+  /** Sets of keys for `signedBy` of sources and images. */
   signers?: Array<SignerSetAttributes>;
+  /** Allowed images of pods. Empty: every image, signed or not. */
+  images?: Array<ImageRuleAttributes>;
   /** Allowed destinations. The first rule that covers a cluster and a namespace counts. */
   destinations?: Array<DestinationRuleAttributes>;
   /** Allowed cluster-scoped kinds, such as `Namespace` or `*.rbac.authorization.k8s.io`. */
@@ -815,6 +817,14 @@ export type HelmRepositoryAttributes = {
   projectId?: string | null | undefined;
 };
 
+/** Images that pods of a project may use. `*` in the pattern is any text. */
+export type ImageRuleAttributes = {
+  /** Pattern of repositories with their registry, such as `registry.example.org/shop/*`. Images without a registry are of `docker.io`, such as `docker.io/library/redis`. */
+  match: string;
+  /** Names of sets in `signers`. Each image must be pinned by its digest, and have a signature by one of their keys. Null: no signature is needed. */
+  signedBy?: Array<string> | null | undefined;
+};
+
 /** Policy that selects an image tag. */
 export type ImageTagPolicy =
   /** The highest semantic version in `range`. */
@@ -1237,6 +1247,8 @@ export type ProvenanceStage =
   | 'RENDERER'
   /** Rendered bundle and the key that signed its statement. */
   | 'BUNDLE'
+  /** Container image that the bundle names, and its signer. */
+  | 'IMAGE'
   /** Decision of a user about the release. */
   | 'APPROVAL'
   /** Agent that applies the bundle. */
@@ -2082,7 +2094,7 @@ export type FenceUseQueryVariables = Exact<{
 }>;
 
 
-export type FenceUseQuery = { fenceUse: { project: { id: string, name: string, fence: { unrestricted: boolean, clusterScopedKinds: Array<string>, deniedKinds: Array<string>, maxServices: number, maxObjects: number, maxRendersPerMinute: number, maxOpenStreams: number } }, sources: Array<{ title: string, note: string, count: number, services: Array<string> }>, destinations: Array<{ title: string, note: string, count: number, services: Array<string> }>, refusals: Array<{ service: string, reason: string }> } | null };
+export type FenceUseQuery = { fenceUse: { project: { id: string, name: string, fence: { unrestricted: boolean, clusterScopedKinds: Array<string>, deniedKinds: Array<string>, maxServices: number, maxObjects: number, maxRendersPerMinute: number, maxOpenStreams: number, images: Array<{ match: string, signedBy: Array<string> }> } }, sources: Array<{ title: string, note: string, count: number, services: Array<string> }>, destinations: Array<{ title: string, note: string, count: number, services: Array<string> }>, refusals: Array<{ service: string, reason: string }> } | null };
 
 export type ProfileQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -3889,7 +3901,7 @@ const ServiceFullText = "fragment ServiceFull on ServiceDeployment{...ServiceRow
 const ComponentRowText = "fragment ComponentRow on ServiceComponent{id uid ownerUid group version kind namespace name state synced message images updatedAt}";
 const ChangeText = "fragment Change on ObjectChange{change apiVersion kind namespace name more fields{pointer old new}}";
 export const FencedProjectsDocument = typed<FencedProjectsQuery, FencedProjectsQueryVariables>("query FencedProjects($q:String){projects(first:50 q:$q){edges{node{id name}}}}");
-export const FenceUseDocument = typed<FenceUseQuery, FenceUseQueryVariables>("query FenceUse($projectId:ID!){fenceUse(projectId:$projectId){project{id name fence{unrestricted clusterScopedKinds deniedKinds maxServices maxObjects maxRendersPerMinute maxOpenStreams}}sources{...FenceRule}destinations{...FenceRule}refusals{service reason}}}" + FenceRuleText);
+export const FenceUseDocument = typed<FenceUseQuery, FenceUseQueryVariables>("query FenceUse($projectId:ID!){fenceUse(projectId:$projectId){project{id name fence{unrestricted clusterScopedKinds deniedKinds maxServices maxObjects images{match signedBy}maxRendersPerMinute maxOpenStreams}}sources{...FenceRule}destinations{...FenceRule}refusals{service reason}}}" + FenceRuleText);
 export const ProfileDocument = typed<ProfileQuery, ProfileQueryVariables>("query Profile{me{id name email role kind}myAccess{role scope why expiresAt}myGroups{id name}}");
 export const MyAccessDocument = typed<MyAccessQuery, MyAccessQueryVariables>("query MyAccess{myAccess{role}}");
 export const SessionsDocument = typed<SessionsQuery, SessionsQueryVariables>("query Sessions{sessions{id name insertedAt expiresAt lastUsedAt revokedAt}}");
@@ -4119,4 +4131,4 @@ export const SyncOptionsDocument = typed<SyncOptionsQuery, SyncOptionsQueryVaria
 export const ChangeServiceDocument = typed<ChangeServiceMutation, ChangeServiceMutationVariables>("mutation ChangeService($id:ID!$attributes:ServiceUpdateAttributes!$unchangedSince:DateTime){updateServiceDeployment(id:$id attributes:$attributes unchangedSince:$unchangedSince){...ServiceRow}}" + ServiceRowText);
 export const ObjectRelationsDocument = typed<ObjectRelationsQuery, ObjectRelationsQueryVariables>("query ObjectRelations($id:ID!){objectRelations(serviceId:$id){sourceId targetId kind}}");
 /** Types without an id. */
-export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EncryptionKeys","FailedStage","Fence","FenceCheck","FenceRefusal","FenceReport","FenceRuleUse","FenceUse","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","Inbox","Installation","KubernetesRights","KubernetesRule","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","ManifestChange","ManifestFieldConflict","ManifestFieldDifference","ManifestPlan","ManifestProblem","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","ObjectRelation","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretRotationPlan","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SilentStageService","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WaitingApproval","WhatIfStep","WhatIfWaiting"];
+export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EncryptionKeys","FailedStage","Fence","FenceCheck","FenceRefusal","FenceReport","FenceRuleUse","FenceUse","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","ImageRule","Inbox","Installation","KubernetesRights","KubernetesRule","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","ManifestChange","ManifestFieldConflict","ManifestFieldDifference","ManifestPlan","ManifestProblem","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","ObjectRelation","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretRotationPlan","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SilentStageService","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WaitingApproval","WhatIfStep","WhatIfWaiting"];

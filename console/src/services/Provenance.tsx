@@ -10,6 +10,7 @@ const TITLES: Readonly<Record<ProvenanceStage, string>> = {
   SIGNER: "Signer",
   RENDERER: "Renderer",
   BUNDLE: "Bundle",
+  IMAGE: "Image",
   APPROVAL: "Decision",
   AGENT: "Agent",
   OBJECT: "Object",

@@ -15,6 +15,7 @@ from controlplane.access.operations.users import GroupChange
 from controlplane.authorization import (
     DestinationRule,
     Fence,
+    ImageRule,
     KubernetesRights,
     KubernetesRule,
     Limit,
@@ -131,6 +132,11 @@ class SourceRuleAttributes(Draft[SourceRule]):
 class DestinationRuleAttributes(Draft[DestinationRule]):
     """Clusters and namespaces that services of a project may use, and the account that applies
     them. `*` in a pattern is any text."""
+
+
+@draft(ImageRule)
+class ImageRuleAttributes(Draft[ImageRule]):
+    """Images that pods of a project may use. `*` in the pattern is any text."""
 
 
 @draft(SignerSet)

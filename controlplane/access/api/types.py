@@ -19,6 +19,7 @@ from controlplane.authorization import (
     DestinationRule,
     Fence,
     Grant,
+    ImageRule,
     KubernetesRights,
     KubernetesRule,
     Scope,
@@ -95,6 +96,11 @@ class SourceRuleType(Output[SourceRule]):
 class DestinationRuleType(Output[DestinationRule]):
     """Clusters and namespaces that services of a project may use, and the account that applies
     them. `*` in a pattern is any text."""
+
+
+@output(ImageRule)
+class ImageRuleType(Output[ImageRule]):
+    """Images that pods of a project may use. `*` in the pattern is any text."""
 
 
 @output(SignerSet)

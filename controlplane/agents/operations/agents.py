@@ -28,7 +28,7 @@ from controlplane.secrets.operations.service_secrets import StoredSecrets, seale
 from controlplane.secrets.ports import ServiceSecrets
 from controlplane.services.model.ledger import LedgerEntry
 from controlplane.services.model.service import Service
-from controlplane.services.operations.fences import fence_in
+from controlplane.services.operations.fences import fence_of_job
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import NotFound, TowlineError, Unavailable
 from core.identity import ClusterId
@@ -134,7 +134,7 @@ class AgentOperations:
             cluster = await tx[ClusterStore].get(cluster_id)
             if job is None or cluster is None:
                 raise NotFound("this job was deleted")
-            fence = await fence_in(tx, job.project_id, cluster, job.namespace)
+            fence = await fence_of_job(tx, job.project_id, cluster, job.namespace, job.manifest)
         secrets = sealed_for_agent(self._context, job, cluster.sealing_key)
         return JobSpec(
             job.id,

@@ -15,7 +15,7 @@ from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.context import CLUSTER_JOB, DESIRED_STATE, Change, OperationContext
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
-from controlplane.services.operations.fences import fence_in
+from controlplane.services.operations.fences import fence_of_job
 from core.errors import Conflict, Invalid, NotFound
 from core.sealing import placeholder, seal
 from core.spec.jobs import JobPhase
@@ -53,7 +53,7 @@ class ClusterJobs:
                     raise Conflict("this key belongs to a job of another cluster")
                 return known
             job = self._new(actor, cluster, request)
-            await fence_in(tx, job.project_id, cluster, job.namespace)
+            await fence_of_job(tx, job.project_id, cluster, job.namespace, job.manifest)
             await self._start(tx, job)
             tx.audit(cluster.handle, job.id)
         return job

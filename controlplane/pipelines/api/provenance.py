@@ -19,7 +19,7 @@ class ProvenanceLinkType(Output[ProvenanceLink]):
 @output(Provenance, hide={"service"})
 class ServiceProvenance(Output[Provenance]):
     """The chain from the sources to the objects of a service: commit, signer, renderer, bundle,
-    approvals, agent, objects.
+    images, approvals, agent, objects.
 
     The control plane makes it. An agent checks signatures by itself.
     """

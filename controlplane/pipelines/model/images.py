@@ -1,18 +1,17 @@
 """Images in rendered objects, and the parts of image names."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from core.json_object import JsonMapping, JsonValue
-
-_LISTS = ("containers", "initContainers", "ephemeralContainers")
+from core.json_object import JsonMapping
+from core.spec.images import images_in
 
 
 def tags_in(objects: Iterable[JsonMapping]) -> dict[str, set[str]]:
     """Returns the image tags used by the pods of these objects, by image name."""
     found: dict[str, set[str]] = defaultdict(set)
     for entry in objects:
-        for image in _images(entry):
+        for image in images_in(entry):
             name, tag = split_image(image)
             if tag:
                 found[name].add(tag)
@@ -24,16 +23,3 @@ def split_image(image: str) -> tuple[str, str]:
     plain = image.partition("@")[0]
     name, colon, tag = plain.rpartition(":")
     return (name, tag) if colon and "/" not in tag else (plain, "")
-
-
-def _images(value: JsonValue) -> Iterator[str]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _images(item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if key in _LISTS and isinstance(item, list):
-                images = (c.get("image") for c in item if isinstance(c, dict))
-                yield from (image for image in images if isinstance(image, str))
-            else:
-                yield from _images(item)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 
 from controlplane.authorization import Actor, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
@@ -15,9 +16,12 @@ from controlplane.services.model.service import Component, Revision, Service
 from controlplane.services.operations.fences import fenced_services
 from controlplane.services.operations.lookup import find_service
 from controlplane.services.ports import ComponentStore, RevisionStore
-from core.errors import Invalid, Unavailable
+from core.errors import Invalid, NotFound, Unavailable
 from core.signatures.commit import read_commit
 from core.signatures.trusted import method_of
+from core.spec.bundle import open_bundle
+from core.spec.image_signatures import ImageSignatureRule, check_images
+from core.spec.images import images_in
 from core.spec.source_signatures import (
     Evidence,
     SignatureRule,
@@ -35,6 +39,7 @@ from core.spec.statements.in_toto import envelope
 from core.spec.statements.signing_keys import former_keys, public_key
 
 _MAX_APPROVALS = 50
+_MAX_IMAGES = 100
 _IN_STATEMENT = "named in the signed statement, which the agent checks"
 
 
@@ -49,6 +54,8 @@ class ProvenanceStage(StrEnum):
     """Renderer and the version of its tool."""
     BUNDLE = "BUNDLE"
     """Rendered bundle and the key that signed its statement."""
+    IMAGE = "IMAGE"
+    """Container image that the bundle names, and its signer."""
     APPROVAL = "APPROVAL"
     """Decision of a user about the release."""
     AGENT = "AGENT"
@@ -112,7 +119,8 @@ class ProvenanceReports:
             components = await tx[ComponentStore].of_services([service.id])
         keys = await self._signing_keys()
         links = [
-            *self._source_links(service, fenced.signatures, keys),
+            *self._source_links(service, fenced.signatures.sources, keys),
+            *await self._image_links(service, fenced.signatures.images),
             *approvals,
             *_cluster_links(service, cluster, components),
         ]
@@ -164,6 +172,21 @@ class ProvenanceReports:
         yield ProvenanceLink(ProvenanceStage.RENDERER, renderer, state, _IN_STATEMENT)
         yield _bundle_link(statement, digest, attestation.key_id, state)
 
+    async def _image_links(
+        self, service: Service, rules: tuple[ImageSignatureRule, ...]
+    ) -> list[ProvenanceLink]:
+        """The images of the bundle; none while it is not stored."""
+        digest, attestation = service.desired.digest, service.desired.attestation
+        if digest is None:
+            return []
+        try:
+            bundle = open_bundle(digest, await self._context.manifests.bundle(digest))
+            evidence = decode_evidence(attestation.evidence if attestation else b"")
+        except (Unavailable, NotFound, Invalid):
+            return []
+        found = dict.fromkeys(text for body in bundle.objects() for text in images_in(body))
+        return [_image_link(text, rules, evidence) for text in islice(found, _MAX_IMAGES)]
+
     def _signer_link(
         self, rules: tuple[SignatureRule, ...], source: SignedSource, evidence: Evidence
     ) -> ProvenanceLink:
@@ -177,6 +200,20 @@ class ProvenanceReports:
             return ProvenanceLink(stage, str(signer), ProvenanceState.VERIFIED, "")
         none = "the project's fence asks for no signature"
         return ProvenanceLink(stage, unchecked, ProvenanceState.UNVERIFIED, none)
+
+
+def _image_link(
+    text: str, rules: tuple[ImageSignatureRule, ...], evidence: Evidence
+) -> ProvenanceLink:
+    stage = ProvenanceStage.IMAGE
+    try:
+        signer = check_images(rules, [text], evidence).get(text)
+    except Invalid as error:
+        return ProvenanceLink(stage, text, ProvenanceState.FAILED, error.message)
+    if signer is None:
+        none = "the project's fence asks for no signature"
+        return ProvenanceLink(stage, text, ProvenanceState.UNVERIFIED, none)
+    return ProvenanceLink(stage, text, ProvenanceState.VERIFIED, f"signed by {signer}")
 
 
 def _name(source: SignedSource) -> str:

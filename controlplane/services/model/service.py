@@ -16,10 +16,10 @@ from core.identity import ClusterId, RepositoryId, ServiceId
 from core.json_object import JsonMapping
 from core.spec.bundle import Attestation
 from core.spec.health import HealthState
+from core.spec.image_signatures import NO_SIGNATURE_RULES, SignatureRules
 from core.spec.objects import ObjectRef
 from core.spec.renderers import AUTO, RenderOptions
 from core.spec.source import RenderRequest, SourceFolder
-from core.spec.source_signatures import SignatureRule
 from core.spec.status import Phase, Problem
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
@@ -395,7 +395,7 @@ class Service:
         commit: str,
         parameters: JsonMapping,
         sources: tuple[SourceFolder, ...] = (),
-        signatures: tuple[SignatureRule, ...] = (),
+        signatures: SignatureRules = NO_SIGNATURE_RULES,
     ) -> RenderRequest:
         """Returns the render request of this service at a commit, with its additional sources.
 

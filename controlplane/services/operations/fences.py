@@ -33,12 +33,15 @@ from controlplane.services.operations.sources import sources_of
 from controlplane.services.ports import ServiceStore
 from core.errors import Forbidden, Invalid, LimitExceeded
 from core.identity import ClusterId, RepositoryId
+from core.json_object import JsonMapping
 from core.spec.bundle import KubeObject
 from core.spec.fences import ServiceFence
+from core.spec.image_signatures import SignatureRules, check_images
+from core.spec.images import images_in
 from core.spec.objects import ObjectRef
 from core.spec.renderers import chart_of_ref
 from core.spec.source import RenderedBundle, RenderRequest, RepositoryKind
-from core.spec.source_signatures import SignatureRule
+from core.spec.source_signatures import Evidence
 
 CLUSTER_SCOPED = frozenset(
     {
@@ -173,8 +176,8 @@ class FencedService:
             )
 
     @property
-    def signatures(self) -> tuple[SignatureRule, ...]:
-        """The rules about signatures of its sources, for the render tier."""
+    def signatures(self) -> SignatureRules:
+        """The rules about signatures of its sources and images, for the render tier."""
         return self.project.fence.signature_rules(self.sources)
 
     @property
@@ -301,17 +304,26 @@ class ServiceFences:
                 tx.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
 
 
-async def fence_in(
-    tx: Transaction, project_id: str | None, cluster: Cluster, namespace: str
+async def fence_of_job(
+    tx: Transaction,
+    project_id: str | None,
+    cluster: Cluster,
+    namespace: str,
+    manifest: JsonMapping,
 ) -> ServiceFence:
-    """The part of a project's fence that holds for jobs in a namespace of a cluster.
+    """The part of a project's fence that holds for a job in a namespace of a cluster.
 
-    Forbidden: the namespace is outside the fence.
+    Forbidden: the namespace or an image is outside the fence. A job brings no signatures, so its
+    images must need none.
     """
     project = await find_project(tx, project_id or DEFAULT_PROJECT)
     place = as_fence_cluster(cluster)
     if reason := project.fence.destination_refusal(place, namespace):
         raise Forbidden(f"outside the fence of project {project.name!r}: {reason}")
+    try:
+        check_images(project.fence.image_rules(), images_in(dict(manifest)), Evidence())
+    except Invalid as error:
+        raise Forbidden(f"outside the fence of project {project.name!r}: {error.message}") from None
     return project.fence.of_service(project.name, place, namespace)
 
 

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from core.errors import Invalid, TowlineError
 from core.runtime.clock import SystemClock
+from core.spec.image_signatures import SignatureRules
 from core.spec.renderers import HELM, HelmRelease
 from core.spec.source import GitCredentials, RenderedBundle, RenderRequest, SourceFolder
 from core.spec.source_signatures import SignatureRule, SignerSet, check_signatures, decode_evidence
@@ -555,7 +556,8 @@ async def test_only_charts_of_the_fence_s_signers_are_rendered(
     room.cache.follow(spec(repository.url))
     await at_commit(room.cache, sha)
     release = HelmRelease("rel", "ns", url=charts.oci, chart="web", version="1.0.0")
-    request = RenderRequest(REPOSITORY, sha, "web", HELM, helm=release, signatures=rules)
+    signatures = SignatureRules(rules)
+    request = RenderRequest(REPOSITORY, sha, "web", HELM, helm=release, signatures=signatures)
     for sign, reason in ((None, "it is not signed"), (theirs, "the signer is not allowed")):
         if sign is not None:
             charts.sign("web", "1.0.0", sign)

@@ -11,6 +11,7 @@ from core.runtime.clock import SystemClock
 from core.spec.bundle import Attestation
 from core.spec.desired import BundleSpec, Desired
 from core.spec.fences import ServiceFence
+from core.spec.image_signatures import SignatureRules
 from core.spec.source import RenderRequest
 from core.spec.source_signatures import (
     Evidence,
@@ -71,7 +72,7 @@ shop:
         """Renders a commit; returns the attestation."""
         cache.follow(spec(self.served.url))
         await at_commit(cache, id)
-        request = RenderRequest(REPOSITORY, id, "app", signatures=tuple(rules))
+        request = RenderRequest(REPOSITORY, id, "app", signatures=SignatureRules(tuple(rules)))
         attestation = (await cache.render(request)).attestation
         assert attestation is not None
         return attestation

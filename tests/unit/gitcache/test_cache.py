@@ -17,6 +17,7 @@ from tests.fakes.gitcache import (
     FakeContent,
     FakeCoordinator,
     FakeGit,
+    FakeImages,
     FakeMemo,
     FakeWorkers,
     sha_of,
@@ -41,7 +42,9 @@ class Room:
                 PollIntervals(10, 100),
             ),
             RenderService(
-                RenderPorts(self.git, self.content, FakeMemo(), self.workers, FakeCharts()),
+                RenderPorts(
+                    self.git, self.content, FakeMemo(), self.workers, FakeCharts(), FakeImages()
+                ),
                 self.clock,
             ),
             self.content,

@@ -16,7 +16,15 @@ from gitcache.sync.cache import FollowedSources, GitCache, ReplicaNetwork
 from gitcache.sync.follower import FollowerPorts, PollIntervals
 from gitcache.sync.render_service import RenderPorts, RenderService
 from tests.fakes.clock import FakeClock
-from tests.fakes.gitcache import FakeCharts, FakeContent, FakeGit, FakeMemo, FakeWorkers, sha_of
+from tests.fakes.gitcache import (
+    FakeCharts,
+    FakeContent,
+    FakeGit,
+    FakeImages,
+    FakeMemo,
+    FakeWorkers,
+    sha_of,
+)
 from tests.fakes.replicas import Hub, HubPeers, HubReplicas
 
 ID = RepositoryId("r")
@@ -45,7 +53,8 @@ class Company:
             replicas = HubReplicas(self.hub, name)
             charts = FakeCharts()
             renders = RenderService(
-                RenderPorts(copy, self.content, FakeMemo(), self.workers, charts), self.clock
+                RenderPorts(copy, self.content, FakeMemo(), self.workers, charts, FakeImages()),
+                self.clock,
             )
             cache = GitCache(
                 FollowedSources(FollowerPorts(copy, copy, copy, replicas), PollIntervals(10, 100)),

@@ -12,7 +12,15 @@ from gitcache.domain.renders import RenderInputError
 from gitcache.ports import Decryptor
 from gitcache.sync.render_service import RenderPorts, RenderService
 from tests.fakes.clock import FakeClock
-from tests.fakes.gitcache import FakeCharts, FakeContent, FakeGit, FakeMemo, FakeWorkers, sha_of
+from tests.fakes.gitcache import (
+    FakeCharts,
+    FakeContent,
+    FakeGit,
+    FakeImages,
+    FakeMemo,
+    FakeWorkers,
+    sha_of,
+)
 
 SPEC = RepositorySpec(RepositoryId("r"), "https://git.test/r", frozenset({"main"}))
 ROOT = sha_of(1)
@@ -31,7 +39,15 @@ class Room:
     def restart(self, decryptor: Decryptor | None = None) -> None:
         """Forget what is only in memory."""
         self.renders = RenderService(
-            RenderPorts(self.git, self.content, self.memo, self.workers, FakeCharts(), decryptor),
+            RenderPorts(
+                self.git,
+                self.content,
+                self.memo,
+                self.workers,
+                FakeCharts(),
+                FakeImages(),
+                decryptor,
+            ),
             self.clock,
         )
 

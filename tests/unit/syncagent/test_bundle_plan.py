@@ -1,13 +1,20 @@
-"""Scopes of kinds that a bundle defines itself."""
+"""Scopes of kinds that a bundle defines itself, and images that need signatures."""
 
+import base64
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from core.spec.bundle import make_bundle
+from core.signatures.artifact import ArtifactSignature
+from core.spec.bundle import Attestation, make_bundle
 from core.spec.desired import BundleSpec, Desired
+from core.spec.fences import ServiceFence
 from core.spec.objects import GroupVersionKind
+from core.spec.source_signatures import Evidence
+from syncagent.autonomy.tenants import parse_tenants
 from syncagent.ports import KubeApi, UnknownApi
 from syncagent.reconcile.bundle_plan import plan_bundle
 
@@ -61,3 +68,55 @@ async def test_an_object_cannot_lead_the_agent_to_another_path_of_the_api(
     (problem,) = plan.problems
     assert reason in problem.message and not plan.manifests
     assert problem.ref is not None and isinstance(problem.ref.namespace, str)
+
+
+_MADE = json.loads((Path(__file__).parents[1] / "core/cosign_signature.json").read_text())
+_PAYLOAD = _MADE["payload"].encode()
+SIGNED = ArtifactSignature(b"", _PAYLOAD, base64.b64decode(_MADE["signature"]))
+IMAGE = "registry.example.org/shop/web"
+PINNED = f"{IMAGE}@{json.loads(_PAYLOAD)['critical']['image']['docker-manifest-digest']}"
+TENANTS = b"""
+shop:
+  namespaces: [shop]
+  serviceAccount: shop-deployer
+  signers:
+    shop-cosign: |
+      KEY
+  images: [{match: registry.example.org/shop/*, signedBy: [shop-cosign]}]
+"""
+
+
+@pytest.mark.parametrize("hook", [False, True])
+@pytest.mark.parametrize(
+    ("image", "evidence", "reason"),
+    [
+        (PINNED, Evidence(artifacts=(SIGNED,)).encode(), ""),
+        (PINNED, b"", "it is not signed"),
+        (PINNED, b"[]", "it is not signed"),
+        (f"{IMAGE}:1", Evidence(artifacts=(SIGNED,)).encode(), "pin it by digest"),
+        ("redis", Evidence(artifacts=(SIGNED,)).encode(), "no image rule allows docker.io"),
+    ],
+)
+async def test_a_tenant_s_images_need_the_evidence_of_the_bundle(
+    image: str, evidence: bytes, reason: str, *, hook: bool
+) -> None:
+    """The control plane's word does not count: it sent the bundle."""
+    key = _MADE["key"].strip().replace("\n", "\n      ").encode()
+    tenants = parse_tenants(TENANTS.replace(b"KEY", key))
+    fence = tenants.narrowed(ServiceFence("shop"), "shop")
+    meta: dict[str, Any] = {"name": "w", "namespace": "shop"}
+    if hook:
+        meta["annotations"] = {"towline.dev/hook": "PreSync"}
+    pod = {"containers": [{"name": "web", "image": image}]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta}
+    bundle = make_bundle([job | {"spec": {"template": {"spec": pod}}}])
+
+    async def namespaced(api: GroupVersionKind) -> bool:
+        return True
+
+    cluster = cast(KubeApi, SimpleNamespace(namespaced=namespaced))
+    attestation = Attestation("k", b"", b"", evidence)
+    spec = BundleSpec("web", "shop", bundle.digest, 1, attestation=attestation)
+    plan = await plan_bundle(cluster, Desired("s", 1, spec), bundle.data, fence)
+    assert len(plan.problems) == (reason != "")
+    assert all(reason in problem.message for problem in plan.problems)

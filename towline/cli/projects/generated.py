@@ -30,6 +30,11 @@ class ProjectFenceFenceSigners(TypedDict):
     keys: str
 
 
+class ProjectFenceFenceImages(TypedDict):
+    match: str
+    signedBy: list[str]
+
+
 class ProjectFenceFenceDestinations(TypedDict):
     clusters: list[str]
     tags: dict[str, object]
@@ -41,6 +46,7 @@ class ProjectFenceFence(TypedDict):
     unrestricted: bool
     sources: list[ProjectFenceFenceSources]
     signers: list[ProjectFenceFenceSigners]
+    images: list[ProjectFenceFenceImages]
     destinations: list[ProjectFenceFenceDestinations]
     clusterScopedKinds: list[str]
     deniedKinds: list[str]
@@ -106,7 +112,7 @@ def delete_project(api: GraphQLApi, id: str) -> Project:
     return run(api, DELETE_PROJECT, id=id)
 
 
-PROJECT_FENCE: GraphQLDocument[Mapping[str, ProjectFence | None]] = GraphQLDocument('query ProjectFence($id:ID!){project(id:$id){id name fence{unrestricted sources{url folders refs charts signedBy}signers{name keys}destinations{clusters tags namespaces serviceAccount}clusterScopedKinds deniedKinds maxServices maxObjects maxRendersPerMinute maxOpenStreams}}}')
+PROJECT_FENCE: GraphQLDocument[Mapping[str, ProjectFence | None]] = GraphQLDocument('query ProjectFence($id:ID!){project(id:$id){id name fence{unrestricted sources{url folders refs charts signedBy}signers{name keys}images{match signedBy}destinations{clusters tags namespaces serviceAccount}clusterScopedKinds deniedKinds maxServices maxObjects maxRendersPerMinute maxOpenStreams}}}')
 
 
 def project_fence(api: GraphQLApi, id: str) -> ProjectFence:

@@ -1,12 +1,15 @@
 """The chain from the commits of a service to its objects."""
 
+import base64
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from controlplane.access.model.bindings import Project
-from controlplane.authorization import Fence, ResourceKind, SourceRule
+from controlplane.authorization import Fence, ImageRule, ResourceKind, SourceRule
 from controlplane.pipelines.engine.codec import state_to_json
 from controlplane.pipelines.model.records import PipelineRecord, PipelineService
 from controlplane.pipelines.model.state import HistoryEntry, PipelineState, ReleaseId
@@ -18,7 +21,9 @@ from controlplane.pipelines.operations.provenance import (
 )
 from controlplane.services.model.service import Revision, Service
 from core.errors import NotFound
+from core.signatures.artifact import ArtifactSignature
 from core.signatures.commit import object_id
+from core.spec.bundle import make_bundle
 from core.spec.source_signatures import Evidence, SignerSet
 from core.spec.statements.attestation import AttestationStatement, SignedSource, Signer
 from core.spec.statements.signing_keys import rotate
@@ -179,3 +184,30 @@ async def test_a_chain_needs_the_right_to_read_the_service() -> None:
         with pytest.raises(NotFound) as refused:
             await ProvenanceReports(world.context).of_service(actor, id)
         assert refused.value.kind == ResourceKind.SERVICE
+
+
+async def test_images_are_shown_with_their_signers() -> None:
+    made = json.loads((Path(__file__).parents[2] / "core/cosign_signature.json").read_text())
+    payload = made["payload"].encode()
+    digest = json.loads(payload)["critical"]["image"]["docker-manifest-digest"]
+    images = {
+        f"registry.test/shop/web@{digest}": ProvenanceState.VERIFIED,
+        f"registry.test/shop/web@sha256:{'0' * 64}": ProvenanceState.FAILED,
+        "redis:8": ProvenanceState.UNVERIFIED,
+    }
+    pod = {"spec": {"containers": [{"image": image} for image in images]}}
+    bundle = make_bundle([pod])
+    world = operations_over_memory()
+    world.manifests.bundles[bundle.digest] = bundle
+    signed = ArtifactSignature(b"", payload, base64.b64decode(made["signature"]))
+    attestation = TIER.sign(AttestationStatement(bundle.digest, (), "raw", "1"))
+    attestation = replace(attestation, evidence=Evidence(artifacts=(signed,)).encode())
+    service = service_of(UNSIGNED).changed(digest=bundle.digest, attestation=attestation)
+    rules = (ImageRule("registry.test/*", ("shop-cosign",)), ImageRule("docker.io/library/*"))
+    keys = SignerSet("shop-cosign", made["key"])
+    found = await chain(world, service, Fence(images=rules, signers=(keys,)))
+    links = [each for each in found.links if each.stage is ProvenanceStage.IMAGE]
+    assert {each.subject: each.state for each in links} == images
+    details = " ".join(each.detail for each in links)
+    assert "signed by a key without a name (cosign key sha256:" in details
+    assert "it is not signed" in details and "asks for no signature" in details

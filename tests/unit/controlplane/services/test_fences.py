@@ -21,6 +21,7 @@ from controlplane.authorization import (
     Fence,
     FenceCluster,
     FenceSource,
+    ImageRule,
     ResourceKind,
     Scope,
     SourceRule,
@@ -51,6 +52,7 @@ from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound
 from core.spec.bundle import KubeObject
 from core.spec.fences import ObjectRules, ServiceFence
+from core.spec.image_signatures import ImageSignatureRule, SignatureRules
 from core.spec.source import BaseFolder, RepositorySpec
 from core.spec.source_signatures import SignatureRule, SignerSet
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, person
@@ -637,8 +639,25 @@ def test_a_fence_asks_for_signatures_of_the_sources_that_a_service_uses() -> Non
         ("main", (SignatureRule("https://git/shop", signed_by=(KEYS,)), chart)),
         ("dev", (SignatureRule("https://git/shop"), chart)),
     ):
-        assert fence.signature_rules([FenceSource("https://git/shop", "web", ref)]) == rules
-    assert replace(fence, unrestricted=True).signature_rules([]) == ()
+        found = fence.signature_rules([FenceSource("https://git/shop", "web", ref)])
+        assert found == SignatureRules(rules)
+    assert replace(fence, unrestricted=True).signature_rules([]) == SignatureRules()
+
+
+def test_a_fence_asks_for_signatures_of_images() -> None:
+    fence = Fence(
+        images=(ImageRule("registry/shop/*", ("shop-keys",)), ImageRule("docker.io/library/*")),
+        signers=(KEYS,),
+    ).checked()
+    assert fence.signature_rules([]).images == (
+        ImageSignatureRule("registry/shop/*", (KEYS,)),
+        ImageSignatureRule("docker.io/library/*"),
+    )
+    assert replace(fence, unrestricted=True).signature_rules([]) == SignatureRules()
+    with pytest.raises(Invalid, match="known: shop-keys"):
+        replace(fence, images=(ImageRule("*", ("other",)),)).checked()
+    with pytest.raises(Invalid, match="is not a pattern"):
+        replace(fence, images=(ImageRule("a?b"),)).checked()
 
 
 async def test_the_use_of_a_fence_names_services_rules_and_refusals(

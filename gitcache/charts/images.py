@@ -1,0 +1,69 @@
+"""Container images in registries: digests of tags, and signatures."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from core.errors import NotFound
+from core.outbound.credentials import RegistryAccount
+from core.outbound.oci import OciRegistryClient
+from core.outbound.reply import HttpClient
+from core.runtime.clock import Clock
+from core.runtime.single_flight import SingleFlight
+from core.signatures.artifact import ArtifactSignature
+from core.spec.images import ImageName, OciRepository
+from gitcache.charts.cosign import signatures_in
+from gitcache.charts.credentials import ChartCredentialFinder
+
+_FRESH_SECONDS = 60.0
+_SIGNED_SECONDS = 3600.0
+_MAX_KNOWN = 512
+
+_Key = tuple[str, str, str]
+_Signatures = Sequence[ArtifactSignature]
+
+
+class RegistryImages:
+    """Implements `ImageRegistry`. Remembers signatures for an hour, and for a minute that there are
+    none: somebody may sign the image now.
+    """
+
+    def __init__(self, http: HttpClient, accounts: ChartCredentialFinder, clock: Clock) -> None:
+        self._client = OciRegistryClient(http, clock)
+        self._accounts = accounts
+        self._clock = clock
+        self._known: OrderedDict[_Key, tuple[float, _Signatures]] = OrderedDict()
+        self._flights: SingleFlight[_Key, _Signatures] = SingleFlight()
+
+    async def signatures(self, image: ImageName, project: str | None) -> _Signatures:
+        """Implements `ImageRegistry.signatures`."""
+        key = (image.repository, image.digest, project or "")
+        until, known = self._known.get(key, (0.0, ()))
+        if self._clock.monotonic() < until:
+            return known
+
+        async def fetch() -> _Signatures:
+            account = self._account(image, project)
+            found = await signatures_in(self._client, _place(image), account, image.digest)
+            fresh = _SIGNED_SECONDS if found else _FRESH_SECONDS
+            self._known[key] = (self._clock.monotonic() + fresh, found)
+            if len(self._known) > _MAX_KNOWN:
+                self._known.popitem(last=False)
+            return found
+
+        return await self._flights.once(key, fetch)
+
+    async def digest(self, image: ImageName, project: str | None) -> str:
+        """Implements `ImageRegistry.digest`."""
+        try:
+            account = self._account(image, project)
+            return await self._client.digest(_place(image), image.tag or "latest", account)
+        except NotFound:
+            return ""
+
+    def _account(self, image: ImageName, project: str | None) -> RegistryAccount | None:
+        found = self._accounts.of(f"oci://{image.repository}", project)
+        return found.account if found else None
+
+
+def _place(image: ImageName) -> OciRepository:
+    return OciRepository(image.host, image.name)
