@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from bench.report import BenchReport
 from core.spec.bundle import KubeObject, digest_of, make_bundle, open_bundle
 from core.spec.statements.attestation import AttestationStatement, SignedSource, Signer, TrustedKeys
+from core.spec.statements.in_toto import dsse_prefix
 from core.spec.statements.orders import OrderSigner, open_order
 from core.spec.statements.signing_keys import public_key
 from core.wire.codec import attestation_from_message, attestation_to_message
@@ -67,7 +68,7 @@ def main() -> None:
         verify(signature, bundle.data)
 
     def openssl_twice() -> None:
-        verify(attested.signature, b"towline attestation 2\n" + attested.statement)
+        verify(attested.signature, dsse_prefix(attested.statement) + attested.statement)
         verify(order.signature, b"towline order 1\n" + order.statement)
         digest_of(bundle.data)
 

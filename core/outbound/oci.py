@@ -89,6 +89,15 @@ class OciRegistryClient:
         _json(repository, reply)
         return reply.body
 
+    async def referrers(
+        self, repository: OciRepository, digest: str, account: RegistryAccount | None
+    ) -> JsonObject:
+        """Returns the index of the artifacts that refer to a manifest. NotFound also if the
+        registry has no such API.
+        """
+        url = f"{repository.url}/referrers/{digest}"
+        return _json(repository, await self._get(repository, url, account, _MANIFESTS))
+
     async def _manifest(
         self, repository: OciRepository, reference: str, account: RegistryAccount | None
     ) -> HttpReply:

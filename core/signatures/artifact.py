@@ -5,25 +5,38 @@ from dataclasses import dataclass
 
 import orjson
 
+_TYPE = "cosign container image signature"
+
 
 @dataclass(frozen=True, slots=True)
 class ArtifactSignature:
     """A signature of an artifact, the signed payload, and the artifact's manifest if it is a chart,
-    which a statement knows by the digest of its archive.
+    which a statement knows by the digest of its archive. `bundle` is a Sigstore bundle of the
+    signature; empty for one with a key.
     """
 
     manifest: bytes
     payload: bytes
     signature: bytes
+    bundle: bytes = b""
 
-    def subject(self, content: str) -> str:
-        """Returns the digest that a signature of this content is about: of the manifest.
-
-        Raises ValueError, LookupError or TypeError for a manifest without the content.
-        """
+    def is_about(self, content: str, *signed: str) -> bool:
+        """Reports whether one of the signed digests is that of the manifest of this content."""
         if not self.manifest:
-            return content
-        layers = [layer["digest"] for layer in orjson.loads(self.manifest)["layers"]]
-        if content not in layers:
-            raise ValueError("the manifest is of other content")
-        return "sha256:" + hashlib.sha256(self.manifest).hexdigest()
+            return content in signed
+        try:
+            layers = [layer["digest"] for layer in orjson.loads(self.manifest)["layers"]]
+        except (ValueError, LookupError, TypeError):
+            return False
+        digest = "sha256:" + hashlib.sha256(self.manifest).hexdigest()
+        return content in layers and digest in signed
+
+
+def signed_digest(payload: bytes) -> str:
+    """The digest of the manifest that a payload of cosign is about; empty: of none."""
+    try:
+        critical = orjson.loads(payload)["critical"]
+        found = str(critical["image"]["docker-manifest-digest"])
+        return found if critical["type"] == _TYPE else ""
+    except (ValueError, LookupError, TypeError):
+        return ""

@@ -72,13 +72,17 @@ class CertificateAuthorities:
             ca_policy=ExtensionPolicy.webpki_defaults_ca().may_be_present(*usage),
             ee_policy=ExtensionPolicy.webpki_defaults_ee().may_be_present(*usage),
         )
-        name = f"the certificate of {subject(certificate)}, which {issuer(certificate)} issued,"
         try:
             found = builder.build_client_verifier().verify(certificate, list(others)).chain
         except (VerificationError, UnsupportedAlgorithm, ValueError) as error:
-            raise Invalid(f"{name} leads to no trusted authority: {error}") from None
+            raise Invalid(
+                f"the certificate of {subject(certificate)}, which {issuer(certificate)} issued, "
+                f"leads to no trusted authority: {error}"
+            ) from None
         if not _may_sign(certificate):
-            raise Invalid(f"{name} may not sign: its key usage has another purpose")
+            raise Invalid(
+                f"the certificate of {subject(certificate)} may not sign: it has another purpose"
+            )
         for each in found:
             if any(_revokes(revoked, each) for revoked in self.revoked):
                 raise Invalid(f"the certificate of {subject(each)} is revoked")

@@ -12,11 +12,19 @@ from core.signatures.cosign import CosignSigners
 from core.signatures.kind import ArtifactSigners, CommitSigners, SignerKind, SignerText, unarmored
 from core.signatures.openpgp import GpgSigners
 from core.signatures.signer import VerifiedSigner
+from core.signatures.sigstore import SigstoreSigners
 from core.signatures.ssh import SshSigners
 from core.signatures.x509 import X509Signers
 
-KINDS: tuple[type[SignerKind], ...] = (X509Signers, GpgSigners, CosignSigners, SshSigners)
-"""Kinds in the order in which they read a set. SSH is last: it reads all lines that are left."""
+KINDS: tuple[type[SignerKind], ...] = (
+    X509Signers,
+    GpgSigners,
+    SigstoreSigners,
+    CosignSigners,
+    SshSigners,
+)
+"""Kinds in the order in which they read a set. Sigstore takes the keys of its logs before cosign
+could trust them, and SSH takes all lines that are left."""
 MAX_TEXT = 65536
 
 

@@ -76,18 +76,18 @@ class X509Signers(CommitSigners[CertifiedSigner]):
     def verify(self, signature: bytes, commit: SignedCommit, now: datetime) -> VerifiedSigner:
         parsed = read_cms(signature)
         certificate = parsed.signer
-        refusal = Invalid(
-            f"the signer is not allowed: {subject(certificate)}, certified by {issuer(certificate)}"
-        )
         named = [(key, name) for key in self.keys if (name := key.identity.found(certificate))]
         if named:
             parsed.check(commit.payload)
+        refusal: Invalid | None = None
         for key, name in named:
             try:
                 return key.verify(parsed, name, commit, now)
             except Invalid as error:
                 refusal = error
-        raise refusal
+        raise refusal or Invalid(
+            f"the signer is not allowed: {subject(certificate)}, certified by {issuer(certificate)}"
+        )
 
 
 def _read_line(line: str, authorities: CertificateAuthorities) -> CertifiedSigner:

@@ -33,8 +33,8 @@ class SignerSet:
     """Name of the set, such as `shop-keys`."""
     keys: str
     """Text with SSH public keys in the format of Git's allowed signers file, one a line, and public
-    keys of GPG and cosign in PEM. Lines `x509 IDENTITY` trust certificates of the authorities in
-    PEM. Limit: 65,536 characters."""
+    keys of GPG and cosign in PEM. Lines `x509 IDENTITY` and `keyless IDENTITY issuer="URL"` trust
+    certificates of the authorities in PEM. Limit: 65,536 characters."""
 
     def read(self) -> TrustedSigners:
         """Reads the keys. Raises Invalid."""
@@ -74,7 +74,7 @@ class Evidence:
         if not signed and not self.artifacts or len(self.artifacts) > MAX_SIGNATURES:
             return b""
         artifacts = [
-            [_text(part) for part in (each.manifest, each.payload, each.signature)]
+            [_text(part) for part in (each.manifest, each.payload, each.signature, each.bundle)]
             for each in self.artifacts
         ]
         commits = [_text(data) for data in signed]

@@ -11,11 +11,11 @@ from core.runtime.clock import Clock
 from core.runtime.single_flight import SingleFlight
 from core.signatures.artifact import ArtifactSignature
 from core.spec.images import ImageName, OciRepository
-from gitcache.charts.cosign import signatures_in
+from gitcache.charts.cosign import SignatureReader
 from gitcache.charts.credentials import ChartCredentialFinder
 
 _FRESH_SECONDS = 60.0
-_SIGNED_SECONDS = 3600.0
+_SIGNED_SECONDS = 300.0
 _MAX_KNOWN = 512
 
 _Key = tuple[str, str, str]
@@ -23,7 +23,7 @@ _Signatures = Sequence[ArtifactSignature]
 
 
 class RegistryImages:
-    """Implements `ImageRegistry`. Remembers signatures for an hour, and for a minute that there are
+    """Implements `ImageRegistry`. Remembers signatures for five minutes, and for one that there are
     none: somebody may sign the image now.
     """
 
@@ -43,7 +43,8 @@ class RegistryImages:
 
         async def fetch() -> _Signatures:
             account = self._account(image, project)
-            found = await signatures_in(self._client, _place(image), account, image.digest)
+            reader = SignatureReader(self._client, _place(image), account)
+            found = await reader.read(image.digest)
             fresh = _SIGNED_SECONDS if found else _FRESH_SECONDS
             self._known[key] = (self._clock.monotonic() + fresh, found)
             if len(self._known) > _MAX_KNOWN:

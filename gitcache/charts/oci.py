@@ -12,7 +12,7 @@ from core.outbound.oci import OciRegistryClient, descriptor_digest
 from core.signatures.artifact import ArtifactSignature
 from core.spec.bundle import digest_of
 from core.spec.images import OciRepository, is_repository_name
-from gitcache.charts.cosign import signatures_in
+from gitcache.charts.cosign import SignatureReader
 
 _LAYER = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
@@ -63,7 +63,8 @@ class OciChartRepository:
         tag = version.replace("+", "_")
         with _missing_is_invalid():
             manifest = await client.manifest_bytes(repository, tag, account)
-        return await signatures_in(client, repository, account, digest_of(manifest), manifest)
+        reader = SignatureReader(client, repository, account)
+        return await reader.read(digest_of(manifest), manifest)
 
     async def archive(self, layer: ChartLayer, max_bytes: int) -> bytes:
         """Downloads the archive. Raises Invalid beyond the limit, Unavailable for a bad digest."""

@@ -77,6 +77,12 @@ class Registry(Server):
         manifest = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": config, "layers": listed}
         return self._manifest(name, tag, manifest)
 
+    def refer(self, name: str, tag: str, digest: str, kind: str) -> None:
+        """Have an index of one artifact of a kind: registries without referrers have such tags."""
+        manifest = {"mediaType": _MANIFEST, "digest": digest, "artifactType": kind, "size": 1}
+        value = {"schemaVersion": 2, "mediaType": _INDEX, "manifests": [manifest]}
+        self._manifest(name, tag, value)
+
     def _blob(self, name: str, value: Any) -> dict[str, Any]:
         return self._upload(name, json.dumps(value).encode())
 

@@ -1796,7 +1796,7 @@ export type ServiceUpdateAttributes = {
 export type SignerSetAttributes = {
   /** Name of the set, such as `shop-keys`. */
   name: string;
-  /** Text with SSH public keys in the format of Git's allowed signers file, one a line, and public keys of GPG and cosign in PEM. Lines `x509 IDENTITY` trust certificates of the authorities in PEM. Limit: 65,536 characters. */
+  /** Text with SSH public keys in the format of Git's allowed signers file, one a line, and public keys of GPG and cosign in PEM. Lines `x509 IDENTITY` and `keyless IDENTITY issuer="URL"` trust certificates of the authorities in PEM. Limit: 65,536 characters. */
   keys: string;
 };
 

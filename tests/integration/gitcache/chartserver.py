@@ -13,7 +13,7 @@ from aiohttp import BasicAuth, web
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from core.signatures.cosign import PAYLOAD_MEDIA_TYPE, SIGNATURE_ANNOTATION
+from gitcache.charts.cosign import PAYLOAD_MEDIA_TYPE, SIGNATURE_ANNOTATION
 
 LAYER = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
@@ -150,7 +150,9 @@ class ChartServer:
             if data is None:
                 raise web.HTTPNotFound
             return web.Response(body=_manifest(data))
-        return web.Response(body=next(d for d in self.archives.values() if digest(d) == which))
+        if verb == "blobs":
+            return web.Response(body=next(d for d in self.archives.values() if digest(d) == which))
+        raise web.HTTPNotFound
 
 
 def _manifest(data: bytes) -> bytes:

@@ -12,12 +12,20 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from core.errors import Invalid
 from core.json_object import JsonObject
 from core.runtime.clock import SystemClock
-from core.signatures.cosign import PAYLOAD_MEDIA_TYPE, SIGNATURE_ANNOTATION, signature_tag
+from core.signatures.artifact import ArtifactSignature
 from core.spec.bundle import Attestation
 from core.spec.image_signatures import ImageSignatureRule, SignatureRules, check_images
 from core.spec.source import GitCredentials, RenderRequest, RepositoryKind
 from core.spec.source_signatures import SignerSet, decode_evidence
+from gitcache.charts.cosign import (
+    CERTIFICATE_ANNOTATION,
+    ENTRY_ANNOTATION,
+    PAYLOAD_MEDIA_TYPE,
+    SIGNATURE_ANNOTATION,
+    tag_of,
+)
 from gitcache.sync.cache import GitCache
+from tests.fakes.sigstore import WORKFLOW, FakeSigstore
 from tests.integration.gitcache.stand import REPOSITORY, at_commit, spec
 from tests.servers.registry import PASSWORD, USER, Registry, find_registry
 from towline.demo.git_server import GitServer
@@ -51,7 +59,7 @@ def sign(registry: Registry, name: str, digest: str, key: ec.EllipticCurvePrivat
     payload = json.dumps({"critical": critical, "optional": None}).encode()
     signature = base64.b64encode(key.sign(payload, ec.ECDSA(hashes.SHA256()))).decode()
     layer = {"mediaType": PAYLOAD_MEDIA_TYPE, "annotations": {SIGNATURE_ANNOTATION: signature}}
-    registry.store(name, signature_tag(digest), [(layer, payload)])
+    registry.store(name, f"{tag_of(digest)}.sig", [(layer, payload)])
 
 
 class ImageShop:
@@ -60,7 +68,7 @@ class ImageShop:
     def __init__(self, cache: GitCache, server: GitServer, registry: Registry) -> None:
         self.cache, self.registry = cache, registry
         self.served = server.create_repository("shop")
-        self.rules = (
+        self.rules: tuple[ImageSignatureRule, ...] = (
             ImageSignatureRule(f"{registry.host}/shop/*", (signer_set(KEY),)),
             ImageSignatureRule("docker.io/library/*"),
         )
@@ -104,6 +112,45 @@ async def test_signed_and_pinned_images_are_rendered_with_their_evidence(
     attestation = await shop.render(image, "redis:8")
     evidence = decode_evidence(attestation.evidence)
     assert list(check_images(shop.rules, [image], evidence)) == [image]
+
+
+@pytest.mark.parametrize("form", ["annotations", "referrers"])
+async def test_keyless_signatures_are_read_in_both_forms_of_cosign(
+    shop: ImageShop, registry: Registry, form: str
+) -> None:
+    sigstore, name = FakeSigstore(), f"shop/{form}"
+    shop.rules = (ImageSignatureRule("*", (SignerSet("ci", sigstore.text()),)),)
+    digest = registry.push(name, "1", NOW)
+    if form == "annotations":
+        signed, certificate = sigstore.sign(digest, signer := sigstore.certify()), signer.pem
+        layer = {"mediaType": PAYLOAD_MEDIA_TYPE, "annotations": annotations(signed, certificate)}
+        registry.store(name, f"{tag_of(digest)}.sig", [(layer, signed.payload)])
+    else:
+        media_type = "application/vnd.dev.sigstore.bundle.v0.3+json"
+        bundle = sigstore.attest(digest).bundle
+        made = registry.store(name, "bundle", [({"mediaType": media_type}, bundle)])
+        registry.refer(name, tag_of(digest), made, media_type)
+    image = f"{registry.host}/{name}@{digest}"
+    evidence = decode_evidence((await shop.render(image)).evidence)
+    (signer_found,) = check_images(shop.rules, [image], evidence).values()
+    assert (signer_found.name, signer_found.method) == (WORKFLOW, "keyless")
+
+
+def annotations(signed: ArtifactSignature, certificate: str) -> dict[str, str]:
+    """The annotations of cosign before version 3."""
+    entry = json.loads(signed.bundle)["verificationMaterial"]["tlogEntries"][0]
+    payload = {
+        "body": entry["canonicalizedBody"],
+        "integratedTime": int(entry["integratedTime"]),
+        "logIndex": int(entry["logIndex"]),
+        "logID": base64.b64decode(entry["logId"]["keyId"]).hex(),
+    }
+    promise = entry["inclusionPromise"]["signedEntryTimestamp"]
+    return {
+        SIGNATURE_ANNOTATION: base64.b64encode(signed.signature).decode(),
+        CERTIFICATE_ANNOTATION: certificate,
+        ENTRY_ANNOTATION: json.dumps({"SignedEntryTimestamp": promise, "Payload": payload}),
+    }
 
 
 async def test_images_of_tags_are_refused_with_the_digest_to_pin(

@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.errors import Invalid
-from core.signatures.artifact import ArtifactSignature
-from core.signatures.cosign import signature_tag
+from core.signatures.artifact import ArtifactSignature, signed_digest
 from core.signatures.trusted import read_signers
+from core.spec.bundle import digest_of
 from core.spec.source_signatures import (
     MAX_EVIDENCE_BYTES,
     Evidence,
@@ -55,8 +55,7 @@ def sign(kind: str, payload: bytes) -> bytes:
 def test_a_signature_that_cosign_made_is_accepted() -> None:
     signer = read_signers("shop-cosign", KEY).verify_artifact(LAYER, [SIGNED])
     assert signer.method == "cosign" and signer.key.startswith("sha256:")
-    digest = json.loads(SIGNED.payload)["critical"]["image"]["docker-manifest-digest"]
-    assert signature_tag(digest) == digest.replace(":", "-") + ".sig"
+    assert signed_digest(SIGNED.payload) == digest_of(SIGNED.manifest)
 
 
 @pytest.mark.parametrize("kind", PRIVATE)

@@ -8,13 +8,18 @@ from typing import Any, cast
 
 import pytest
 
+from core.errors import Invalid
 from core.signatures.artifact import ArtifactSignature
 from core.spec.bundle import Attestation, make_bundle
 from core.spec.desired import BundleSpec, Desired
 from core.spec.fences import ServiceFence
-from core.spec.objects import GroupVersionKind
+from core.spec.objects import GroupVersionKind, ObjectRef
 from core.spec.source_signatures import Evidence
 from syncagent.autonomy.tenants import parse_tenants
+from syncagent.kube.client import KubeClient
+from syncagent.kube.cluster import KubeCluster
+from syncagent.kube.fenced import KubeJobFences
+from syncagent.kube.impersonation import ImpersonationProof
 from syncagent.ports import KubeApi, UnknownApi
 from syncagent.reconcile.bundle_plan import plan_bundle
 
@@ -120,3 +125,17 @@ async def test_a_tenant_s_images_need_the_evidence_of_the_bundle(
     plan = await plan_bundle(cluster, Desired("s", 1, spec), bundle.data, fence)
     assert len(plan.problems) == (reason != "")
     assert all(reason in problem.message for problem in plan.problems)
+
+
+@pytest.mark.parametrize(("image", "reason"), [(PINNED, "it is not signed"), ("redis", "no image")])
+async def test_a_job_brings_no_evidence(image: str, reason: str) -> None:
+    key = _MADE["key"].strip().replace("\n", "\n      ").encode()
+    tenants = parse_tenants(TENANTS.replace(b"KEY", key))
+    cluster = cast(KubeCluster, SimpleNamespace(acting_as=lambda sender, allowed: None))
+    fences = KubeJobFences(cast(KubeClient, None), cast(ImpersonationProof, None), cluster, tenants)
+    pod = {"containers": [{"name": "check", "image": image}]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "check"}, "spec": pod}
+    with pytest.raises(Invalid, match=reason):
+        await fences.within(ServiceFence("shop"), "shop").create(
+            ObjectRef("batch", "v1", "Job", "shop", "check"), job
+        )

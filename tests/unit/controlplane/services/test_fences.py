@@ -45,6 +45,7 @@ from controlplane.services.operations.fences import (
     FenceReports,
     ServiceFences,
     check_rendered_objects,
+    fence_of_job,
 )
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.operations.sources import SourceChange
@@ -658,6 +659,27 @@ def test_a_fence_asks_for_signatures_of_images() -> None:
         replace(fence, images=(ImageRule("*", ("other",)),)).checked()
     with pytest.raises(Invalid, match="is not a pattern"):
         replace(fence, images=(ImageRule("a?b"),)).checked()
+
+
+async def test_images_of_jobs_must_need_no_signature(world: MemoryOperations) -> None:
+    images = (ImageRule("registry.test/*", ("shop-keys",)), ImageRule("docker.io/library/*"))
+    fence = Fence(
+        images=images, signers=(KEYS,), destinations=(DestinationRule(("*",), "", ("*",)),)
+    )
+    await world.given(Project("jobs", "jobs", START, START, fence=fence))
+    async with world.context.store.read() as tx:
+        for image, reason in (
+            ("redis", ""),
+            ("registry.test/check@sha256:" + "0" * 64, "it is not signed"),
+            ("registry.test/check", "pin it by digest"),
+            ("evil.test/check", "no image rule allows"),
+        ):
+            pod = {"spec": {"containers": [{"image": image}]}}
+            if not reason:
+                await fence_of_job(tx, "jobs", PROD, "shop", pod)
+                continue
+            with pytest.raises(Forbidden, match=reason):
+                await fence_of_job(tx, "jobs", PROD, "shop", pod)
 
 
 async def test_the_use_of_a_fence_names_services_rules_and_refusals(

@@ -1,0 +1,161 @@
+"""Signatures without a key: a bundle of Sigstore's staging instance, and others of our own."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import orjson
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from core.errors import Invalid
+from core.signatures.artifact import ArtifactSignature
+from core.signatures.kind import SignerText
+from core.signatures.sigstore import SigstoreSigners
+from core.signatures.sigstore_bundle import read_bundle
+from core.signatures.trusted import read_signers
+from core.spec.source_signatures import Evidence, decode_evidence
+from tests.fakes.authority import uri
+from tests.fakes.clock import START
+from tests.fakes.sigstore import ISSUER, WORKFLOW, FakeSigstore
+
+DIGEST, OTHER = "sha256:" + "a" * 64, "sha256:" + "b" * 64
+SIGSTORE, STRANGER = FakeSigstore(), FakeSigstore()
+REAL = json.loads((Path(__file__).parent / "sigstore_bundle.json").read_text())
+
+
+def refusal(signature: ArtifactSignature, text: str = "", content: str = DIGEST) -> str:
+    """The reason to refuse a signature; empty: it is accepted."""
+    try:
+        signers = read_signers("ci", text or SIGSTORE.text())
+        signer = signers.verify_artifact(content, [signature])
+    except Invalid as error:
+        return error.message
+    assert (signer.name, signer.method) == (WORKFLOW, "keyless")
+    return ""
+
+
+def changed(signature: ArtifactSignature, *path: str | int, value: object) -> ArtifactSignature:
+    """The same with another value in its bundle."""
+    bundle = orjson.loads(signature.bundle)
+    place = bundle
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return replace(signature, bundle=orjson.dumps(bundle))
+
+
+def test_a_bundle_of_sigstore_itself_is_verified() -> None:
+    """It signs a file, not an image: the certificate, its chain and the log's promise are real."""
+    line = f'keyless {REAL["identity"]} issuer="{REAL["issuer"]}"'
+    (signer,) = SigstoreSigners.read(SignerText(line + "\n" + REAL["trust"])).keys
+    data = orjson.dumps(REAL["bundle"])
+    bundle = read_bundle(data, REAL["content"].encode())
+    assert signer.name(bundle.certificate) == REAL["identity"]
+    assert signer.verify(bundle, REAL["identity"]).method == "keyless"
+    with pytest.raises(Invalid, match="is of another signature"):
+        signer.verify(read_bundle(data, b"other"), REAL["identity"])
+
+
+@pytest.mark.parametrize("signed", [SIGSTORE.sign(DIGEST), SIGSTORE.attest(DIGEST)])
+def test_both_forms_of_cosign_are_accepted_offline(signed: ArtifactSignature) -> None:
+    assert refusal(signed) == ""
+    (received,) = decode_evidence(Evidence(artifacts=(signed,)).encode()).artifacts
+    assert refusal(received) == ""
+    for text in (
+        SIGSTORE.text(f'keyless https://git.example.org/shop/* issuer="{ISSUER}"'),
+        SIGSTORE.text() + STRANGER.text(""),
+    ):
+        assert refusal(signed, text) == ""
+    assert "signature is of another artifact" in refusal(signed, content=OTHER)
+
+
+@pytest.mark.parametrize("form", ["sign", "attest"])
+def test_other_identities_issuers_authorities_and_logs_are_refused(form: str) -> None:
+    def sign(*words: str) -> ArtifactSignature:
+        return getattr(SIGSTORE, form)(DIGEST, SIGSTORE.certify(*words))
+
+    fork = WORKFLOW.replace("/shop/", "/fork/")
+    for signature, reason in (
+        (sign(fork), f"not allowed: CN=Ada of the issuer {ISSUER}"),
+        (sign(WORKFLOW, "https://evil.example.org"), "of the issuer https://evil.example.org"),
+        (getattr(STRANGER, form)(DIGEST), "log"),
+    ):
+        text = refusal(signature)
+        assert reason in text and f"ci ({WORKFLOW} of {ISSUER} by a certificate of CN=Ful" in text
+    foreign = getattr(SIGSTORE, form)(DIGEST, STRANGER.certify())
+    assert "leads to no trusted authority" in refusal(foreign)
+    mail = SIGSTORE.fulcio.issue(uri(WORKFLOW), usages=(ExtendedKeyUsageOID.SERVER_AUTH,))
+    assert "not allowed" in refusal(getattr(SIGSTORE, form)(DIGEST, mail))
+
+
+@pytest.mark.parametrize("minutes", [-6, 6])
+def test_the_log_s_time_must_be_within_the_certificate_s(minutes: int) -> None:
+    late = SIGSTORE.sign(DIGEST, at=START + timedelta(minutes=minutes))
+    assert "leads to no trusted authority" in refusal(late)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        (("verificationMaterial", "tlogEntries", 0, "integratedTime"), "1", "log is wrong"),
+        (("verificationMaterial", "tlogEntries", 0, "logIndex"), "8", "log is wrong"),
+        (("verificationMaterial", "tlogEntries", 0, "canonicalizedBody"), "e30=", "log is wrong"),
+        (("verificationMaterial", "tlogEntries", 0, "logId", "keyId"), "AAAA", "is not trusted"),
+        (("verificationMaterial", "tlogEntries", 0, "inclusionPromise"), None, "another form"),
+        (("verificationMaterial", "tlogEntries"), [], "another form"),
+        (("verificationMaterial", "certificate", "rawBytes"), "AAAA", "another form"),
+    ],
+)
+@pytest.mark.parametrize("signed", [SIGSTORE.sign(DIGEST), SIGSTORE.attest(DIGEST)])
+def test_a_changed_bundle_is_refused(
+    signed: ArtifactSignature, path: tuple[str | int, ...], value: object, reason: str
+) -> None:
+    assert reason in refusal(changed(signed, *path, value=value))
+
+
+def test_an_entry_of_another_signature_is_refused() -> None:
+    """The log's promise is valid, but is about something else that the same identity signed."""
+    first, second = SIGSTORE.sign(DIGEST), SIGSTORE.sign(OTHER)
+    entries = orjson.loads(second.bundle)["verificationMaterial"]["tlogEntries"]
+    mixed = changed(first, "verificationMaterial", "tlogEntries", value=entries)
+    assert "is of another signature" in refusal(mixed)
+    assert "is of another signature" in refusal(
+        replace(second, payload=first.payload), content=DIGEST
+    )
+
+
+def test_other_statements_of_the_same_identity_are_no_signatures() -> None:
+    for signature in (
+        SIGSTORE.attest(DIGEST, predicate="https://slsa.dev/provenance/v1"),
+        SIGSTORE.attest(DIGEST, payload_type="application/json"),
+        replace(SIGSTORE.attest(DIGEST), bundle=b"{}"),
+        replace(SIGSTORE.attest(DIGEST), bundle=b"[" * 65537),
+    ):
+        assert refusal(signature) != ""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f'keyless {WORKFLOW} issuer="{ISSUER}"', "needs the certificates of an authority"),
+        (SIGSTORE.text(f"keyless {WORKFLOW}"), "needs issuer="),
+        (SIGSTORE.text(f'keyless * issuer="{ISSUER}"'), "neither an e-mail address nor a URI"),
+        (SIGSTORE.text(f'keyless {WORKFLOW} issuer="a b"'), "is not a pattern"),
+        (SIGSTORE.text() + "x509 ada@example.org\n", "x509 lines need another set"),
+    ],
+)
+def test_lines_that_are_not_understood_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        read_signers("ci", text)
+    assert reason in refused.value.message
+
+
+def test_the_key_of_a_log_signs_no_artifact() -> None:
+    """It stands in the set as a key of cosign would."""
+    signed = SIGSTORE.sign(DIGEST)
+    forged = SIGSTORE.rekor.sign(signed.payload, ec.ECDSA(hashes.SHA256()))
+    assert refusal(ArtifactSignature(b"", signed.payload, forged)) != ""
