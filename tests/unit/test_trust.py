@@ -13,7 +13,7 @@ PAGES = [REFERENCE / "promises.md", REFERENCE / "threats.md", ROOT / "docs/expla
 # The claims are on the first pages; these link to tests too.
 LINKING = [
     *PAGES,
-    *(REFERENCE / f"{name}.md" for name in ("agent", "console", "git-cache", "pipelines")),
+    *(REFERENCE / f"{name}.md" for name in ("agent", "console", "git-cache", "pipelines", "world")),
 ]
 CLAIM = re.compile(r"^\| ([PCDFS]\d+(?:\.\d+)?) \|", re.M)
 LISTED = re.compile(

@@ -1,15 +1,17 @@
 """Renders sources by a tool and by the git cache, and compares the objects."""
 
+import shutil
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import orjson
+import yaml
 
 from core.errors import Invalid, TowlineError
 from core.identity import RepositoryId
@@ -18,7 +20,7 @@ from core.spec.renderers import HelmRelease, RenderOptions
 from core.spec.source import RenderRequest
 from gitcache.render import manifests
 from gitcache.sync.cache import GitCache
-from tests.world.corpus import Source, tool
+from tests.world.corpus import PLAIN, Source, tool
 
 RELEASE = HelmRelease("world", "world", ignore_crds=False)
 _SECONDS = 120
@@ -60,20 +62,35 @@ async def compare(
     return Comparison(source, Result.DIFFERENT if difference else Result.SAME, difference)
 
 
-def table(comparisons: Iterable[Comparison]) -> str:
-    """Returns the number of each result by renderer, as Markdown."""
-    counts = Counter((found.source.renderer, found.result) for found in comparisons)
-    lines = ["| renderer | " + " | ".join(Result) + " |", "|---" * (len(Result) + 1) + "|"]
-    for renderer in sorted({renderer for renderer, _ in counts}):
-        numbers = (str(counts[renderer, result]) for result in Result)
-        lines.append(f"| {renderer} | " + " | ".join(numbers) + " |")
-    return "\n".join(lines)
+def table(found: Mapping[str, Sequence[Comparison]]) -> str:
+    """Returns the number of each result by package and renderer, as Markdown."""
+    lines = ["| package | renderer | " + " | ".join(Result) + " |"]
+    lines.append("|---" * (len(Result) + 2) + "|")
+    total = Counter[Result]()
+    for package, comparisons in found.items():
+        for renderer in sorted({comparison.source.renderer for comparison in comparisons}):
+            counts = Counter(
+                comparison.result
+                for comparison in comparisons
+                if comparison.source.renderer == renderer
+            )
+            lines.append(_row(package, renderer, counts))
+            total += counts
+    return "\n".join([*lines, _row("all", "", total)])
+
+
+def _row(package: str, renderer: str, counts: Mapping[Result, int]) -> str:
+    numbers = (str(counts.get(result, 0)) for result in Result)
+    return f"| {package} | {renderer} | " + " | ".join(numbers) + " |"
 
 
 def _by_tool(top: Path, source: Source) -> tuple[Objects | None, str]:
     with tempfile.TemporaryDirectory(prefix="world-") as home:
+        path = top / source.path
+        if source.renderer == PLAIN:
+            path = _as_kustomization(path, Path(home) / "copy")
         done = subprocess.run(
-            _command(top / source.path, source),
+            _command(path, source),
             capture_output=True,
             check=False,
             timeout=_SECONDS,
@@ -88,12 +105,22 @@ def _by_tool(top: Path, source: Source) -> tuple[Objects | None, str]:
         return None, error.message
 
 
+def _as_kustomization(folder: Path, copy: Path) -> Path:
+    """Copies a folder of manifests with a kustomization of all of them, which changes none."""
+    shutil.copytree(folder, copy)
+    # JSON beside them is no manifest in these packages, and Towline skips it.
+    suffixes = {".yaml", ".yml"}
+    files = [str(path.relative_to(copy)) for path in copy.rglob("*") if path.suffix in suffixes]
+    (copy / "kustomization.yaml").write_text(yaml.safe_dump({"resources": sorted(files)}))
+    return copy
+
+
 def _command(path: Path, source: Source) -> list[str]:
-    program = str(tool(source.renderer))
+    program = str(tool("kustomize" if source.renderer == PLAIN else source.renderer))
     if source.renderer == "helm":
         flags = ["--include-crds", "--namespace", RELEASE.namespace]
         return [program, "template", RELEASE.release, str(path), *flags]
-    if source.renderer == "kustomize":
+    if source.renderer in ("kustomize", PLAIN):
         return [program, "build", str(path)]
     return [program, "-J", str(path.parent / "vendor"), str(path)]
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import yaml
 
@@ -32,8 +32,12 @@ class Application:
     folder: str
     namespace: str
     values: str = ""
+    waits_for: str = ""
+    """Reason why it cannot be healthy here; empty: it must be."""
 
 
+# The API server asks the pods of an APIService, and simulated pods have no programs.
+_NO_API = "the API of its APIService needs a real pod"
 APPLICATIONS = (
     Application(
         "ingress-nginx",
@@ -56,18 +60,51 @@ APPLICATIONS = (
         "deploy/charts/external-secrets",
         "external-secrets",
     ),
+    Application(
+        "metrics-server",
+        "sigs.k8s.io/metrics-server",
+        "charts/metrics-server",
+        "metrics-server",
+        waits_for=_NO_API,
+    ),
+    Application("descheduler", "sigs.k8s.io/descheduler", "charts/descheduler", "descheduler"),
+    Application("kueue", "sigs.k8s.io/kueue", "charts/kueue", "kueue-system"),
+    Application("metallb", "go.universe.tf/metallb", "charts/metallb", "metallb-system"),
+    Application("istio-base", "istio.io/istio", "manifests/charts/base", "istio-system"),
+    Application(
+        "istiod", "istio.io/istio", "manifests/charts/istio-control/istio-discovery", "istio-system"
+    ),
+    Application("cilium", "github.com/cilium/cilium", "install/kubernetes/cilium", "cilium"),
+    Application(
+        "sealed-secrets", "github.com/bitnami-labs/sealed-secrets", "helm/sealed-secrets", "sealed"
+    ),
+    Application(
+        "gatekeeper",
+        "github.com/open-policy-agent/gatekeeper",
+        "charts/gatekeeper",
+        "gatekeeper-system",
+    ),
+    Application(
+        "vault",
+        "github.com/hashicorp/vault-helm",
+        "",
+        "vault",
+        # The cluster has no storage.
+        "server: {dataStorage: {enabled: false}}",
+    ),
+    Application("grafana-of-flagger", "github.com/fluxcd/flagger", "charts/grafana", "flagger"),
     Application("external-dns", "sigs.k8s.io/external-dns", "charts/external-dns", "external-dns"),
     Application("kyverno", "github.com/kyverno/kyverno", "charts/kyverno", "kyverno"),
     Application("podinfo", "github.com/stefanprodan/podinfo", "charts/podinfo", "podinfo"),
     Application(
         "podinfo-kustomize", "github.com/stefanprodan/podinfo", "kustomize", "podinfo-kustomize"
     ),
-    Application("keda", "github.com/kedacore/keda", "config/default", "keda"),
+    Application("keda", "github.com/kedacore/keda", "config/default", "keda", waits_for=_NO_API),
     Application("flux", "github.com/fluxcd/flux2", "manifests/rbac", "flux-system"),
     Application(
         "prometheus-operator", "github.com/prometheus-operator/prometheus-operator", "", "default"
     ),
-    Application("kube-prometheus", "kube-prometheus", "manifests", "monitoring"),
+    Application("kube-prometheus", "kube-prometheus", "manifests", "monitoring", waits_for=_NO_API),
     Application(
         "kube-prometheus-stack",
         "prometheus-community-helm",
@@ -86,7 +123,9 @@ APPLICATIONS = (
     Application("argo-cd", "argo-helm", "charts/argo-cd", "argocd"),
     Application("argo-rollouts", "argo-helm", "charts/argo-rollouts", "rollouts"),
     Application("argo-workflows", "argo-helm", "charts/argo-workflows", "workflows"),
-    Application("promtail", "grafana-helm-charts", "charts/promtail", "promtail"),
+    Application("grafana", "grafana-helm-charts", "charts/grafana", "grafana"),
+    Application("traefik", "checkouts/traefik", "traefik", "traefik"),
+    Application("redis", "checkouts/bitnami", "redis", "redis", "architecture: standalone"),
 )
 
 
@@ -100,6 +139,11 @@ class Installation:
     objects: int
     why: str
 
+    @property
+    def failed(self) -> bool:
+        """Reports whether it should be healthy, and is not."""
+        return self.status != "HEALTHY" and not self.application.waits_for
+
 
 def install(wanted: str = "") -> list[Installation]:
     """Installs the applications whose name has `wanted`, each in its own namespace."""
@@ -109,7 +153,7 @@ def install(wanted: str = "") -> list[Installation]:
         for package in packages()
         if application.package in package and wanted in application.name
     ]
-    absent = {each.name for each in APPLICATIONS if wanted in each.name}
+    absent = {given.name for given in APPLICATIONS if wanted in given.name}
     absent -= {application.name for application, _ in found}
     if absent:
         _say(f"not installed: {', '.join(sorted(absent))}; give checkouts in {CHECKOUTS}")
@@ -122,8 +166,15 @@ def install(wanted: str = "") -> list[Installation]:
 def table(installations: Iterable[Installation]) -> str:
     """Returns the outcomes as Markdown."""
     lines = ["| application | objects | status | seconds | why |", "|---" * 5 + "|"]
-    for one in installations:
-        columns = (one.application.name, one.objects, one.status, f"{one.seconds:.0f}", one.why)
+    for installation in installations:
+        application = installation.application
+        columns = (
+            application.name,
+            installation.objects,
+            installation.status,
+            f"{installation.seconds:.0f}",
+            installation.status != "HEALTHY" and application.waits_for or installation.why,
+        )
         lines.append("| " + " | ".join(str(column) for column in columns) + " |")
     return "\n".join(lines)
 
@@ -223,7 +274,10 @@ def _with_neighbours(chart: Path, folder: str) -> Iterator[tuple[str, bytes]]:
                 if path.is_file():
                     inside = path.relative_to(neighbour).as_posix()
                     yield f"{folder}/charts/{name}/{inside}", path.read_bytes()
-    yield f"{folder}/{charts.CHART}", yaml.safe_dump({**text, "dependencies": kept}).encode()
+    yield (
+        (PurePosixPath(folder) / charts.CHART).as_posix(),
+        yaml.safe_dump({**text, "dependencies": kept}).encode(),
+    )
 
 
 def _say(text: str) -> None:
