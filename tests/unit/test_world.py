@@ -1,7 +1,14 @@
-"""The page with the results of `make world`."""
+"""What `make world` counts as a failure, and the page with its results."""
+
+from pathlib import Path
 
 import pytest
 
+from tests.world import compare
+from tests.world.compare import Comparison, Result
+from tests.world.corpus import Source, sources
+from tests.world.first_hour import steps
+from tests.world.installs import Application, Installation
 from tests.world.page import PAGE, PARTS, replaced
 
 
@@ -16,3 +23,45 @@ def test_each_part_has_its_place_on_the_page(part: str) -> None:
 def test_a_part_without_a_place_is_named() -> None:
     with pytest.raises(AssertionError, match="no place for other"):
         replaced(PAGE.read_text(), "other", "")
+
+
+@pytest.mark.parametrize(
+    ("status", "waits_for", "failed"),
+    [("HEALTHY", "", False), ("SYNCED", "", True), ("SYNCED", "no storage", False)],
+)
+def test_an_application_that_can_be_healthy_must_be(
+    status: str, waits_for: str, failed: bool
+) -> None:
+    """The installations never failed the run."""
+    application = Application("shop", "package", "chart", "shop", waits_for=waits_for)
+    assert Installation(application, status, 1, 1, "a Pod waits").failed is failed
+
+
+def test_results_are_counted_by_package_and_renderer() -> None:
+    chart, folder = Source("helm", "chart"), Source("kustomize", "base")
+    found = {
+        "a": [Comparison(chart, Result.SAME), Comparison(folder, Result.BOTH_REFUSE)],
+        "b": [Comparison(chart, Result.SAME)],
+    }
+    assert compare.table(found).splitlines()[2:] == [
+        "| a | helm | 1 | 0 | 0 | 0 | 0 |",
+        "| a | kustomize | 0 | 0 | 0 | 0 | 1 |",
+        "| b | helm | 1 | 0 | 0 | 0 | 0 |",
+        "| all |  | 2 | 0 | 0 | 0 | 1 |",
+    ]
+
+
+def test_sources_are_found_by_their_files_and_plain_folders_by_name(tmp_path: Path) -> None:
+    for path in ("chart/Chart.yaml", "chart/charts/sub/Chart.yaml", "testdata/Chart.yaml"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    assert list(sources("deb:ceph-mgr-k8sevents", tmp_path)) == [
+        Source("raw", "usr/share/ceph/mgr/k8sevents"),
+        Source("helm", "chart"),
+    ]
+
+
+def test_the_readme_says_which_commands_stay() -> None:
+    found = steps(0)
+    assert [step.stays for step in found] == [False, True, False, True, False]
+    assert not any("#" in step.command for step in found)
