@@ -32,7 +32,7 @@ _HOOK = "helm.sh/hook"
 _TESTS = {"test", "test-success", "test-failure"}
 _CLUSTER_MARKS = (b"Capabilities", b"kubeVersion")
 _MAX_MESSAGE_CHARS = 2000
-_SEPARATOR = re.compile(r"(\A|\n)---(?=[^\s-])")
+_SEPARATOR = re.compile(r"^---(?!-)[ \t]*\n?", re.MULTILINE)
 _MAX_LOADED_CHARTS = 8
 _FETCHED_CHART = ".fetched-chart"
 _TOOL = RenderTool(
@@ -237,9 +237,10 @@ def _rendered(texts: str | Mapping[str, str]) -> Iterator[manifests.LocatedObjec
 
 
 def _separated(text: str) -> str:
-    """Ends lines where Helm does: after separators such as `---# comment`, and the last one."""
-    ended = text if text.endswith("\n") else text + "\n"
-    return _SEPARATOR.sub(lambda match: match[1] + "---\n", ended)
+    """Ends documents as Helm does: a line break after each, which text blocks with `|+` keep, and
+    after separators such as `---# comment`.
+    """
+    return _SEPARATOR.sub("\n---\n", text) + "\n"
 
 
 def _is_kept(item: manifests.LocatedObject, wanted: HelmRelease) -> bool:

@@ -149,6 +149,14 @@ async def test_the_last_line_of_a_template_ends_as_helm_ends_it(room: Room) -> N
     assert await room.values(sha) == {"a": "last\n"}
 
 
+async def test_a_block_that_keeps_its_line_breaks_has_as_many_as_with_helm(room: Room) -> None:
+    """In MetalLB's chart and in Flagger's for Grafana, Helm's own line break counts."""
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {}}}\ndata:\n  v: |+\n    last\n"
+    maps = text.format("a") + "---\n" + text.format("b")
+    sha = room.repository.commit(below("web", chart() | {"templates/map.yaml": maps}))
+    assert await room.values(sha) == {"a": "last\n\n", "b": "last\n\n"}
+
+
 async def test_a_chart_finds_the_kinds_of_its_cluster(room: Room) -> None:
     monitor = '{{ .Capabilities.APIVersions.Has "monitoring.coreos.com/v1/ServiceMonitor" }}'
     sha = room.repository.commit(
