@@ -392,6 +392,17 @@ class PeerOperations(Protocol):
         """Runs `GitCache.folders` at the owner."""
         ...
 
+    async def files(
+        self,
+        member: ReplicaMember,
+        repository_id: RepositoryId,
+        commit: str,
+        folder: str,
+        endings: Collection[str],
+    ) -> Mapping[str, bytes]:
+        """Runs `GitCache.files` at the owner."""
+        ...
+
     async def resolve(
         self, member: ReplicaMember, repository_id: RepositoryId, name: str
     ) -> Commit:

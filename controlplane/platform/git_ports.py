@@ -128,6 +128,16 @@ class ManifestSource(Protocol):
         """
         ...
 
+    async def files(
+        self, repository_id: RepositoryId, commit: str, folder: str, endings: Collection[str]
+    ) -> Mapping[str, bytes]:
+        """Returns the files below a folder whose names have one of these endings, by their paths.
+
+        Hidden folders and symbolic links are left out. Raises Invalid for an unknown folder or
+        more than `MAX_READ_FILES` files or `MAX_READ_BYTES`, and Unavailable.
+        """
+        ...
+
     async def keep(self, data: bytes) -> RenderedBundle:
         """Stores a bundle that comes from no repository. Raises Unavailable."""
         ...

@@ -81,6 +81,16 @@ class SubfoldersRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesRequest:
+    """A request for the files of a commit below a folder whose names have one of the endings."""
+
+    repository_id: RepositoryId
+    commit: str
+    folder: str
+    endings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ResolveRequest:
     """A request for the commit of a branch, tag or sha."""
 
@@ -110,12 +120,14 @@ RENDERED = JsonCodec(RenderedBundle)
 HINT = JsonCodec(Hint)
 TREE_IDS_REQUEST = JsonCodec(TreeIdsRequest)
 SUBFOLDERS_REQUEST = JsonCodec(SubfoldersRequest)
+FILES_REQUEST = JsonCodec(FilesRequest)
 RESOLVE_REQUEST = JsonCodec(ResolveRequest)
 COMMIT = JsonCodec(Commit)
 FOLLOW_UPDATE = JsonCodec(FollowUpdate)
 REPLICA_ADDRESSES = JsonCodec(ReplicaAddresses)
 TREES: JsonCodec[dict[str, str | None]] = JsonCodec(dict[str, str | None])
 PATHS: JsonCodec[list[str]] = JsonCodec(list[str])
+FILES: JsonCodec[dict[str, bytes]] = JsonCodec(dict[str, bytes])
 DIGESTS: JsonCodec[list[str]] = JsonCodec(list[str])
 SIGNING_IDENTITIES: JsonCodec[list[SigningIdentity]] = JsonCodec(list[SigningIdentity])
 ORDER_REQUESTS: JsonCodec[list[OrderRequest]] = JsonCodec(list[OrderRequest])

@@ -82,6 +82,16 @@ class ServedGitCache(Protocol):
         local_only: bool = False,
     ) -> list[str]: ...
 
+    async def files(
+        self,
+        repository_id: RepositoryId,
+        commit: str,
+        folder: str,
+        endings: Collection[str],
+        *,
+        local_only: bool = False,
+    ) -> Mapping[str, bytes]: ...
+
     async def keep(self, data: bytes) -> RenderedBundle: ...
 
     async def resolve(
@@ -120,6 +130,7 @@ class PeerApi:
         self._verbs: Mapping[tuple[str, str], Endpoint] = {
             ("POST", "/v1/trees"): self._trees,
             ("POST", "/v1/folders"): self._folders,
+            ("POST", "/v1/files"): self._files,
             ("POST", "/v1/resolve"): self._resolve,
             ("POST", "/v1/render"): self._render,
             ("POST", "/v1/artefact"): self._artefact,
@@ -165,6 +176,17 @@ class PeerApi:
             asked.repository_id, asked.commit, asked.base, asked.depth, local_only=_is_hop(request)
         )
         return _json(messages.PATHS.encode(found))
+
+    async def _files(self, request: Request) -> Response:
+        asked = messages.FILES_REQUEST.decode(await _body(request))
+        found = await self._cache.files(
+            asked.repository_id,
+            asked.commit,
+            asked.folder,
+            asked.endings,
+            local_only=_is_hop(request),
+        )
+        return _json(messages.FILES.encode(dict(found)))
 
     async def _resolve(self, request: Request) -> Response:
         asked = messages.RESOLVE_REQUEST.decode(await _body(request))

@@ -104,6 +104,20 @@ class PeerClient:
         )
         return messages.PATHS.decode(await self._ask(member.address, "POST", "/v1/folders", body))
 
+    async def files(
+        self,
+        member: ReplicaMember,
+        repository_id: RepositoryId,
+        commit: str,
+        folder: str,
+        endings: Collection[str],
+    ) -> Mapping[str, bytes]:
+        """See `PeerOperations.files`."""
+        body = messages.FILES_REQUEST.encode(
+            messages.FilesRequest(repository_id, commit, folder, tuple(endings))
+        )
+        return messages.FILES.decode(await self._ask(member.address, "POST", "/v1/files", body))
+
     async def store_bundle(self, member: ReplicaMember, data: bytes) -> RenderedBundle:
         """See `GitCache.keep`."""
         answer = await self._ask(member.address, "POST", "/v1/bundles", data)

@@ -153,6 +153,15 @@ class RemoteGitCache:
             lambda server: self._client.folders(server, repository_id, commit, base, depth),
         )
 
+    async def files(
+        self, repository_id: RepositoryId, commit: str, folder: str, endings: Collection[str]
+    ) -> Mapping[str, bytes]:
+        """See `GitCache.files`."""
+        return await self._anywhere(
+            repository_id,
+            lambda server: self._client.files(server, repository_id, commit, folder, endings),
+        )
+
     async def keep(self, data: bytes) -> RenderedBundle:
         """Stores the bundle at all reachable servers, because they do not ask each other for it."""
         kept = None

@@ -39,6 +39,7 @@ from gitcache.ports import (
 from gitcache.render.plan import CommitRoot
 from gitcache.render.signing import RenderSigner
 from gitcache.sync.base_commits import BaseCommits
+from gitcache.sync.files import read_folder
 from gitcache.sync.followed_repositories import FollowedRepositories
 from gitcache.sync.follower import FollowerPorts, PollIntervals
 from gitcache.sync.render_service import RenderService
@@ -241,6 +242,31 @@ class GitCache:
 
         async def there(member: ReplicaMember) -> list[str]:
             return await self._others.folders(member, repository_id, commit, base, depth)
+
+        return await self._answer(repository_id, commit, here, None if local_only else there)
+
+    async def files(
+        self,
+        repository_id: RepositoryId,
+        commit: str,
+        folder: str,
+        endings: Collection[str],
+        *,
+        local_only: bool = False,
+    ) -> Mapping[str, bytes]:
+        """Reads the files below a folder whose names have one of these endings, by their paths.
+
+        Leaves out hidden folders and symbolic links; `local_only` as in `trees`. Raises Invalid
+        for an unknown folder, or for too many files or bytes. Unavailable.
+        """
+
+        async def here(spec: RepositorySpec, record: CommitRecord) -> Mapping[str, bytes]:
+            return await read_folder(
+                self._reader, spec, record, paths.folder_path(folder), tuple(endings)
+            )
+
+        async def there(member: ReplicaMember) -> Mapping[str, bytes]:
+            return await self._others.files(member, repository_id, commit, folder, endings)
 
         return await self._answer(repository_id, commit, here, None if local_only else there)
 

@@ -1,9 +1,11 @@
-"""Reads files of a commit and resolves their symbolic links within a given set."""
+"""Reads files of a commit: with resolved symbolic links, or those with some endings."""
 
 from collections.abc import Mapping
 
-from core.spec.source import RepositorySpec
-from gitcache.domain.objects import SYMLINK, Entry
+from core.errors import Invalid
+from core.spec.source import MAX_READ_BYTES, MAX_READ_FILES, RepositorySpec
+from gitcache.domain import paths
+from gitcache.domain.objects import SYMLINK, CommitRecord, Entry
 from gitcache.domain.symlinks import resolve_links
 from gitcache.ports import TreeReader
 
@@ -29,3 +31,39 @@ async def read_contents(
     resolved = resolve_links(wanted, around, await read_link_targets(reader, spec, around))
     found = await reader.blobs(spec, {entry.id for entry in resolved.values()})
     return {path: found[entry.id] for path, entry in resolved.items()}
+
+
+async def read_folder(
+    reader: TreeReader,
+    spec: RepositorySpec,
+    record: CommitRecord,
+    folder: str,
+    endings: tuple[str, ...],
+) -> dict[str, bytes]:
+    """Reads the files below a folder whose names have one of these endings, by their paths.
+
+    Leaves out hidden folders and symbolic links. Raises Invalid for an unknown folder, or for too
+    many files or bytes.
+    """
+    tree = record.tree
+    if folder:
+        entry = (await reader.ids(spec, tree, [folder]))[folder]
+        if entry is None or not entry.is_tree:
+            raise Invalid(f"there is no folder {folder!r} in commit {record.commit.sha[:12]}")
+        tree = entry.id
+    wanted = {
+        paths.child(folder, path): entry.id
+        for path, entry in sorted((await reader.walk(spec, tree)).items())
+        if entry.is_file and path.endswith(endings) and not _is_hidden(path)
+    }
+    if len(wanted) > MAX_READ_FILES:
+        raise Invalid(f"{len(wanted):,} files in {folder or '/'}, at most {MAX_READ_FILES:,}")
+    found = await reader.blobs(spec, set(wanted.values()))
+    size = sum(len(found[id]) for id in wanted.values())
+    if size > MAX_READ_BYTES:
+        raise Invalid(f"{size:,} bytes of files in {folder or '/'}, at most {MAX_READ_BYTES:,}")
+    return {path: found[id] for path, id in wanted.items()}
+
+
+def _is_hidden(path: str) -> bool:
+    return any(name.startswith(".") for name in path.split("/")[:-1])

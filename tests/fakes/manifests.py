@@ -43,6 +43,7 @@ class FakeManifests:
         self.heads: dict[str, dict[str, Commit]] = {}
         self.bundles: dict[str, Bundle] = {}
         self.renders: list[RenderRequest] = []
+        self.files_of: dict[str, Mapping[str, bytes]] = {}
         self.bases: tuple[BaseFolder, ...] = ()
         self.hints: list[str] = []
         self.error: str | None = None
@@ -66,6 +67,13 @@ class FakeManifests:
         self.heads[repository_id][sha] = commit
         self.tell(repository_id)
         return sha
+
+    def push_files(self, repository_id: str, files: Mapping[str, str], ref: str = "main") -> str:
+        """Let a ref point at a new commit with these files; its sha."""
+        self.files_of[hashlib.sha1(str(len(self.commits) + 1).encode()).hexdigest()] = {
+            path: text.encode() for path, text in files.items()
+        }
+        return self.push(repository_id, {}, ref)
 
     def tell(self, repository_id: str) -> None:
         """Tell whoever listens of the state of a repository."""
@@ -112,6 +120,21 @@ class FakeManifests:
         start = base.count("/") + 1 if base else 0
         below = [one for one in every if not base or one.startswith(f"{base}/")]
         return sorted(one for one in below if one.count("/") + 1 - start <= depth)
+
+    async def files(
+        self, repository_id: RepositoryId, commit: str, folder: str, endings: Collection[str]
+    ) -> Mapping[str, bytes]:
+        if self.away is not None:
+            raise self.away
+        inside = f"{folder}/" if folder else ""
+        found = {
+            path: content
+            for path, content in self.files_of.get(commit, {}).items()
+            if path.startswith(inside) and path.endswith(tuple(endings))
+        }
+        if not found:
+            raise Invalid(f"there is no folder {folder!r} in commit {commit[:12]}")
+        return found
 
     async def keep(self, data: bytes) -> RenderedBundle:
         bundle = open_bundle(digest_of(data), data)

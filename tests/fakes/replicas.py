@@ -132,6 +132,18 @@ class HubPeers:
             repository_id, commit, base, depth, local_only=True
         )
 
+    async def files(
+        self,
+        member: ReplicaMember,
+        repository_id: RepositoryId,
+        commit: str,
+        folder: str,
+        endings: Collection[str],
+    ) -> Mapping[str, bytes]:
+        return await self._cache(member).files(
+            repository_id, commit, folder, endings, local_only=True
+        )
+
     async def resolve(
         self, member: ReplicaMember, repository_id: RepositoryId, name: str
     ) -> Commit:

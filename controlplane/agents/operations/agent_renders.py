@@ -88,6 +88,11 @@ class AgentRenderedManifests:
     ) -> list[str]:
         return await self._local.folders(repository_id, commit, base, depth)
 
+    async def files(
+        self, repository_id: RepositoryId, commit: str, folder: str, endings: Collection[str]
+    ) -> Mapping[str, bytes]:
+        return await self._local.files(repository_id, commit, folder, endings)
+
     async def keep(self, data: bytes) -> RenderedBundle:
         return await self._local.keep(data)
 

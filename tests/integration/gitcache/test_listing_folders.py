@@ -48,3 +48,39 @@ async def test_a_bundle_from_no_repository_is_kept_and_attested(cache: GitCache)
     assert (kept.digest, kept.count, kept.size) == (bundle.digest, 1, len(bundle.data))
     assert kept.attestation is not None
     assert await cache.bundle(kept.digest) == bundle.data
+
+
+async def test_the_files_of_a_folder_are_read_at_a_commit(
+    git_server: GitServer, cache: GitCache
+) -> None:
+    repository = git_server.create_repository("shop")
+    commit = repository.commit(FILES | {"apps/.git-hooks/c.yaml": "x", "apps/web/z.yml": "z"})
+    cache.follow(spec(repository.url))
+    await at_commit(cache, commit)
+    found = await cache.files(REPOSITORY, commit, "apps", [".yaml", ".yml"])
+    assert list(found) == ["apps/api/deep/b.yaml", "apps/web/a.yaml", "apps/web/z.yml"]
+    assert found["apps/web/z.yml"] == b"z"
+
+
+async def test_files_of_a_missing_folder_are_an_error_and_not_empty(
+    git_server: GitServer, cache: GitCache
+) -> None:
+    """Without files, a configuration source would delete everything."""
+    repository = git_server.create_repository("shop")
+    commit = repository.commit(FILES)
+    cache.follow(spec(repository.url))
+    await at_commit(cache, commit)
+    for folder in ("nope", "apps/readme", "../x"):
+        with pytest.raises(Invalid):
+            await cache.files(REPOSITORY, commit, folder, [".yaml"])
+
+
+async def test_more_bytes_than_the_limit_are_refused(
+    git_server: GitServer, cache: GitCache
+) -> None:
+    repository = git_server.create_repository("shop")
+    commit = repository.commit({f"{n}.yaml": "x" * (1 << 20) for n in range(9)})
+    cache.follow(spec(repository.url))
+    await at_commit(cache, commit)
+    with pytest.raises(Invalid, match="bytes of files"):
+        await cache.files(REPOSITORY, commit, "", [".yaml"])
