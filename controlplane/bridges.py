@@ -18,6 +18,8 @@ from controlplane.clusters.ports import ClusterContents, ClusterGroupStore, Clus
 from controlplane.configuration.operations.contexts import bind_contexts
 from controlplane.configuration.operations.imports import check_not_imported, delete_flow
 from controlplane.configuration.ports import ContextStore
+from controlplane.configuration_sources.operations.sources import require_permissions_of_account
+from controlplane.configuration_sources.ports import ConfigurationSourceStore
 from controlplane.generators.operations.reconciler import generator_table
 from controlplane.generators.operations.template_ownership import (
     check_changeable,
@@ -56,6 +58,7 @@ _STORES: Mapping[ResourceKind, type[ReadableRows[Any]]] = {
     ResourceKind.PIPELINE: PipelineStore,
     ResourceKind.REPOSITORY: RepositoryStore,
     ResourceKind.SECRET: SecretStore,
+    ResourceKind.CONFIGURATION_SOURCE: ConfigurationSourceStore,
     ResourceKind.USER: UserStore,
     ResourceKind.GROUP: GroupStore,
 }
@@ -69,6 +72,7 @@ _IN_PROJECTS: Mapping[str, type[ProjectRows[Any]]] = {
     "managed namespaces": ManagedNamespaceStore,
     "service contexts": ContextStore,
     "secrets": SecretStore,
+    "configuration sources": ConfigurationSourceStore,
 }
 
 
@@ -141,16 +145,20 @@ class DefinitionsOfGroup(_Bridge):
         return ""
 
 
-class ServicesOfRepository(_Bridge):
-    """Implements `RepositoryUsers` with services and their further sources."""
+class UsersOfRepository(_Bridge):
+    """Implements `RepositoryUsers` with services, their further sources and configuration
+    sources."""
 
     async def followed(self, repository_id: str | None = None) -> Mapping[str, FollowedFiles]:
         states, sources = self.tx[RenderStateStore], self.tx[ServiceSourceStore]
+        configuration = self.tx[ConfigurationSourceStore]
         if repository_id is None:
             found, further = await states.all(), await sources.all()
+            configured = await configuration.all()
         else:
             found = await states.of_repository(repository_id)
             further = await sources.of_repository(repository_id)
+            configured = await configuration.of_repository(repository_id)
         refs: dict[str, set[str]] = {}
         folders: dict[str, set[str]] = {}
         for service in found:
@@ -162,6 +170,9 @@ class ServicesOfRepository(_Bridge):
         for source in further:
             refs.setdefault(source.repository_id, set()).add(source.ref)
             folders.setdefault(source.repository_id, set()).add(source.folder)
+        for settings in (row.settings for row in configured):
+            refs.setdefault(settings.repository_id, set()).add(settings.ref)
+            folders.setdefault(settings.repository_id, set()).add(settings.folder)
         return {
             id: FollowedFiles(frozenset(found), frozenset(folders.get(id, ())))
             for id, found in refs.items()
@@ -177,6 +188,14 @@ class ServicesOfRepository(_Bridge):
         sources = await self.tx[ServiceSourceStore].of_repository(repository_id)
         users += await services.by_ids({source.service_id for source in sources})
         return [service.name for service in users]
+
+    async def followers(self, repository_id: str) -> list[str]:
+        found = await self.tx[ConfigurationSourceStore].of_repository(repository_id)
+        return [source.name for source in found]
+
+    async def check_change(self, actor: Actor, repository_id: str, now: datetime) -> None:
+        for source in await self.tx[ConfigurationSourceStore].of_repository(repository_id):
+            await require_permissions_of_account(self.tx, actor, source, now)
 
     async def check_network(self, actor: Actor, cluster_id: str) -> None:
         cluster = await self.tx[ClusterStore].peek(cluster_id)
@@ -213,7 +232,7 @@ BRIDGES: Mapping[type[Any], Callable[[Any], object]] = {
     ResourceDirectory: StoredResources,
     ClusterContents: ServicesOfCluster,
     GroupUsers: DefinitionsOfGroup,
-    RepositoryUsers: ServicesOfRepository,
+    RepositoryUsers: UsersOfRepository,
     FlowStore: FlowsOfService,
     SealedTables: AllSealedTables,
 }

@@ -36,6 +36,9 @@ from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.operations.groups import ClusterGroups
 from controlplane.configuration.operations.contexts import ServiceContexts
 from controlplane.configuration.operations.flows import ConfigurationFlow
+from controlplane.configuration_sources.loop import ConfigurationSourceLoop
+from controlplane.configuration_sources.operations.reconciler import SourceReconciler
+from controlplane.configuration_sources.operations.sources import ConfigurationSources
 from controlplane.delivery.loop import RenderLoop
 from controlplane.delivery.operations.diffs import Diffs
 from controlplane.delivery.operations.pinned_services import PinnedServices
@@ -151,6 +154,7 @@ class ControlPlane:
     outward: GuardedSender
     audit_export: AuditExport
     secrets: SecretParts
+    sources: ConfigurationSourceLoop
     traces: Traces | None = None
 
     async def start(self) -> None:
@@ -163,6 +167,7 @@ class ControlPlane:
         self.retention.start()
         self.news.start()
         self.secrets.loop.start()
+        self.sources.start()
         if self.traces is not None:
             self.traces.loop.start()
 
@@ -170,6 +175,7 @@ class ControlPlane:
         """Stops background work, then closes connections."""
         if self.traces is not None:
             await self.traces.stop()
+        await self.sources.tasks.stop()
         await self.secrets.loop.tasks.stop()
         await self.news.tasks.stop()
         await self.retention.stop()
@@ -264,6 +270,12 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
         outward=outward,
         audit_export=AuditExport(records, identity, cookies),
         secrets=kept,
+        sources=ConfigurationSourceLoop(
+            SourceReconciler(context, operations.manifests),
+            context,
+            ports.delivers,
+            holder=context.new_id(),
+        ),
         traces=_traces(settings.traces, context, ports.delivers),
     )
 
@@ -342,6 +354,7 @@ def _operations(
         bus=context.bus,
         manifests=Manifests(context, declared),
         manifest_replays=ManifestReplays(context, declared, replays),
+        configuration_sources=kinds.sources,
     )
 
 
@@ -365,6 +378,7 @@ def _kind_operations(
         namespaces=ManagedNamespaces(context, shared.targets),
         pipelines=shared.pipelines,
         notifying=NotificationOperations(context),
+        sources=ConfigurationSources(context),
     )
 
 

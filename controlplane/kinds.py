@@ -14,6 +14,8 @@ from controlplane.clusters.operations.groups import ClusterGroups
 from controlplane.configuration.kinds import ConfiguredServiceKind, ContextKind
 from controlplane.configuration.operations.contexts import ServiceContexts
 from controlplane.configuration.operations.flows import ConfigurationFlow
+from controlplane.configuration_sources.kinds import ConfigurationSourceKind
+from controlplane.configuration_sources.operations.sources import ConfigurationSources
 from controlplane.generators.kinds import GlobalServiceKind, ManagedNamespaceKind, ServiceSetKind
 from controlplane.generators.operations.global_services import GlobalServices
 from controlplane.generators.operations.namespaces import ManagedNamespaces
@@ -50,6 +52,7 @@ class KindOperations:
     namespaces: ManagedNamespaces
     pipelines: Pipelines
     notifying: NotificationOperations
+    sources: ConfigurationSources
 
 
 def all_kinds(operations: KindOperations) -> Sequence[AnyKind]:
@@ -73,4 +76,5 @@ def all_kinds(operations: KindOperations) -> Sequence[AnyKind]:
         PipelineKind(operations.pipelines),
         NotificationSinkKind(operations.notifying),
         NotificationRuleKind(operations.notifying),
+        ConfigurationSourceKind(operations.sources),
     )

@@ -20,6 +20,7 @@ from controlplane.clusters.operations.groups import ClusterGroups
 from controlplane.configuration.api.contexts import BoundContexts
 from controlplane.configuration.operations.contexts import ServiceContexts
 from controlplane.configuration.operations.flows import ConfigurationFlow
+from controlplane.configuration_sources.operations.sources import ConfigurationSources
 from controlplane.delivery.operations.diffs import Diffs
 from controlplane.generators.operations.global_services import GlobalServices
 from controlplane.generators.operations.namespaces import ManagedNamespaces
@@ -94,6 +95,7 @@ class Operations:
     bus: Bus
     manifests: Manifests
     manifest_replays: ManifestReplays
+    configuration_sources: ConfigurationSources
 
     def by_type(self) -> Mapping[type[object], object]:
         """The operations by their classes, and the ports that resolvers call."""

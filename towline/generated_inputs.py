@@ -113,6 +113,21 @@ class ClusterUpdateAttributes(TypedDict, total=False):
     metadata: str | None
 
 
+class ConfigurationSourceAttributes(TypedDict, total=False):
+    name: str | None
+    projectId: str | None
+    repositoryId: str | None
+    ref: str | None
+    folder: str | None
+    serviceAccountId: str | None
+    mode: str | None
+    prune: bool | None
+    deletionBudget: int | None
+    drift: str | None
+    intervalSeconds: int | None
+    suspended: bool | None
+
+
 class ServiceExportAttributes(TypedDict, total=False):
     name: Required[str]
     type: Required[str]

@@ -9,7 +9,7 @@ from controlplane.access.model.users import Group, User, UserKind
 from controlplane.access.operations.bindings import Subjects
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.roles import AccessControl, RoleChange
-from controlplane.access.operations.users import GroupChange, UserOperations
+from controlplane.access.operations.users import ACCOUNT_DOMAIN, GroupChange, UserOperations
 from controlplane.access.ports import (
     GroupStore,
     MembershipStore,
@@ -207,8 +207,14 @@ class ServiceAccountKind(ManifestKind[User]):
         return [{"display_name": row.name} for row in rows]
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        name = columns.get("display_name") or placement.name.partition("@")[0]
-        return (await self._users.create_account(actor, name, placement.name)).id
+        local, _, domain = placement.name.partition("@")
+        name = columns.get("display_name") or local
+        if domain != ACCOUNT_DOMAIN:
+            return (await self._users.create_account(actor, name, placement.name)).id
+        account = await self._users.create_account(actor, local)
+        if name != local:
+            await self._users.update_account(actor, account.id, name, None)
+        return account.id
 
     async def update(self, actor: Actor, row: User, columns: Columns) -> None:
         await self._users.update_account(actor, row.id, columns.get("display_name"), None)

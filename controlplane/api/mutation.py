@@ -14,6 +14,7 @@ from controlplane.clusters.api.loading import cluster_type
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.configuration.api.contexts import ContextMutation
 from controlplane.configuration.api.flow import FlowMutation
+from controlplane.configuration_sources.api import ConfigurationSourceMutation
 from controlplane.generators.api.roots import FleetMutation
 from controlplane.manifests.api.manifests import ManifestMutation
 from controlplane.notifications.api import NotificationMutation
@@ -55,6 +56,7 @@ class Mutation(
     PipelineOverrideMutation,
     HelmRepositoryMutation,
     ManifestMutation,
+    ConfigurationSourceMutation,
 ):
     """Changes to the installation. Each mutation needs a permission on the resource that it
     changes."""

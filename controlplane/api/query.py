@@ -16,6 +16,7 @@ from controlplane.clusters.model.cluster import ClusterHealth
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.configuration.api.contexts import ContextQuery
 from controlplane.configuration.api.flow import FlowQuery
+from controlplane.configuration_sources.api import ConfigurationSourceQuery
 from controlplane.delivery.api import DiffQuery
 from controlplane.generators.api.roots import FleetQuery
 from controlplane.inbox.api import InboxQuery
@@ -75,6 +76,7 @@ class Query(
     FenceQuery,
     InboxQuery,
     ManifestQuery,
+    ConfigurationSourceQuery,
 ):
     """Reads of the installation. Lists contain only resources that the caller may read."""
 

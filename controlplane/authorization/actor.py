@@ -16,7 +16,7 @@ _SHARED = frozenset(
 _OUTSIDE_CLUSTERS = frozenset(
     {
         *(ResourceKind.PROJECT, ResourceKind.REPOSITORY, ResourceKind.PIPELINE),
-        *(ResourceKind.SECRET, ResourceKind.CONTEXT),
+        *(ResourceKind.SECRET, ResourceKind.CONTEXT, ResourceKind.CONFIGURATION_SOURCE),
     }
 )
 """Kinds of resources that no cluster holds: a role in a cluster reads none of them."""
@@ -37,7 +37,8 @@ class ActorKind(StrEnum):
 class Actor:
     """The caller of an operation.
 
-    `expires_at` is the expiry of its token, `source` its network address.
+    `expires_at` is the expiry of its token, `source` its network address. `cause` has facts about
+    the reason of its operations, for the audit log.
     """
 
     kind: ActorKind
@@ -48,6 +49,7 @@ class Actor:
     token_id: str | None = None
     expires_at: datetime | None = None
     source: str = field(default="", compare=False)
+    cause: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def may(self, verb: Verb, target: Resource) -> bool:
         """Returns whether the actor has the permission."""

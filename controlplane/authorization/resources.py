@@ -56,6 +56,8 @@ class ResourceKind(StrEnum):
     """A secret."""
     CONTEXT = "context"
     """A service context."""
+    CONFIGURATION_SOURCE = "configuration-source"
+    """A configuration source."""
     USER = "user"
     """A user or a service account."""
     GROUP = "group"

@@ -161,6 +161,7 @@ _RESOURCES = (
     ResourceKind.SECRET,
     ResourceKind.CONTEXT,
     ResourceKind.NOTIFICATION,
+    ResourceKind.CONFIGURATION_SOURCE,
 )
 _VIEWER_KUBERNETES = KubernetesRights(("towline:viewers",))
 _EDITOR_KUBERNETES = KubernetesRights(("towline:editors",))
@@ -184,6 +185,7 @@ EDITOR = Role(
         Rule((Verb.USE,), (ResourceKind.SECRET,)),
         Rule((Verb.CONNECT,), (ResourceKind.CLUSTER,)),
         Rule((Verb.APPROVE, Verb.PAUSE, Verb.RESUME), (ResourceKind.PIPELINE,)),
+        Rule((Verb.APPROVE,), (ResourceKind.CONFIGURATION_SOURCE,)),
     ),
     kubernetes=_EDITOR_KUBERNETES,
 )

@@ -95,6 +95,12 @@ class SnapshotMetrics(Collector):
                 f"Seconds for which the oldest of the due {name} has been waiting",
                 value=waiting.oldest,
             )
+        yield _by(
+            "towline_configuration_sources",
+            "Configuration sources by the result of their last reconciliation",
+            "result",
+            dict(census.sources),
+        )
         yield _deliveries(census)
         yield GaugeMetricFamily(
             "towline_snapshot_age_seconds",

@@ -195,7 +195,7 @@ class PipelineLoop:
     async def _wait(self) -> None:
         """Waits until a job is due or may have been added."""
         async with self._context.store.read() as tx:
-            due = await tx[JobStore].next_due()
+            due = await tx[JobStore].next_due(self._work)
         seconds = _MAX_WAIT
         if due is not None and self._under_way < _JOBS_AT_ONCE:
             seconds = min(seconds, max(0.0, (due - self._context.clock.now()).total_seconds()))

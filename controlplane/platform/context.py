@@ -34,6 +34,8 @@ CLUSTER_JOB: Final = "cluster-job"
 """A cluster job or its log changed. Key: job id."""
 SECRET: Final = "secret"
 """A secret row or the encryption keys changed. Key: secret id; empty for the keys."""
+CONFIGURATION_SOURCE: Final = "configuration-source"
+"""A configuration source changed, or has a job. Key: id of the source."""
 NOTIFY: Final = "news"
 """A user requested a notification. No key."""
 GENERATORS: Final = "targets"
@@ -160,7 +162,7 @@ class StoreContext:
             verdict=AuditVerdict.ALLOWED,
             target=target[:_MAX_TARGET_LENGTH],
             target_id=target_id,
-            detail=detail,
+            detail={**detail, **dict(actor.cause)},
         )
 
 

@@ -234,8 +234,8 @@ class JobStore(Protocol):
         """
         ...
 
-    async def next_due(self) -> datetime | None:
-        """Returns the time at which the next waiting job is due."""
+    async def next_due(self, kinds: Collection[str]) -> datetime | None:
+        """Returns the time at which the next waiting job of these kinds is due."""
         ...
 
 

@@ -151,6 +151,9 @@ class RepositoryOperations:
             check_not_moved(f"repository {before.url}", home, change.project_id)
             await _check_via(tx, actor, change)
             after = self._changed(before, change)
+            if _origin_fields(after) != _origin_fields(before):
+                now = self._context.clock.now()
+                await tx[RepositoryUsers].check_change(actor, id, now)
             await tx[RepositoryStore].put(after)
             files = await tx[RepositoryUsers].followed(id)
             tx.audit(after.url, id)
@@ -160,7 +163,7 @@ class RepositoryOperations:
     async def delete(
         self, actor: Actor, id: str, kind: RepositoryKind = RepositoryKind.GIT
     ) -> Repository:
-        """Deletes a repository. Conflict: services still use it."""
+        """Deletes a repository. Conflict: services or configuration sources still use it."""
         async with self._context.change(actor, f"delete{_NAMES[kind]}") as tx:
             repository = await find_repository(tx, id, kind)
             tx.authorize(Verb.WRITE, repository.target)
@@ -169,6 +172,9 @@ class RepositoryOperations:
                 raise Conflict(
                     f"{len(users)} services use this repository or are still being deleted: {names}"
                 )
+            if sources := await tx[RepositoryUsers].followers(id):
+                names = ", ".join(sorted(sources)[:5])
+                raise Conflict(f"configuration sources follow this repository: {names}")
             await tx[RepositoryStore].remove(id)
             tx.audit(repository.url, id)
         after_commit(partial(self._context.manifests.forget, repository.id))
@@ -377,6 +383,11 @@ def _health(state: RepositoryState) -> GitHealth | None:
 def _is_polled(state: RepositoryState) -> bool:
     """True if the git cache has asked the server."""
     return bool(state.error or state.reached or state.commits or state.missing)
+
+
+def _origin_fields(repository: Repository) -> tuple[object, ...]:
+    """Returns the fields that tell from which server files come."""
+    return repository.url, repository.sealed, repository.via, repository.submodules
 
 
 async def _check_via(tx: Transaction, actor: Actor, change: RepositoryChange) -> None:

@@ -79,7 +79,7 @@ class FollowedFiles:
 
 
 class RepositoryUsers(Protocol):
-    """Services that take files from repositories."""
+    """Services and configuration sources that take files from repositories."""
 
     async def followed(self, repository_id: str | None = None) -> Mapping[str, FollowedFiles]:
         """Returns what services use of one repository or of all, by repository id."""
@@ -91,6 +91,17 @@ class RepositoryUsers(Protocol):
 
     async def service_names(self, repository_id: str) -> list[str]:
         """Returns the names of the services that use a repository, deleted ones included."""
+        ...
+
+    async def followers(self, repository_id: str) -> list[str]:
+        """Returns the names of the configuration sources that follow a repository."""
+        ...
+
+    async def check_change(self, actor: Actor, repository_id: str, now: datetime) -> None:
+        """Checks that the actor may change the server or the credentials of a repository.
+
+        Forbidden: a configuration source applies its files with permissions that the actor lacks.
+        """
         ...
 
     async def check_network(self, actor: Actor, cluster_id: str) -> None:

@@ -6,6 +6,7 @@ from controlplane.audit.ports import AuditLog
 from controlplane.bridges import BRIDGES
 from controlplane.clusters import store as clusters_store
 from controlplane.configuration import store as configuration_store
+from controlplane.configuration_sources import store as configuration_sources_store
 from controlplane.generators import store as generators_store
 from controlplane.manifests import store as manifests_store
 from controlplane.notifications.ports import NotificationStore
@@ -29,6 +30,7 @@ _PARTS = (
     agents_store,
     audit_store,
     clusters_store,
+    configuration_sources_store,
     configuration_store,
     deployment_store,
     generators_store,

@@ -264,7 +264,7 @@ class TwoStores(RuleBasedStateMachine):
                     answers.append(await tx[JobStore].finish(mine))
                 else:
                     answers.append(await tx[JobStore].retry(mine, now, "no"))
-            return answers, await tx[JobStore].next_due()
+            return answers, await tx[JobStore].next_due(["kind"])
 
         self.both(act)
 

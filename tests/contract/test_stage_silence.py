@@ -97,7 +97,7 @@ class Fleet:
     async def due(self) -> int:
         """The number of jobs that the clock has reached."""
         async with self.world.deps.store.read() as tx:
-            due = await tx[JobStore].next_due()
+            due = await tx[JobStore].next_due([TICK, PROMOTE, RENDER])
         return due is not None and due <= self.world.clock.now()
 
 

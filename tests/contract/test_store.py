@@ -293,7 +293,8 @@ async def test_a_job_is_claimed_once_until_its_lease_ends(store: Store) -> None:
         assert not await tx[JobStore].finish(first)
         assert not await tx[JobStore].retry(first, late, "no")
         assert await tx[JobStore].finish(second)
-        assert await tx[JobStore].next_due() == NOW + timedelta(hours=1)
+        assert await tx[JobStore].next_due(["kind"]) == NOW + timedelta(hours=1)
+        assert await tx[JobStore].next_due(["another kind"]) is None
 
 
 async def test_the_same_key_is_the_same_job(store: Store) -> None:
@@ -384,7 +385,7 @@ async def test_a_job_asked_for_while_it_runs_is_done_again(store: Store) -> None
         (running,) = await tx[JobStore].claim(["kind"], "one", NOW, 1)
         await tx[JobStore].enqueue(Job("again", "kind", "key", NOW + timedelta(hours=1)))
         assert not await tx[JobStore].finish(running)
-        assert await tx[JobStore].next_due() == NOW + timedelta(hours=1)
+        assert await tx[JobStore].next_due(["kind"]) == NOW + timedelta(hours=1)
 
 
 async def test_a_value_that_cannot_be_kept_is_no_outage(store: Store) -> None:

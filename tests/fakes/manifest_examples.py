@@ -7,6 +7,7 @@ SINK = {"settings": {"kind": "WEBHOOK", "webhook": {"url": "https://hooks.exampl
 EVERYTHING = "".join(
     [
         document("ServiceAccount", "ci@example.org", {"displayName": "CI"}),
+        document("ServiceAccount", "robot@service-accounts", {"displayName": "The robot"}),
         document("Group", "devs", {"description": "Developers", "members": ["ci@example.org"]}),
         document(
             "Role",
@@ -163,6 +164,21 @@ EVERYTHING = "".join(
                     }
                 ],
             },
+        ),
+        document(
+            "ConfigurationSource",
+            "apps",
+            {
+                "repository": REPOSITORY,
+                "folder": "configuration/apps",
+                "serviceAccount": "ci@example.org",
+                "mode": "APPROVAL",
+                "prune": True,
+                "deletionBudget": 3,
+                "drift": "HEAL",
+                "intervalSeconds": 600,
+            },
+            project="shop",
         ),
         document(
             "NotificationSink",

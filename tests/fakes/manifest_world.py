@@ -13,6 +13,7 @@ from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.operations.groups import ClusterGroups
 from controlplane.configuration.operations.contexts import ServiceContexts
 from controlplane.configuration.operations.flows import ConfigurationFlow
+from controlplane.configuration_sources.operations.sources import ConfigurationSources
 from controlplane.generators.operations.global_services import GlobalServices
 from controlplane.generators.operations.namespaces import ManagedNamespaces
 from controlplane.generators.operations.reconciler import GeneratorReconciler
@@ -52,6 +53,7 @@ def kind_operations(context: OperationContext) -> KindOperations:
         namespaces=ManagedNamespaces(context, reconciler),
         pipelines=Pipelines(context),
         notifying=NotificationOperations(context),
+        sources=ConfigurationSources(context),
     )
 
 

@@ -59,6 +59,7 @@ _COMMANDS = LazyCommands(
         "audit": "towline.cli.reports.audit:app",
         "cluster-groups": "towline.cli.generators.cluster_groups:app",
         "clusters": "towline.cli.clusters.clusters:app",
+        "config-sources": "towline.cli.config_sources.config_sources:app",
         "contexts": "towline.cli.configuration.contexts:app",
         "globals": "towline.cli.generators.global_services:app",
         "fleet": "towline.cli.reports.fleet:app",

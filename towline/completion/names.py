@@ -21,6 +21,7 @@ _PAGE = 100
 QUERIES = {
     "cluster-groups": ("clusterGroups", "name"),
     "clusters": ("clusters", "handle"),
+    "config-sources": ("configurationSources", "name"),
     "globals": ("globalServices", "name"),
     "groups": ("groups", "name"),
     "helm-repos": ("helmRepositories", "url"),

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
@@ -11,6 +11,7 @@ from prometheus_client import make_asgi_app
 
 from controlplane import compose as controlplane
 from controlplane.clusters.operations.kubernetes_access import ProxyAccess
+from controlplane.configuration_sources.operations.sources import count_results
 from controlplane.foundation import lay_foundation
 from controlplane.http.app import make_app
 from controlplane.http.metrics import SnapshotMetrics
@@ -313,7 +314,8 @@ class ControlPlaneProcess:
 
     async def _take_census(self) -> MetricsSnapshot:
         async with self.foundation.store.read() as tx:
-            return await tx[MetricsSnapshotStore].take(self._clock.now())
+            census = await tx[MetricsSnapshotStore].take(self._clock.now())
+            return replace(census, sources=await count_results(tx))
 
     async def _serve(self, name: str, listener: Listener) -> str:
         port = await serve(self._tasks, name, listener)

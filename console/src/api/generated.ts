@@ -276,6 +276,54 @@ export type ConfigAttributes = {
   value?: string | null | undefined;
 };
 
+/** Fields of a configuration source. A field that is null or absent stays as it is. */
+export type ConfigurationSourceAttributes = {
+  /** Unique name, which cannot be changed. Required on creation. Limit: 52 characters. */
+  name?: string | null | undefined;
+  /** ID of the project. Default: the default project. */
+  projectId?: string | null | undefined;
+  /** ID of the Git repository. Required on creation. */
+  repositoryId?: string | null | undefined;
+  /** Branch, tag or commit. Default: `main`. */
+  ref?: string | null | undefined;
+  /** Folder of the manifests. Default: the root of the repository. */
+  folder?: string | null | undefined;
+  /** ID of the service account that applies the manifests. Required on creation. */
+  serviceAccountId?: string | null | undefined;
+  /** Application of new commits. Default: `AUTOMATIC`. */
+  mode?: ConfigurationSourceMode | null | undefined;
+  /** True deletes resources whose documents left the folder. Default: false. */
+  prune?: boolean | null | undefined;
+  /** Maximum number of deletions of one apply. Default: 0. Limit: 5,000. */
+  deletionBudget?: number | null | undefined;
+  /** Reaction to fields that other managers changed. Default: `REPORT`. */
+  drift?: DriftPolicy | null | undefined;
+  /** Seconds between two checks for drift. Default: 300. Limits: 30 to 86,400. */
+  intervalSeconds?: number | null | undefined;
+  /** True stops the source. Default: false. */
+  suspended?: boolean | null | undefined;
+};
+
+/** Application of new commits. */
+export type ConfigurationSourceMode =
+  /** New commits are applied at once. */
+  | 'AUTOMATIC'
+  /** New commits are planned, and applied after an approval. */
+  | 'APPROVAL';
+
+/** Result of the last reconciliation. */
+export type ConfigurationSourceResult =
+  /** Not reconciled yet. */
+  | 'UNKNOWN'
+  /** The installation equals the folder. */
+  | 'SYNCED'
+  /** Another manager changed fields of the folder. */
+  | 'OUT_OF_SYNC'
+  /** A plan waits for its approval. */
+  | 'AWAITING_APPROVAL'
+  /** Nothing was changed; the problems tell the reason. */
+  | 'FAILED';
+
 /** A service context whose values the templates of a service may use. */
 export type ContextBindingAttributes = {
   /** ID of the service context. */
@@ -905,6 +953,17 @@ export type ManagedNamespaceAttributes = {
   template?: ServiceDeploymentAttributes | null | undefined;
 };
 
+/** Effect of an apply on one resource. */
+export type ManifestAction =
+  /** The resource is created. */
+  | 'CREATE'
+  /** Fields of the resource change. */
+  | 'UPDATE'
+  /** The resource is deleted. */
+  | 'DELETE'
+  /** Nothing changes. */
+  | 'UNCHANGED';
+
 /** Labels and annotations. */
 export type MetadataAttributes = {
   /** JSON object with labels. */
@@ -1358,6 +1417,8 @@ export type ResourceKind =
   | 'SECRET'
   /** A service context. */
   | 'CONTEXT'
+  /** A configuration source. */
+  | 'CONFIGURATION_SOURCE'
   /** A user or a service account. */
   | 'USER'
   /** A group of users. */
@@ -2476,6 +2537,61 @@ export type CancelClusterJobMutationVariables = Exact<{
 
 
 export type CancelClusterJobMutation = { cancelClusterJob: { id: string, clusterId: string, namespace: string, actor: string, insertedAt: string, phase: ClusterJobPhase, message: string, exitCode: number | null, startedAt: string | null, finishedAt: string | null, logTail: string, object: { kind: string, name: string, namespace: string | null } | null } | null };
+
+export type SourceRowFragment = { id: string, name: string, repositoryUrl: string | null, ref: string, folder: string, serviceAccount: string | null, mode: ConfigurationSourceMode, prune: boolean, deletionBudget: number, drift: DriftPolicy, intervalSeconds: number, suspended: boolean, result: ConfigurationSourceResult, message: string | null, seenSha: string | null, appliedSha: string | null, appliedAt: string | null, checkedAt: string | null, planSize: number, planDigest: string | null, approvedBy: string | null, project: { id: string, name: string } | null };
+
+export type ConfigurationSourcePlanQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type ConfigurationSourcePlanQuery = { configurationSource: { id: string, name: string, repositoryUrl: string | null, ref: string, folder: string, serviceAccount: string | null, mode: ConfigurationSourceMode, prune: boolean, deletionBudget: number, drift: DriftPolicy, intervalSeconds: number, suspended: boolean, result: ConfigurationSourceResult, message: string | null, seenSha: string | null, appliedSha: string | null, appliedAt: string | null, checkedAt: string | null, planSize: number, planDigest: string | null, approvedBy: string | null, problems: Array<{ message: string, file: string, line: number, document: string, code: string }>, plan: Array<{ action: ManifestAction, kind: string, name: string, file: string, line: number, changes: Array<{ path: string, before: string | null, after: string | null }>, conflicts: Array<{ path: string, owner: string }> }>, project: { id: string, name: string } | null } | null };
+
+export type ConfigurationSourcesQueryVariables = Exact<{
+  q?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type ConfigurationSourcesQuery = { configurationSources: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, repositoryUrl: string | null, ref: string, folder: string, serviceAccount: string | null, mode: ConfigurationSourceMode, prune: boolean, deletionBudget: number, drift: DriftPolicy, intervalSeconds: number, suspended: boolean, result: ConfigurationSourceResult, message: string | null, seenSha: string | null, appliedSha: string | null, appliedAt: string | null, checkedAt: string | null, planSize: number, planDigest: string | null, approvedBy: string | null, project: { id: string, name: string } | null } }> } };
+
+export type CreateConfigurationSourceMutationVariables = Exact<{
+  attributes: ConfigurationSourceAttributes;
+}>;
+
+
+export type CreateConfigurationSourceMutation = { createConfigurationSource: { id: string } | null };
+
+export type UpdateConfigurationSourceMutationVariables = Exact<{
+  id: string;
+  attributes: ConfigurationSourceAttributes;
+}>;
+
+
+export type UpdateConfigurationSourceMutation = { updateConfigurationSource: { id: string } | null };
+
+export type DeleteConfigurationSourceMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type DeleteConfigurationSourceMutation = { deleteConfigurationSource: { id: string } | null };
+
+export type SyncConfigurationSourceMutationVariables = Exact<{
+  id: string;
+  force: boolean;
+}>;
+
+
+export type SyncConfigurationSourceMutation = { syncConfigurationSource: { id: string } | null };
+
+export type ApproveConfigurationSourceMutationVariables = Exact<{
+  id: string;
+  digest: string;
+}>;
+
+
+export type ApproveConfigurationSourceMutation = { approveConfigurationSource: { id: string } | null };
 
 export type ContextRowFragment = { id: string, name: string, configuration: Record<string, unknown>, secretsVersion: number, project: { id: string, name: string } | null };
 
@@ -3866,6 +3982,7 @@ const AuditRowText = "fragment AuditRow on AuditLog{id at actor action verdict s
 const ClusterRowText = "fragment ClusterRow on Cluster{id handle name pingedAt currentVersion agentVersion agentAlarm agentTokenExpiresAt nodeCount distro tags{name value}project{id name}}";
 const ClusterGroupRowText = "fragment ClusterGroupRow on ClusterGroup{id name description clusterIds frozen frozenReason frozenBy frozenAt maxChanging tags{name value}project{id name}}";
 const JobRowText = "fragment JobRow on ClusterJob{id clusterId namespace actor insertedAt phase message object{kind name namespace}exitCode startedAt finishedAt logTail}";
+const SourceRowText = "fragment SourceRow on ConfigurationSource{id name repositoryUrl ref folder serviceAccount mode prune deletionBudget drift intervalSeconds suspended result message seenSha appliedSha appliedAt checkedAt planSize planDigest approvedBy project{id name}}";
 const ContextRowText = "fragment ContextRow on ServiceContext{id name configuration secretsVersion project{id name}}";
 const MapRowText = "fragment MapRow on FleetMapRow{id handle name projectId pingedAt services tags{name value}}";
 const SelectorText = "fragment Selector on ClusterSelector{distro groupIds ignoredClusterIds tags{name value}}";
@@ -3954,6 +4071,13 @@ export const ClusterJobsDocument = typed<ClusterJobsQuery, ClusterJobsQueryVaria
 export const RunClusterJobDocument = typed<RunClusterJobMutation, RunClusterJobMutationVariables>("mutation RunClusterJob($clusterId:ID!$attributes:ClusterJobAttributes!){runClusterJob(clusterId:$clusterId attributes:$attributes){...JobRow}}" + JobRowText);
 export const RetryClusterJobDocument = typed<RetryClusterJobMutation, RetryClusterJobMutationVariables>("mutation RetryClusterJob($id:ID!){retryClusterJob(id:$id){...JobRow}}" + JobRowText);
 export const CancelClusterJobDocument = typed<CancelClusterJobMutation, CancelClusterJobMutationVariables>("mutation CancelClusterJob($id:ID!){cancelClusterJob(id:$id){...JobRow}}" + JobRowText);
+export const ConfigurationSourcePlanDocument = typed<ConfigurationSourcePlanQuery, ConfigurationSourcePlanQueryVariables>("query ConfigurationSourcePlan($id:ID!){configurationSource(id:$id){...SourceRow problems{message file line document code}plan{action kind name file line changes{path before after}conflicts{path owner}}}}" + SourceRowText);
+export const ConfigurationSourcesDocument = typed<ConfigurationSourcesQuery, ConfigurationSourcesQueryVariables>("query ConfigurationSources($q:String$after:String){configurationSources(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...SourceRow}}}}" + SourceRowText);
+export const CreateConfigurationSourceDocument = typed<CreateConfigurationSourceMutation, CreateConfigurationSourceMutationVariables>("mutation CreateConfigurationSource($attributes:ConfigurationSourceAttributes!){createConfigurationSource(attributes:$attributes){id}}");
+export const UpdateConfigurationSourceDocument = typed<UpdateConfigurationSourceMutation, UpdateConfigurationSourceMutationVariables>("mutation UpdateConfigurationSource($id:ID!$attributes:ConfigurationSourceAttributes!){updateConfigurationSource(id:$id attributes:$attributes){id}}");
+export const DeleteConfigurationSourceDocument = typed<DeleteConfigurationSourceMutation, DeleteConfigurationSourceMutationVariables>("mutation DeleteConfigurationSource($id:ID!){deleteConfigurationSource(id:$id){id}}");
+export const SyncConfigurationSourceDocument = typed<SyncConfigurationSourceMutation, SyncConfigurationSourceMutationVariables>("mutation SyncConfigurationSource($id:ID!$force:Boolean!){syncConfigurationSource(id:$id force:$force){id}}");
+export const ApproveConfigurationSourceDocument = typed<ApproveConfigurationSourceMutation, ApproveConfigurationSourceMutationVariables>("mutation ApproveConfigurationSource($id:ID!$digest:String!){approveConfigurationSource(id:$id digest:$digest){id}}");
 export const ContextsDocument = typed<ContextsQuery, ContextsQueryVariables>("query Contexts($after:String$q:String){serviceContexts(first:50 after:$after q:$q){pageInfo{hasNextPage endCursor}edges{node{...ContextRow}}}}" + ContextRowText);
 export const ContextDocument = typed<ContextQuery, ContextQueryVariables>("query Context($name:String!){serviceContext(name:$name){...ContextRow}}" + ContextRowText);
 export const SaveContextDocument = typed<SaveContextMutation, SaveContextMutationVariables>("mutation SaveContext($name:String!$attributes:ServiceContextAttributes!){saveServiceContext(name:$name attributes:$attributes){...ContextRow}}" + ContextRowText);
@@ -4131,4 +4255,4 @@ export const SyncOptionsDocument = typed<SyncOptionsQuery, SyncOptionsQueryVaria
 export const ChangeServiceDocument = typed<ChangeServiceMutation, ChangeServiceMutationVariables>("mutation ChangeService($id:ID!$attributes:ServiceUpdateAttributes!$unchangedSince:DateTime){updateServiceDeployment(id:$id attributes:$attributes unchangedSince:$unchangedSince){...ServiceRow}}" + ServiceRowText);
 export const ObjectRelationsDocument = typed<ObjectRelationsQuery, ObjectRelationsQueryVariables>("query ObjectRelations($id:ID!){objectRelations(serviceId:$id){sourceId targetId kind}}");
 /** Types without an id. */
-export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EncryptionKeys","FailedStage","Fence","FenceCheck","FenceRefusal","FenceReport","FenceRuleUse","FenceUse","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","ImageRule","Inbox","Installation","KubernetesRights","KubernetesRule","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","ManifestChange","ManifestFieldConflict","ManifestFieldDifference","ManifestPlan","ManifestProblem","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","ObjectRelation","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretRotationPlan","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SilentStageService","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WaitingApproval","WhatIfStep","WhatIfWaiting"];
+export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ConfigurationSourceConnection","ConfigurationSourceEdge","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EncryptionKeys","FailedStage","Fence","FenceCheck","FenceRefusal","FenceReport","FenceRuleUse","FenceUse","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","ImageRule","Inbox","Installation","KubernetesRights","KubernetesRule","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","ManifestChange","ManifestFieldConflict","ManifestFieldDifference","ManifestPlan","ManifestProblem","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","ObjectRelation","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretRotationPlan","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SilentStageService","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WaitingApproval","WhatIfStep","WhatIfWaiting"];

@@ -6,6 +6,7 @@ import {
   FileClock,
   FolderGit2,
   FolderTree,
+  GitBranch,
   Globe,
   Inbox,
   KeyRound,
@@ -96,6 +97,11 @@ export const PAGES: readonly Page[] = [
     path: "/contexts",
     page: later(() => import("../contexts/ContextsPage"), "ContextsPage"),
     nav: { title: "Contexts", key: "x", group: "configure", icon: Variable },
+  },
+  {
+    path: "/configuration",
+    page: later(() => import("../configuration/ConfigurationSourcesPage"), "ConfigurationSourcesPage"),
+    nav: { title: "Configuration sources", key: "g", group: "configure", icon: GitBranch },
   },
   {
     path: "/notifications",

@@ -51,7 +51,7 @@ from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.identity import TokenKind
 
 _MAX_DESCRIPTION_LENGTH = 1000
-_ACCOUNT_DOMAIN = "service-accounts"
+ACCOUNT_DOMAIN = "service-accounts"
 _USERS = Resource.whole(ResourceKind.USER)
 ADMINISTER_USERS = (Verb.ADMINISTER, _USERS)
 _ADMINISTER_GROUPS = (Verb.ADMINISTER, Resource.whole(ResourceKind.GROUP))
@@ -155,7 +155,7 @@ class UserOperations:
         """
         async with self._context.change(actor, "createServiceAccount", ADMINISTER_USERS) as tx:
             address = (
-                check_address(email) if email else f"{check_label(name, 'name')}@{_ACCOUNT_DOMAIN}"
+                check_address(email) if email else f"{check_label(name, 'name')}@{ACCOUNT_DOMAIN}"
             )
             user = replace(self._new_user(address, name), kind=UserKind.SERVICE_ACCOUNT)
             if (known := await tx[UserStore].by_email(address)) is not None:
@@ -448,7 +448,7 @@ async def find_service_account(tx: Transaction, id: str) -> User:
 
 def check_address(email: str) -> str:
     """A user's address. Invalid: no address, or one in the form of a service account."""
-    if "@" not in email or email.lower().endswith(f"@{_ACCOUNT_DOMAIN}"):
+    if "@" not in email or email.lower().endswith(f"@{ACCOUNT_DOMAIN}"):
         raise Invalid("must be an e-mail address", field="email")
     return check_text(email, "email", 320)
 

@@ -3,11 +3,27 @@
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from core.json_object import JsonMapping, JsonObject, JsonValue
 
 SEPARATOR = "/"
+_SOURCE_PREFIX = "git source "
+
+
+def source_manager(name: str) -> str:
+    """Returns the manager of the fields that a configuration source applies."""
+    return _SOURCE_PREFIX + name
+
+
+def is_source_manager(manager: str) -> bool:
+    """Returns whether a manager is a configuration source."""
+    return manager.startswith(_SOURCE_PREFIX)
+
+
+def source_of(manager: str) -> str:
+    """Returns the name of the configuration source; empty for other managers."""
+    return manager.removeprefix(_SOURCE_PREFIX) if is_source_manager(manager) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +60,12 @@ class DeclaredResource:
             for name, applied in self.managers.items()
             if name != manager and any(_overlap(path, own) for own in applied.fields)
         )
+
+    def without_manager(self, manager: str) -> "DeclaredResource":
+        """Returns the resource as if the manager had never applied it."""
+        managers = {name: applied for name, applied in self.managers.items() if name != manager}
+        kept = "" if self.prune_set == manager else self.prune_set
+        return replace(self, managers=managers, prune_set=kept)
 
 
 def leaves(spec: JsonMapping, prefix: str = "") -> Iterator[tuple[str, JsonValue]]:

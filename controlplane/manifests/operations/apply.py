@@ -12,6 +12,7 @@ from controlplane.manifests.model.ownership import (
     AppliedBy,
     DeclaredResource,
     digest,
+    is_source_manager,
     leaves,
     merged,
     without,
@@ -62,6 +63,7 @@ class ApplyRun:
         problems: list[DocumentProblem],
     ) -> None:
         self.items: list[ManifestEffect] = []
+        self.deleted: set[str] = set()
         self._context = context
         self._tx = tx
         self._actor = actor
@@ -202,6 +204,7 @@ class ApplyRun:
         document, kind = declaration.document, declaration.kind
         self._done[resource.id] = declaration, resource
         self._check_project(declaration, row)
+        self._check_set(declaration, resource)
         desired = self._desired(declaration, resource)
         changed = {name for name in desired if desired[name] != resource.spec.get(name)}
         if not changed:
@@ -213,20 +216,18 @@ class ApplyRun:
         after = dict(leaves({name: desired[name] for name in changed}))
         changes = differences(before, after, declaration.codec.secret_names)
         conflicts = self._conflicts(resource, before, after)
-        if conflicts and not self._options.force:
+        refused = [c for c in conflicts if not self._may_take_over(c.owner)]
+        if refused:
             self._plan(declaration, ManifestAction.UPDATE, changes, conflicts)
-            for conflict in conflicts:
-                text = (
-                    f"{conflict.path} was set by {conflict.owner}: agree on one manager, "
-                    "or take it over with force"
-                )
+            for conflict in refused:
+                text = f"{conflict.path} was set by {conflict.owner}: {self._advice(conflict)}"
                 self._problems.append(document.problem(text, ("spec",), Code.CONFLICT.value))
             return
         await self._prefetch(kind)
         names = desired.keys() if kind.takes_all else changed
         columns = self._columns(declaration, {name: desired[name] for name in names})
         await kind.update(self._actor, row, columns)
-        self._plan(declaration, ManifestAction.UPDATE, changes)
+        self._plan(declaration, ManifestAction.UPDATE, changes, conflicts)
 
     async def _prefetch(self, kind: AnyKind) -> None:
         """Reads all resources of a kind before the first change of one."""
@@ -273,6 +274,29 @@ class ApplyRun:
         wanted = self._names.id_of("Project", project)
         if (declaration.kind.project_of(row) or DEFAULT_PROJECT) != wanted:
             raise Conflict(f"the project of {declaration.document.title} cannot be changed")
+
+    def _check_set(self, declaration: Declaration, resource: _PresentState) -> None:
+        """Conflict: the resource belongs to another set, which would lose it."""
+        wanted = self._options.prune_set
+        known = resource.declared.prune_set if resource.declared else ""
+        if wanted and known and known != wanted and not self._may_take_over(known):
+            raise Conflict(
+                f"{declaration.document.title} belongs to the set {known!r}: remove it from one "
+                "set, or take it over with force"
+            )
+
+    def _may_take_over(self, owner: str) -> bool:
+        """Returns whether fields of another manager are overwritten.
+
+        Two configuration sources would take a field from each other for ever.
+        """
+        between_sources = is_source_manager(owner) and is_source_manager(self._options.manager)
+        return self._options.force and not between_sources
+
+    def _advice(self, conflict: FieldConflict) -> str:
+        if self._options.force:
+            return "remove it from one of both folders"
+        return "agree on one manager, or take it over with force"
 
     def _conflicts(
         self, resource: _PresentState, before: JsonObject, after: JsonObject
@@ -339,6 +363,7 @@ class ApplyRun:
                 except _REFUSALS as error:
                     refused.append((kind, row, error))
                     continue
+                self.deleted.add(row.id)
                 title = self._names.name_of(kind.family_name(), row.id)
                 self.items.append(ManifestEffect(ManifestAction.DELETE, kind.name, title))
                 await self._tx[DeclaredResourceStore].remove(row.id)

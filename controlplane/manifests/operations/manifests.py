@@ -9,14 +9,14 @@ from controlplane.manifests.model.documents import (
     Source,
     write_documents,
 )
-from controlplane.manifests.model.ownership import DeclaredResource
+from controlplane.manifests.model.ownership import DeclaredResource, is_source_manager
 from controlplane.manifests.model.plan import ApplyOptions, ManifestPlan
 from controlplane.manifests.model.schemas import json_schema
 from controlplane.manifests.operations.apply import ApplyRun
 from controlplane.manifests.operations.names import ResourceNames
 from controlplane.manifests.operations.reading import DocumentReader
 from controlplane.manifests.operations.state import SpecReader
-from controlplane.manifests.ports import DeclaredResourceStore
+from controlplane.manifests.ports import ApplyGuard, DeclaredResourceStore
 from controlplane.platform.batch import open_batch
 from controlplane.platform.context import OperationContext
 from controlplane.platform.kinds import AnyKind, DeclaredRow
@@ -38,21 +38,32 @@ class Manifests:
         self._reader = DocumentReader(kinds)
 
     async def apply(
-        self, actor: Actor, sources: Sequence[Source], options: ApplyOptions
+        self,
+        actor: Actor,
+        sources: Sequence[Source],
+        options: ApplyOptions,
+        guard: ApplyGuard | None = None,
     ) -> ManifestPlan:
         """Creates, changes and deletes resources until they match the documents.
 
-        All or nothing: with a problem, nothing is changed, and the plan lists all problems.
+        All or nothing: with a problem, nothing is changed, and the plan lists all problems. Only
+        configuration sources have a guard.
         """
         require_member(actor)
         _check_options(options)
+        if guard is None:
+            _check_not_reserved(options)
         problems: list[DocumentProblem] = []
         declarations = self._reader.read(sources, problems)
         async with open_batch(self._context.store) as batch:
             run = ApplyRun(self._context, batch.tx, actor, self._reader, options, problems)
+            if guard is not None:
+                await guard.begin(batch.tx)
             await run.load(declarations)
             if not problems or options.dry_run:
                 await run.carry_out(declarations)
+            if guard is not None:
+                problems += await guard.problems(batch.tx, run.items, run.deleted)
             applied = not problems and not options.dry_run
             if applied:
                 await run.record()
@@ -142,3 +153,9 @@ def _check_options(options: ApplyOptions) -> None:
         check_text(options.prune_set, "pruneSet", _MAX_NAME)
     if options.max_deletions < 0:
         raise Invalid("must not be negative", field="maxDeletions")
+
+
+def _check_not_reserved(options: ApplyOptions) -> None:
+    for field, name in (("manager", options.manager), ("pruneSet", options.prune_set)):
+        if is_source_manager(name):
+            raise Invalid(f"{name!r} is the name of a configuration source", field=field)

@@ -82,9 +82,10 @@ class SqlJobs:
         )
         return result.rowcount == 1
 
-    async def next_due(self) -> datetime | None:
+    async def next_due(self, kinds: Collection[str]) -> datetime | None:
         due = func.coalesce(jobs.c.lease_until, jobs.c.run_at, type_=jobs.c.run_at.type)
-        return (await self._connection.execute(select(func.min(due)))).scalar()
+        first = select(func.min(due)).where(jobs.c.kind.in_(kinds))
+        return (await self._connection.execute(first)).scalar()
 
 
 jobs = Table(

@@ -24,6 +24,7 @@ ANCESTORS: Mapping[str, Mapping[str, str]] = {
     "service_sets": _OF_PROJECT,
     "managed_namespaces": _OF_PROJECT,
     "contexts": _OF_PROJECT,
+    "configuration_sources": _OF_PROJECT,
     "secrets": _OF_PROJECT,
     "notification_sinks": _OF_PROJECT,
     "notification_routers": _OF_PROJECT,

@@ -31,7 +31,8 @@ class MetricsSnapshot:
 
     `services` are grouped by their `StatusCode`. `deliveries` counts deployments that became
     healthy within `RECENT` and whose commit is known. Its keys are the upper bounds of
-    `DELIVERY_BOUNDS` in seconds; the last one is None.
+    `DELIVERY_BOUNDS` in seconds; the last one is None. `sources` are configuration sources by
+    the result of their last reconciliation.
     """
 
     services: Mapping[str, int] = field(default_factory=dict)
@@ -40,3 +41,4 @@ class MetricsSnapshot:
     commands: QueueDepth = QueueDepth()
     deliveries: Mapping[float | None, int] = field(default_factory=dict)
     delivery_seconds: float = 0.0
+    sources: Mapping[str, int] = field(default_factory=dict)

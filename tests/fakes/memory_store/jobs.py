@@ -51,8 +51,8 @@ class MemoryJobs:
     async def retry(self, job: Job, run_at: datetime, error: str) -> bool:
         return self._holds(job) and self._write(job.id, run_at=run_at, error=error, **_UNLEASED)
 
-    async def next_due(self) -> datetime | None:
-        rows = self._connection.rows(jobs)
+    async def next_due(self, kinds: Collection[str]) -> datetime | None:
+        rows = self._connection.where(jobs, lambda row: row["kind"] in kinds)
         return min((row["lease_until"] or row["run_at"] for row in rows), default=None)
 
     def _holds(self, job: Job) -> bool:

@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -57,7 +58,7 @@ class Installation:
         poll_until(
             lambda: log.read_text(),
             lambda text: "serve.ready" in text or program.poll() is not None,
-            60,
+            180,
             every=0.1,
         )
         assert program.poll() is None, log.read_text()
@@ -92,7 +93,13 @@ class Installation:
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A control plane of the module's own, signed in to as its first administrator."""
-    folder = tmp_path_factory.mktemp("installation")
+    with new_installation(tmp_path_factory.mktemp("installation")) as made:
+        yield made
+
+
+@contextmanager
+def new_installation(folder: Path) -> Generator[Installation]:
+    """An empty control plane in a folder, signed in to as its first administrator."""
     group = ProcessGroup()
     # PYTHONPATH selects the code of the tests in a second checkout.
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}

@@ -31,6 +31,8 @@ from controlplane.audit.model.chains import AuditFilter
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import BUILT_IN, INSTALLATION, SYSTEM, Actor, Scope
 from controlplane.compose import ControlPlane, OutsidePorts
+from controlplane.configuration_sources.model.source import SourceResult
+from controlplane.configuration_sources.ports import ConfigurationSourceStore
 from controlplane.platform.audit_entry import AuditEntry
 from controlplane.platform.batch import is_batch_open
 from controlplane.platform.context import SECRET
@@ -272,6 +274,13 @@ ARGUMENTS = {
     "deleteClusterGroup": 'id: "{clusters}"',
     "freezeClusterGroup": 'id: "{clusters}"',
     "unfreezeClusterGroup": 'id: "{clusters}"',
+    "configurationSource": 'id: "{source}"',
+    "createConfigurationSource": 'attributes: {{name: "new", projectId: "{project}",'
+    ' repositoryId: "{repository}", folder: "new", serviceAccountId: "{account}"}}',
+    "updateConfigurationSource": 'id: "{source}", attributes: {{suspended: true}}',
+    "deleteConfigurationSource": 'id: "{source}"',
+    "syncConfigurationSource": 'id: "{source}"',
+    "approveConfigurationSource": 'id: "{source}", digest: "planned"',
     "notificationSink": 'id: "{sink}"',
     "notificationRouter": 'id: "{router}"',
     "upsertNotificationSink": 'attributes: {{name: "new", type: SLACK, projectId: "{project}",'
@@ -474,6 +483,7 @@ async def _defining(stage: Stage, project: str) -> None:
     ids["namespace"] = (await stage.made(namespace))["id"]
     group = f'attributes: {{name: "old", {project}, clusterIds: ["{ids["cluster"]}"]}}'
     ids["clusters"] = (await stage.made(f"createClusterGroup({group}) {{ id }}"))["id"]
+    await _source(stage, project)
     for kind in OwnerKind:
         document = (
             f'createServiceDeployment(clusterId: "{ids["cluster"]}", attributes: {{name:'
@@ -504,6 +514,17 @@ async def _defining(stage: Stage, project: str) -> None:
             now,
         )
         await tx[ComponentStore].upsert([one])
+
+
+async def _source(stage: Stage, project: str) -> None:
+    """A configuration source with a plan that waits for its approval."""
+    ids = stage.ids
+    references = f'repositoryId: "{ids["repository"]}", serviceAccountId: "{ids["account"]}"'
+    given = f'attributes: {{name: "old", {project}, folder: "old", {references}}}'
+    ids["source"] = (await stage.made(f"createConfigurationSource({given}) {{ id }}"))["id"]
+    waiting = {"result": SourceResult.AWAITING_APPROVAL, "plan_digest": "planned"}
+    async with stage.plane.context.store.write() as tx:
+        await tx[ConfigurationSourceStore].change(ids["source"], **waiting)
 
 
 async def _flowing(stage: Stage) -> None:

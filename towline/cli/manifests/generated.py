@@ -9,28 +9,28 @@ if TYPE_CHECKING:
     from towline import generated_inputs as inputs
 
 
-class PlanItemsChanges(TypedDict):
+class PlanItemChanges(TypedDict):
     path: str
     before: str | None
     after: str | None
 
 
-class PlanItemsConflicts(TypedDict):
+class PlanItemConflicts(TypedDict):
     path: str
     owner: str
 
 
-class PlanItems(TypedDict):
+class PlanItem(TypedDict):
     action: str
     kind: str
     name: str
     file: str
     line: int
-    changes: list[PlanItemsChanges]
-    conflicts: list[PlanItemsConflicts]
+    changes: list[PlanItemChanges]
+    conflicts: list[PlanItemConflicts]
 
 
-class PlanProblems(TypedDict):
+class PlanProblem(TypedDict):
     message: str
     file: str
     line: int
@@ -41,21 +41,23 @@ class PlanProblems(TypedDict):
 
 class Plan(TypedDict):
     applied: bool
-    items: list[PlanItems]
-    problems: list[PlanProblems]
+    items: list[PlanItem]
+    problems: list[PlanProblem]
 
 
-_PLAN = 'fragment Plan on ManifestPlan{applied items{action kind name file line changes{path before after}conflicts{path owner}}problems{message file line document field code}}'
+_PLAN_ITEM = 'fragment PlanItem on ManifestChange{action kind name file line changes{path before after}conflicts{path owner}}'
+_PLAN_PROBLEM = 'fragment PlanProblem on ManifestProblem{message file line document field code}'
+_PLAN = 'fragment Plan on ManifestPlan{applied items{...PlanItem}problems{...PlanProblem}}'
 
 
-APPLY_MANIFESTS: GraphQLDocument[Mapping[str, Plan]] = GraphQLDocument('mutation ApplyManifests($sources:[ManifestSource!]!$options:ManifestApplyOptions){applyManifests(sources:$sources options:$options){...Plan}}' + _PLAN)
+APPLY_MANIFESTS: GraphQLDocument[Mapping[str, Plan]] = GraphQLDocument('mutation ApplyManifests($sources:[ManifestSource!]!$options:ManifestApplyOptions){applyManifests(sources:$sources options:$options){...Plan}}' + _PLAN + _PLAN_ITEM + _PLAN_PROBLEM)
 
 
 def apply_manifests(api: GraphQLApi, sources: "Sequence[inputs.ManifestSource]", *, options: "inputs.ManifestApplyOptions | None" = None) -> Plan:
     return run(api, APPLY_MANIFESTS, sources=sources, options=options)
 
 
-DELETE_MANIFESTS: GraphQLDocument[Mapping[str, Plan]] = GraphQLDocument('mutation DeleteManifests($sources:[ManifestSource!]!$dryRun:Boolean!){deleteManifests(sources:$sources dryRun:$dryRun){...Plan}}' + _PLAN)
+DELETE_MANIFESTS: GraphQLDocument[Mapping[str, Plan]] = GraphQLDocument('mutation DeleteManifests($sources:[ManifestSource!]!$dryRun:Boolean!){deleteManifests(sources:$sources dryRun:$dryRun){...Plan}}' + _PLAN + _PLAN_ITEM + _PLAN_PROBLEM)
 
 
 def delete_manifests(api: GraphQLApi, sources: "Sequence[inputs.ManifestSource]", dry_run: bool) -> Plan:

@@ -10,10 +10,10 @@ import typer
 from core.errors import Invalid, NotFound
 from core.json_object import JsonObject
 from towline.cli.manifests import generated as operations
-from towline.cli.manifests.generated import Plan, PlanProblems
+from towline.cli.manifests.generated import Plan
+from towline.cli.manifests.plans import print_items, problem_lines
 from towline.cli.manifests.values import SECRET, no_value, with_values
 from towline.cli.shell.confirmation import Yes, confirm_deletion
-from towline.cli.shell.output import colour
 from towline.cli.shell.session import connect
 from towline.input_files import read_text
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 MAX_BYTES = 8 << 20
 _SUFFIXES = (".yaml", ".yml")
 _NO_CONTENT = ("#", "---", "...", "%")
-_SIGNS = {"CREATE": "+", "UPDATE": "~", "DELETE": "-", "UNCHANGED": "="}
-_DONE = {"CREATE": "created", "UPDATE": "changed", "DELETE": "deleted", "UNCHANGED": "unchanged"}
 _COLOURS = {"+": "green", "~": "yellow", "-": "red", "!": "red"}
 
 Files = Annotated[
@@ -198,26 +196,12 @@ def _files(path: Path) -> list[Path]:
 
 def _print_plan(plan: Plan, *, dry_run: bool, changes_only: bool = False) -> None:
     """Prints a plan. Invalid: it has problems, and nothing was done."""
-    for item in plan["items"]:
-        action = item["action"]
-        if changes_only and action == "UNCHANGED":
-            continue
-        sign, done = _SIGNS[action], _DONE[action]
-        words = done if action == "UNCHANGED" or plan["applied"] else f"would be {done}"
-        print(colour(f"{sign} {item['kind']} {item['name']} {words}", _COLOURS.get(sign)))
-        if action == "UPDATE":
-            for change in item["changes"]:
-                before, after = change["before"] or "(none)", change["after"] or "(none)"
-                print(f"  {change['path']}: {before} → {after}")
+    items = plan["items"]
+    if changes_only:
+        items = [item for item in items if item["action"] != "UNCHANGED"]
+    print_items(items, applied=plan["applied"])
     if plan["problems"]:
-        lines = [_problem(problem) for problem in plan["problems"]]
-        raise Invalid("\n".join(["nothing was done:", *lines]))
-
-
-def _problem(problem: PlanProblems) -> str:
-    place = f"{problem['file']}:{problem['line']}: " if problem["file"] else ""
-    what = " ".join(part for part in (problem["document"], problem["field"]) if part)
-    return f"  {place}{what}{': ' if what else ''}{problem['message']}"
+        raise Invalid("\n".join(["nothing was done:", *problem_lines(plan["problems"])]))
 
 
 def _inner(schema: JsonObject, shared: JsonObject) -> JsonObject:

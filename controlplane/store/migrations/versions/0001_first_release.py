@@ -88,6 +88,7 @@ def _tables() -> tuple[Callable[[], None], ...]:
         _cluster_groups,
         _clusters,
         _components,
+        _configuration_sources,
         _contexts,
         _data_keys,
         _declared_resources,
@@ -411,6 +412,47 @@ def _deliveries() -> None:
     op.create_index("ix_deliveries_project_id", "deliveries", ["project_id"])
     op.create_index("ix_deliveries_sink_id_id", "deliveries", ["sink_id", "id"])
     op.create_index("ix_deliveries_state_due_at", "deliveries", ["state", "due_at"])
+
+
+def _configuration_sources() -> None:
+    op.create_table(
+        "configuration_sources",
+        sa.Column("id", sa.String(36), nullable=False),
+        sa.Column("name", sa.String(255), nullable=False),
+        sa.Column("inserted_at", UtcColumn(), nullable=False),
+        sa.Column("updated_at", UtcColumn(), nullable=False),
+        sa.Column("project_id", sa.String(36), nullable=True),
+        sa.Column("repository_id", sa.String(36), nullable=False),
+        sa.Column("ref", sa.String(255), nullable=False),
+        sa.Column("folder", sa.String(1024), nullable=False),
+        sa.Column("service_account_id", sa.String(36), nullable=False),
+        sa.Column("mode", sa.String(32), nullable=False),
+        sa.Column("prune", sa.Boolean(), nullable=False),
+        sa.Column("deletion_budget", sa.Integer(), nullable=False),
+        sa.Column("drift", sa.String(32), nullable=False),
+        sa.Column("interval_s", sa.Integer(), nullable=False),
+        sa.Column("suspended", sa.Boolean(), nullable=False),
+        sa.Column("result", sa.String(32), nullable=False),
+        sa.Column("message", sa.Text(), nullable=False),
+        sa.Column("seen_sha", sa.String(64), nullable=False),
+        sa.Column("seen_at", UtcColumn(), nullable=True),
+        sa.Column("applied_sha", sa.String(64), nullable=False),
+        sa.Column("applied_at", UtcColumn(), nullable=True),
+        sa.Column("checked_at", UtcColumn(), nullable=True),
+        sa.Column("problems", JSON_TEXT, nullable=False),
+        sa.Column("plan", JSON_TEXT, nullable=False),
+        sa.Column("plan_size", sa.Integer(), nullable=False),
+        sa.Column("plan_digest", sa.String(64), nullable=False),
+        sa.Column("approved_digest", sa.String(64), nullable=False),
+        sa.Column("approved_by", sa.String(320), nullable=False),
+        sa.Column("is_requested", sa.Boolean(), nullable=False),
+        sa.Column("is_forced", sa.Boolean(), nullable=False),
+        sa.Column("reverts", JSON_TEXT, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_configuration_sources"),
+        sa.UniqueConstraint("name", name="uq_configuration_sources_name"),
+    )
+    for name in ("project_id", "repository_id", "service_account_id", "result"):
+        op.create_index(f"ix_configuration_sources_{name}", "configuration_sources", [name])
 
 
 def _declared_resources() -> None:

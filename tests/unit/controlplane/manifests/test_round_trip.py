@@ -116,6 +116,18 @@ SPECS: dict[str, Any] = {
         dict,
         stages=st.just([{"name": "only", "services": ["the-cluster/the-service"]}]),
     ),
+    "ConfigurationSource": st.builds(
+        dict,
+        repository=st.just(REPOSITORY),
+        folder=st.uuids().map(str),
+        serviceAccount=st.just("the-account@example.org"),
+        mode=st.sampled_from(["AUTOMATIC", "APPROVAL"]),
+        prune=st.booleans(),
+        deletionBudget=st.integers(0, 9),
+        drift=st.sampled_from(["HEAL", "REPORT", "IGNORE"]),
+        intervalSeconds=st.integers(30, 600),
+        suspended=st.booleans(),
+    ),
     "NotificationRule": st.builds(dict, events=st.just(["service.failed"]), sinks=st.just([])),
 }
 """Specs of kinds. A sink has a secret that no export contains."""
@@ -132,7 +144,8 @@ _THE_SERVICE = {
     "exports": [{"name": "host", "value": "db"}],
 }
 _REFERRED = (
-    document("GitRepository", REPOSITORY)
+    document("ServiceAccount", "the-account@example.org")
+    + document("GitRepository", REPOSITORY)
     + document("Cluster", "the-cluster")
     + document("Service", "the-service", _THE_SERVICE, cluster="the-cluster")
 )

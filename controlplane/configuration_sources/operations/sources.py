@@ -1,0 +1,375 @@
+"""Creates, changes, deletes, syncs and approves configuration sources.
+
+A source gives the permissions of its service account to everybody who can push to its folder. So
+the actor must hold all of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from controlplane.access.operations.scopes import check_project
+from controlplane.access.operations.users import (
+    find_service_account,
+    require_permissions_of_user,
+)
+from controlplane.access.ports import UserStore
+from controlplane.authorization import (
+    VIEWER,
+    Actor,
+    Resource,
+    ResourceKind,
+    Verb,
+    require,
+    require_member,
+)
+from controlplane.configuration_sources.model.source import (
+    ApplyMode,
+    ConfigurationSource,
+    SourceResult,
+    SourceSettings,
+)
+from controlplane.configuration_sources.ports import ConfigurationSourceStore
+from controlplane.manifests.ports import DeclaredResourceStore
+from controlplane.platform.conflicts import name_conflict
+from controlplane.platform.context import (
+    CONFIGURATION_SOURCE,
+    RENDER_SERVICES,
+    Change,
+    OperationContext,
+)
+from controlplane.platform.jobs import Job
+from controlplane.platform.names import check_label
+from controlplane.platform.parts import Columns, column_values
+from controlplane.platform.ports import JobStore, Page, PageQuery, Transaction
+from controlplane.platform.references import reference
+from controlplane.platform.retry import retry_operations
+from controlplane.repositories.model.repository import check_folder, check_ref, normalize_folder
+from controlplane.repositories.operations import find_repository
+from controlplane.repositories.ports import RepositoryStore
+from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.identity import RepositoryId
+from core.spec.source import RepositoryKind
+from core.spec.sync import DriftPolicy
+
+RECONCILE = "reconcile-configuration-source"
+"""Kind of the job of each source."""
+MAX_NAME = 52
+MIN_INTERVAL, MAX_INTERVAL = 30, 86_400
+MAX_BUDGET = 5_000
+_HARMLESS = frozenset({"suspended", "interval_s"})
+"""Settings that give nobody further permissions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationSourceChange:
+    """Changes to a configuration source. None leaves a field unchanged."""
+
+    name: str | None = None
+    """Unique name, which cannot be changed. Required on creation. Limit: 52 characters."""
+    project_id: str | None = None
+    """ID of the project. Default: the default project."""
+    repository_id: str | None = None
+    """ID of the Git repository. Required on creation."""
+    ref: str | None = None
+    """Branch, tag or commit. Default: `main`."""
+    folder: str | None = None
+    """Folder of the manifests. Default: the root of the repository."""
+    service_account_id: str | None = None
+    """ID of the service account that applies the manifests. Required on creation."""
+    mode: ApplyMode | None = None
+    """Application of new commits. Default: `AUTOMATIC`."""
+    prune: bool | None = None
+    """True deletes resources whose documents left the folder. Default: false."""
+    deletion_budget: int | None = None
+    """Maximum number of deletions of one apply. Default: 0. Limit: 5,000."""
+    drift: DriftPolicy | None = None
+    """Reaction to fields that other managers changed. Default: `REPORT`."""
+    interval_s: int | None = None
+    """Seconds between two checks for drift. Default: 300. Limits: 30 to 86,400."""
+    suspended: bool | None = None
+    """True stops the source. Default: false."""
+
+    def applied(self, settings: SourceSettings) -> SourceSettings:
+        """Returns the changed settings. Invalid: a value is not allowed."""
+        columns: Columns = {
+            name: value
+            for name, value in column_values(self).items()
+            if value is not None and name not in ("name", "project_id")
+        }
+        after = replace(settings, **columns)
+        check_ref(after.ref)
+        for name in ("repository_id", "service_account_id"):
+            if not getattr(after, name):
+                raise Invalid("is required", field=name.removesuffix("_id"))
+        _check_range(after.interval_s, MIN_INTERVAL, MAX_INTERVAL, "intervalSeconds")
+        _check_range(after.deletion_budget, 0, MAX_BUDGET, "deletionBudget")
+        return replace(after, folder=normalize_folder(check_folder(after.folder)))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOrigins:
+    """URLs of repositories and addresses of service accounts, by their IDs."""
+
+    repositories: Mapping[str, str]
+    accounts: Mapping[str, str]
+
+
+@retry_operations
+class ConfigurationSources:
+    """Operations on configuration sources."""
+
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[ConfigurationSource]:
+        """Sources that the actor may read."""
+        require_member(actor)
+        visible = actor.policy.visible(ResourceKind.CONFIGURATION_SOURCE)
+        async with self._context.store.read() as tx:
+            page = await tx[ConfigurationSourceStore].page(replace(query, visible=visible))
+        return replace(page, items=tuple(_shown_to(actor, source) for source in page.items))
+
+    async def get(
+        self, actor: Actor, id: str | None, name: str | None = None
+    ) -> ConfigurationSource:
+        """Finds a source by id or name. NotFound: it does not exist, or the actor may not see
+        it."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            source = await find_source(tx, id, name)
+        require(actor, Verb.READ, source.target)
+        return _shown_to(actor, source)
+
+    async def origins(self, actor: Actor, sources: Sequence[ConfigurationSource]) -> SourceOrigins:
+        """Names repositories and service accounts of sources, as far as the actor may read them."""
+        require_member(actor)
+        settings = [source.settings for source in sources]
+        async with self._context.store.read() as tx:
+            repositories = await tx[RepositoryStore].by_ids({s.repository_id for s in settings})
+            accounts = await tx[UserStore].by_ids({s.service_account_id for s in settings})
+        return SourceOrigins(
+            {row.id: row.url for row in repositories if actor.may(Verb.READ, row.target)},
+            {row.id: row.email for row in accounts if actor.may(Verb.READ, row.target)},
+        )
+
+    async def create(self, actor: Actor, change: ConfigurationSourceChange) -> ConfigurationSource:
+        """Creates a source, which is reconciled at once.
+
+        Forbidden: the service account has a permission that the actor lacks.
+        """
+        require_member(actor)
+        now, project = self._context.clock.now(), change.project_id or None
+        name = check_label(change.name or "", "name")
+        if len(name) > MAX_NAME:
+            raise Invalid(f"{len(name)} characters, maximum {MAX_NAME}", field="name")
+        source = ConfigurationSource(
+            self._context.new_id(), name, now, now, project, change.applied(SourceSettings())
+        )
+        async with self._context.change(actor, "createConfigurationSource") as tx:
+            await check_project(tx, actor, project)
+            tx.authorize(Verb.WRITE, Resource.within(ResourceKind.CONFIGURATION_SOURCE, project))
+            store = tx[ConfigurationSourceStore]
+            if (known := await store.by_name(name)) is not None:
+                message = f"configuration source {name!r} already exists"
+                raise name_conflict(actor, known, message)
+            await self._check_references(tx, actor, source)
+            await store.add(source)
+            await self._request(tx, source)
+            tx.audit(name, source.id)
+        return source
+
+    async def update(
+        self, actor: Actor, id: str, change: ConfigurationSourceChange
+    ) -> ConfigurationSource:
+        """Changes a source.
+
+        Forbidden: a service account has a permission that the actor lacks, and more changes than
+        the suspension or the interval.
+        """
+        async with self._context.change(actor, "updateConfigurationSource") as tx:
+            before = await find_source(tx, id)
+            tx.authorize(Verb.WRITE, before.target)
+            if change.name not in (None, before.name):
+                raise Invalid("cannot be changed: it names the owner of fields", field="name")
+            settings = change.applied(before.settings)
+            old, new = column_values(before.settings), column_values(settings)
+            changed = {name for name in new if new[name] != old[name]}
+            source = replace(before, settings=settings, updated_at=self._context.clock.now())
+            if changed - _HARMLESS:
+                await require_permissions_of_account(
+                    tx, actor, before, self._context.clock.now(), may_be_gone=True
+                )
+                await self._check_references(tx, actor, source)
+                status = replace(
+                    before.status, seen_sha="", seen_at=None, applied_sha="", reverts={}
+                )
+                source = replace(source, status=status)
+            if settings.suspended:
+                source = replace(source, status=replace(source.status, approved_digest=""))
+            await tx[ConfigurationSourceStore].put(source)
+            await self._request(tx, source)
+            tx.audit(before.name, id, changed=sorted(changed))
+        return _shown_to(actor, source)
+
+    async def delete(self, actor: Actor, id: str) -> ConfigurationSource:
+        """Deletes a source. Its resources stay, and belong to no manager of this name any more."""
+        async with self._context.change(actor, "deleteConfigurationSource") as tx:
+            source = await find_source(tx, id)
+            tx.authorize(Verb.WRITE, source.target)
+            await tx[ConfigurationSourceStore].remove(id)
+            store = tx[DeclaredResourceStore]
+            for row in await store.all():
+                if (after := row.without_manager(source.manager)) != row:
+                    await store.put(after)
+            tx.audit(source.name, id)
+            tx.publish(RENDER_SERVICES, f"{source.settings.repository_id}/")
+            tx.publish(CONFIGURATION_SOURCE, id)
+        return _shown_to(actor, source)
+
+    async def sync(self, actor: Actor, id: str, *, force: bool = False) -> ConfigurationSource:
+        """Fetches the repository, and applies the folder again.
+
+        `force` takes over fields of other managers, but not of other sources. Conflict: the source
+        is suspended.
+        """
+        repository_id = await self._repository_of(actor, id)
+        # A commit that is fetched now is reconciled with this request.
+        await self._context.manifests.hint(repository_id)
+        async with self._context.change(actor, "syncConfigurationSource") as tx:
+            source = await find_source(tx, id)
+            tx.authorize(Verb.WRITE, source.target)
+            _check_active(source)
+            status = replace(source.status, is_requested=True, is_forced=force, reverts={})
+            source = replace(source, status=status)
+            await tx[ConfigurationSourceStore].put(source)
+            await self._request(tx, source)
+            tx.audit(source.name, id, force=force)
+        return _shown_to(actor, source)
+
+    async def approve(self, actor: Actor, id: str, digest: str) -> ConfigurationSource:
+        """Approves a plan by its digest. Conflict: the source has another plan by now."""
+        async with self._context.change(actor, "approveConfigurationSource") as tx:
+            source = await find_source(tx, id)
+            tx.authorize(Verb.APPROVE, source.target)
+            _check_active(source)
+            if actor.id == source.settings.service_account_id:
+                raise Forbidden("the service account of a source cannot approve its plan")
+            status = source.status
+            waits = status.result is SourceResult.AWAITING_APPROVAL
+            if not waits or not digest or digest != status.plan_digest:
+                raise Conflict(
+                    f"configuration source {source.name!r} has no plan with this digest: read it "
+                    "again, and approve the present plan"
+                )
+            by = (actor.email or actor.name)[:320]
+            source = replace(source, status=replace(status, approved_digest=digest, approved_by=by))
+            await tx[ConfigurationSourceStore].put(source)
+            await self._request(tx, source)
+            tx.audit(source.name, id, digest=digest, commit=status.seen_sha)
+        return _shown_to(actor, source)
+
+    async def _repository_of(self, actor: Actor, id: str) -> RepositoryId:
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            source = await find_source(tx, id)
+            require(actor, Verb.WRITE, source.target)
+            return (await find_repository(tx, source.settings.repository_id)).id
+
+    async def _check_references(
+        self, tx: Transaction, actor: Actor, source: ConfigurationSource
+    ) -> None:
+        settings = source.settings
+        with reference("repositoryId", settings.repository_id):
+            repository = await find_repository(tx, settings.repository_id, RepositoryKind.GIT)
+            require(actor, Verb.READ, repository.target)
+        await require_permissions_of_account(tx, actor, source, self._context.clock.now())
+        for neighbour in await tx[ConfigurationSourceStore].of_repository(repository.id):
+            if neighbour.id != source.id and _overlap(neighbour.settings, settings):
+                raise Conflict(
+                    f"configuration source {neighbour.name!r} follows {neighbour.settings} of this "
+                    f"repository: documents of folder {settings.folder or '/'!r} would belong to "
+                    "both"
+                )
+
+    async def _request(self, tx: Change, source: ConfigurationSource) -> None:
+        """Schedules a reconciliation after the commit, and the fetch of the ref."""
+        await enqueue(self._context, tx, source.id, self._context.clock.now())
+        tx.publish(RENDER_SERVICES, f"{source.settings.repository_id}/")
+        tx.publish(CONFIGURATION_SOURCE, source.id)
+
+
+async def enqueue(
+    context: OperationContext, tx: Transaction | Change, id: str, run_at: datetime
+) -> None:
+    """Schedules the reconciliation of a source. There is one job for each source."""
+    key = f"configuration-source/{id}"
+    await tx[JobStore].enqueue(Job(context.new_id(), RECONCILE, key, run_at, {"source": id}))
+
+
+async def count_results(tx: Transaction) -> dict[str, int]:
+    """Counts sources by the result of their last reconciliation; suspended ones are left out."""
+    store, counts = tx[ConfigurationSourceStore], {}
+    for result in SourceResult:
+        query = PageQuery(first=1, equals={"result": result, "suspended": False}, counting=True)
+        counts[result.value] = (await store.page(query)).count or 0
+    return counts
+
+
+async def find_source(
+    tx: Transaction | Change, id: str | None, name: str | None = None
+) -> ConfigurationSource:
+    """The source with this id or name. NotFound: it does not exist."""
+    store = tx[ConfigurationSourceStore]
+    source = await store.get(id) if id else await store.by_name(name or "")
+    if source is None:
+        raise NotFound(kind=ResourceKind.CONFIGURATION_SOURCE)
+    return source
+
+
+async def require_permissions_of_account(
+    tx: Transaction,
+    actor: Actor,
+    source: ConfigurationSource,
+    now: datetime,
+    *,
+    may_be_gone: bool = False,
+) -> None:
+    """Forbidden: the service account of a source has a permission that the actor lacks."""
+    id = source.settings.service_account_id
+    try:
+        with reference("serviceAccountId", id):
+            account = await find_service_account(tx, id)
+    except NotFound:
+        if may_be_gone:
+            return
+        raise
+    await require_permissions_of_user(tx, actor, account, now)
+
+
+def _shown_to(actor: Actor, source: ConfigurationSource) -> ConfigurationSource:
+    """Returns the source; without field values, unless the actor may approve its plans.
+
+    A plan has fields of resources in all projects of the service account.
+    """
+    everything = Resource.whole(ResourceKind.INSTALLATION)
+    if actor.may(Verb.APPROVE, source.target) or actor.policy.covers(VIEWER, everything):
+        return source
+    plan = tuple(replace(item, changes=()) for item in source.status.plan)
+    return replace(source, status=replace(source.status, plan=plan))
+
+
+def _check_active(source: ConfigurationSource) -> None:
+    if source.settings.suspended:
+        raise Conflict(f"configuration source {source.name!r} is suspended: resume it first")
+
+
+def _check_range(value: int, least: int, most: int, field: str) -> None:
+    if not least <= value <= most:
+        raise Invalid(f"must be from {least:,} to {most:,}", field=field)
+
+
+def _overlap(first: SourceSettings, second: SourceSettings) -> bool:
+    """Returns whether a document can belong to both folders."""
+    outer, inner = sorted(f"{settings.folder}/".lstrip("/") for settings in (first, second))
+    return first.ref == second.ref and inner.startswith(outer)

@@ -1,0 +1,346 @@
+"""`towline config-sources …`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from core.errors import Conflict, Invalid
+from towline.cli.access import generated as access
+from towline.cli.access.users import InstallationRole
+from towline.cli.config_sources import generated as operations
+from towline.cli.config_sources.generated import ConfigurationSource, SourcePlan
+from towline.cli.manifests.plans import print_items, problem_lines
+from towline.cli.projects.find import find_project
+from towline.cli.repositories import generated as repositories
+from towline.cli.repositories.find import find_repository
+from towline.cli.repositories.repositories import RepositoryOptions
+from towline.cli.shell.confirmation import Approve, Yes, confirm_approval, confirm_deletion
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.option_groups import OptionGroup, option_groups
+from towline.cli.shell.output import Column, field, say, short, show, since
+from towline.cli.shell.session import Search, connect, first_found, found_or_none
+from towline.operations import GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import ConfigurationSourceAttributes
+
+app = typer.Typer(
+    no_args_is_help=True, help="Folders of manifests in Git that run the installation."
+)
+
+_DOMAIN = "service-accounts"
+Name = Annotated[str, typer.Argument(help="Name of the configuration source.")]
+
+COLUMNS: tuple[Column[ConfigurationSource], ...] = (
+    field("NAME"),
+    Column("STATE", lambda row: "SUSPENDED" if row["suspended"] else row["result"]),
+    field("REPOSITORY", "repositoryUrl"),
+    field("REF"),
+    field("FOLDER"),
+    Column("APPLIED", lambda row: short(row["appliedSha"]), ("appliedSha",)),
+    since("CHECKED", "checkedAt"),
+    field("MESSAGE"),
+)
+DETAILS: tuple[Column[ConfigurationSource], ...] = (
+    *COLUMNS[:5],
+    field("ACCOUNT", "serviceAccount"),
+    field("MODE"),
+    field("PRUNE"),
+    field("BUDGET", "deletionBudget"),
+    field("DRIFT"),
+    Column("SEEN", lambda row: short(row["seenSha"]), ("seenSha",)),
+    *COLUMNS[5:],
+)
+
+
+class SourceOptions(OptionGroup):
+    """Options of a configuration source."""
+
+    ref: Annotated[
+        str | None, typer.Option(help="Branch, tag or commit (default of a new source: main).")
+    ] = None
+    folder: Annotated[
+        str | None, typer.Option(help="Folder of the manifests; empty: the whole repository.")
+    ] = None
+    service_account: Annotated[
+        str | None,
+        typer.Option(
+            help="Service account that applies the manifests (default: NAME@service-accounts)."
+        ),
+    ] = None
+    mode: Annotated[
+        str | None,
+        typer.Option(help="automatic applies new commits; approval only plans them."),
+    ] = None
+    prune: Annotated[
+        bool | None, typer.Option(help="Delete resources whose documents left the folder.")
+    ] = None
+    deletion_budget: Annotated[
+        int | None, typer.Option(help="Maximum number of deletions of one apply.")
+    ] = None
+    drift: Annotated[
+        str | None,
+        typer.Option(help="Reaction to changes by other managers: report, heal or ignore."),
+    ] = None
+    interval: Annotated[
+        int | None, typer.Option(help="Seconds between two checks for drift, from 30.")
+    ] = None
+
+    def attributes(self) -> "ConfigurationSourceAttributes":
+        """Builds the attributes for the API, without references."""
+        return {
+            "ref": self.ref,
+            "folder": self.folder,
+            "mode": _choice(self.mode, "--mode", "AUTOMATIC", "APPROVAL"),
+            "prune": self.prune,
+            "deletionBudget": self.deletion_budget,
+            "drift": _choice(self.drift, "--drift", "REPORT", "HEAL", "IGNORE"),
+            "intervalSeconds": self.interval,
+        }
+
+
+@app.command("list")
+def list_sources(
+    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+) -> None:
+    """List configuration sources.
+
+    \b
+    Example:
+      towline config-sources list
+    """
+    rows = operations.configuration_sources(connect(context), q=query)
+    show(rows, COLUMNS, output, "name")
+
+
+@app.command("get")
+def get_source(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+    """Show the settings, the commits and the state of a configuration source.
+
+    \b
+    Example:
+      towline config-sources get fleet
+    """
+    show(_find(connect(context), name), DETAILS, output, "name")
+
+
+@app.command("create")
+@option_groups
+def create_source(
+    context: typer.Context,
+    name: Name,
+    repository: Annotated[str, typer.Option(help="URL of the Git repository.")],
+    project: Annotated[str | None, typer.Option(help="Project of the source.")] = None,
+    role: Annotated[
+        InstallationRole | None,
+        typer.Option(help="Role of the service account in the installation, if it is created."),
+    ] = None,
+    *,
+    options: SourceOptions,
+    connection: RepositoryOptions,
+    output: Output = Format.TABLE,
+) -> None:
+    """Let the control plane apply a folder of manifests in Git.
+
+    Adds the repository if it is missing, and creates the service account with --role. So one
+    command rebuilds an installation from its repository.
+
+    \b
+    Example:
+      towline config-sources create fleet --repository https://git.example.org/fleet.git \\
+        --folder fleet --role admin --prune --deletion-budget 5 --password-file token
+    """
+    api = connect(context)
+    attributes: ConfigurationSourceAttributes = {"name": name, **options.attributes()}
+    if project:
+        attributes["projectId"] = find_project(api, project)["id"]
+    attributes["serviceAccountId"] = _account(
+        api, options.service_account or f"{name}@{_DOMAIN}", role
+    )
+    attributes["repositoryId"] = _repository(api, repository, connection)
+    show(operations.create_configuration_source(api, attributes), COLUMNS, output, "name")
+
+
+@app.command("update")
+@option_groups
+def update_source(
+    context: typer.Context,
+    name: Name,
+    repository: Annotated[str | None, typer.Option(help="URL of the Git repository.")] = None,
+    *,
+    options: SourceOptions,
+    output: Output = Format.TABLE,
+) -> None:
+    """Update only the given fields of a configuration source.
+
+    \b
+    Example:
+      towline config-sources update fleet --drift heal --interval 120
+    """
+    api = connect(context)
+    found, attributes = _find(api, name), options.attributes()
+    if repository:
+        attributes["repositoryId"] = find_repository(api, repository)["id"]
+    if options.service_account:
+        attributes["serviceAccountId"] = access.user(api, options.service_account)["id"]
+    row = operations.update_configuration_source(api, found["id"], attributes)
+    show(row, COLUMNS, output, "name")
+
+
+@app.command("plan")
+def plan(context: typer.Context, name: Name) -> None:
+    """Show changes that wait, or drift, and problems. Exits with 1 if there are any.
+
+    \b
+    Example:
+      towline config-sources plan fleet
+    """
+    api = connect(context)
+    found = operations.configuration_source_plan(api, _find(api, name)["id"])
+    _print_plan(found)
+    if found["plan"] or found["problems"]:
+        raise typer.Exit(1)
+
+
+@app.command("sync")
+def sync(
+    context: typer.Context,
+    name: Name,
+    force: Annotated[
+        bool, typer.Option(help="Take over fields of other managers, except of other sources.")
+    ] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Fetch the repository now, and apply the folder again.
+
+    \b
+    Example:
+      towline config-sources sync fleet
+    """
+    api = connect(context)
+    row = operations.sync_configuration_source(api, _find(api, name)["id"], force)
+    show(row, COLUMNS, output, "name")
+
+
+@app.command("approve")
+def approve(
+    context: typer.Context,
+    name: Name,
+    digest: Annotated[
+        str | None, typer.Option(help="Digest of the reviewed plan (default: the printed one).")
+    ] = None,
+    yes: Approve = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Print the plan that waits, and approve it.
+
+    \b
+    Example:
+      towline config-sources approve fleet
+    """
+    api = connect(context)
+    found = _find(api, name)
+    if not found["planDigest"] or found["result"] != "AWAITING_APPROVAL":
+        raise Conflict(f"no plan of configuration source {name} waits for an approval")
+    if digest is None:
+        _print_plan(operations.configuration_source_plan(api, found["id"]))
+        confirm_approval(f"the plan of configuration source {name}", yes=yes)
+    row = operations.approve_configuration_source(api, found["id"], digest or found["planDigest"])
+    show(row, COLUMNS, output, "name")
+
+
+@app.command("suspend")
+def suspend(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+    """Stop a configuration source, until `resume`.
+
+    \b
+    Example:
+      towline config-sources suspend fleet
+    """
+    _set_suspended(context, name, output, suspended=True)
+
+
+@app.command("resume")
+def resume(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+    """Start a suspended configuration source again.
+
+    \b
+    Example:
+      towline config-sources resume fleet
+    """
+    _set_suspended(context, name, output, suspended=False)
+
+
+@app.command("delete")
+def delete(
+    context: typer.Context, name: Name, yes: Yes = False, output: Output = Format.TABLE
+) -> None:
+    """Delete a configuration source, and keep its resources.
+
+    \b
+    Example:
+      towline config-sources delete fleet
+    """
+    confirm_deletion(f"configuration source {name}", yes=yes)
+    api = connect(context)
+    row = operations.delete_configuration_source(api, _find(api, name)["id"])
+    show(row, COLUMNS, output, "name")
+
+
+def _set_suspended(context: typer.Context, name: str, output: Format, *, suspended: bool) -> None:
+    api = connect(context)
+    id = _find(api, name)["id"]
+    row = operations.update_configuration_source(api, id, {"suspended": suspended})
+    show(row, COLUMNS, output, "name")
+
+
+def _find(api: GraphQLApi, name: str) -> ConfigurationSource:
+    return first_found(
+        f"configuration source {name}", lambda: operations.configuration_source(api, name=name)
+    )
+
+
+def _account(api: GraphQLApi, email: str, role: InstallationRole | None) -> str:
+    """Returns the ID of a service account, which is created with a role if it is missing."""
+    found = found_or_none(lambda: access.user(api, email))
+    if found is not None:
+        if role is not None:
+            say(f"service account {email} exists already, and keeps its roles")
+        return found["id"]
+    local, _, domain = email.partition("@")
+    if role is None or domain != _DOMAIN:
+        raise Invalid(
+            f"service account {email} does not exist: create it, or give --role to get a new "
+            f"account NAME@{_DOMAIN}",
+            field="--service-account",
+        )
+    made = access.create_service_account(api, {"name": local})
+    access.upsert_user(api, {"email": email, "role": role.name})
+    say(f"created service account {email} with role {role.name.lower()}")
+    return made["id"]
+
+
+def _repository(api: GraphQLApi, url: str, connection: RepositoryOptions) -> str:
+    found = found_or_none(lambda: find_repository(api, url))
+    if found is not None:
+        return found["id"]
+    made = repositories.create_repository(api, connection.attributes(api, url))
+    say(f"added repository {url}")
+    return made["id"]
+
+
+def _print_plan(source: SourcePlan) -> None:
+    print_items(source["plan"], applied=False)
+    if (hidden := source["planSize"] - len(source["plan"])) > 0:
+        print(f"and {hidden} more")
+    if source["problems"]:
+        say("\n".join(["problems:", *problem_lines(source["problems"])]))
+    elif source["message"]:
+        say(source["message"])
+
+
+def _choice(given: str | None, option: str, *allowed: str) -> str | None:
+    """Returns the name of a value in the API."""
+    if given is None or given.upper() in allowed:
+        return given.upper() if given else None
+    raise Invalid(f"{given!r} is not one of {', '.join(allowed).lower()}", field=option)
