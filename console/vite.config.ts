@@ -28,5 +28,5 @@ export default defineConfig({
       "/audit/export": plain,
     },
   },
-  test: { environment: "jsdom", include: ["tests/**/*.test.{ts,tsx}"], restoreMocks: true },
+  test: { environment: "jsdom", include: ["tests/**/*.test.{ts,tsx}"], setupFiles: ["tests/setup.ts"], testTimeout: 60_000, restoreMocks: true },
 });

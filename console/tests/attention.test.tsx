@@ -17,7 +17,7 @@ function show(rows: readonly MapRowFragment[], failed: readonly object[] = []) {
   const client = new Client({ url: "/", preferGetMethod: false, exchanges: [() => (operations) => pipe(operations, filter(({ kind }) => kind === "query"), map(answer))] });
   render(
     <Provider value={client}>
-      <NeedsAttention rows={rows} q="" now={NOW} moves={0} />
+      <NeedsAttention rows={rows} filter={{}} now={NOW} moves={0} />
     </Provider>,
   );
   return screen.getByRole("region", { name: /^Needs attention/ }).textContent;

@@ -2332,8 +2332,11 @@ export type RecordingQueryVariables = Exact<{
 export type RecordingQuery = { sessionRecording: { data: string, next: number | null, ongoing: boolean } };
 
 export type ClustersQueryVariables = Exact<{
+  first?: number | null | undefined;
   after?: string | null | undefined;
   q?: string | null | undefined;
+  projectId?: string | null | undefined;
+  tags?: Array<TagAttributes> | TagAttributes | null | undefined;
   health?: ClusterHealth | null | undefined;
 }>;
 
@@ -2376,6 +2379,14 @@ export type RotateTokenMutationVariables = Exact<{
 
 
 export type RotateTokenMutation = { rotateClusterToken: { id: string, deployToken: string | null } | null };
+
+export type TagClusterMutationVariables = Exact<{
+  id: string;
+  tags: Array<TagAttributes> | TagAttributes;
+}>;
+
+
+export type TagClusterMutation = { updateCluster: { id: string, handle: string, name: string, pingedAt: string | null, currentVersion: string | null, agentVersion: string | null, agentAlarm: string | null, agentTokenExpiresAt: string | null, nodeCount: number | null, distro: ClusterDistro | null, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } | null };
 
 export type LastSeenQueryVariables = Exact<{
   id: string;
@@ -2692,7 +2703,10 @@ export type LastHourQuery = { fleetChanges: Array<{ kind: FleetChangeKind, servi
 
 export type FailedServicesQueryVariables = Exact<{
   q?: string | null | undefined;
+  clusterId?: string | null | undefined;
   projectId?: string | null | undefined;
+  repositoryId?: string | null | undefined;
+  tags?: Array<TagAttributes> | TagAttributes | null | undefined;
   status?: Array<ServiceState> | ServiceState | null | undefined;
 }>;
 
@@ -2703,6 +2717,7 @@ export type CellNamesQueryVariables = Exact<{
   clusterId: string;
   after?: string | null | undefined;
   q?: string | null | undefined;
+  repositoryId?: string | null | undefined;
   status?: Array<ServiceState> | ServiceState | null | undefined;
 }>;
 
@@ -3001,6 +3016,7 @@ export type UseSecretsMutation = { useSecrets: Array<{ id: string }> };
 export type PermissionQueryVariables = Exact<{
   verb: Verb;
   kind: ResourceKind;
+  id?: string | null | undefined;
 }>;
 
 
@@ -3183,6 +3199,49 @@ export type ComponentBlameQueryVariables = Exact<{
 
 
 export type ComponentBlameQuery = { componentBlame: Array<{ pointer: string, value: string, manager: string, operation: string, subresource: string | null, at: string | null, person: string | null, requestId: string | null, isOldestRevision: boolean, revision: { id: string, sha: string, author: string, subject: string } | null }> };
+
+export type OverviewDefinitionQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type OverviewDefinitionQuery = { serviceDeployment: { id: string, verification: { soakSeconds: number, maxRestarts: number, metric: { address: string, query: string, threshold: number, comparison: MetricComparison } | null } | null } | null };
+
+export type OverviewManifestsQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type OverviewManifestsQuery = { serviceManifests: { digest: string, objects: Array<Record<string, unknown>> } };
+
+export type OverviewDeploymentsQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type OverviewDeploymentsQuery = { deploymentHistory: Array<{ serviceId: string, sequence: number, stage: string, desiredAt: string, sha: string | null, revisionId: string | null, actor: string, healthyAt: string | null, failedAt: string | null, revertedAt: string | null, replacedAt: string | null }> };
+
+export type OverviewAuditQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type OverviewAuditQuery = { auditLogs: { edges: Array<{ node: { id: string, at: string, actor: string, action: string, verdict: string } }> } };
+
+export type OverviewNotificationsQueryVariables = Exact<{
+  q: string;
+}>;
+
+
+export type OverviewNotificationsQuery = { appNotifications: { edges: Array<{ node: { id: string, at: string, severity: NotificationSeverity, subject: string, serviceId: string | null } }> } };
+
+export type OverviewDependencyQueryVariables = Exact<{
+  clusterId: string;
+  q: string;
+}>;
+
+
+export type OverviewDependencyQuery = { serviceDeployments: { edges: Array<{ node: { id: string, name: string, commitsBehind: number | null, status: ServiceState } }> } };
 
 export type UserRowFragment = { id: string, email: string, name: string, kind: UserKind, disabledAt: string | null, role: BuiltInRole | null };
 
@@ -3671,6 +3730,7 @@ export type SyncHelmRepositoryMutation = { syncHelmRepository: { id: string, url
 export type RepositoryRowFragment = { id: string, url: string, health: GitHealth | null, error: string | null, authMethod: AuthMethod | null, signIn: RepositorySignIn | null, pulledAt: string | null, polledAt: string | null, size: number | null, commits: Array<{ ref: string, sha: string, subject: string }> };
 
 export type RepositoriesQueryVariables = Exact<{
+  first?: number | null | undefined;
   q?: string | null | undefined;
   after?: string | null | undefined;
 }>;
@@ -3722,6 +3782,7 @@ export type PlacesQueryVariables = Exact<{
 export type PlacesQuery = { places: Array<{ kind: NamedItemKind, id: string, name: string, within: string | null }> };
 
 export type ObjectsQueryVariables = Exact<{
+  first?: number | null | undefined;
   q: string;
   after?: string | null | undefined;
 }>;
@@ -3801,10 +3862,13 @@ export type RefreshSecretMutation = { refreshSecret: { id: string, name: string,
 export type ServiceRowFragment = { id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, commitsBehind: number | null, drifted: number, updatedAt: string, observedAt: string | null, status: ServiceState, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> };
 
 export type ServicesQueryVariables = Exact<{
+  first?: number | null | undefined;
   after?: string | null | undefined;
   q?: string | null | undefined;
   clusterId?: string | null | undefined;
   repositoryId?: string | null | undefined;
+  projectId?: string | null | undefined;
+  tags?: Array<TagAttributes> | TagAttributes | null | undefined;
   status?: Array<ServiceState> | ServiceState | null | undefined;
 }>;
 
@@ -3837,13 +3901,34 @@ export type ProvenanceQueryVariables = Exact<{
 
 export type ProvenanceQuery = { serviceProvenance: { links: Array<{ stage: ProvenanceStage, subject: string, state: ProvenanceState, detail: string }> } | null };
 
-export type HistoryQueryVariables = Exact<{
+export type BulkRevisionsQueryVariables = Exact<{
   id: string;
-  after?: string | null | undefined;
 }>;
 
 
-export type HistoryQuery = { revisions: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, sha: string, digest: string, author: string, subject: string, committedAt: string, insertedAt: string, git: { ref: string, folder: string } } }> } };
+export type BulkRevisionsQuery = { serviceDeployment: { id: string, revision: { id: string } | null } | null, revisions: { edges: Array<{ node: { id: string, sha: string, subject: string } }> } };
+
+export type DeploymentRowFragment = { serviceId: string, sequence: number, stage: string, desiredAt: string, sha: string | null, revisionId: string | null, actor: string, healthyAt: string | null, failedAt: string | null, revertedAt: string | null, replacedAt: string | null };
+
+export type HistoryQueryVariables = Exact<{
+  id: string;
+  first: number;
+}>;
+
+
+export type HistoryQuery = { deploymentHistory: Array<{ serviceId: string, sequence: number, stage: string, desiredAt: string, sha: string | null, revisionId: string | null, actor: string, healthyAt: string | null, failedAt: string | null, revertedAt: string | null, replacedAt: string | null }>, revisions: { edges: Array<{ node: { id: string, sha: string, digest: string, author: string, subject: string } }> }, ledger: { edges: Array<{ node: { id: string, stage: string, sequence: number, digest: string | null, revisionId: string | null, actor: string, message: string, detail: Record<string, unknown> } }> } };
+
+export type PipelineOfQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type PipelineOfQuery = { pipelines: { edges: Array<{ node: { id: string, name: string, stages: Array<{ id: string, services: Array<{ service: { id: string } }> }> } }> } };
+
+export type ApprovalsQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type ApprovalsQuery = { pipeline: { id: string, name: string, history: Array<{ at: string, releaseId: string | null, text: string, actor: string, place: string }> } | null };
 
 export type TimelineQueryVariables = Exact<{
   id: string;
@@ -3873,6 +3958,7 @@ export type ServiceChangesQueryVariables = Exact<{
   id: string;
   ref?: string | null | undefined;
   newDigest?: string | null | undefined;
+  oldDigest?: string | null | undefined;
 }>;
 
 
@@ -3958,7 +4044,7 @@ export type SyncOptionsQueryVariables = Exact<{
 }>;
 
 
-export type SyncOptionsQuery = { serviceDeployment: { id: string, name: string, updatedAt: string, syncConfig: { createNamespace: boolean | null, driftPolicy: DriftPolicy, keepOnPrune: boolean, failOnConflict: boolean, replaceImmutable: boolean, waveTimeout: number | null, deletionBudget: number | null, diffNormalizers: Array<{ group: string | null, kind: string | null, namespace: string | null, name: string | null, jsonPointers: Array<string>, managers: Array<string> }>, healthRules: Array<{ group: string | null, kind: string, message: string | null, state: ComponentState, conditions: Array<{ pointer: string, anyOf: Array<string> }> }>, namespaceMetadata: { labels: Record<string, unknown> | null, annotations: Record<string, unknown> | null } | null } } | null };
+export type SyncOptionsQuery = { serviceDeployment: { id: string, name: string, paused: boolean, updatedAt: string, syncConfig: { createNamespace: boolean | null, driftPolicy: DriftPolicy, keepOnPrune: boolean, failOnConflict: boolean, replaceImmutable: boolean, waveTimeout: number | null, deletionBudget: number | null, diffNormalizers: Array<{ group: string | null, kind: string | null, namespace: string | null, name: string | null, jsonPointers: Array<string>, managers: Array<string> }>, healthRules: Array<{ group: string | null, kind: string, message: string | null, state: ComponentState, conditions: Array<{ pointer: string, anyOf: Array<string> }> }>, namespaceMetadata: { labels: Record<string, unknown> | null, annotations: Record<string, unknown> | null } | null } } | null };
 
 export type ChangeServiceMutationVariables = Exact<{
   id: string;
@@ -4016,6 +4102,7 @@ const SecretRowText = "fragment SecretRow on Secret{id name description currentV
 const ServiceRowText = "fragment ServiceRow on ServiceDeployment{id name namespace status:state sha message paused waiting commitsBehind drifted updatedAt observedAt cluster{id handle pingedAt}errors{source message}}";
 const ServiceFullText = "fragment ServiceFull on ServiceDeployment{...ServiceRow version digest pinnedSha promoted protect templated mirrored origin dryRun awaiting{group version kind namespace name}git{ref folder}repository{id url health error pulledAt commits{ref sha subject}}revision{id sha author subject committedAt}components{...ComponentRow}syncConfig{driftPolicy keepOnPrune failOnConflict deletionBudget}dependencies{name}metadata{images fqdns}}";
 const ComponentRowText = "fragment ComponentRow on ServiceComponent{id uid ownerUid group version kind namespace name state synced message images updatedAt}";
+const DeploymentRowText = "fragment DeploymentRow on DeploymentRecord{serviceId sequence stage desiredAt sha revisionId actor healthyAt failedAt revertedAt replacedAt}";
 const ChangeText = "fragment Change on ObjectChange{change apiVersion kind namespace name more fields{pointer old new}}";
 export const FencedProjectsDocument = typed<FencedProjectsQuery, FencedProjectsQueryVariables>("query FencedProjects($q:String){projects(first:50 q:$q){edges{node{id name}}}}");
 export const FenceUseDocument = typed<FenceUseQuery, FenceUseQueryVariables>("query FenceUse($projectId:ID!){fenceUse(projectId:$projectId){project{id name fence{unrestricted clusterScopedKinds deniedKinds maxServices maxObjects images{match signedBy}maxRendersPerMinute maxOpenStreams}}sources{...FenceRule}destinations{...FenceRule}refusals{service reason}}}" + FenceRuleText);
@@ -4044,12 +4131,13 @@ export const MeDocument = typed<MeQuery, MeQueryVariables>("query Me{me{id name 
 export const TicketDocument = typed<TicketMutation, TicketMutationVariables>("mutation Ticket{createTicket}");
 export const AuditRowsDocument = typed<AuditRowsQuery, AuditRowsQueryVariables>("query AuditRows($after:String$q:String$filter:AuditLogFilter){auditLogs(first:50 after:$after q:$q filter:$filter){pageInfo{hasNextPage endCursor}edges{node{...AuditRow}}}}" + AuditRowText);
 export const RecordingDocument = typed<RecordingQuery, RecordingQueryVariables>("query Recording($requestId:ID!$offset:Int!){sessionRecording(requestId:$requestId offset:$offset){data next ongoing}}");
-export const ClustersDocument = typed<ClustersQuery, ClustersQueryVariables>("query Clusters($after:String$q:String$health:ClusterHealth){clusters(first:50 after:$after q:$q health:$health){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...ClusterRow}}}}" + ClusterRowText);
+export const ClustersDocument = typed<ClustersQuery, ClustersQueryVariables>("query Clusters($first:Int=50$after:String$q:String$projectId:ID$tags:[TagAttributes!]$health:ClusterHealth){clusters(first:$first after:$after q:$q projectId:$projectId tags:$tags health:$health){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...ClusterRow}}}}" + ClusterRowText);
 export const ClusterDeltaDocument = typed<ClusterDeltaSubscription, ClusterDeltaSubscriptionVariables>("subscription ClusterDelta($id:ID){clusterDelta(id:$id){id payload{...ClusterRow}}}" + ClusterRowText);
 export const ClusterDocument = typed<ClusterQuery, ClusterQueryVariables>("query Cluster($handle:String!){cluster(handle:$handle){...ClusterRow insertedAt protect agentMode facts{cpuMillis memoryBytes podCapacity deprecatedApis{group version resource removedIn}}}}" + ClusterRowText);
 export const CreateClusterDocument = typed<CreateClusterMutation, CreateClusterMutationVariables>("mutation CreateCluster($attributes:ClusterAttributes!){createCluster(attributes:$attributes){id handle name deployToken}}");
 export const DetachClusterDocument = typed<DetachClusterMutation, DetachClusterMutationVariables>("mutation DetachCluster($id:ID!){detachCluster(id:$id){id}}");
 export const RotateTokenDocument = typed<RotateTokenMutation, RotateTokenMutationVariables>("mutation RotateToken($id:ID!){rotateClusterToken(id:$id){id deployToken}}");
+export const TagClusterDocument = typed<TagClusterMutation, TagClusterMutationVariables>("mutation TagCluster($id:ID!$tags:[TagAttributes!]!){updateCluster(id:$id attributes:{tags:$tags}){...ClusterRow}}" + ClusterRowText);
 export const LastSeenDocument = typed<LastSeenQuery, LastSeenQueryVariables>("query LastSeen($id:ID!){cluster(id:$id){id pingedAt}}");
 export const OpenStreamsDocument = typed<OpenStreamsQuery, OpenStreamsQueryVariables>("query OpenStreams($cluster:String){openStreams(cluster:$cluster){silent nodes{id since cluster user actingAs what kind source bytesIn bytesOut recorded}}}");
 export const EndStreamDocument = typed<EndStreamMutation, EndStreamMutationVariables>("mutation EndStream($id:ID!){endStream(id:$id){id}}");
@@ -4090,8 +4178,8 @@ export const FleetChangesDocument = typed<FleetChangesSubscription, FleetChanges
 export const FleetLastSeenDocument = typed<FleetLastSeenQuery, FleetLastSeenQueryVariables>("query FleetLastSeen($filter:FleetFilter){fleetMap(filter:$filter){rows{id pingedAt}}}");
 export const FleetAtDocument = typed<FleetAtQuery, FleetAtQueryVariables>("query FleetAt($at:DateTime!){fleet(at:$at){at clusters{clusterId cluster services{serviceId service statusCode}}}}");
 export const LastHourDocument = typed<LastHourQuery, LastHourQueryVariables>("query LastHour($then:DateTime!$now:DateTime!){fleetChanges(then:$then now:$now){kind serviceId service clusterId cluster shaBefore shaAfter statusBefore statusAfter}}");
-export const FailedServicesDocument = typed<FailedServicesQuery, FailedServicesQueryVariables>("query FailedServices($q:String$projectId:ID$status:[ServiceState!]){serviceDeployments(first:40 q:$q projectId:$projectId status:$status){totalCount totalCountKind edges{node{id name status:state updatedAt cluster{id handle pingedAt}errors{source message}message}}}}");
-export const CellNamesDocument = typed<CellNamesQuery, CellNamesQueryVariables>("query CellNames($clusterId:ID!$after:String$q:String$status:[ServiceState!]){serviceDeployments(first:100 after:$after clusterId:$clusterId q:$q status:$status){pageInfo{hasNextPage endCursor}edges{node{id name}}}}");
+export const FailedServicesDocument = typed<FailedServicesQuery, FailedServicesQueryVariables>("query FailedServices($q:String$clusterId:ID$projectId:ID$repositoryId:ID$tags:[TagAttributes!]$status:[ServiceState!]){serviceDeployments(first:40 q:$q clusterId:$clusterId projectId:$projectId repositoryId:$repositoryId tags:$tags status:$status){totalCount totalCountKind edges{node{id name status:state updatedAt cluster{id handle pingedAt}errors{source message}message}}}}");
+export const CellNamesDocument = typed<CellNamesQuery, CellNamesQueryVariables>("query CellNames($clusterId:ID!$after:String$q:String$repositoryId:ID$status:[ServiceState!]){serviceDeployments(first:100 after:$after clusterId:$clusterId q:$q repositoryId:$repositoryId status:$status){pageInfo{hasNextPage endCursor}edges{node{id name}}}}");
 export const ProjectsDocument = typed<ProjectsQuery, ProjectsQueryVariables>("query Projects{projects(first:100){edges{node{id name}}}}");
 export const ServiceValuesDocument = typed<ServiceValuesQuery, ServiceValuesQueryVariables>("query ServiceValues($id:ID!){serviceFlow(serviceId:$id){serviceId problem exports{name type value shared}imports{alias sourceId export default value origin}}affectedServices(serviceId:$id){serviceId name clusterId}serviceContextValues(serviceId:$id){context key value origin}}");
 export const FlowOfDocument = typed<FlowOfQuery, FlowOfQueryVariables>("query FlowOf($id:ID!){serviceFlow(serviceId:$id){problem imports{alias sourceId export}}serviceDeployment(id:$id){id name status:state cluster{id handle}}}");
@@ -4130,7 +4218,7 @@ export const ProceedServiceDocument = typed<ProceedServiceMutation, ProceedServi
 export const TerminateServiceDocument = typed<TerminateServiceMutation, TerminateServiceMutationVariables>("mutation TerminateService($serviceId:ID!){terminateService(serviceId:$serviceId){id status}}");
 export const CloneServiceDocument = typed<CloneServiceMutation, CloneServiceMutationVariables>("mutation CloneService($serviceId:ID!$clusterId:ID!$attributes:ServiceCloneAttributes!){cloneService(serviceId:$serviceId clusterId:$clusterId attributes:$attributes){id}}");
 export const UseSecretsDocument = typed<UseSecretsMutation, UseSecretsMutationVariables>("mutation UseSecrets($serviceId:ID!$uses:[SecretUseAttributes!]!){useSecrets(serviceId:$serviceId uses:$uses){id}}");
-export const PermissionDocument = typed<PermissionQuery, PermissionQueryVariables>("query Permission($verb:Verb!$kind:ResourceKind!){can(verb:$verb kind:$kind)myAccess{scope}}");
+export const PermissionDocument = typed<PermissionQuery, PermissionQueryVariables>("query Permission($verb:Verb!$kind:ResourceKind!$id:ID){can(verb:$verb kind:$kind id:$id)myAccess{scope}}");
 export const ProjectChoicesDocument = typed<ProjectChoicesQuery, ProjectChoicesQueryVariables>("query ProjectChoices($q:String){projects(first:20 q:$q){edges{node{id name}}}}");
 export const ClusterChoicesDocument = typed<ClusterChoicesQuery, ClusterChoicesQueryVariables>("query ClusterChoices($q:String){clusters(first:20 q:$q){edges{node{id handle}}}}");
 export const ClusterGroupChoicesDocument = typed<ClusterGroupChoicesQuery, ClusterGroupChoicesQueryVariables>("query ClusterGroupChoices($q:String){clusterGroups(first:20 q:$q){edges{node{id name}}}}");
@@ -4155,6 +4243,12 @@ export const ComponentLiveDocument = typed<ComponentLiveQuery, ComponentLiveQuer
 export const ComponentEventsDocument = typed<ComponentEventsQuery, ComponentEventsQueryVariables>("query ComponentEvents($id:ID!){componentEvents(id:$id){kind namespace name type reason message count source firstAt lastAt}}");
 export const OwnerServiceDocument = typed<OwnerServiceQuery, OwnerServiceQueryVariables>("query OwnerService($id:ID!){serviceDeployment(id:$id){id name cluster{id handle pingedAt}}}");
 export const ComponentBlameDocument = typed<ComponentBlameQuery, ComponentBlameQueryVariables>("query ComponentBlame($id:ID!){componentBlame(id:$id){pointer value manager operation subresource at person requestId isOldestRevision revision{id sha author subject}}}");
+export const OverviewDefinitionDocument = typed<OverviewDefinitionQuery, OverviewDefinitionQueryVariables>("query OverviewDefinition($id:ID!){serviceDeployment(id:$id){id verification{soakSeconds maxRestarts metric{address query threshold comparison}}}}");
+export const OverviewManifestsDocument = typed<OverviewManifestsQuery, OverviewManifestsQueryVariables>("query OverviewManifests($id:ID!){serviceManifests(id:$id){digest objects}}");
+export const OverviewDeploymentsDocument = typed<OverviewDeploymentsQuery, OverviewDeploymentsQueryVariables>("query OverviewDeployments($id:ID!){deploymentHistory(serviceId:$id first:30){...DeploymentRow}}" + DeploymentRowText);
+export const OverviewAuditDocument = typed<OverviewAuditQuery, OverviewAuditQueryVariables>("query OverviewAudit($id:String!){auditLogs(first:6 filter:{target:$id}){edges{node{id at actor action verdict}}}}");
+export const OverviewNotificationsDocument = typed<OverviewNotificationsQuery, OverviewNotificationsQueryVariables>("query OverviewNotifications($q:String!){appNotifications(first:50 q:$q){edges{node{id at severity subject serviceId}}}}");
+export const OverviewDependencyDocument = typed<OverviewDependencyQuery, OverviewDependencyQueryVariables>("query OverviewDependency($clusterId:ID!$q:String!){serviceDeployments(first:20 clusterId:$clusterId q:$q){edges{node{id name status:state commitsBehind}}}}");
 export const UsersDocument = typed<UsersQuery, UsersQueryVariables>("query Users($q:String$after:String){users(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...UserRow}}}}" + UserRowText);
 export const UpsertUserDocument = typed<UpsertUserMutation, UpsertUserMutationVariables>("mutation UpsertUser($attributes:UserAttributes!){upsertUser(attributes:$attributes){...UserRow}}" + UserRowText);
 export const UpdateUserDocument = typed<UpdateUserMutation, UpdateUserMutationVariables>("mutation UpdateUser($id:ID!$attributes:UserAttributes!){updateUser(id:$id attributes:$attributes){...UserRow}}" + UserRowText);
@@ -4215,14 +4309,14 @@ export const CreateHelmRepositoryDocument = typed<CreateHelmRepositoryMutation, 
 export const UpdateHelmRepositoryDocument = typed<UpdateHelmRepositoryMutation, UpdateHelmRepositoryMutationVariables>("mutation UpdateHelmRepository($id:ID!$attributes:HelmRepositoryAttributes!){updateHelmRepository(id:$id attributes:$attributes){...HelmRow}}" + HelmRowText);
 export const DeleteHelmRepositoryDocument = typed<DeleteHelmRepositoryMutation, DeleteHelmRepositoryMutationVariables>("mutation DeleteHelmRepository($id:ID!){deleteHelmRepository(id:$id){id}}");
 export const SyncHelmRepositoryDocument = typed<SyncHelmRepositoryMutation, SyncHelmRepositoryMutationVariables>("mutation SyncHelmRepository($id:ID!){syncHelmRepository(id:$id){...HelmRow}}" + HelmRowText);
-export const RepositoriesDocument = typed<RepositoriesQuery, RepositoriesQueryVariables>("query Repositories($q:String$after:String){gitRepositories(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...RepositoryRow}}}}" + RepositoryRowText);
+export const RepositoriesDocument = typed<RepositoriesQuery, RepositoriesQueryVariables>("query Repositories($first:Int=50$q:String$after:String){gitRepositories(first:$first q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...RepositoryRow}}}}" + RepositoryRowText);
 export const CreateRepositoryDocument = typed<CreateRepositoryMutation, CreateRepositoryMutationVariables>("mutation CreateRepository($attributes:GitAttributes!){createGitRepository(attributes:$attributes){...RepositoryRow}}" + RepositoryRowText);
 export const UpdateRepositoryDocument = typed<UpdateRepositoryMutation, UpdateRepositoryMutationVariables>("mutation UpdateRepository($id:ID!$attributes:GitAttributes!){updateGitRepository(id:$id attributes:$attributes){...RepositoryRow}}" + RepositoryRowText);
 export const DeleteRepositoryDocument = typed<DeleteRepositoryMutation, DeleteRepositoryMutationVariables>("mutation DeleteRepository($id:ID!){deleteGitRepository(id:$id){id}}");
 export const SyncRepositoryDocument = typed<SyncRepositoryMutation, SyncRepositoryMutationVariables>("mutation SyncRepository($id:ID!){syncGitRepository(id:$id){...RepositoryRow}}" + RepositoryRowText);
 export const RepositoryCheckDocument = typed<RepositoryCheckQuery, RepositoryCheckQueryVariables>("query RepositoryCheck($id:ID!){gitRepository(id:$id){...RepositoryRow}}" + RepositoryRowText);
 export const PlacesDocument = typed<PlacesQuery, PlacesQueryVariables>("query Places($q:String!){places(q:$q first:12){kind id name within}}");
-export const ObjectsDocument = typed<ObjectsQuery, ObjectsQueryVariables>("query Objects($q:String!$after:String){search(q:$q first:50 after:$after){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{id serviceId service clusterId cluster clusterPingedAt ageSeconds stale object{...ComponentRow}}}}}" + ComponentRowText);
+export const ObjectsDocument = typed<ObjectsQuery, ObjectsQueryVariables>("query Objects($first:Int=50$q:String!$after:String){search(q:$q first:$first after:$after){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{id serviceId service clusterId cluster clusterPingedAt ageSeconds stale object{...ComponentRow}}}}}" + ComponentRowText);
 export const SecretsDocument = typed<SecretsQuery, SecretsQueryVariables>("query Secrets($after:String$q:String){secrets(first:50 after:$after q:$q){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...SecretRow}}}}" + SecretRowText);
 export const SecretDetailDocument = typed<SecretDetailQuery, SecretDetailQueryVariables>("query SecretDetail($id:ID!){secret(id:$id){...SecretRow}secretVersions(id:$id){id number insertedAt actor revokedAt}secretConsumers(id:$id){id name serviceId serviceName clusterId version pinned applied changedAt}}" + SecretRowText);
 export const ServiceSecretsDocument = typed<ServiceSecretsQuery, ServiceSecretsQueryVariables>("query ServiceSecrets($serviceId:ID!){serviceSecrets(serviceId:$serviceId){id name secretId secretName version pinned applied changedAt}}");
@@ -4232,15 +4326,18 @@ export const DeleteSecretDocument = typed<DeleteSecretMutation, DeleteSecretMuta
 export const RevokeVersionDocument = typed<RevokeVersionMutation, RevokeVersionMutationVariables>("mutation RevokeVersion($id:ID!$number:Int!){revokeSecretVersion(id:$id number:$number){...SecretRow}}" + SecretRowText);
 export const DecideRotationDocument = typed<DecideRotationMutation, DecideRotationMutationVariables>("mutation DecideRotation($id:ID!$decision:SecretRotationDecision!){decideSecretRotation(id:$id decision:$decision){...SecretRow}}" + SecretRowText);
 export const RefreshSecretDocument = typed<RefreshSecretMutation, RefreshSecretMutationVariables>("mutation RefreshSecret($id:ID!){refreshSecret(id:$id){...SecretRow}}" + SecretRowText);
-export const ServicesDocument = typed<ServicesQuery, ServicesQueryVariables>("query Services($after:String$q:String$clusterId:ID$repositoryId:ID$status:[ServiceState!]){serviceDeployments(first:50 after:$after q:$q clusterId:$clusterId repositoryId:$repositoryId status:$status){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...ServiceRow}}}}" + ServiceRowText);
+export const ServicesDocument = typed<ServicesQuery, ServicesQueryVariables>("query Services($first:Int=50$after:String$q:String$clusterId:ID$repositoryId:ID$projectId:ID$tags:[TagAttributes!]$status:[ServiceState!]){serviceDeployments(first:$first after:$after q:$q clusterId:$clusterId repositoryId:$repositoryId projectId:$projectId tags:$tags status:$status){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...ServiceRow}}}}" + ServiceRowText);
 export const ServiceDocument = typed<ServiceQuery, ServiceQueryVariables>("query Service($id:ID!){serviceDeployment(id:$id){...ServiceFull}}" + ServiceFullText + ServiceRowText + ComponentRowText);
 export const ServiceLiveDocument = typed<ServiceLiveSubscription, ServiceLiveSubscriptionVariables>("subscription ServiceLive($id:ID!$since:DateTime){serviceDeploymentDelta(id:$id since:$since){id at payload{...ServiceFull}}}" + ServiceFullText + ServiceRowText + ComponentRowText);
 export const ProvenanceDocument = typed<ProvenanceQuery, ProvenanceQueryVariables>("query Provenance($id:ID!){serviceProvenance(serviceId:$id){links{stage subject state detail}}}");
-export const HistoryDocument = typed<HistoryQuery, HistoryQueryVariables>("query History($id:ID!$after:String){revisions(serviceId:$id first:25 after:$after){pageInfo{hasNextPage endCursor}edges{node{id sha digest author subject committedAt insertedAt git{ref folder}}}}}");
+export const BulkRevisionsDocument = typed<BulkRevisionsQuery, BulkRevisionsQueryVariables>("query BulkRevisions($id:ID!){serviceDeployment(id:$id){id revision{id}}revisions(serviceId:$id first:50){edges{node{id sha subject}}}}");
+export const HistoryDocument = typed<HistoryQuery, HistoryQueryVariables>("query History($id:ID!$first:Int!){deploymentHistory(serviceId:$id first:$first){...DeploymentRow}revisions(serviceId:$id first:$first){edges{node{id sha digest author subject}}}ledger(serviceId:$id first:1000){edges{node{id stage sequence digest revisionId actor message detail}}}}" + DeploymentRowText);
+export const PipelineOfDocument = typed<PipelineOfQuery, PipelineOfQueryVariables>("query PipelineOf{pipelines(first:100){edges{node{id name stages{id services{service{id}}}}}}}");
+export const ApprovalsDocument = typed<ApprovalsQuery, ApprovalsQueryVariables>("query Approvals($id:ID!){pipeline(id:$id){id name history{at releaseId text actor place}}}");
 export const TimelineDocument = typed<TimelineQuery, TimelineQueryVariables>("query Timeline($id:ID!){ledger(serviceId:$id first:100){edges{node{id stage at sequence sha digest actor message}}}}");
 export const TraceDocument = typed<TraceQuery, TraceQueryVariables>("query Trace($sha:String!$repositoryId:ID){commitTrace(sha:$sha repositoryId:$repositoryId){sha services live stages{stage count p50 p99}stragglers{serviceId service clusterId cluster standing reason since}}}");
 export const ServiceEventsDocument = typed<ServiceEventsQuery, ServiceEventsQueryVariables>("query ServiceEvents($id:ID!){serviceEvents(serviceId:$id){kind namespace name type reason message count source firstAt lastAt}}");
-export const ServiceChangesDocument = typed<ServiceChangesQuery, ServiceChangesQueryVariables>("query ServiceChanges($id:ID!$ref:String$newDigest:String){serviceDiff(id:$id ref:$ref newDigest:$newDigest){oldDigest newDigest sha added removed changed objects{...Change}}}" + ChangeText);
+export const ServiceChangesDocument = typed<ServiceChangesQuery, ServiceChangesQueryVariables>("query ServiceChanges($id:ID!$ref:String$newDigest:String$oldDigest:String){serviceDiff(id:$id ref:$ref newDigest:$newDigest oldDigest:$oldDigest){oldDigest newDigest sha added removed changed objects{...Change}}}" + ChangeText);
 export const ServiceDeltaDocument = typed<ServiceDeltaSubscription, ServiceDeltaSubscriptionVariables>("subscription ServiceDelta($id:ID){serviceDeploymentDelta(id:$id){id payload{...ServiceRow}}}" + ServiceRowText);
 export const SyncServiceDocument = typed<SyncServiceMutation, SyncServiceMutationVariables>("mutation SyncService($id:ID!){kickService(serviceId:$id){id status:state}}");
 export const RollbackDocument = typed<RollbackMutation, RollbackMutationVariables>("mutation Rollback($id:ID!$revisionId:ID!){rollbackService(id:$id revisionId:$revisionId){id pinnedSha status:state}}");
@@ -4251,7 +4348,7 @@ export const UpdateServiceDocument = typed<UpdateServiceMutation, UpdateServiceM
 export const DeleteServiceDocument = typed<DeleteServiceMutation, DeleteServiceMutationVariables>("mutation DeleteService($id:ID!){deleteServiceDeployment(id:$id){id}}");
 export const DetachServiceDocument = typed<DetachServiceMutation, DetachServiceMutationVariables>("mutation DetachService($id:ID!){detachServiceDeployment(id:$id){id}}");
 export const TargetsDocument = typed<TargetsQuery, TargetsQueryVariables>("query Targets($cluster:String!$repository:String!){clusters(first:20 q:$cluster){edges{node{id handle}}}gitRepositories(first:20 q:$repository){edges{node{id url}}}cluster(handle:$cluster){id}gitRepository(url:$repository){id}}");
-export const SyncOptionsDocument = typed<SyncOptionsQuery, SyncOptionsQueryVariables>("query SyncOptions($id:ID!){serviceDeployment(id:$id){id name updatedAt syncConfig{createNamespace driftPolicy keepOnPrune failOnConflict replaceImmutable waveTimeout deletionBudget diffNormalizers{group kind namespace name jsonPointers managers}healthRules{group kind message state conditions{pointer anyOf}}namespaceMetadata{labels annotations}}}}");
+export const SyncOptionsDocument = typed<SyncOptionsQuery, SyncOptionsQueryVariables>("query SyncOptions($id:ID!){serviceDeployment(id:$id){id name paused updatedAt syncConfig{createNamespace driftPolicy keepOnPrune failOnConflict replaceImmutable waveTimeout deletionBudget diffNormalizers{group kind namespace name jsonPointers managers}healthRules{group kind message state conditions{pointer anyOf}}namespaceMetadata{labels annotations}}}}");
 export const ChangeServiceDocument = typed<ChangeServiceMutation, ChangeServiceMutationVariables>("mutation ChangeService($id:ID!$attributes:ServiceUpdateAttributes!$unchangedSince:DateTime){updateServiceDeployment(id:$id attributes:$attributes unchangedSince:$unchangedSince){...ServiceRow}}" + ServiceRowText);
 export const ObjectRelationsDocument = typed<ObjectRelationsQuery, ObjectRelationsQueryVariables>("query ObjectRelations($id:ID!){objectRelations(serviceId:$id){sourceId targetId kind}}");
 /** Types without an id. */

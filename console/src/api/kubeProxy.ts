@@ -20,7 +20,37 @@ async function errorOf(response: Response): Promise<Error> {
   } catch {
     // Not a Status; use the text.
   }
-  return new Error(text.slice(0, 300) || `the cluster responded with status ${response.status}`);
+  return new Error(text.trim().slice(0, 300) || `the cluster responded with status ${response.status}`);
+}
+
+/** Request to the Kubernetes API; `path` are its parts after the cluster, such as `api`, `v1`, `pods`. */
+export type KubeRequest = {
+  readonly method: "GET" | "PATCH" | "POST" | "DELETE";
+  readonly path: readonly string[];
+  readonly body?: unknown;
+  readonly query?: Readonly<Record<string, string>>;
+};
+
+/** Field manager of the changes that users make here. */
+const FIELD_MANAGER = "towline-console";
+const MERGE_PATCH = "application/merge-patch+json";
+
+/** Sends a request and returns the answer. A dry run validates and admits the change, but does not store it. */
+export async function send(handle: string, { method, path, body, query: given = {} }: KubeRequest, dryRun = false): Promise<unknown> {
+  const query = new URLSearchParams(given);
+  // The API server ignores the query of a deletion that has options in its body.
+  const isInBody = dryRun && method === "DELETE" && body !== undefined;
+  const sent = isInBody ? { ...(body as object), dryRun: ["All"] } : body;
+  if (dryRun && !isInBody) query.set("dryRun", "All");
+  if (method === "PATCH" || method === "POST") query.set("fieldManager", FIELD_MANAGER);
+  const type = method === "PATCH" ? MERGE_PATCH : "application/json";
+  const response = await fetch(`${proxyPath(handle, ...path)}?${query.toString()}`, {
+    method,
+    headers: { ...CSRF, Accept: "application/json", ...(sent === undefined ? {} : { "Content-Type": type }) },
+    ...(sent === undefined ? {} : { body: JSON.stringify(sent) }),
+  });
+  if (!response.ok) throw await errorOf(response);
+  return response.json();
 }
 
 type PodSpec = { readonly containers?: readonly { readonly name: string; readonly ports?: readonly { readonly containerPort: number }[] }[] };

@@ -9,6 +9,7 @@ const GENERAL: readonly (readonly [string, string])[] = [
   ["/", "search or filter this page"],
   ["j k", "next or previous row"],
   ["Enter", "open selected row"],
+  ["x", "select row; with Shift up to the row"],
   ["a x", "first or second action of an item in Needs you"],
   ["Esc", "close or clear"],
   ["?", "this help"],

@@ -8,6 +8,7 @@ import { INBOX, PAGES, type Group } from "./pages";
 import { useInboxTotal } from "../inbox/useInboxTotal";
 import { Palette } from "../search/Palette";
 import { ConnectionBanner } from "../live/ConnectionBanner";
+import { OverlayPlace } from "../ui/OverlayPlace";
 import { Toasts } from "../ui/Toasts";
 import { useJumpKeys } from "./keys";
 import { useTheme } from "./theme";
@@ -127,6 +128,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
           {children}
         </main>
       </div>
+      <OverlayPlace />
       <Toasts />
     </div>
   );

@@ -10,6 +10,7 @@ const PATIENCE = 1200;
 export function typing(event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey) return true;
   const target = event.target;
+  if (target instanceof HTMLInputElement && target.type === "checkbox") return false;
   return target instanceof HTMLElement && (FIELDS.has(target.tagName) || target.isContentEditable);
 }
 

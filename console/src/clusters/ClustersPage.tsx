@@ -1,17 +1,21 @@
-import { useSubscription } from "urql";
+import { useMemo } from "react";
+import { useClient, useSubscription } from "urql";
 import { Link } from "wouter";
 import { ClusterDeltaDocument, ClustersDocument, type ClusterHealth, type ClusterRowFragment } from "../api/generated";
+import { BulkButtons } from "../bulk/BulkButtons";
+import { parseQuery, type Conditions } from "../lists/conditions";
+import { List, type Column } from "../lists/List";
+import { QueryField } from "../lists/QueryField";
+import { tagConditions } from "../lists/serviceFilter";
 import { Age } from "../ui/Age";
 import { Chips } from "../ui/Chips";
 import { Empty } from "../ui/Empty";
-import { FilterField } from "../ui/FilterField";
-import { PagedTable } from "../ui/PagedTable";
 import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
 import { useNow } from "../live/clock";
 import { LAST_SEEN_INTERVAL } from "../live/useFollow";
 import { useParam } from "../ui/useParam";
-import { useRowKeys } from "../ui/useRowKeys";
+import { tagClusters } from "./bulkOperations";
 import { OFFLINE_AFTER, isOffline } from "./offline";
 import { NoClusters } from "./NoClusters";
 import "./clusters.css";
@@ -22,7 +26,6 @@ const HEALTHS: readonly (readonly [ClusterHealth | "", string])[] = [
   ["SILENT", STATES.offline.label],
   ["NEVER", STATES.neverConnected.label],
 ];
-const TITLES = ["Cluster", "Agent", "Last seen", "Kubernetes", "Nodes", "Agent version", "Token ends", "Tags"];
 
 /** Connection state of a cluster's agent. */
 export function Presence({ pingedAt }: { readonly pingedAt: string | null }) {
@@ -31,46 +34,70 @@ export function Presence({ pingedAt }: { readonly pingedAt: string | null }) {
   return <Status state={isOffline(pingedAt, now) ? STATES.offline : STATES.connected} />;
 }
 
-function Row({ cluster }: { readonly cluster: ClusterRowFragment }) {
-  return (
-    <tr>
-      <td>
-        <Link href={`/clusters/${cluster.handle}`}>{cluster.handle}</Link> {cluster.name !== cluster.handle && <span className="quiet">{cluster.name}</span>}
-      </td>
-      <td title={cluster.agentAlarm ?? ""}>
-        <Presence pingedAt={cluster.pingedAt} /> {cluster.agentAlarm !== null && <Status state={STATES.failed} detail={cluster.agentAlarm} />}
-      </td>
-      <td>
-        <Age at={cluster.pingedAt} staleAfter={OFFLINE_AFTER} />
-      </td>
-      <td>
-        {cluster.currentVersion} <span className="quiet">{cluster.distro?.toLowerCase()}</span>
-      </td>
-      <td className="number">{cluster.nodeCount?.toLocaleString()}</td>
-      <td>{cluster.agentVersion}</td>
-      <td>{cluster.agentTokenExpiresAt?.slice(0, 10)}</td>
-      <td>
-        {cluster.tags.map(({ name, value }) => (
-          <span key={name} className="tag">
-            {name}={value}
-          </span>
-        ))}
-      </td>
-    </tr>
-  );
-}
+const idOf = ({ id }: ClusterRowFragment): string => id;
+
+const COLUMNS: readonly Column<ClusterRowFragment>[] = [
+  {
+    id: "cluster",
+    title: "Cluster",
+    sort: ({ handle }) => handle,
+    cell: ({ handle, name }) => (
+      <>
+        <Link href={`/clusters/${handle}`}>{handle}</Link> {name !== handle && <span className="quiet">{name}</span>}
+      </>
+    ),
+  },
+  {
+    id: "agent",
+    title: "Agent",
+    cell: ({ pingedAt, agentAlarm }) => (
+      <span title={agentAlarm ?? ""}>
+        <Presence pingedAt={pingedAt} /> {agentAlarm !== null && <Status state={STATES.failed} detail={agentAlarm} />}
+      </span>
+    ),
+  },
+  { id: "seen", title: "Last seen", sort: ({ pingedAt }) => pingedAt, cell: ({ pingedAt }) => <Age at={pingedAt} staleAfter={OFFLINE_AFTER} /> },
+  {
+    id: "kubernetes",
+    title: "Kubernetes",
+    sort: ({ currentVersion }) => currentVersion,
+    cell: ({ currentVersion, distro }) => (
+      <>
+        {currentVersion} <span className="quiet">{distro?.toLowerCase()}</span>
+      </>
+    ),
+  },
+  { id: "nodes", title: "Nodes", className: "number", sort: ({ nodeCount }) => nodeCount, cell: ({ nodeCount }) => nodeCount?.toLocaleString() },
+  { id: "version", title: "Agent version", sort: ({ agentVersion }) => agentVersion, cell: ({ agentVersion }) => agentVersion },
+  { id: "token", title: "Token ends", sort: ({ agentTokenExpiresAt }) => agentTokenExpiresAt, cell: ({ agentTokenExpiresAt }) => agentTokenExpiresAt?.slice(0, 10) },
+  { id: "project", title: "Project", isOptional: true, sort: ({ project }) => project?.name, cell: ({ project }) => project?.name },
+  {
+    id: "tags",
+    title: "Tags",
+    cell: ({ tags }) =>
+      tags.map(({ name, value }) => (
+        <span key={name} className="tag">
+          {name}={value}
+        </span>
+      )),
+  },
+];
+
+const CONDITIONS: Conditions = { tag: { example: "tag:region=eu" } };
 
 /** Table of all clusters with the state of their agents. */
 export function ClustersPage() {
   const [q] = useParam("q");
   const [health] = useParam("health");
   useSubscription({ query: ClusterDeltaDocument });
-  useRowKeys();
+  const client = useClient();
+  const operations = useMemo(() => [tagClusters(client)], [client]);
+  const parsed = parseQuery(q, CONDITIONS);
   return (
     <>
       <div className="bar">
         <h1>Clusters</h1>
-        <FilterField label="Filter clusters" />
+        <QueryField label="Filter clusters" conditions={CONDITIONS} problems={parsed.problems} />
         <Chips label="Agent" name="health" options={HEALTHS} />
         <span className="fill" />
         <Link className="button" href="/clusters/groups">
@@ -80,17 +107,23 @@ export function ClustersPage() {
           Register cluster
         </Link>
       </div>
-      <PagedTable
-        label="Clusters"
-        titles={TITLES}
-        query={ClustersDocument}
-        variables={{ q: q || null, health: HEALTHS.find(([key]) => key === health)?.[0] || null }}
-        pick={(data) => data.clusters}
-        row={(cluster) => <Row key={cluster.id} cluster={cluster} />}
-        counted={["cluster", "clusters"]}
-      follow={LAST_SEEN_INTERVAL}
-        empty={<Nothing filtered={q !== "" || health !== ""} />}
-      />
+      {parsed.problems.length > 0 ? (
+        <Empty title="No clusters shown">Correct the filter first.</Empty>
+      ) : (
+        <List
+          label="Clusters"
+          counted={["cluster", "clusters"]}
+          columns={COLUMNS}
+          query={ClustersDocument}
+          variables={{ q: parsed.text || null, health: HEALTHS.find(([key]) => key === health)?.[0] || null, tags: tagConditions(parsed) }}
+          pick={(data) => data.clusters}
+          id={idOf}
+          name={({ handle }) => handle}
+          bulk={(clusters) => <BulkButtons operations={operations} targets={clusters} />}
+          follow={LAST_SEEN_INTERVAL}
+          empty={<Nothing filtered={q !== "" || health !== ""} />}
+        />
+      )}
     </>
   );
 }

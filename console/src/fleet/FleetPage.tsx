@@ -5,9 +5,10 @@ import { ProjectsDocument, type FleetFilter, type MapRowFragment } from "../api/
 import { isOffline } from "../clusters/offline";
 import { NoClusters } from "../clusters/NoClusters";
 import { useNow } from "../live/clock";
+import { QueryField } from "../lists/QueryField";
+import { SERVICE_CONDITIONS, useServiceFilter } from "../lists/serviceFilter";
 import { counted } from "../text/counts";
 import { Empty } from "../ui/Empty";
-import { FilterField } from "../ui/FilterField";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { useParam } from "../ui/useParam";
@@ -16,7 +17,6 @@ import { HealthMap } from "./HealthMap";
 import { LastHour } from "./LastHour";
 import { cellSize, countOf, type Hit } from "./layout";
 import { namesIn } from "./names";
-import { STATUSES } from "./statusCodes";
 import { Summary } from "./Summary";
 import { TimeTravel } from "./TimeTravel";
 import { useFleetAt, useLiveFleet } from "./useFleet";
@@ -26,18 +26,13 @@ import "./fleet.css";
 
 const COARSE = 10_000;
 
-function useFilter(): FleetFilter {
-  const [q] = useParam("q");
-  const [status] = useParam("status");
-  const known = STATUSES.find((known) => known === status);
-  return useMemo(() => ({ q: q || null, status: known === undefined ? null : [known] }), [q, known]);
-}
-
 /** Start page: map of all services, services that need attention, and recent changes. */
 export function FleetPage() {
-  const filter = useFilter();
+  const [q] = useParam("q");
+  const [status] = useParam("status");
+  const { filter, problems, isReady } = useServiceFilter(q, status);
   const [at] = useMoment();
-  const live = useLiveFleet(filter, at !== "");
+  const live = useLiveFleet(filter, at !== "" || !isReady);
   const then = useFleetAt(at === "" ? null : at);
   const { rows, error, moves } = at === "" ? live : then;
   // The offline check runs every 10 s, not with every tick of the clock.
@@ -46,7 +41,7 @@ export function FleetPage() {
     <>
       <div className="bar">
         <h1>Fleet</h1>
-        <FilterField label="Filter services" />
+        <QueryField label="Filter services" conditions={SERVICE_CONDITIONS} problems={problems} />
         <GroupBy rows={rows ?? []} />
         <span className="fill" />
         <TimeTravel />
@@ -62,7 +57,7 @@ export function FleetPage() {
               {rows.length === 0 ? <Nothing filter={filter} /> : <Maps rows={rows} filter={filter} now={now} past={at !== ""} />}
             </div>
             <div className="stack">
-              {at === "" && <NeedsAttention rows={rows} q={filter.q ?? ""} now={now} moves={moves} />}
+              {at === "" && <NeedsAttention rows={rows} filter={filter} now={now} moves={moves} />}
               <LastHour until={at === "" ? null : at} moves={moves} />
             </div>
           </div>
@@ -80,7 +75,7 @@ function Maps({ rows, filter, now, past }: { readonly rows: readonly MapRowFragm
   const cell = useMemo(() => cellSize(countOf(rows)), [rows]);
   const parts = useMemo(() => partsOf(rows, by, projects), [rows, by, projects]);
   const isStale = useCallback((pingedAt: string | null) => !past && isOffline(pingedAt, now), [now, past]);
-  const asked = useMemo(() => ({ q: filter.q ?? null, status: filter.status ?? null }), [filter]);
+  const asked = useMemo(() => ({ q: filter.q ?? null, status: filter.status ?? null, repositoryId: filter.repositoryId ?? null }), [filter]);
   const open = async ({ row, index }: Hit) => {
     const service = index === null ? undefined : (await namesIn(row.id, asked))[index];
     go(service === undefined ? `/clusters/${row.handle}` : `/services/${service.id}`);
@@ -118,7 +113,7 @@ function GroupBy({ rows }: { readonly rows: readonly MapRowFragment[] }) {
 }
 
 function Nothing({ filter }: { readonly filter: FleetFilter }) {
-  if (filter.q != null || filter.status != null)
+  if (Object.values(filter).some((value) => value != null))
     return <Empty title="No matching services">Remove a filter, or search everything with Ctrl-K.</Empty>;
   return <NoClusters />;
 }

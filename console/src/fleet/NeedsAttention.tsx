@@ -1,6 +1,6 @@
 import { useQuery } from "urql";
 import { Link } from "wouter";
-import { FailedServicesDocument, type MapRowFragment } from "../api/generated";
+import { FailedServicesDocument, type FleetFilter, type MapRowFragment } from "../api/generated";
 import { OFFLINE_AFTER } from "../clusters/offline";
 import { useRefetch } from "../live/useRefetch";
 import { counted } from "../text/counts";
@@ -14,7 +14,7 @@ import { count, letterOf } from "./statusCodes";
 
 const MAX_OFFLINE = 5;
 
-type Props = { readonly rows: readonly MapRowFragment[]; readonly q: string; readonly now: number; readonly moves: number };
+type Props = { readonly rows: readonly MapRowFragment[]; readonly filter: FleetFilter; readonly now: number; readonly moves: number };
 
 /** Says no more than the shown services allow: a filter may match none, and some may not be healthy yet. */
 function NothingFailed({ rows }: { readonly rows: readonly MapRowFragment[] }) {
@@ -26,12 +26,12 @@ function NothingFailed({ rows }: { readonly rows: readonly MapRowFragment[] }) {
 }
 
 /** Failed services, followed by clusters whose agent is offline. */
-export function NeedsAttention({ rows, q, now, moves }: Props) {
+export function NeedsAttention({ rows, filter, now, moves }: Props) {
   const failed = rows.map(({ id, services }) => `${id} ${services.split("F").length}`).join();
   const offline = rows.filter(({ pingedAt }) => pingedAt === null || now - new Date(pingedAt).getTime() > OFFLINE_AFTER);
-  const [{ data, error }, refetch] = useQuery({ query: FailedServicesDocument, variables: { q: q || null, projectId: null, status: ["FAILED"] } });
+  const [{ data, error }, refetch] = useQuery({ query: FailedServicesDocument, variables: { ...filter, status: ["FAILED"] } });
   // The map is live; the list is fetched again when a number of failures changes.
-  useRefetch(refetch, moves === 0 ? "" : failed, q);
+  useRefetch(refetch, moves === 0 ? "" : failed, JSON.stringify(filter));
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={5} />;
   const { edges, totalCount } = data.serviceDeployments;

@@ -3,7 +3,7 @@ import { client } from "../api/client";
 import { CellNamesDocument, type CellNamesQuery, type ServiceState } from "../api/generated";
 
 export type CellService = { readonly id: string; readonly name: string };
-type Filter = { readonly q: string | null; readonly status: ServiceState[] | null };
+type Filter = { readonly q: string | null; readonly status: ServiceState[] | null; readonly repositoryId: string | null };
 
 async function pageOf(clusterId: string, after: string | null, filter: Filter): Promise<CellNamesQuery["serviceDeployments"]> {
   const { data, error } = await client.query(CellNamesDocument, { clusterId, after, ...filter }).toPromise();
@@ -12,11 +12,11 @@ async function pageOf(clusterId: string, after: string | null, filter: Filter): 
 }
 
 /** Services of a cluster in the order of their cells, which is by name. */
-export async function namesIn(clusterId: string, { q, status }: Filter): Promise<readonly CellService[]> {
+export async function namesIn(clusterId: string, filter: Filter): Promise<readonly CellService[]> {
   const found: CellService[] = [];
   let after: string | null = null;
   do {
-    const page: CellNamesQuery["serviceDeployments"] = await pageOf(clusterId, after, { q, status });
+    const page: CellNamesQuery["serviceDeployments"] = await pageOf(clusterId, after, filter);
     const { edges, pageInfo } = page;
     found.push(...edges.map(({ node }) => node));
     after = pageInfo.hasNextPage ? pageInfo.endCursor : null;

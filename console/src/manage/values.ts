@@ -45,8 +45,11 @@ export function complaintsOf(fields: readonly FormField[], values: Values): read
 const SAFE = /^[\w@%+=:,./-]+$/;
 const quoted = (word: string): string => (SAFE.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
 
+/** Words of any command, quoted for the shell. */
+export const shellLine = (words: readonly string[]): string => words.map(quoted).join(" ");
+
 /** Command line with quoted words. */
-export const commandLine = (words: readonly string[]): string => ["towline", ...words].map(quoted).join(" ");
+export const commandLine = (words: readonly string[]): string => shellLine(["towline", ...words]);
 
 /** Option and its value as words; nothing without a value. */
 export const option = (name: string, value: string | number | null): readonly string[] => (value === null || value === "" ? [] : [name, String(value)]);

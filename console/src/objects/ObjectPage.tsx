@@ -19,6 +19,7 @@ import { Drift } from "./Drift";
 import { EventsTable } from "./Events";
 import { Logs, MAX_PODS } from "./Logs";
 import { Shell } from "./Shell";
+import { WorkloadActions, targetOf } from "../workloads/WorkloadActions";
 import "../services/service.css";
 
 type Family = NonNullable<ComponentQuery["component"]>;
@@ -147,6 +148,7 @@ export function ObjectPage() {
             </>
           )}
         </span>
+        {handle !== "" && <WorkloadActions targets={[targetOf(component, handle, serviceId)]} />}
       </header>
       {component.message !== null && component.message !== "" && (
         <ul className="problems">

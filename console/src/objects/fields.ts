@@ -19,7 +19,8 @@ const escaped = (name: string): string => name.replaceAll("~", "~0").replaceAll(
 
 const textOf = (value: unknown): string | null => (value === undefined ? null : JSON.stringify(value));
 
-function* differing(git: unknown, cluster: unknown, pointer: string): Generator<Omit<FieldDifference, "owner">> {
+/** Fields that differ between two values. */
+export function* differing(git: unknown, cluster: unknown, pointer: string): Generator<Omit<FieldDifference, "owner">> {
   if (isObject(git) && isObject(cluster) && Array.isArray(git) === Array.isArray(cluster)) {
     for (const name of new Set([...Object.keys(git), ...Object.keys(cluster)])) yield* differing(git[name], cluster[name], `${pointer}/${escaped(name)}`);
   } else if (textOf(git) !== textOf(cluster)) {

@@ -1,11 +1,8 @@
 import { Link } from "wouter";
-import { duration } from "../text/time";
 import { Age } from "../ui/Age";
 import { Status } from "../ui/Status";
 import { Table } from "../ui/Table";
-import { resultOf, type Deployment } from "./deployments";
-
-const took = ({ desiredAt, healthyAt }: Deployment): string => (healthyAt === null ? "" : duration(new Date(healthyAt).getTime() - new Date(desiredAt).getTime()));
+import { resultOf, took, type Deployment } from "./deployments";
 
 /** Deployments with their result; a name leads to the history of the service. */
 export function DeploymentList({ deployments }: { readonly deployments: readonly Deployment[] }) {

@@ -1,14 +1,18 @@
-import { useState } from "react";
-import { useMutation } from "urql";
+import { useMemo, useState } from "react";
+import { useClient, useMutation, type Client } from "urql";
 import { Link } from "wouter";
 import { refresh } from "../api/client";
-import { DeleteRepositoryDocument, RepositoriesDocument, SyncRepositoryDocument, type RepositoryRowFragment } from "../api/generated";
+import { DeleteRepositoryDocument, PermissionDocument, RepositoriesDocument, SyncRepositoryDocument, type RepositoryRowFragment } from "../api/generated";
+import { BulkButtons } from "../bulk/BulkButtons";
+import type { Operation } from "../bulk/operation";
+import { List, type Column } from "../lists/List";
+import { commandLine } from "../manage/values";
+import { exactly } from "../text/time";
 import { safeUrl } from "../text/links";
 import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
 import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
-import { PagedTable } from "../ui/PagedTable";
 import { Problem } from "../ui/Problem";
 import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
@@ -19,52 +23,81 @@ import { RepositoryForm } from "./RepositoryForm";
 
 const FOLLOW = 3_000;
 
-type RowProps = { readonly repository: RepositoryRowFragment; readonly onEdit: () => void; readonly onDelete: () => void };
+type Repository = RepositoryRowFragment;
+type RowProps = { readonly repository: Repository; readonly onEdit: () => void; readonly onDelete: () => void };
 
-function Row({ repository, onEdit, onDelete }: RowProps) {
+function RowActions({ repository, onEdit, onDelete }: RowProps) {
   const [{ error, fetching }, sync] = useMutation(SyncRepositoryDocument);
-  const url = safeUrl(repository.url);
   return (
-    <tr>
-      <td>
-        {url === null ? (
-          repository.url
-        ) : (
-          <a href={url} target="_blank" rel="noreferrer noopener">
-            {repository.url}
-          </a>
-        )}
-      </td>
-      <td>
-        <Status state={repository.health === null ? STATES.pending : repository.health === "PULLABLE" ? STATES.ready : STATES.failed} />
-      </td>
-      <td className="wide">
-        {repository.error ??
-          repository.commits.slice(0, 3).map(({ ref, sha, subject }) => (
-            <div key={ref}>
-              <code>{/^[0-9a-f]{40}$/.test(ref) ? "commit" : ref}</code> <code className="quiet">{sha.slice(0, 8)}</code> {subject}
-            </div>
-          ))}
-      </td>
-      <td>{repository.signIn?.toLowerCase() ?? "none"}</td>
-      <td>
-        <Age at={repository.pulledAt ?? repository.polledAt} />
-      </td>
-      <td>
-        <button type="button" disabled={fetching} onClick={() => void sync({ id: repository.id }).then((result) => result.error === undefined && toast("Fetch started"))}>
-          Fetch now
-        </button>{" "}
-        <button type="button" onClick={onEdit}>
-          Edit…
-        </button>{" "}
-        <button type="button" onClick={onDelete}>
-          Remove…
-        </button>
-        {error !== undefined && <Problem error={error} />}
-      </td>
-    </tr>
+    <>
+      <button type="button" disabled={fetching} onClick={() => void sync({ id: repository.id }).then((result) => result.error === undefined && toast("Fetch started"))}>
+        Fetch now
+      </button>{" "}
+      <button type="button" onClick={onEdit}>
+        Edit…
+      </button>{" "}
+      <button type="button" onClick={onDelete}>
+        Remove…
+      </button>
+      {error !== undefined && <Problem error={error} />}
+    </>
   );
 }
+
+function Address({ url: text }: Repository) {
+  const url = safeUrl(text);
+  if (url === null) return text;
+  return (
+    <a href={url} target="_blank" rel="noreferrer noopener">
+      {text}
+    </a>
+  );
+}
+
+const stateOf = ({ health }: Repository) => (health === null ? STATES.pending : health === "PULLABLE" ? STATES.ready : STATES.failed);
+
+const COLUMNS: readonly Column<Repository>[] = [
+  { id: "url", title: "URL", sort: ({ url }) => url, cell: (repository) => <Address {...repository} /> },
+  { id: "state", title: "State", sort: (repository) => stateOf(repository).label, cell: (repository) => <Status state={stateOf(repository)} /> },
+  {
+    id: "commits",
+    title: "Newest commits",
+    className: "wide",
+    cell: ({ error, commits }) =>
+      error ??
+      commits.slice(0, 3).map(({ ref, sha, subject }) => (
+        <div key={ref}>
+          <code>{/^[0-9a-f]{40}$/.test(ref) ? "commit" : ref}</code> <code className="quiet">{sha.slice(0, 8)}</code> {subject}
+        </div>
+      )),
+  },
+  { id: "authentication", title: "Authentication", sort: ({ signIn }) => signIn, cell: ({ signIn }) => signIn?.toLowerCase() ?? "none" },
+  { id: "fetched", title: "Last fetch", sort: ({ pulledAt, polledAt }) => pulledAt ?? polledAt, cell: ({ pulledAt, polledAt }) => <Age at={pulledAt ?? polledAt} /> },
+];
+
+const idOf = ({ id }: Repository): string => id;
+
+/** Operation that fetches repositories now. */
+const fetchRepositories = (client: Client): Operation<Repository, null> => ({
+  title: "Fetch repositories",
+  done: "fetched",
+  noun: "repository",
+  consequence: "The control plane fetches the repositories now, instead of at their next interval.",
+  key: idOf,
+  name: ({ url }) => url,
+  plan: async ({ id, pulledAt }) => {
+    const { data, error } = await client.query(PermissionDocument, { verb: "WRITE", kind: "REPOSITORY", id }).toPromise();
+    if (data == null) throw error ?? new Error("the control plane did not answer");
+    if (!data.can) return { kind: "refused", reason: "You need the permission write repository for this repository." };
+    return { kind: "ready", planned: null, changes: [{ field: "last fetch", before: pulledAt === null ? null : exactly(pulledAt), after: "now" }] };
+  },
+  run: async (_, { id }) => {
+    const { error } = await client.mutation(SyncRepositoryDocument, { id }).toPromise();
+    if (error !== undefined) throw error;
+  },
+  commands: (repositories) => repositories.map(({ url }) => commandLine(["repos", "sync", url])),
+  yaml: () => "",
+});
 
 /** Git repositories: fetch state and newest commits. */
 export function RepositoriesPage() {
@@ -74,6 +107,9 @@ export function RepositoriesPage() {
   const [chosen, choose] = useState<RepositoryRowFragment | null>(null);
   const [edited, edit] = useState<RepositoryRowFragment | null>(null);
   const [checked, check] = useState<string | null>(null);
+  const client = useClient();
+  const operations = useMemo(() => [fetchRepositories(client)], [client]);
+  const columns = useMemo(() => [...COLUMNS, { id: "actions", title: "", cell: (repository: Repository) => <RowActions repository={repository} onEdit={() => edit(repository)} onDelete={() => choose(repository)} /> }], []);
   const done = (saved?: string) => {
     setNew("");
     edit(null);
@@ -103,13 +139,16 @@ export function RepositoriesPage() {
       {edited !== null && <RepositoryForm key={edited.id} repository={edited} onDone={done} />}
       {checked !== null && <RepositoryCheck key={checked} id={checked} onEdit={edit} onClose={() => check(null)} />}
       {removed.error !== undefined && <Problem error={removed.error} />}
-      <PagedTable
+      <List
         label="Repositories"
-        titles={["URL", "State", "Newest commits", "Authentication", "Last fetch", ""]}
+        counted={["repository", "repositories"]}
+        columns={columns}
         query={RepositoriesDocument}
         variables={{ q: q || null }}
         pick={(data) => data.gitRepositories}
-        row={(repository) => <Row key={repository.id} repository={repository} onEdit={() => edit(repository)} onDelete={() => choose(repository)} />}
+        id={idOf}
+        name={({ url }) => url}
+        bulk={(repositories) => <BulkButtons operations={operations} targets={repositories} />}
         follow={FOLLOW}
         empty={
           isNew === "" && (

@@ -2,55 +2,64 @@ import { useRef, useState, type SubmitEvent } from "react";
 import { Link } from "wouter";
 import { ObjectsDocument, type ObjectsQuery } from "../api/generated";
 import { LAST_SEEN_INTERVAL } from "../live/useFollow";
+import { List, type Column } from "../lists/List";
+import { actionsFor } from "../workloads/actions";
+import { WorkloadActions, targetOf } from "../workloads/WorkloadActions";
 import { componentState } from "../ui/states";
 import { Age } from "../ui/Age";
-import { PagedTable } from "../ui/PagedTable";
 import { Status } from "../ui/Status";
 import { useParam } from "../ui/useParam";
-import { useRowKeys } from "../ui/useRowKeys";
 import { useSlash } from "../ui/useSlash";
 
 const EXAMPLES = ["kind:Deployment", "kind:Pod state:FAILED", "health:unknown", "image:log4j<2.17", "label:app=web", "namespace:shop"];
 
 type FoundObject = ObjectsQuery["search"]["edges"][number]["node"];
 
-function Row({ found }: { readonly found: FoundObject }) {
-  return (
-    <tr>
-      <td>
-        <Link href={`/objects/${found.object.id}`}>{found.object.name}</Link> <span className="quiet">{found.object.kind}</span>
-      </td>
-      <td>
-        <Link href={`/clusters/${found.cluster}`}>{found.cluster}</Link>
-      </td>
-      <td>
-        <Link href={`/services/${found.serviceId}`}>{found.service}</Link>
-      </td>
-      <td>{found.object.namespace}</td>
-      <td>
-        <Status state={componentState(found.object.state)} />
-      </td>
-      <td>
-        <code>{found.object.images.join(" ")}</code>
-      </td>
-      <td>
-        <Age at={found.clusterPingedAt} staleAfter={found.stale ? 0 : undefined} />
-      </td>
-    </tr>
-  );
+const COLUMNS: readonly Column<FoundObject>[] = [
+  {
+    id: "object",
+    title: "Object",
+    sort: ({ object }) => object.name,
+    cell: ({ object }) => (
+      <>
+        <Link href={`/objects/${object.id}`}>{object.name}</Link> <span className="quiet">{object.kind}</span>
+      </>
+    ),
+  },
+  { id: "cluster", title: "Cluster", sort: ({ cluster }) => cluster, cell: ({ cluster }) => <Link href={`/clusters/${cluster}`}>{cluster}</Link> },
+  { id: "service", title: "Service", sort: ({ service }) => service, cell: ({ serviceId, service }) => <Link href={`/services/${serviceId}`}>{service}</Link> },
+  { id: "namespace", title: "Namespace", sort: ({ object }) => object.namespace, cell: ({ object }) => object.namespace },
+  { id: "state", title: "State", sort: ({ object }) => componentState(object.state).label, cell: ({ object }) => <Status state={componentState(object.state)} /> },
+  { id: "reason", title: "Reason", isOptional: true, cell: ({ object }) => object.message },
+  { id: "images", title: "Images", cell: ({ object }) => <code>{object.images.join(" ")}</code> },
+  { id: "changed", title: "Changed", isOptional: true, sort: ({ object }) => object.updatedAt, cell: ({ object }) => <Age at={object.updatedAt} /> },
+  { id: "seen", title: "Last seen", cell: ({ clusterPingedAt, stale }) => <Age at={clusterPingedAt} staleAfter={stale ? 0 : undefined} /> },
+];
+
+/** Rows of a page that the search returns at most. */
+const MAX_FOUND = 100;
+const idOf = ({ id }: FoundObject): string => id;
+
+function Bulk({ found }: { readonly found: readonly FoundObject[] }) {
+  const targets = found.map(({ object, cluster, serviceId }) => targetOf(object, cluster, serviceId));
+  if (actionsFor(targets.map(({ ref }) => ref)).length === 0) return <span className="quiet">The selected kinds have no common action</span>;
+  return <WorkloadActions targets={targets} />;
 }
 
 function Found({ q }: { readonly q: string }) {
   return (
-    <PagedTable
+    <List
       label="Objects"
-      titles={["Object", "Cluster", "Service", "Namespace", "State", "Images", "Last seen"]}
+      counted={["object", "objects"]}
+      columns={COLUMNS}
       query={ObjectsDocument}
       variables={{ q }}
       pick={(data) => data.search}
-      row={(found) => <Row key={found.id} found={found} />}
-      counted={["object", "objects"]}
+      id={idOf}
+      name={({ object }) => `${object.kind} ${object.name}`}
+      bulk={(found) => <Bulk found={found} />}
       follow={LAST_SEEN_INTERVAL}
+      maxPage={MAX_FOUND}
       empty={<p className="quiet">No matching objects.</p>}
     />
   );
@@ -62,7 +71,6 @@ export function SearchPage() {
   const [text, setText] = useState(q);
   const [shown, show] = useState(q);
   const field = useRef<HTMLInputElement>(null);
-  useRowKeys();
   useSlash(field);
   // The command palette can open this page with another query while it is already open.
   if (shown !== q) {

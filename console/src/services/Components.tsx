@@ -4,6 +4,11 @@ import { Age } from "../ui/Age";
 import { Status } from "../ui/Status";
 import { Table } from "../ui/Table";
 import { componentState, STATES } from "../ui/states";
+import { actionsFor } from "../workloads/actions";
+import { WorkloadActions, targetOf } from "../workloads/WorkloadActions";
+import { PickAll, PickCell, SelectionBar } from "../bulk/Pick";
+import { useSelection, type Selection } from "../bulk/useSelection";
+import { useRowKeys } from "../ui/useRowKeys";
 import { grow, type Branch, type Component } from "./service";
 
 const PAGE_SIZE = 500;
@@ -19,10 +24,13 @@ function lines(branches: readonly Branch[], folded: ReadonlySet<string>, depth =
   });
 }
 
-function Row({ line, onFold }: { readonly line: Line; readonly onFold: (id: string) => void }) {
+type RowProps = { readonly line: Line; readonly selection: Selection; readonly onFold: (id: string) => void };
+
+function Row({ line, selection, onFold }: RowProps) {
   const { component, depth, folded } = line;
   return (
-    <tr>
+    <tr className={selection.chosen.has(component.id) ? "chosen" : undefined}>
+      {hasActions(component) ? <PickCell id={component.id} name={`${component.kind} ${component.name}`} selection={selection} /> : <td className="pick" />}
       <td className={`depth-${Math.min(depth, 6)}`}>
         {folded === null ? (
           <span className="twist" />
@@ -56,8 +64,12 @@ function fits(component: Component, text: string): boolean {
   return words.toLowerCase().includes(text);
 }
 
+const hasActions = (component: Component): boolean => actionsFor([component]).length > 0;
+
+type Props = { readonly of: readonly Component[]; readonly handle: string; readonly serviceId: string };
+
 /** Objects of a service in its cluster, as a tree by owner; a filter flattens it to a list. */
-export function Components({ of }: { readonly of: readonly Component[] }) {
+export function Components({ of, handle, serviceId }: Props) {
   const [text, setText] = useState("");
   const [folded, setFolded] = useState<ReadonlySet<string>>(new Set());
   const [limit, setLimit] = useState(PAGE_SIZE);
@@ -67,6 +79,10 @@ export function Components({ of }: { readonly of: readonly Component[] }) {
     if (wanted === "") return lines(trees, folded);
     return of.filter((component) => fits(component, wanted)).map((component) => ({ component, depth: 0, folded: null }));
   }, [of, trees, folded, text]);
+  const visible = useMemo(() => shown.slice(0, limit), [shown, limit]);
+  const selection = useSelection(useMemo(() => (handle === "" ? [] : visible.flatMap(({ component }) => (hasActions(component) ? [component.id] : []))), [visible, handle]));
+  const chosen = visible.filter(({ component }) => selection.chosen.has(component.id)).map(({ component }) => targetOf(component, handle, serviceId));
+  useRowKeys();
   const fold = (id: string) =>
     setFolded((known) => {
       const next = new Set(known);
@@ -80,9 +96,9 @@ export function Components({ of }: { readonly of: readonly Component[] }) {
         <input type="search" aria-label="Filter objects" placeholder="Filter objects" value={text} onChange={(event) => setText(event.target.value)} />
         <span className="quiet">{shown.length.toLocaleString()} shown</span>
       </div>
-      <Table label="Objects" titles={["Object", "State", "Reason", "Namespace", "Images", "Changed"]}>
-        {shown.slice(0, limit).map((line) => (
-          <Row key={line.component.id} line={line} onFold={fold} />
+      <Table label="Objects" titles={["Object", "State", "Reason", "Namespace", "Images", "Changed"]} pick={<PickAll selection={selection} />}>
+        {visible.map((line) => (
+          <Row key={line.component.id} line={line} selection={selection} onFold={fold} />
         ))}
       </Table>
       {shown.length > limit && (
@@ -90,6 +106,9 @@ export function Components({ of }: { readonly of: readonly Component[] }) {
           Show more ({shown.length - limit})
         </button>
       )}
+      <SelectionBar selection={selection}>
+        {actionsFor(chosen.map(({ ref }) => ref)).length === 0 ? <span className="quiet">The selected kinds have no common action</span> : <WorkloadActions targets={chosen} />}
+      </SelectionBar>
     </>
   );
 }

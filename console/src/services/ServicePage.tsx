@@ -20,9 +20,12 @@ import { serviceState } from "../ui/states";
 import { Timeline } from "./Timeline";
 import { Preview } from "./Preview";
 import { Provenance } from "./Provenance";
+import { isRestartable } from "../workloads/actions";
+import { WorkloadActions, targetOf } from "../workloads/WorkloadActions";
 import type { Service } from "./service";
 import "./service.css";
 
+const Overview = lazy(async () => ({ default: (await import("../overview/Overview")).Overview }));
 const Maintenance = lazy(async () => ({ default: (await import("../maintenance/Maintenance")).Maintenance }));
 const Topology = lazy(async () => ({ default: (await import("../topology/Topology")).Topology }));
 const Values = lazy(async () => ({ default: (await import("../flow/Values")).Values }));
@@ -47,10 +50,14 @@ function Head({ service }: { readonly service: Service }) {
           agent last seen <LastSeen cluster={service.cluster} />
         </span>
       )}
+      {service.cluster !== null && <WorkloadActions title="Workloads" targets={workloadsOf(service, service.cluster.handle)} />}
       <ServiceActions service={service} />
     </header>
   );
 }
+
+/** Workloads that the service defines. */
+const workloadsOf = ({ id, components }: Service, handle: string) => components.filter((component) => !component.ownerUid && isRestartable(component)).map((component) => targetOf(component, handle, id));
 
 function Problems({ service }: { readonly service: Service }) {
   const notes = [...(service.message === null ? [] : [service.message]), ...(service.waiting ? ["Waiting for dependencies to become healthy."] : [])];
@@ -97,7 +104,8 @@ export function ServicePage() {
       <Source service={service} />
       <Tabs
         tabs={[
-          { id: "objects", title: `Objects ${service.components.length.toLocaleString()}`, content: () => <Components of={service.components} /> },
+          { id: "overview", title: "Overview", content: () => <Overview service={service} /> },
+          { id: "objects", title: `Objects ${service.components.length.toLocaleString()}`, content: () => <Components of={service.components} handle={service.cluster?.handle ?? ""} serviceId={service.id} /> },
           { id: "topology", title: "Topology", content: () => <Topology service={service} /> },
           { id: "timeline", title: "Rollout", content: () => <Timeline service={service} /> },
           { id: "history", title: "History", content: () => <History service={service} /> },

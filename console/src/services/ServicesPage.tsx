@@ -1,64 +1,65 @@
 import { Link } from "wouter";
-import { useSubscription } from "urql";
-import { ServiceDeltaDocument, ServicesDocument, type ServiceState } from "../api/generated";
+import { useMemo } from "react";
+import { useClient, useSubscription } from "urql";
+import { ServiceDeltaDocument, ServicesDocument, type FleetFilter, type ServiceState } from "../api/generated";
 import { NothingYet } from "../access/NothingYet";
 import { LAST_SEEN_INTERVAL } from "../live/useFollow";
+import { BulkButtons } from "../bulk/BulkButtons";
+import { List } from "../lists/List";
+import { QueryField } from "../lists/QueryField";
+import { SERVICE_CONDITIONS, useServiceFilter } from "../lists/serviceFilter";
 import { STATUSES } from "../fleet/statusCodes";
 import { Chips } from "../ui/Chips";
 import { Empty } from "../ui/Empty";
-import { FilterField } from "../ui/FilterField";
-import { PagedTable } from "../ui/PagedTable";
 import { serviceState } from "../ui/states";
 import { useParam } from "../ui/useParam";
-import { useRowKeys } from "../ui/useRowKeys";
-import { SERVICE_TITLES, ServiceRow } from "./ServiceRow";
+import { serviceOperations } from "./bulkOperations";
+import { SERVICE_COLUMNS } from "./columns";
 
 const OPTIONS: readonly (readonly [ServiceState | "", string])[] = [["", "All"], ...STATUSES.map((status) => [status, serviceState(status).label] as const)];
-
-export type Filter = { readonly q?: string; readonly status?: string; readonly clusterId?: string; readonly repositoryId?: string };
 
 /** Table of all services with live updates. */
 export function ServicesPage() {
   const [q] = useParam("q");
   const [status] = useParam("status");
+  const { filter, problems, isReady } = useServiceFilter(q, status);
   return (
     <>
       <div className="bar">
         <h1>Services</h1>
-        <FilterField label="Filter services" />
+        <QueryField label="Filter services" conditions={SERVICE_CONDITIONS} problems={problems} />
         <Chips label="Status" name="status" options={OPTIONS} />
         <span className="fill" />
         <Link className="button primary" href="/services/new">
           New service
         </Link>
       </div>
-      <ServiceList filter={{ q, status }} />
+      {problems.length > 0 && <Empty title="No services shown">Correct the filter first.</Empty>}
+      {problems.length === 0 && isReady && <ServiceList filter={filter} />}
     </>
   );
 }
 
+const idOf = ({ id }: { readonly id: string }): string => id;
+
 /** Services that match a filter; loads more pages while the user scrolls. */
-export function ServiceList({ filter }: { readonly filter: Filter }) {
+export function ServiceList({ filter }: { readonly filter: FleetFilter }) {
   useSubscription({ query: ServiceDeltaDocument });
-  useRowKeys();
-  const known = OPTIONS.find(([status]) => status === filter.status)?.[0];
-  const variables = {
-    q: filter.q || null,
-    clusterId: filter.clusterId ?? null,
-    repositoryId: filter.repositoryId ?? null,
-    status: known ? [known] : null,
-  };
+  const client = useClient();
+  const operations = useMemo(() => serviceOperations(client), [client]);
   return (
-    <PagedTable
+    <List
       label="Services"
-      titles={SERVICE_TITLES}
-      query={ServicesDocument}
-      variables={variables}
-      pick={(data) => data.serviceDeployments}
-      row={(service) => <ServiceRow key={service.id} service={service} />}
       counted={["service", "services"]}
+      columns={SERVICE_COLUMNS}
+      query={ServicesDocument}
+      variables={filter}
+      pick={(data) => data.serviceDeployments}
+      id={idOf}
+      name={({ name }) => name}
+      bulk={(services) => <BulkButtons operations={operations} targets={services} />}
       follow={LAST_SEEN_INTERVAL}
-      empty={<NoServices filtered={Boolean(filter.q) || Boolean(filter.status)} />}
+      empty={<NoServices filtered={Object.entries(filter).some(([name, value]) => name !== "clusterId" && value != null)} />}
     />
   );
 }

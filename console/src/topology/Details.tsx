@@ -5,12 +5,13 @@ import { counted } from "../text/counts";
 import { Age } from "../ui/Age";
 import { componentState, STATES } from "../ui/states";
 import { Status } from "../ui/Status";
+import { WorkloadActions, targetOf } from "../workloads/WorkloadActions";
 import type { Vertex } from "./graph";
 
 const MAX_MEMBERS = 200;
 
 /** Details of the selected node of the topology. */
-export function Details({ vertex, onClose }: { readonly vertex: Vertex; readonly service: Service; readonly onClose: () => void }) {
+export function Details({ vertex, service, onClose }: { readonly vertex: Vertex; readonly service: Service; readonly onClose: () => void }) {
   const [only] = vertex.members;
   return (
     <aside className="topology-details card stack" aria-label="Selected object">
@@ -70,6 +71,7 @@ export function Details({ vertex, onClose }: { readonly vertex: Vertex; readonly
                 Show diff
               </Link>
             )}
+            {service.cluster !== null && <WorkloadActions targets={[targetOf(only, service.cluster.handle, service.id)]} />}
             {only.kind === "Pod" && (
               <Link className="button" href={`/objects/${only.id}?tab=logs`}>
                 Logs

@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "react";
+import { useEffect, useId, useRef } from "react";
 import { useParam } from "./useParam";
 import { useSlash } from "./useSlash";
 
@@ -9,11 +9,14 @@ type Props = {
   readonly label: string;
   /** URL parameter; `/` focuses the field of `q`. */
   readonly name?: string;
+  /** Completions of the text. */
+  readonly offered?: readonly string[];
 };
 
 /** Text filter, kept in the URL. */
-export function FilterField({ label, name = "q" }: Props) {
+export function FilterField({ label, name = "q", offered = [] }: Props) {
   const [text, change] = useParam(name);
+  const list = useId();
   const isMain = name === "q";
   const field = useRef<HTMLInputElement>(null);
   const waiting = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
@@ -32,15 +35,25 @@ export function FilterField({ label, name = "q" }: Props) {
   }, [text]);
   useSlash(field, isMain);
   return (
-    <input
-      ref={field}
-      type="search"
-      data-page-filter={isMain ? "" : undefined}
-      aria-label={label}
-      placeholder={isMain ? `${label}  /` : label}
-      defaultValue={text}
-      onChange={(event) => settle(event.target.value)}
-      onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
-    />
+    <>
+      <input
+        list={offered.length > 0 ? list : undefined}
+        ref={field}
+        type="search"
+        data-page-filter={isMain ? "" : undefined}
+        aria-label={label}
+        placeholder={isMain ? `${label}  /` : label}
+        defaultValue={text}
+        onChange={(event) => settle(event.target.value)}
+        onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
+      />
+      {offered.length > 0 && (
+        <datalist id={list}>
+          {offered.map((text) => (
+            <option key={text} value={text} />
+          ))}
+        </datalist>
+      )}
+    </>
   );
 }

@@ -6,7 +6,7 @@ import { Problem } from "./Problem";
 import { Skeleton } from "./Skeleton";
 import { TableFrame } from "./Table";
 
-type Connection<Node> = {
+export type Connection<Node> = {
   readonly edges: readonly { readonly node: Node }[];
   readonly pageInfo: { readonly hasNextPage: boolean; readonly endCursor: string | null };
   readonly totalCount?: number | null;
@@ -21,13 +21,25 @@ type Props<Data, Variables extends AnyVariables, Node> = {
   readonly pick: (data: Data) => Connection<Node>;
   readonly row: (node: Node) => ReactNode;
   readonly empty: ReactNode;
+  /** Cells of the head; without them, it has the titles. */
+  readonly head?: ReactNode;
+  readonly className?: string;
+  /** Rows of a page at most. Default: 1,000. */
+  readonly maxPage?: number;
+  /** Sorts the rows. The list then has one page, as large as possible. */
+  readonly sort?: ((nodes: readonly Node[]) => readonly Node[]) | null;
+  /** Gets all loaded rows. */
+  readonly onNodes?: (nodes: readonly Node[]) => void;
   /** Noun of a row, singular and plural, for the count above the table. */
   readonly counted?: readonly [string, string];
   /** Interval in milliseconds at which the pages near the visible area are fetched again. */
   readonly follow?: number | null;
 };
 
-type PageInfo = { readonly rows: number; readonly next: string | null; readonly count: string };
+type PageInfo<Node> = { readonly nodes: readonly Node[]; readonly next: string | null; readonly count: string };
+
+/** Rows of a page at most, if the API allows no other number. */
+export const MAX_PAGE = 1000;
 
 // Rows further than this from the visible area, in pixels, are replaced by an empty space.
 const MARGIN = 1500;
@@ -61,13 +73,13 @@ function useLast<Value>(value: Value | null | undefined): Value | undefined {
 
 type PageProps<Data, Variables extends AnyVariables, Node> = Props<Data, Variables, Node> & {
   readonly after: string | null;
-  readonly report: (after: string | null, info: PageInfo) => void;
+  readonly report: (after: string | null, info: PageInfo<Node>) => void;
 };
 
-function Page<Data, Variables extends AnyVariables, Node>({ titles, query, variables, pick, row, counted, follow, after, report }: PageProps<Data, Variables, Node>) {
+function Page<Data, Variables extends AnyVariables, Node>({ titles, query, variables, pick, row, counted, follow, sort, maxPage = MAX_PAGE, after, report }: PageProps<Data, Variables, Node>) {
   const body = useRef<HTMLTableSectionElement>(null);
   // Every list query takes `after` in addition to its filters.
-  const [{ data, error }, refetch] = useQuery<Data>({ query, variables: { ...variables, after } });
+  const [{ data, error }, refetch] = useQuery<Data>({ query, variables: { ...variables, ...(sort == null ? {} : { first: maxPage }), after } });
   const kept = useLast(data);
   // Keep the last answer while the server is unavailable; an error of the API replaces it.
   const isRefused = (error?.graphQLErrors.length ?? 0) > 0;
@@ -75,11 +87,12 @@ function Page<Data, Variables extends AnyVariables, Node>({ titles, query, varia
   const connection = shown == null ? undefined : pick(shown);
   const far = useFar(body, connection !== undefined);
   const next = connection?.pageInfo.hasNextPage === true ? connection.pageInfo.endCursor : null;
-  const rows = connection?.edges.length;
+  const nodes = connection?.edges.map(({ node }) => node);
   const count = connection === undefined || counted === undefined ? "" : countOf(connection, counted);
   useEffect(() => {
-    if (rows !== undefined) report(after, { rows, next, count });
-  }, [report, after, rows, next, count]);
+    // Depends on the answer, because `pick` may make another connection of it each time.
+    if (shown != null) report(after, { nodes: pick(shown).edges.map(({ node }) => node), next, count });
+  }, [report, after, shown, pick, next, count]);
   useFollow(refetch, far === null ? (follow ?? null) : null);
   const filled = (content: ReactNode) => (
     <tr>
@@ -88,41 +101,51 @@ function Page<Data, Variables extends AnyVariables, Node>({ titles, query, varia
   );
   return (
     <tbody ref={body}>
-      {connection !== undefined && far === null && connection.edges.map(({ node }) => row(node))}
-      {connection !== undefined && far !== null && filled(<div style={{ height: far }} />)}
-      {connection === undefined && filled(error === undefined ? <Skeleton lines={8} /> : <Problem error={error} />)}
+      {nodes !== undefined && far === null && (sort == null ? nodes : sort(nodes)).map((node) => row(node))}
+      {nodes !== undefined && far !== null && filled(<div style={{ height: far }} />)}
+      {nodes === undefined && filled(error === undefined ? <Skeleton lines={8} /> : <Problem error={error} />)}
     </tbody>
   );
 }
 
 function Rows<Data, Variables extends AnyVariables, Node>(props: Props<Data, Variables, Node>) {
   const [cursors, setCursors] = useState<readonly (string | null)[]>([null]);
-  const [pages, setPages] = useState<ReadonlyMap<string | null, PageInfo>>(new Map());
-  const report = useCallback((after: string | null, info: PageInfo) => setPages((known) => new Map(known).set(after, info)), []);
+  const [pages, setPages] = useState<ReadonlyMap<string | null, PageInfo<Node>>>(new Map());
+  const report = useCallback((after: string | null, info: PageInfo<Node>) => setPages((known) => new Map(known).set(after, info)), []);
+  const { onNodes, sort } = props;
   const next = pages.get(cursors.at(-1) ?? null)?.next ?? null;
   const more = useCallback(() => {
     if (next !== null) setCursors((known) => (known.includes(next) ? known : [...known, next]));
   }, [next]);
   const first = pages.get(null);
-  const isEmpty = first?.rows === 0 && next === null;
+  const isEmpty = first?.nodes.length === 0 && next === null;
+  useEffect(() => {
+    const loaded = cursors.flatMap((after) => pages.get(after)?.nodes ?? []);
+    onNodes?.(sort == null ? loaded : sort(loaded));
+  }, [cursors, pages, onNodes, sort]);
   return (
     <>
       {isEmpty && props.empty}
-      {!isEmpty && first !== undefined && first.count !== "" && <p className="quiet count">{first.count}</p>}
+      {!isEmpty && first !== undefined && first.count !== "" && (
+        <p className="quiet count">
+          {first.count}
+          {sort != null && next !== null && `; only the first ${(props.maxPage ?? MAX_PAGE).toLocaleString()} are shown in this order: narrow the filter`}
+        </p>
+      )}
       {/* An empty list still polls, so that the first row appears without a reload. */}
       <div hidden={isEmpty}>
-        <TableFrame label={props.label} titles={props.titles}>
+        <TableFrame label={props.label} titles={props.titles} head={props.head} {...(props.className === undefined ? {} : { className: props.className })}>
           {cursors.map((after) => (
             <Page key={after ?? ""} {...props} after={after} report={report} />
           ))}
         </TableFrame>
       </div>
-      {next !== null && <More onMore={more} />}
+      {next !== null && sort == null && <More onMore={more} />}
     </>
   );
 }
 
 /** Table with cursor pagination: loads pages while the user scrolls and renders only those near the visible area. */
 export function PagedTable<Data, Variables extends AnyVariables, Node>(props: Props<Data, Variables, Node>) {
-  return <Rows key={JSON.stringify(props.variables)} {...props} />;
+  return <Rows key={JSON.stringify([props.variables, props.sort == null])} {...props} />;
 }

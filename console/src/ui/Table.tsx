@@ -1,25 +1,36 @@
 import type { ReactNode } from "react";
 import "./table.css";
 
-type Props = { readonly label: string; readonly titles: readonly string[]; readonly children: ReactNode };
+type Props = {
+  readonly label: string;
+  readonly titles: readonly string[];
+  /** Head of the column of checkboxes. */
+  readonly pick?: ReactNode;
+  /** Cells of the head; without them, it has the titles. */
+  readonly head?: ReactNode;
+  readonly className?: string;
+  readonly children: ReactNode;
+};
 
 /** Frame and header of a dense table; the table bodies are children. Scrolls horizontally on narrow screens. */
-export function TableFrame({ label, titles, children }: Props) {
+export function TableFrame({ label, titles, pick, head, className, children }: Props) {
   return (
     <div className="table-frame" tabIndex={0} role="region" aria-label={label}>
-      <table className="table">
+      <table className={className === undefined ? "table" : `table ${className}`}>
         <thead>
           <tr>
-            {titles.map((title) =>
-              // The column of row actions has no header.
-              title === "" ? (
-                <td key={title} />
-              ) : (
-                <th key={title} scope="col">
-                  {title}
-                </th>
-              ),
-            )}
+            {pick !== undefined && <td className="pick">{pick}</td>}
+            {head ??
+              titles.map((title) =>
+                // The column of row actions has no header.
+                title === "" ? (
+                  <td key={title} />
+                ) : (
+                  <th key={title} scope="col">
+                    {title}
+                  </th>
+                ),
+              )}
           </tr>
         </thead>
         {children}
@@ -29,9 +40,9 @@ export function TableFrame({ label, titles, children }: Props) {
 }
 
 /** Dense table; the rows are children. */
-export function Table({ label, titles, children }: Props) {
+export function Table({ children, ...frame }: Props) {
   return (
-    <TableFrame label={label} titles={titles}>
+    <TableFrame {...frame}>
       <tbody>{children}</tbody>
     </TableFrame>
   );

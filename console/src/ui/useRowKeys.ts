@@ -3,7 +3,7 @@ import { useEffect } from "react";
 import { typing } from "../app/keys";
 
 function links(): readonly HTMLAnchorElement[] {
-  return [...document.querySelectorAll<HTMLAnchorElement>(".table tbody tr td:first-child a, a[data-row]")];
+  return [...document.querySelectorAll<HTMLAnchorElement>(".table tbody tr td:first-child a, .table tbody tr td.pick + td a, a[data-row]")];
 }
 
 export function useRowKeys(): void {

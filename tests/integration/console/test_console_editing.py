@@ -293,7 +293,7 @@ def test_every_field_has_a_commit_or_a_person(ada: Desk, story: DemoSteps) -> No
 
 def test_drift_has_the_name_of_who_did_it(ada: Desk, story: DemoSteps) -> None:
     """A change through the Kubernetes proxy appears with its user. Keyboard only."""
-    page = ada.go(f"/services/{story.services['dev']}")
+    page = ada.go(f"/services/{story.services['dev']}?tab=objects")
     path = f"/k8s/clusters/dev/api/v1/namespaces/{NAMESPACE}/configmaps/settings"
     status = page.evaluate(_ANNOTATE, [path, {"metadata": {"annotations": {"by-hand": "yes"}}}])
     assert status == 200
@@ -344,6 +344,7 @@ def test_services_are_walked_by_keys_alone(stranger: Desk, story: DemoSteps) -> 
     keys.press("j")
     keys.press("Enter")
     keys.use(page.get_by_role("tab", selected=True), "ArrowRight")
+    keys.press("ArrowRight")
     for name in ("Topology", "Rollout"):
         expect(page.get_by_role("tab", name=name, selected=True)).to_be_focused()
         keys.press("ArrowRight")

@@ -101,6 +101,7 @@ def test_from_the_palette_to_a_live_object(ada: Desk, story: DemoSteps) -> None:
     expect(page.get_by_role("option", name="dev/shop")).to_be_visible()
     page.get_by_role("option", name="dev/shop").click()
     expect(page.get_by_role("heading", name="shop")).to_be_visible()
+    page.get_by_role("tab", name=re.compile("Objects")).click()
     tree = page.get_by_role("region", name="Objects")
     expect(tree.get_by_text("ReplicaSet")).to_be_visible()
     tree.get_by_role("link", name="web", exact=True).first.press("Enter")
@@ -344,7 +345,7 @@ def test_hostile_strings_stay_text(ada: Desk, story: DemoSteps) -> None:
             "git": {"ref": "main", "folder": "evil"},
         },
     )["createServiceDeployment"]["id"]
-    page = ada.go(f"/services/{service}")
+    page = ada.go(f"/services/{service}?tab=objects")
     page.get_by_role("link", name="evil", exact=True).click(timeout=30_000)
     expect(page.locator(".cm-content")).to_contain_text("javascript:alert(1)")
     for path in (

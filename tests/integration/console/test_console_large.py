@@ -93,7 +93,7 @@ def crowded(story: DemoSteps) -> Iterator[str]:
 
 def test_a_service_of_five_thousand_pods_is_filtered(ada: Desk, crowded: str) -> None:
     """The list is shortened, and the filter searches all objects."""
-    page = ada.go(f"/services/{crowded}")
+    page = ada.go(f"/services/{crowded}?tab=objects")
     expect(page.get_by_role("tab", name="Objects")).to_contain_text(str(PODS)[0])
     objects = page.get_by_role("region", name="Objects")
     expect(objects.get_by_role("row").nth(10)).to_be_visible()

@@ -41,6 +41,7 @@ def _screens(story: DemoSteps) -> dict[str, str]:
         "inbox": "/inbox",
         "services": "/services",
         "service": f"/services/{service}",
+        "service-objects": f"/services/{service}?tab=objects",
         "service-topology": f"/services/{service}?tab=topology&object={ids['Deployment']}",
         "service-timeline": f"/services/{service}?tab=timeline",
         "service-history": f"/services/{service}?tab=history",

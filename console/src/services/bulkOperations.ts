@@ -1,0 +1,100 @@
+// Operations on several services at once.
+import type { Client } from "urql";
+import { BulkRevisionsDocument, PermissionDocument, ReleaseDocument, RollbackDocument, SyncServiceDocument, UpdateServiceDocument, type ServiceRowFragment } from "../api/generated";
+import type { Operation, Plan } from "../bulk/operation";
+import { commandLine } from "../manage/values";
+import { serviceState } from "../ui/states";
+
+type Service = ServiceRowFragment;
+/** Id of the revision of a rollback; empty for the other operations. */
+type Planned = { readonly revisionId: string };
+export type ServiceOperation = Operation<Service, Planned>;
+
+const nameOf = ({ cluster, name }: Service): string => `${cluster?.handle ?? ""}/${name}`;
+const READY = { revisionId: "" };
+
+/** Throws the error of an answer. */
+async function settled(answer: Promise<{ readonly error?: Error | undefined }>): Promise<void> {
+  const { error } = await answer;
+  if (error !== undefined) throw error;
+}
+
+type Part = Pick<ServiceOperation, "title" | "done" | "consequence" | "run"> & {
+  readonly effect: (client: Client, service: Service) => Plan<Planned> | Promise<Plan<Planned>>;
+  readonly words: (service: Service) => readonly string[];
+};
+
+const ready = (field: string, before: string | null, after: string, planned: Planned = READY, notes: readonly string[] = []): Plan<Planned> => ({ kind: "ready", planned, changes: [{ field, before, after }], notes });
+const unchanged = (reason: string): Plan<Planned> => ({ kind: "unchanged", reason });
+
+/** Operation that checks the permission for each service before its effect. */
+function operation(client: Client, { effect, words, ...rest }: Part): ServiceOperation {
+  return {
+    ...rest,
+    noun: "service",
+    key: ({ id }) => id,
+    name: nameOf,
+    plan: async (service) => {
+      const { data, error } = await client.query(PermissionDocument, { verb: "WRITE", kind: "SERVICE", id: service.id }).toPromise();
+      if (data == null) throw error ?? new Error("the control plane did not answer");
+      return data.can ? effect(client, service) : { kind: "refused", reason: "You need the permission write service for this service." };
+    },
+    commands: (services) => services.map((service) => commandLine(words(service))),
+    yaml: () => "",
+  };
+}
+
+async function previous(client: Client, service: Service): Promise<Plan<Planned>> {
+  const { data, error } = await client.query(BulkRevisionsDocument, { id: service.id }, { requestPolicy: "network-only" }).toPromise();
+  if (data == null) throw error ?? new Error("the control plane did not answer");
+  const nodes = data.revisions.edges.map(({ node }) => node);
+  const current = data.serviceDeployment?.revision?.id;
+  const at = nodes.findIndex(({ id }) => id === current);
+  const target = nodes[at + 1];
+  if (at === -1 || target === undefined) return unchanged("It has no earlier revision.");
+  return ready("commit", service.sha?.slice(0, 8) ?? null, `${target.sha.slice(0, 8)} ${target.subject}`, { revisionId: target.id }, ["Pinned to this commit: the service ignores new commits until you unpin it."]);
+}
+
+/** Operations for lists of services. */
+export const serviceOperations = (client: Client): readonly ServiceOperation[] => [
+  operation(client, {
+    title: "Sync services",
+    done: "syncing",
+    consequence: "The agents read Git and cluster again, and apply what differs.",
+    effect: (_, service) => (service.paused ? { kind: "refused", reason: "The service is suspended: resume it first." } : ready("state", serviceState(service.status).label, "syncs now")),
+    run: (_, { id }) => settled(client.mutation(SyncServiceDocument, { id }).toPromise()),
+    words: (service) => ["services", "sync", nameOf(service)],
+  }),
+  operation(client, {
+    title: "Suspend services",
+    done: "suspended",
+    consequence: "Nothing changes the services until they resume: neither new commits nor self-heal.",
+    effect: (_, { paused }) => (paused ? unchanged("It is suspended already.") : ready("suspended", "false", "true")),
+    run: (_, { id }) => settled(client.mutation(UpdateServiceDocument, { id, attributes: { paused: true } }).toPromise()),
+    words: (service) => ["services", "update", nameOf(service), "--pause"],
+  }),
+  operation(client, {
+    title: "Resume services",
+    done: "resumed",
+    consequence: "The services follow Git again. Self-heal reverts changes that were made in the meantime.",
+    effect: (_, { paused }) => (paused ? ready("suspended", "true", "false") : unchanged("It is not suspended.")),
+    run: (_, { id }) => settled(client.mutation(UpdateServiceDocument, { id, attributes: { paused: false } }).toPromise()),
+    words: (service) => ["services", "update", nameOf(service), "--resume"],
+  }),
+  operation(client, {
+    title: "Roll back services",
+    done: "rolled back",
+    consequence: "Each service goes back to its previous revision, and is pinned to it.",
+    effect: previous,
+    run: ({ revisionId }, { id }) => settled(client.mutation(RollbackDocument, { id, revisionId }).toPromise()),
+    words: (service) => ["services", "rollback", nameOf(service)],
+  }),
+  operation(client, {
+    title: "Unpin services",
+    done: "unpinned",
+    consequence: "The services follow their branch again and take its newest commit.",
+    effect: (_, { status, sha }) => (status === "PINNED" ? ready("pinned", sha?.slice(0, 8) ?? null, "follows the branch") : unchanged("No rollback pins it.")),
+    run: (_, { id }) => settled(client.mutation(ReleaseDocument, { id }).toPromise()),
+    words: (service) => ["services", "unpin", nameOf(service)],
+  }),
+];

@@ -1,0 +1,158 @@
+import { cleanup, render, screen, waitFor, within } from "@testing-library/react";
+import { userEvent } from "@testing-library/user-event";
+import { Client, Provider, type Operation, type OperationResult } from "urql";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { delay, filter, map, pipe } from "wonka";
+import { parseQuery, completions } from "../src/lists/conditions";
+import { toCsv, toJson } from "../src/lists/export";
+import { SERVICE_CONDITIONS } from "../src/lists/serviceFilter";
+import { retagged } from "../src/clusters/bulkOperations";
+import { ServiceList } from "../src/services/ServicesPage";
+import { OverlayPlace } from "../src/ui/OverlayPlace";
+import { closeOverlay } from "../src/ui/overlay";
+
+vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined })));
+
+const service = (name: string, paused = false) => ({
+  __typename: "ServiceDeployment", id: name, name, namespace: "shop", status: "HEALTHY", sha: "abcdef0123", message: null, paused, waiting: false, commitsBehind: null, drifted: 0,
+  updatedAt: "2026-11-28T10:00:00Z", observedAt: null, cluster: { id: "c", handle: "dev", pingedAt: null }, errors: [],
+});
+
+let mutations: unknown[] = [];
+let failing = "";
+let denied = "";
+
+function client(): Client {
+  const services = [service("bravo"), service("alpha", true), service("charlie")];
+  const answer = (operation: Operation): OperationResult => {
+    const { id } = operation.variables as { id?: string };
+    if (operation.kind === "mutation") mutations.push(operation.variables);
+    const data = { serviceDeployments: { totalCount: 3, totalCountKind: "EXACT", edges: services.map((node) => ({ node })), pageInfo: { hasNextPage: false, endCursor: null } }, can: id !== denied, myAccess: [] };
+    const error = operation.kind === "mutation" && id === failing ? new Error("the agent is away") : undefined;
+    return { operation, data, error, stale: false, hasNext: false } as OperationResult;
+  };
+  return new Client({ url: "/", preferGetMethod: false, exchanges: [() => (operations) => pipe(operations, filter(({ kind }) => kind === "query" || kind === "mutation"), delay(1), map(answer))] });
+}
+
+const show = async () => {
+  render(
+    <Provider value={client()}>
+      <ServiceList filter={{}} />
+      <OverlayPlace />
+    </Provider>,
+  );
+  await screen.findByRole("link", { name: "bravo" });
+  await waitFor(() => expect(screen.getByRole<HTMLInputElement>("checkbox", { name: "Select all rows" }).disabled).toBe(false));
+};
+
+const names = () => screen.getAllByRole("link").map(({ textContent }) => textContent).filter((name) => name !== "dev");
+const box = (name: string) => screen.getByRole<HTMLInputElement>("checkbox", { name: `Select ${name}` });
+
+beforeEach(() => {
+  mutations = [];
+  failing = denied = "";
+  history.replaceState(null, "", "/services");
+  localStorage.clear();
+  vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined }));
+  vi.stubGlobal("IntersectionObserver", class { observe(): void {} disconnect(): void {} });
+  HTMLDialogElement.prototype.showModal = function showModal(this: HTMLDialogElement) {
+    this.open = true;
+  };
+});
+afterEach(() => {
+  closeOverlay();
+  cleanup();
+  vi.unstubAllGlobals();
+});
+
+it("sorts by a column, and keeps the order in the address", async () => {
+  await show();
+  expect(names()).toEqual(["bravo", "alpha", "charlie"]);
+  await userEvent.click(screen.getByRole("button", { name: "Service" }));
+  await waitFor(() => expect(names()).toEqual(["alpha", "bravo", "charlie"]));
+  await userEvent.click(screen.getByRole("button", { name: "Service" }));
+  await waitFor(() => expect(names()).toEqual(["charlie", "bravo", "alpha"]));
+  expect(location.search).toBe("?order=-service");
+  expect(screen.getByRole("columnheader", { name: "Service" }).getAttribute("aria-sort")).toBe("descending");
+});
+
+it("shows the selected columns", async () => {
+  await show();
+  await userEvent.click(screen.getByRole("button", { name: "View" }));
+  await userEvent.click(screen.getByRole("checkbox", { name: "Drifted objects" }));
+  expect(await screen.findByRole("columnheader", { name: "Drifted objects" })).toBeTruthy();
+  expect(decodeURIComponent(location.search)).toContain("columns=service,cluster,");
+  await userEvent.click(screen.getByRole("checkbox", { name: "Drifted objects" }));
+  await waitFor(() => expect(location.search).toBe(""));
+});
+
+it("saves a view in this browser", async () => {
+  await show();
+  history.replaceState(null, "", "/services?status=FAILED");
+  await userEvent.click(screen.getByRole("button", { name: "View" }));
+  await userEvent.type(screen.getByRole("textbox", { name: "Name of the view" }), "Failed");
+  await userEvent.click(screen.getByRole("button", { name: "Save view" }));
+  expect(screen.getByRole("link", { name: "Failed" }).getAttribute("href")).toBe("/services?status=FAILED");
+  await userEvent.click(screen.getByRole("button", { name: "Remove view Failed" }));
+  expect(screen.queryByRole("link", { name: "Failed" })).toBeNull();
+});
+
+it("selects a range with Shift, and the focused row with x", async () => {
+  await show();
+  await userEvent.click(box("bravo"));
+  const user = userEvent.setup();
+  await user.keyboard("{Shift>}");
+  await user.click(box("charlie"));
+  await user.keyboard("{/Shift}");
+  expect(screen.getByText("3 selected")).toBeTruthy();
+  await user.keyboard("{Escape}");
+  expect(screen.queryByRole("toolbar")).toBeNull();
+  (document.activeElement as HTMLElement).blur();
+  await user.keyboard("jjx");
+  expect(box("alpha").checked).toBe(true);
+  expect(screen.getByText("1 selected")).toBeTruthy();
+});
+
+it("plans an operation on each row, and shows each result", async () => {
+  failing = "charlie";
+  await show();
+  await userEvent.click(screen.getByRole("checkbox", { name: "Select all rows" }));
+  await userEvent.click(screen.getByRole("button", { name: "Suspend services…" }));
+  const dialog = await screen.findByRole("dialog");
+  expect(await within(dialog).findByText("3 services: 2 ready, 1 without changes")).toBeTruthy();
+  expect(within(dialog).getByText(/towline services update dev\/bravo --pause/)).toBeTruthy();
+  expect(mutations).toEqual([]);
+  await userEvent.click(within(dialog).getByRole("button", { name: "Suspend services" }));
+  expect(await within(dialog).findByText("3 services: 1 suspended, 1 failed, 1 without changes")).toBeTruthy();
+  expect(within(dialog).getByText(/Failed: the agent is away/)).toBeTruthy();
+  expect(mutations).toHaveLength(2);
+});
+
+it("refuses rows without permission before it begins", async () => {
+  denied = "bravo";
+  await show();
+  await userEvent.click(box("bravo"));
+  await userEvent.click(screen.getByRole("button", { name: "Sync services…" }));
+  const dialog = await screen.findByRole("dialog");
+  expect(await within(dialog).findByText("You need the permission write service for this service.")).toBeTruthy();
+  expect(within(dialog).getByRole<HTMLButtonElement>("button", { name: "Sync services" }).disabled).toBe(true);
+});
+
+it("parses conditions, words and errors of a query", () => {
+  const parsed = parseQuery('web state:failed,out-of-sync tag:region=eu "two words" tag:tier=web', SERVICE_CONDITIONS);
+  expect(parsed).toEqual({ text: "web two words", values: { state: ["failed", "out-of-sync"], tag: ["region=eu", "tier=web"] }, problems: [] });
+  expect(parseQuery("state:gone colour:red", SERVICE_CONDITIONS).problems.map((problem) => problem.split(";")[0])).toEqual(["Unknown state gone", "Unknown condition colour"]);
+  expect(completions("web st", SERVICE_CONDITIONS)).toEqual(["web state:"]);
+  expect(completions("state:fai", SERVICE_CONDITIONS)).toEqual(["state:failed"]);
+});
+
+it("exports rows without formulas for spreadsheets", () => {
+  const rows = [{ __typename: "Service", id: "1", name: '=cmd|"x"', cluster: { __typename: "Cluster", handle: "dev" }, tags: [{ name: "a", value: "b" }], sha: null }];
+  expect(toCsv(rows)).toBe('id,name,cluster.handle,tags,sha\r\n1,"\'=cmd|""x""",dev,a=b,\r\n');
+  expect(JSON.parse(toJson(rows))).toEqual([{ id: "1", name: '=cmd|"x"', cluster: { handle: "dev" }, tags: [{ name: "a", value: "b" }], sha: null }]);
+});
+
+it("adds, changes and removes tags", () => {
+  const tags = [{ name: "a", value: "1" }, { name: "b", value: "2" }, { name: "c", value: "3" }];
+  expect(retagged(tags, [{ name: "b", value: "9" }], ["c"])).toEqual([{ name: "a", value: "1" }, { name: "b", value: "9" }]);
+});
