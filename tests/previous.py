@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "18b6ade168561b3948d6239f07f77b613da6ffd7"
+COMMIT = "fc2a9eb02c715629da41f48abeb66d74fd31d46a"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
