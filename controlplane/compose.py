@@ -32,6 +32,7 @@ from controlplane.audit.operations.blame import Blame
 from controlplane.authorization import UNRESTRICTED, Fence
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.clusters.operations.agent_settings import DeploymentSettingsOperations
+from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.operations.groups import ClusterGroups
 from controlplane.configuration.operations.contexts import ServiceContexts
@@ -248,7 +249,9 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
         operations=operations,
         api=api,
         graphql=GraphQLEndpoint(schema, api, clock, foundation.shared.limiter, cookies),
-        agentlink=AgentLink(AgentOperations(context), identity, bus, logs, clock),
+        agentlink=AgentLink(
+            AgentOperations(context), identity, operations.bootstrap, bus, logs, clock
+        ),
         delivery=RenderLoop(
             RenderReconciler(context),
             PinnedServices(context, ports.git_history),
@@ -320,6 +323,7 @@ def _operations(
         rights=kinds.rights,
         requests=shared.requests,
         clusters=kinds.clusters,
+        bootstrap=BootstrapTokens(context),
         repositories=kinds.repositories,
         services=kinds.services,
         fences=FenceReports(context),

@@ -15,6 +15,7 @@ from controlplane.agents.operations.streams import OpenRequestOperations
 from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.audit.operations.blame import Blame
 from controlplane.clusters.operations.agent_settings import DeploymentSettingsOperations
+from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.operations.groups import ClusterGroups
 from controlplane.configuration.api.contexts import BoundContexts
@@ -61,6 +62,7 @@ class Operations:
     rights: AccessControl
     requests: AccessRequests
     clusters: Clusters
+    bootstrap: BootstrapTokens
     repositories: RepositoryOperations
     services: Services
     fences: FenceReports

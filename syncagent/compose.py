@@ -14,7 +14,7 @@ import orjson
 import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from core.errors import Invalid, Unavailable
+from core.errors import Invalid, TowlineError, Unavailable
 from core.id_tokens import keys_of
 from core.identity import new_id
 from core.links.websocket import WebSocketForwarder
@@ -44,6 +44,7 @@ from syncagent.kube.access import ApiServerAccess, from_kubeconfig, in_cluster
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
 from syncagent.kube.configmaps import KubeConfigMaps, KubeFreezeConfigMap
+from syncagent.kube.credentials import CredentialSecret
 from syncagent.kube.facts import KubeFacts
 from syncagent.kube.fenced import KubeFences, KubeJobFences
 from syncagent.kube.impersonation import ImpersonationProof, impersonation_problem
@@ -54,6 +55,13 @@ from syncagent.link.channel import LOOPBACK, Endpoint, proxy_to
 from syncagent.link.commands import Commands
 from syncagent.link.facts import ClusterFactsCache
 from syncagent.link.fetch import BundleTransfer
+from syncagent.link.joining import (
+    AgentCredentials,
+    ClusterJoin,
+    CredentialFile,
+    CredentialStore,
+    StoredInSecret,
+)
 from syncagent.link.logs import LogQueue
 from syncagent.link.orders import SignedOrders
 from syncagent.link.reports import OutboxReports
@@ -102,6 +110,7 @@ from syncagent.upkeep.upgrade import AgentDeployment, Upgrader
 log = structlog.get_logger(__name__)
 
 PINNED_KEY = "signing-key.json"
+CREDENTIALS = "credentials.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +389,55 @@ def control_plane_access(hub: HubSettings) -> ControlPlaneAccess:
     return ControlPlaneAccess(
         hub.address, ca, hub.server_name, hub.token, connect, proxy_to(host or "")
     )
+
+
+async def joined_settings(settings: Settings, clock: Clock) -> Settings:
+    """Returns settings with a deploy token; without one, the agent registers its cluster.
+
+    Invalid: the control plane refuses the bootstrap token or the cluster.
+    """
+    if settings.hub.token:
+        return settings
+    client = client_of(settings.kubernetes, clock)
+    try:
+        join, store = _join(settings.hub, client), _credentials(settings, client)
+        return _with_credentials(settings, await join.obtain(store, clock))
+    finally:
+        await client.close()
+
+
+async def check_join(settings: Settings, client: KubeClient) -> tuple[Settings, DoctorResult]:
+    """Checks the bootstrap token; returns the settings with the stored token, if there is one."""
+    try:
+        known = await _credentials(settings, client).load()
+        if known is not None:
+            text = f"the cluster has joined; ID {known.cluster_id}"
+            return _with_credentials(settings, known), DoctorResult("joins", True, text)
+        await _join(settings.hub, client).check()
+    except TowlineError as error:
+        return settings, DoctorResult("joins", False, error.message)
+    text = "the control plane accepts the bootstrap token; the agent joins at its start"
+    return settings, DoctorResult("joins", True, text)
+
+
+def _with_credentials(settings: Settings, found: AgentCredentials) -> Settings:
+    cluster_id = settings.hub.cluster_id or found.cluster_id
+    return replace(settings, hub=replace(settings.hub, token=found.token, cluster_id=cluster_id))
+
+
+def _credentials(settings: Settings, client: KubeClient) -> CredentialStore:
+    if place := settings.hub.credentials_secret:
+        return StoredInSecret(CredentialSecret(client, place))
+    return CredentialFile(settings.state.directory / CREDENTIALS)
+
+
+def _join(hub: HubSettings, client: KubeClient) -> ClusterJoin:
+    async def read_uid() -> str:
+        found = await client.request("GET", "/api/v1/namespaces/kube-system")
+        return str(found["metadata"]["uid"])
+
+    connect = control_plane_access(hub).connect
+    return ClusterJoin(hub.bootstrap_token, hub.cluster_name, connect, read_uid)
 
 
 def signing_key_check(settings: Settings) -> DoctorResult:

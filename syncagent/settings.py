@@ -25,16 +25,23 @@ class HubSettings:
     for a connection inside a WebSocket; http:// is for this machine only. Both use
     the proxy in HTTPS_PROXY unless NO_PROXY lists the host. `token`: the deploy token. `ca_file`:
     PEM to trust instead of the public authorities. `server_name`: the name in its certificate, if
-    not the host. `wire`: `http2`, or `grpcio` to use the gRPC library.
+    not the host. `wire`: `http2`, or `grpcio` to use the gRPC library. `bootstrap_token`: without a
+    deploy token, the agent registers its cluster with this token, and keeps the deploy token that
+    it gets. `cluster_name`: name of the cluster then; empty: a name from its UID.
+    `credentials_secret`: `namespace/name` of the Secret that keeps the deploy token; empty: a file
+    in the state directory.
     """
 
     address: str
-    token: str = field(repr=False)
+    token: str = field(default="", repr=False)
     ca_file: Path | None = None
     server_name: str | None = None
     wire: GrpcImplementation = GrpcImplementation.HTTP2
     signing_key: str = ""
     cluster_id: str = ""
+    bootstrap_token: str = field(default="", repr=False)
+    cluster_name: str = ""
+    credentials_secret: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,15 +245,19 @@ def from_environment(environ: Mapping[str, str]) -> Settings:
             group, _, name = variable.removeprefix(PREFIX).lower().partition("_")
             name, value = _value(variable, group, name, text)
             given[group][name] = value
-    for required in ("address", "token"):
-        if not given["hub"].get(required):
-            raise Invalid(f"{PREFIX}HUB_{required.upper()} is not set")
+    if not given["hub"].get("address"):
+        raise Invalid(f"{PREFIX}HUB_ADDRESS is not set")
+    if not given["hub"].get("token") and not given["hub"].get("bootstrap_token"):
+        raise Invalid(f"{PREFIX}HUB_TOKEN and {PREFIX}HUB_BOOTSTRAP_TOKEN are not set; set one")
     return Settings(**{group: _GROUPS[group](**values) for group, values in given.items()})
 
 
+_TOKEN_FILES = frozenset({("hub", "token_file"), ("hub", "bootstrap_token_file")})
+
+
 def _value(variable: str, group: str, name: str, text: str) -> tuple[str, object]:
-    if (group, name) == ("hub", "token_file"):
-        return "token", _token(Path(text))
+    if (group, name) in _TOKEN_FILES:
+        return name.removesuffix("_file"), _token(Path(text))
     kinds = {f.name: str(f.type) for f in fields(_GROUPS[group])} if group in _GROUPS else {}
     if name not in kinds:
         raise Invalid(f"{variable} is not a setting of the agent")
@@ -282,5 +293,5 @@ def _token(path: Path) -> str:
     if not token:
         raise Invalid(f"the token file {path} is empty")
     if len(token) > _MAX_TOKEN_CHARACTERS or len(token.split()) > 1:
-        raise Invalid(f"the token file {path} holds more than a deploy token")
+        raise Invalid(f"the token file {path} holds more than a token")
     return token

@@ -31,7 +31,8 @@ class _NoAnswers:
 
 async def run(environ: Mapping[str, str]) -> None:
     """Runs an agent until SIGTERM or SIGINT. Raises Invalid for wrong settings."""
-    settings, clock = from_environment(environ), SystemClock()
+    clock = SystemClock()
+    settings = await compose.joined_settings(from_environment(environ), clock)
     defines = settings.autonomy.defines
     # Most agents need no Git: modules that are not imported take no memory.
     repositories = load("towline.agent_repositories").build(settings, clock) if defines else None
@@ -53,6 +54,11 @@ async def diagnose(environ: Mapping[str, str], show: Show) -> bool:
     client = KubeClient(access, clock, kubernetes.concurrency)
     tunnel_check = partial(compose.tunnel_problem, kubernetes, access, client, clock)
     try:
+        if not settings.hub.token:
+            settings, joins = await compose.check_join(settings, client)
+            show(joins.good, joins.needed, joins.step, joins.text)
+            if not settings.hub.token:
+                return joins.good
         hub, folder = compose.control_plane_access(settings.hub), settings.state.directory
         async for step in examine_steps(hub, client, folder, tunnel_check):
             show(step.good, step.needed, step.step, step.text)

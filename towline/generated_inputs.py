@@ -113,6 +113,15 @@ class ClusterUpdateAttributes(TypedDict, total=False):
     metadata: str | None
 
 
+class BootstrapTokenAttributes(TypedDict, total=False):
+    name: Required[str]
+    expiresInSeconds: int
+    maxUses: int
+    tags: Sequence[TagAttributes] | None
+    adopts: bool
+    projectId: str | None
+
+
 class ConfigurationSourceAttributes(TypedDict, total=False):
     name: str | None
     projectId: str | None

@@ -8,6 +8,7 @@ from controlplane.access.api.mutation import AccessMutation
 from controlplane.agents.api.agents import AgentMutation
 from controlplane.agents.api.streams import StreamMutation
 from controlplane.clusters.api.agent_settings import DeploymentMutation
+from controlplane.clusters.api.bootstrap_tokens import BootstrapTokenMutation
 from controlplane.clusters.api.clusters import ClusterType
 from controlplane.clusters.api.inputs import ClusterAttributes, ClusterUpdateAttributes
 from controlplane.clusters.api.loading import cluster_type
@@ -57,6 +58,7 @@ class Mutation(
     HelmRepositoryMutation,
     ManifestMutation,
     ConfigurationSourceMutation,
+    BootstrapTokenMutation,
 ):
     """Changes to the installation. Each mutation needs a permission on the resource that it
     changes."""

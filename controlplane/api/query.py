@@ -9,6 +9,7 @@ from controlplane.audit.api.audit_log import AuditQuery
 from controlplane.audit.api.blame import BlameQuery
 from controlplane.authorization import require_member
 from controlplane.clusters.api.agent_settings import DeploymentQuery
+from controlplane.clusters.api.bootstrap_tokens import BootstrapTokenQuery
 from controlplane.clusters.api.clusters import ClusterType
 from controlplane.clusters.api.inputs import TagAttributes
 from controlplane.clusters.api.loading import cluster_type, cluster_types
@@ -77,6 +78,7 @@ class Query(
     InboxQuery,
     ManifestQuery,
     ConfigurationSourceQuery,
+    BootstrapTokenQuery,
 ):
     """Reads of the installation. Lists contain only resources that the caller may read."""
 

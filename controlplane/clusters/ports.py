@@ -6,6 +6,7 @@ from typing import Protocol
 
 from controlplane.authorization import Actor
 from controlplane.clusters.model.agent_settings import DeploymentSettings
+from controlplane.clusters.model.bootstrap_tokens import BootstrapToken
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
 from controlplane.clusters.model.groups import MAX_CHANGING_CLUSTERS, ClusterGroup
@@ -23,6 +24,12 @@ class ClusterStore(DeletableRows[Cluster], ProjectRows[Cluster], Protocol):
     async def by_handles(self, handles: Collection[str]) -> list[Cluster]:
         return await self.select(handle=handles)
 
+    async def of_uid(self, kubernetes_uid: str) -> Cluster | None:
+        return await self.find(kubernetes_uid=kubernetes_uid)
+
+    async def joined_with(self, bootstrap_token_id: str) -> list[Cluster]:
+        return await self.select(bootstrap_token_id=bootstrap_token_id)
+
     async def not_ending(self) -> list[Cluster]:
         return await self.select(ending_at=None)
 
@@ -34,6 +41,13 @@ class ClusterStore(DeletableRows[Cluster], ProjectRows[Cluster], Protocol):
 
     async def delete(self, id: str, at: datetime) -> None:
         await self.change(id, deleted_at=at)
+
+
+class BootstrapTokenStore(Rows[BootstrapToken], Protocol):
+    """Bootstrap tokens."""
+
+    async def by_hash(self, hash: str) -> BootstrapToken | None:
+        return await self.find(hash=hash)
 
 
 class DeploymentSettingsStore(Rows[DeploymentSettings], Protocol):

@@ -14,10 +14,16 @@ from sqlalchemy import (
 )
 
 from controlplane.clusters.model.agent_settings import DeploymentSettings
+from controlplane.clusters.model.bootstrap_tokens import BootstrapToken
 from controlplane.clusters.model.cluster import AgentMode, Cluster, Distribution
 from controlplane.clusters.model.commands import CommandKind, CommandState
 from controlplane.clusters.model.groups import ClusterGroup
-from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, DeploymentSettingsStore
+from controlplane.clusters.ports import (
+    BootstrapTokenStore,
+    ClusterGroupStore,
+    ClusterStore,
+    DeploymentSettingsStore,
+)
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import id_column, metadata, named_columns, time_columns
@@ -50,6 +56,27 @@ clusters = Table(
     Column("sealing_key", LargeBinary),
     Column("alarm", Text, nullable=False),
     Column("project_id", String(36), index=True),
+    Column("kubernetes_uid", String(64), nullable=False, index=True),
+    Column("bootstrap_token_id", String(36), index=True),
+)
+
+
+bootstrap_tokens = Table(
+    "bootstrap_tokens",
+    metadata,
+    id_column(),
+    Column("name", String(255), nullable=False),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("creator_id", String(36), nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("expires_at", UtcColumn, nullable=False),
+    Column("max_uses", Integer, nullable=False),
+    Column("uses", Integer, nullable=False),
+    Column("tags", JsonColumn(dict[str, str]), nullable=False),
+    Column("adopts", Boolean, nullable=False),
+    Column("last_used_at", UtcColumn),
+    Column("revoked_at", UtcColumn),
+    Column("project_id", String(36)),
 )
 
 
@@ -89,6 +116,7 @@ Index("ix_clusters_liveness", clusters.c.deleted_at, clusters.c.pinged_at)
 
 REPOSITORIES = tables(
     TableRows(ClusterStore, clusters, Cluster, ("handle", "name")),
+    TableRows(BootstrapTokenStore, bootstrap_tokens, BootstrapToken),
     TableRows(DeploymentSettingsStore, deployment_settings, DeploymentSettings),
     TableRows(ClusterGroupStore, cluster_groups, ClusterGroup, ("name",)),
 )

@@ -235,7 +235,8 @@ def test_every_setting_of_the_agent_is_documented_and_no_other() -> None:
         for field in fields(kind)
     }
     named = set(re.findall(rf"^\| `({agent.PREFIX}\w+)` \|", page, re.MULTILINE))
-    assert named == exist | {f"{agent.PREFIX}HUB_TOKEN_FILE"}
+    files = {f"{agent.PREFIX}HUB_{name}_FILE" for name in ("TOKEN", "BOOTSTRAP_TOKEN")}
+    assert named == exist | files
 
 
 def test_the_reference_of_commands_is_what_the_program_says() -> None:

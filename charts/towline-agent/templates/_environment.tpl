@@ -16,6 +16,14 @@
 - name: TOWLINE_AGENT_HUB_CLUSTER_ID
   value: {{ . | quote }}
 {{- end }}
+{{- if include "towline-agent.joins" . }}
+- name: TOWLINE_AGENT_HUB_CREDENTIALS_SECRET
+  value: {{ printf "%s/%s" .Release.Namespace (include "towline-agent.credentialsSecret" .) | quote }}
+{{- with .Values.clusterName }}
+- name: TOWLINE_AGENT_HUB_CLUSTER_NAME
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
 {{- with .Values.proxy.url }}
 - name: HTTPS_PROXY
   value: {{ . | quote }}

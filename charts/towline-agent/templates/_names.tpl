@@ -65,7 +65,7 @@ subjects:
 
 {{- /* The schema does not check secrets: its validator refuses the typed maps that programs pass. */ -}}
 {{- define "towline-agent.checkSecrets" -}}
-{{- $known := list "deployToken" "existingSecret" "key" }}
+{{- $known := list "deployToken" "existingSecret" "key" "bootstrapToken" "existingBootstrapSecret" }}
 {{- if not (kindIs "map" .Values.secrets) }}
 {{- fail (printf "secrets: must be a map with %s" (join ", " $known)) }}
 {{- end }}
@@ -76,26 +76,39 @@ subjects:
 {{- fail (printf "secrets.%s: must be a string; use --set-string" $name) }}
 {{- end }}
 {{- end }}
-{{- with .Values.secrets.existingSecret }}
-{{- if not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" .) }}
-{{- fail "secrets.existingSecret: must be the name of a Secret" }}
+{{- range $name := list "existingSecret" "existingBootstrapSecret" }}
+{{- $value := get $.Values.secrets $name }}
+{{- if and $value (not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" $value)) }}
+{{- fail (printf "secrets.%s: must be the name of a Secret" $name) }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{- /* "true" if the agent registers this cluster with a bootstrap token; else empty. */ -}}
+{{- define "towline-agent.joins" -}}
+{{- $secrets := .Values.secrets }}
+{{- if and (or $secrets.bootstrapToken $secrets.existingBootstrapSecret) (not (or $secrets.deployToken $secrets.existingSecret)) }}true{{ end }}
+{{- end }}
+
+{{- define "towline-agent.credentialsSecret" -}}
+{{- printf "%s-credentials" (include "towline-agent.fullname" . | trunc 51 | trimSuffix "-") }}
 {{- end }}
 
 {{- define "towline-agent.tokenSecret" -}}
 {{- include "towline-agent.checkSecrets" . }}
 {{- if .Values.secrets.existingSecret }}
 {{- .Values.secrets.existingSecret }}
-{{- else if .Values.secrets.deployToken }}
+{{- else if and (include "towline-agent.joins" .) .Values.secrets.existingBootstrapSecret }}
+{{- .Values.secrets.existingBootstrapSecret }}
+{{- else if or .Values.secrets.deployToken .Values.secrets.bootstrapToken }}
 {{- include "towline-agent.fullname" . }}
 {{- else }}
-{{- fail "secrets.deployToken: required; set the token from `towline clusters create`, or a Secret in secrets.existingSecret" }}
+{{- fail "secrets.deployToken: required; set the token from `towline clusters create`, a Secret in secrets.existingSecret, or a bootstrap token in secrets.bootstrapToken" }}
 {{- end }}
 {{- end }}
 
 {{- define "towline-agent.tokenKey" -}}
-{{- if .Values.secrets.existingSecret }}{{ default "deployToken" .Values.secrets.key }}{{ else }}deployToken{{ end }}
+{{- if .Values.secrets.existingSecret }}{{ default "deployToken" .Values.secrets.key }}{{ else if include "towline-agent.joins" . }}bootstrapToken{{ else }}deployToken{{ end }}
 {{- end }}
 
 {{- /* Projected volume source of the CA; empty: public CAs. */ -}}

@@ -12,6 +12,8 @@ from controlplane.agents.link.report_limiter import THROTTLED_ALARM, ReportLimit
 from controlplane.agents.link.session import AgentSession
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.ports import JobLogs
+from controlplane.clusters.model.bootstrap_tokens import JoinRequest
+from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
 from controlplane.platform.context import AGENT_CHANGED, CLUSTER_JOB, DESIRED_STATE, REVOKED
 from controlplane.platform.ports import LOST_WAKES, Bus
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
@@ -19,7 +21,7 @@ from controlplane.services.model.service import Service
 from core.errors import Invalid, TowlineError, Unauthenticated, Unavailable
 from core.identity import ClusterId
 from core.rpc.calls import Call, Handler, MessageCall
-from core.rpc.methods import FETCH, SYNC, UPLOAD
+from core.rpc.methods import FETCH, JOIN, SYNC, UPLOAD
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.spec.bundle import MAX_BUNDLE_BYTES
@@ -51,12 +53,14 @@ class AgentLink:
         self,
         agents: AgentOperations,
         identity: CredentialAuthenticator,
+        bootstrap: BootstrapTokens,
         bus: Bus,
         logs: JobLogs,
         clock: Clock,
     ) -> None:
         self._agents = agents
         self._identity = identity
+        self._bootstrap = bootstrap
         self._bus = bus
         self._logs = logs
         self._conflicts = AgentConflicts(clock)
@@ -144,7 +148,12 @@ class AgentLink:
     @property
     def handlers(self) -> dict[str, Handler]:
         """Returns the handlers of the calls by path; see agent.proto."""
-        return {SYNC.path: self.sync, FETCH.path: self.fetch, UPLOAD.path: self.upload}
+        return {
+            SYNC.path: self.sync,
+            FETCH.path: self.fetch,
+            UPLOAD.path: self.upload,
+            JOIN.path: self.join,
+        }
 
     async def sync(self, call: Call) -> None:
         """Serves the agent's long-lived call.
@@ -187,6 +196,26 @@ class AgentLink:
             raise Unavailable("the upload took too long") from None
         await talk.write(wire.Uploaded(digest=digest))
 
+    async def join(self, call: Call) -> None:
+        """Registers a cluster with a bootstrap token."""
+        self._remember_call()
+        talk = JOIN.served(call)
+        try:
+            async with asyncio.timeout(_FIRST_MESSAGE_SECONDS):
+                message = await talk.read()
+        except TimeoutError:
+            message = None
+        if message is None:
+            raise Invalid("the request is empty: send a UID")
+        limits.check(message)
+        request = JoinRequest(message.name, message.kubernetes_uid, message.dry_run)
+        joined = await self._bootstrap.join(_bearer(call), request, _host_of(call.peer))
+        await talk.write(
+            wire.Joined(
+                cluster_id=joined.cluster_id, handle=joined.handle, deploy_token=joined.token
+            )
+        )
+
     async def _received(
         self, cluster_id: ClusterId, talk: MessageCall[wire.Uploaded, wire.Part]
     ) -> tuple[str, bytes]:
@@ -211,8 +240,7 @@ class AgentLink:
             call.add_done_callback(self._calls.discard)
 
     async def _authenticate(self, call: Call) -> tuple[ClusterId, str]:
-        scheme, _, token = call.metadata.get("authorization", "").partition(" ")
-        return await self._identity.authenticate_agent(token if scheme == "Bearer" else "")
+        return await self._identity.authenticate_agent(_bearer(call))
 
     async def _run_session(
         self,
@@ -366,6 +394,16 @@ class AgentLink:
             for cluster_id, rows in self._offered.items():
                 offered.setdefault(cluster_id, []).extend(rows)
             self._offered = offered
+
+
+def _bearer(call: Call) -> str:
+    scheme, _, token = call.metadata.get("authorization", "").partition(" ")
+    return token if scheme == "Bearer" else ""
+
+
+def _host_of(peer: str) -> str:
+    """Returns the address of a peer without its port."""
+    return peer.rpartition(":")[0].strip("[]") or peer
 
 
 async def _first(talk: MessageCall[wire.HubMessage, wire.AgentMessage]) -> wire.Hello:

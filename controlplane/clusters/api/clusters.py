@@ -164,7 +164,10 @@ class ClusterStatus:
         "agent_mode": "mode",
         "agent_alarm": "alarm",
     },
-    hide={"agent_instance", "acknowledged", "ending_at", "sealing_key", "project_id"},
+    hide={
+        *("agent_instance", "acknowledged", "ending_at", "sealing_key", "project_id"),
+        *("kubernetes_uid", "bootstrap_token_id"),
+    },
     nullable={"agent_alarm"},
 )
 class ClusterType(Output[ClusterRow]):

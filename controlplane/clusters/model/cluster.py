@@ -108,6 +108,11 @@ class Cluster:
     """Problem with the agent, such as two agents with the same token. Empty if there is none."""
     project_id: str | None = None
     """ID of the project. None: the default project."""
+    kubernetes_uid: str = ""
+    """UID of the namespace kube-system, from joining with a bootstrap token. Empty: registered by a
+    user."""
+    bootstrap_token_id: str | None = None
+    """ID of the bootstrap token with which the cluster joined. None: registered by a user."""
 
     @property
     def skips_agent_upgrades(self) -> bool:

@@ -71,7 +71,7 @@ class ClusterChange:
         if self.protect is not None:
             columns["protect"] = self.protect
         if self.tags is not None:
-            columns["tags"] = _check_tags(self.tags)
+            columns["tags"] = check_tags(self.tags)
         if self.metadata is not None:
             columns["metadata"] = dict(self.metadata)
         return columns
@@ -272,7 +272,8 @@ def _of_health(query: PageQuery, health: ClusterHealth, silent: datetime) -> Pag
     return replace(query, seen_since=silent)
 
 
-def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
+def check_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    """Returns tags. Raises Invalid if one is not allowed."""
     if len(tags) > _MAX_TAGS:
         raise Invalid(f"{len(tags)} tags, but at most {_MAX_TAGS} are allowed", field="tags")
     return {check_text(k, "tags.name", 63): check_text(v, "tags.value") for k, v in tags.items()}

@@ -894,6 +894,26 @@ class Part(_message.Message):
     data: bytes
     def __init__(self, command_id: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
 
+class JoinRequest(_message.Message):
+    __slots__ = ("name", "kubernetes_uid", "dry_run")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KUBERNETES_UID_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    kubernetes_uid: str
+    dry_run: bool
+    def __init__(self, name: _Optional[str] = ..., kubernetes_uid: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class Joined(_message.Message):
+    __slots__ = ("cluster_id", "handle", "deploy_token")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    DEPLOY_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    handle: str
+    deploy_token: str
+    def __init__(self, cluster_id: _Optional[str] = ..., handle: _Optional[str] = ..., deploy_token: _Optional[str] = ...) -> None: ...
+
 class Uploaded(_message.Message):
     __slots__ = ("digest",)
     DIGEST_FIELD_NUMBER: _ClassVar[int]

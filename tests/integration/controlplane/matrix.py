@@ -64,6 +64,7 @@ MEMBERS = frozenset(
     """me inbox myAccess myGroups deniedRevisions sessions accessTokens groups group roles role can
     openStreams installation createAccessToken signOutEverywhere createTicket deliveryReport
     fleet fleetMap fleetDelta applyManifests deleteManifests manifests manifestKinds manifestSchema
+    bootstrapTokens
     """.split()
 )
 
@@ -269,6 +270,9 @@ ARGUMENTS = {
     "manifestSchema": 'kind: "ClusterGroup"',
     "manifestWhatIf": 'source: {{file: "line.yaml", content: "' + _PIPELINE + '"}},'
     ' since: "2020-01-01T00:00:00Z", until: "2030-01-01T00:00:00Z"',
+    "bootstrapToken": 'id: "{bootstrap}"',
+    "createBootstrapToken": 'attributes: {{name: "new", projectId: "{project}"}}',
+    "revokeBootstrapToken": 'id: "{bootstrap}"',
     "createClusterGroup": 'attributes: {{name: "new", projectId: "{project}"}}',
     "updateClusterGroup": 'id: "{clusters}", attributes: {{name: "renamed"}}',
     "deleteClusterGroup": 'id: "{clusters}"',
@@ -431,6 +435,9 @@ async def _things(stage: Stage) -> None:
     ids["charts"] = (await stage.made(f"createHelmRepository({charts}) {{ id }}"))["id"]
     cluster = f'createCluster(attributes: {{name: "own", {project}}}) {{ id }}'
     ids["cluster"] = (await stage.made(cluster))["id"]
+    attributes = f'attributes: {{name: "own", {project}}}'
+    token = f"createBootstrapToken({attributes}) {{ bootstrapToken {{ id }} }}"
+    ids["bootstrap"] = (await stage.made(token))["bootstrapToken"]["id"]
     for name in ("service", "second"):
         document = (
             f'createServiceDeployment(clusterId: "{ids["cluster"]}", attributes: {{name: "{name}",'

@@ -12,6 +12,7 @@ from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.agents.link.server import AgentLink
 from controlplane.agents.link.session import SMALL_BUNDLE_BYTES
 from controlplane.agents.operations.agents import AgentOperations
+from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
 from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.delivery.operations.diffs import Diffs
 from controlplane.services.model.ledger import LedgerStage
@@ -122,7 +123,9 @@ async def listening(
     world: World, identity: CredentialAuthenticator, clock: Clock
 ) -> AsyncGenerator[Hub, None]:
     """A hub that listens, and ends after its agents."""
-    link = AgentLink(world.agents, identity, world.deps.bus, world.logs, clock)
+    link = AgentLink(
+        world.agents, identity, BootstrapTokens(world.deps), world.deps.bus, world.logs, clock
+    )
     server = Http2Server(link.handlers, ServerLimits(), SystemClock())
     port = await server.start(("127.0.0.1", 0), None)
     link.start()

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from controlplane.agents.link.server import AgentLink
+from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
 from controlplane.clusters.ports import ClusterStore
 from core.rpc.calls import CallFailed, CallStatus, ServerLimits
 from core.rpc.grpcio import GrpcioChannel
@@ -25,7 +26,14 @@ async def say(world: World, *messages: wire.AgentMessage) -> CallFailed:
     """End of the call in which an agent says this."""
     cluster = await world.cluster(connected=False)
     _, token = await world.clusters.rotate_token(world.admin, cluster.id)
-    link = AgentLink(world.agents, world.identity, world.deps.bus, world.logs, SystemClock())
+    link = AgentLink(
+        world.agents,
+        world.identity,
+        BootstrapTokens(world.deps),
+        world.deps.bus,
+        world.logs,
+        SystemClock(),
+    )
     server = Http2Server(link.handlers, ServerLimits(), SystemClock())
     port = await server.start(("127.0.0.1", 0), None)
     channel = GrpcioChannel(f"127.0.0.1:{port}", secure=False)

@@ -299,3 +299,17 @@ def test_the_readme_tells_every_value(chart: str) -> None:
         assert f"`{name}" in documented
         for inner in value if isinstance(value, dict) and name != "resources" else ():
             assert f".{inner}" in documented or f"`{name}.{inner}" in documented, f"{name}.{inner}"
+
+
+def test_an_agent_that_joins_keeps_its_token_in_a_secret_that_it_may_write() -> None:
+    found = render("towline-agent", values_of("towline-agent", "joining"))
+    by_name = {(one["kind"], one["metadata"]["name"]): one for one in found}
+    secrets = {name for kind, name in by_name if kind == "Secret"}
+    assert secrets == {"towline-agent", "towline-agent-credentials"}
+    # Helm and kubectl keep data that the chart does not name.
+    assert "data" not in by_name["Secret", "towline-agent-credentials"]
+    (rule,) = by_name["Role", "towline-agent-credentials"]["rules"]
+    assert rule["resourceNames"] == ["towline-agent-credentials"]
+    assert rule["verbs"] == ["get", "patch"]
+    pod = by_name["Deployment", "towline-agent"]["spec"]["template"]["spec"]
+    assert "--bootstrap-token-file=/etc/towline/token" in pod["containers"][0]["args"]

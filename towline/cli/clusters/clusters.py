@@ -11,6 +11,7 @@ import typer
 
 from core.errors import Invalid
 from core.runtime.atomic_files import write_atomically
+from towline.cli.clusters import bootstrap_tokens
 from towline.cli.clusters import generated as operations
 from towline.cli.clusters.find import find_cluster
 from towline.cli.clusters.generated import Cluster, NewCluster
@@ -133,6 +134,7 @@ def create_cluster(
 
 app.command("join")(join)
 app.command("leave")(leave)
+app.add_typer(bootstrap_tokens.app, name="bootstrap-tokens")
 
 
 @app.command("delete")

@@ -50,8 +50,42 @@ class Installation(TypedDict):
     signingKeyId: str | None
 
 
+class BootstrapTokenTags(TypedDict):
+    name: str
+    value: str
+
+
+class BootstrapToken(TypedDict):
+    id: str
+    name: str
+    expiresAt: str
+    maxUses: int
+    uses: int
+    adopts: bool
+    lastUsedAt: str | None
+    revokedAt: str | None
+    tags: list[BootstrapTokenTags]
+
+
+class BootstrapTokenClustersClusters(TypedDict):
+    id: str
+    handle: str
+    connected: bool
+
+
+class BootstrapTokenClusters(TypedDict):
+    clusters: list[BootstrapTokenClustersClusters]
+
+
+class CreateBootstrapToken(TypedDict):
+    token: str
+    bootstrapToken: BootstrapToken
+
+
 _CLUSTER = 'fragment Cluster on Cluster{id name handle protect metadata tags{name value}currentVersion agentVersion nodeCount insertedAt pingedAt deletedAt agentAlarm agentTokenExpiresAt}'
 _NEW_CLUSTER = 'fragment NewCluster on Cluster{...Cluster deployToken}'
+_BOOTSTRAP_TOKEN = 'fragment BootstrapToken on BootstrapToken{id name expiresAt maxUses uses adopts lastUsedAt revokedAt tags{name value}}'
+_BOOTSTRAP_TOKEN_CLUSTERS = 'fragment BootstrapTokenClusters on BootstrapToken{clusters{id handle connected}}'
 
 
 CLUSTERS: GraphQLDocument[Mapping[str, Page[Cluster]]] = GraphQLDocument('query Clusters($first:Int$after:String$q:String$tags:[TagAttributes!]$health:ClusterHealth){clusters(first:$first after:$after q:$q tags:$tags health:$health){edges{node{...Cluster}}pageInfo{hasNextPage endCursor}}}' + _CLUSTER)
@@ -122,3 +156,31 @@ INSTALLATION: GraphQLDocument[Mapping[str, Installation]] = GraphQLDocument('que
 
 def installation(api: GraphQLApi) -> Installation:
     return run(api, INSTALLATION)
+
+
+BOOTSTRAP_TOKENS: GraphQLDocument[Mapping[str, list[BootstrapToken]]] = GraphQLDocument('query BootstrapTokens{bootstrapTokens{...BootstrapToken}}' + _BOOTSTRAP_TOKEN)
+
+
+def bootstrap_tokens(api: GraphQLApi) -> list[BootstrapToken]:
+    return run(api, BOOTSTRAP_TOKENS)
+
+
+BOOTSTRAP_TOKEN: GraphQLDocument[Mapping[str, BootstrapTokenClusters | None]] = GraphQLDocument('query BootstrapToken($id:ID!){bootstrapToken(id:$id){...BootstrapTokenClusters}}' + _BOOTSTRAP_TOKEN_CLUSTERS)
+
+
+def bootstrap_token(api: GraphQLApi, id: str) -> BootstrapTokenClusters:
+    return run(api, BOOTSTRAP_TOKEN, id=id)
+
+
+CREATE_BOOTSTRAP_TOKEN: GraphQLDocument[Mapping[str, CreateBootstrapToken]] = GraphQLDocument('mutation CreateBootstrapToken($attributes:BootstrapTokenAttributes!){createBootstrapToken(attributes:$attributes){token bootstrapToken{...BootstrapToken}}}' + _BOOTSTRAP_TOKEN)
+
+
+def create_bootstrap_token(api: GraphQLApi, attributes: "inputs.BootstrapTokenAttributes") -> CreateBootstrapToken:
+    return run(api, CREATE_BOOTSTRAP_TOKEN, attributes=attributes)
+
+
+REVOKE_BOOTSTRAP_TOKEN: GraphQLDocument[Mapping[str, BootstrapToken]] = GraphQLDocument('mutation RevokeBootstrapToken($id:ID!){revokeBootstrapToken(id:$id){...BootstrapToken}}' + _BOOTSTRAP_TOKEN)
+
+
+def revoke_bootstrap_token(api: GraphQLApi, id: str) -> BootstrapToken:
+    return run(api, REVOKE_BOOTSTRAP_TOKEN, id=id)

@@ -14,6 +14,7 @@ import typer
 from core.errors import Invalid, NotFound, Unavailable
 from core.runtime.clock import SystemClock
 from towline.cli.clusters import generated as operations
+from towline.cli.clusters.bootstrap_tokens import print_join_command
 from towline.cli.clusters.find import find_cluster
 from towline.cli.lazy_import import load
 from towline.cli.operator.agent import AgentOptions, start
@@ -101,6 +102,10 @@ def join(
     run: Annotated[
         bool, typer.Option("--start/--no-start", help="Run the agent, until Ctrl-C.")
     ] = True,
+    print_command: Annotated[
+        bool,
+        typer.Option("--print", help="Print a Helm command instead, and wait for the cluster."),
+    ] = False,
 ) -> None:
     """Register a cluster, bind the groups of users in it, and run its agent here.
 
@@ -111,12 +116,15 @@ def join(
     unless you name it.
 
     The agent pins the signing key of the installation, and accepts only bundles and orders that
-    this key has signed.
+    this key has signed. With --print, the agent runs in the cluster, which it registers itself.
 
     \b
     Example:
       towline clusters join dev --admin-role cluster-admin --context kind-dev
+      towline clusters join prod-eu --print
     """
+    if print_command:
+        return print_join_command(context, handle, admin_role, tag)
     if service_account is (agent_role is None):
         raise Invalid("--service-account and --agent-role need each other", field="--agent-role")
     folder = _folder(handle, data)

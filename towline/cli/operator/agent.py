@@ -14,6 +14,7 @@ from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import escape_controls
 
 _PREFIX = "TOWLINE_AGENT_"
+_TOKEN_VARIABLES = (f"{_PREFIX}HUB_TOKEN", f"{_PREFIX}HUB_BOOTSTRAP_TOKEN")
 # Few threads of the agent allocate: more arenas would only hold freed memory.
 FEW_ARENAS = ("MALLOC_ARENA_MAX", "2")
 
@@ -43,6 +44,13 @@ class AgentOptions(OptionGroup):
         typer.Option(metavar="FINGERPRINT", help="Signing key to pin (default: the first seen)."),
     ] = None
     cluster_id: Annotated[str | None, typer.Option(help="ID of the cluster in Towline.")] = None
+    bootstrap_token_file: Annotated[
+        Path | None,
+        typer.Option(help="File containing a bootstrap token, to register the cluster."),
+    ] = None
+    cluster_name: Annotated[
+        str | None, typer.Option(help="Name of the cluster that the agent registers.")
+    ] = None
 
 
 @app.callback()
@@ -59,8 +67,9 @@ def agent(
 ) -> None:
     """Run the agent of one cluster, or diagnose it.
 
-    Without a subcommand, the agent runs until SIGTERM or Ctrl-C; --url and --token-file are
-    required.
+    Without a subcommand, the agent runs until SIGTERM or Ctrl-C; --url and a file with a token are
+    required. With --bootstrap-token-file, the agent registers its cluster once, and keeps the
+    deploy token that it gets.
 
     \b
     Example:
@@ -128,13 +137,16 @@ def _environ(options: AgentOptions, trusted_key: Path | None) -> dict[str, str]:
         "STATE_DIRECTORY": options.data,
         "HUB_SIGNING_KEY": options.signing_key,
         "HUB_CLUSTER_ID": options.cluster_id,
+        "HUB_BOOTSTRAP_TOKEN_FILE": options.bootstrap_token_file,
+        "HUB_CLUSTER_NAME": options.cluster_name,
         "AUTONOMY_TRUSTED_KEYS": trusted_key,
     }
     # A token in a variable is visible in the process's environment, so only a file is accepted.
-    environ = {name: text for name, text in os.environ.items() if name != f"{_PREFIX}HUB_TOKEN"}
+    environ = {name: text for name, text in os.environ.items() if name not in _TOKEN_VARIABLES}
     environ |= {f"{_PREFIX}{name}": str(flag) for name, flag in flags.items() if flag is not None}
-    for flag, name in (("--url", "HUB_ADDRESS"), ("--token-file", "HUB_TOKEN_FILE")):
-        if not environ.get(f"{_PREFIX}{name}"):
-            raise Invalid(f"{flag} is required")
+    if not environ.get(f"{_PREFIX}HUB_ADDRESS"):
+        raise Invalid("--url is required")
+    if not any(environ.get(f"{variable}_FILE") for variable in _TOKEN_VARIABLES):
+        raise Invalid("--token-file or --bootstrap-token-file is required")
     os.environ.setdefault(*NO_FORK_HANDLERS)
     return environ

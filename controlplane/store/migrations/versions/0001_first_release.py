@@ -84,6 +84,7 @@ def _tables() -> tuple[Callable[[], None], ...]:
         _audit_blocks,
         _audit_chains,
         _audit_terms,
+        _bootstrap_tokens,
         _challenges,
         _cluster_groups,
         _clusters,
@@ -317,8 +318,12 @@ def _clusters() -> None:
         sa.Column("sealing_key", sa.LargeBinary(), nullable=True),
         sa.Column("alarm", sa.Text(), nullable=False),
         sa.Column("project_id", sa.String(36), nullable=True),
+        sa.Column("kubernetes_uid", sa.String(64), nullable=False),
+        sa.Column("bootstrap_token_id", sa.String(36), nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_clusters"),
     )
+    op.create_index("ix_clusters_bootstrap_token_id", "clusters", ["bootstrap_token_id"])
+    op.create_index("ix_clusters_kubernetes_uid", "clusters", ["kubernetes_uid"])
     op.create_index("ix_clusters_liveness", "clusters", ["deleted_at", "pinged_at"])
     op.create_index("ix_clusters_project_id", "clusters", ["project_id"])
     op.create_index(
@@ -328,6 +333,27 @@ def _clusters() -> None:
         unique=True,
         sqlite_where=sa.text("deleted_at IS NULL"),
         postgresql_where=sa.text("deleted_at IS NULL"),
+    )
+
+
+def _bootstrap_tokens() -> None:
+    op.create_table(
+        "bootstrap_tokens",
+        sa.Column("id", sa.String(36), nullable=False),
+        sa.Column("name", sa.String(255), nullable=False),
+        sa.Column("hash", sa.String(64), nullable=False),
+        sa.Column("creator_id", sa.String(36), nullable=False),
+        sa.Column("inserted_at", UtcColumn(), nullable=False),
+        sa.Column("expires_at", UtcColumn(), nullable=False),
+        sa.Column("max_uses", sa.Integer(), nullable=False),
+        sa.Column("uses", sa.Integer(), nullable=False),
+        sa.Column("tags", JSON_TEXT, nullable=False),
+        sa.Column("adopts", sa.Boolean(), nullable=False),
+        sa.Column("last_used_at", UtcColumn(), nullable=True),
+        sa.Column("revoked_at", UtcColumn(), nullable=True),
+        sa.Column("project_id", sa.String(36), nullable=True),
+        sa.PrimaryKeyConstraint("id", name="pk_bootstrap_tokens"),
+        sa.UniqueConstraint("hash", name="uq_bootstrap_tokens_hash"),
     )
 
 

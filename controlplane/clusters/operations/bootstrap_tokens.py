@@ -1,0 +1,287 @@
+"""Bootstrap tokens, and the clusters that join with them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from controlplane.access.operations.auth_throttle import AuthThrottle
+from controlplane.access.operations.scopes import actor_of_user, check_project
+from controlplane.access.operations.tokens import latest_expiry, mint, revoke_cluster_tokens
+from controlplane.access.ports import UserStore
+from controlplane.authorization import (
+    DEFAULT_PROJECT,
+    Actor,
+    ActorKind,
+    Verb,
+    require,
+    require_member,
+)
+from controlplane.clusters.model.bootstrap_tokens import BootstrapToken, JoinedCluster, JoinRequest
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.operations.clusters import check_tags
+from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
+from controlplane.platform.audit_entry import AuditEntry
+from controlplane.platform.context import CLUSTER, REVOKED, OperationContext
+from controlplane.platform.names import check_label, check_text, handle_from
+from controlplane.platform.ports import AuditTrail, Transaction
+from controlplane.platform.retry import retry_operations
+from core.errors import Conflict, Invalid, LimitExceeded, NotFound, Unauthenticated
+from core.identity import ClusterId, TokenKind, new_token, token_hash, token_kind
+
+MAX_LIFE = timedelta(days=366)
+MAX_CLUSTERS = 10_000
+MAX_TOKENS = 500
+KEPT = timedelta(days=30)
+"""Time for which ended tokens stay in lists."""
+_UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
+_UID_DIGITS = 8
+_MAX_HANDLE = 63
+_INVALID = "invalid bootstrap token: mistyped, deleted, or issued by another installation"
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapTokenChange:
+    """A new bootstrap token."""
+
+    name: str
+    """Display name. Limit: 255 characters."""
+    expires_in_s: int = 86_400
+    """Seconds until the token expires. Default: 86,400, which is a day. Limit: 366 days."""
+    max_uses: int = 1
+    """Maximum number of clusters. Default: 1. Limit: 10,000."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Tags of the new clusters. Limit: 64."""
+    adopts: bool = False
+    """True lets an agent take over a registered cluster of its name to which no agent has
+    connected. Default: false."""
+    project_id: str | None = None
+    """ID of the project of the new clusters. Default: the default project."""
+
+    @property
+    def life(self) -> timedelta:
+        """Returns the time until the token expires. Raises Invalid."""
+        if not 0 < self.expires_in_s <= MAX_LIFE.total_seconds():
+            raise Invalid("must be 1 second to 366 days", field="expiresInSeconds")
+        return timedelta(seconds=self.expires_in_s)
+
+
+@retry_operations
+class BootstrapTokens:
+    """Operations on bootstrap tokens."""
+
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
+        self._throttle = AuthThrottle(context.clock)
+
+    async def all(self, actor: Actor) -> list[BootstrapToken]:
+        """The tokens for projects in which the caller may register clusters, newest first."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            rows = await tx[BootstrapTokenStore].all()
+        return sorted(
+            (row for row in rows if actor.may(Verb.WRITE, row.target)),
+            key=lambda row: row.id,
+            reverse=True,
+        )
+
+    async def get(self, actor: Actor, id: str) -> BootstrapToken:
+        """A token without its secret. NotFound: it does not exist, or the caller may not use it."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            return await _find_usable(tx, actor, id)
+
+    async def clusters(self, actor: Actor, id: str) -> list[Cluster]:
+        """The clusters that joined with a token and that the caller may read, oldest first."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            await _find_usable(tx, actor, id)
+            rows = await tx[ClusterStore].joined_with(id)
+        return [row for row in rows if actor.may(Verb.READ, row.target)]
+
+    async def create(
+        self, actor: Actor, change: BootstrapTokenChange
+    ) -> tuple[BootstrapToken, str]:
+        """Creates a token; returns its row and the secret, which is shown only once.
+
+        The token ends with the credential of the caller, unless the caller has signed in.
+        """
+        require_member(actor)
+        now, project = self._context.clock.now(), change.project_id or None
+        if not 0 < change.max_uses <= MAX_CLUSTERS:
+            raise Invalid(f"must be 1 to {MAX_CLUSTERS:,}", field="maxUses")
+        secret = new_token(TokenKind.BOOTSTRAP)
+        row = BootstrapToken(
+            self._context.new_id(),
+            check_text(change.name, "name"),
+            token_hash(secret),
+            actor.id,
+            now,
+            now + change.life,
+            change.max_uses,
+            tags=check_tags(change.tags),
+            adopts=change.adopts,
+            project_id=project,
+        )
+        async with self._context.change(actor, "createBootstrapToken") as tx:
+            await check_project(tx, actor, project)
+            tx.authorize(Verb.WRITE, row.target)
+            if (end := await latest_expiry(tx, actor)) is not None:
+                row = replace(row, expires_at=min(row.expires_at, end))
+            store = tx[BootstrapTokenStore]
+            known = await store.all()
+            if ended := [old.id for old in known if old.expires_at < now - KEPT]:
+                await store.remove_each(ended)
+            if len(known) - len(ended) >= MAX_TOKENS:
+                raise LimitExceeded(
+                    f"there are {MAX_TOKENS} bootstrap tokens: use one for several clusters"
+                )
+            await store.add(row)
+            tx.audit(row.name, row.id, expires_at=f"{row.expires_at:%FT%TZ}", uses=row.max_uses)
+        return row, secret
+
+    async def revoke(self, actor: Actor, id: str) -> BootstrapToken:
+        """Revokes a token. Clusters that joined with it stay registered."""
+        async with self._context.change(actor, "revokeBootstrapToken") as tx:
+            row = await tx[BootstrapTokenStore].get(id)
+            if row is None:
+                raise NotFound("bootstrap token does not exist")
+            tx.authorize(Verb.WRITE, row.target)
+            if row.revoked_at is None:
+                row = replace(row, revoked_at=self._context.clock.now())
+                await tx[BootstrapTokenStore].put(row)
+            tx.audit(row.name, id)
+        return row
+
+    async def join(self, secret: str, request: JoinRequest, source: str = "") -> JoinedCluster:
+        """Registers the cluster of an agent, and gives the agent a deploy token.
+
+        A cluster that asks again before its agent has connected gets another deploy token.
+        Unauthenticated: the bootstrap token is not valid. LimitExceeded: too many wrong tokens.
+        Conflict: the cluster has joined already.
+        """
+        if token_kind(secret) is not TokenKind.BOOTSTRAP:
+            raise Unauthenticated(_INVALID)
+        if not _UID.fullmatch(request.kubernetes_uid):
+            raise Invalid("is not the UID of a namespace", field="kubernetesUid")
+        key = token_hash(secret)
+        with self._throttle.throttled(key, source):
+            return await self._join(key, request, source)
+
+    async def _join(self, key: str, request: JoinRequest, source: str) -> JoinedCluster:
+        now = self._context.clock.now()
+        revoked: list[str] = []
+        async with self._context.store.write() as tx:
+            token = await tx[BootstrapTokenStore].by_hash(key)
+            if token is None:
+                raise Unauthenticated(_INVALID)
+            token.check(now)
+            await self._check_creator(tx, token)
+            known = await tx[ClusterStore].of_uid(request.kubernetes_uid)
+            if request.dry_run:
+                if known is None:
+                    token.check_uses()
+                return JoinedCluster("", "", "")
+            if known is None:
+                token.check_uses()
+                known = await self._registered(tx, token, request)
+                used = replace(token, uses=token.uses + 1, last_used_at=now)
+                await tx[BootstrapTokenStore].put(used)
+            else:
+                _check_not_connected(known, token)
+            revoked = await revoke_cluster_tokens(tx, known.id, now)
+            name = f"agent of {known.handle}"
+            _, secret = await mint(tx, self._context, name, cluster_id=known.id)
+            await tx[AuditTrail].append([self._entry(token, known, source)])
+        self._context.bus.publish(CLUSTER, known.id)
+        for id in revoked:
+            self._context.bus.publish(REVOKED, id)
+        return JoinedCluster(known.id, known.handle, secret)
+
+    async def _check_creator(self, tx: Transaction, token: BootstrapToken) -> None:
+        """Raises Unauthenticated if the token's creator may not register clusters any more."""
+        user = await tx[UserStore].get(token.creator_id)
+        if user is not None and user.disabled_at is None:
+            actor = await actor_of_user(tx, user, self._context.clock.now())
+            if actor.may(Verb.WRITE, token.target):
+                return
+        raise Unauthenticated(
+            f"the creator of bootstrap token {token.name!r} may not register clusters in its "
+            "project any more: create a new token"
+        )
+
+    async def _registered(
+        self, tx: Transaction, token: BootstrapToken, request: JoinRequest
+    ) -> Cluster:
+        """Registers a cluster under the wanted name, or under that name with a part of its UID."""
+        digits = request.kubernetes_uid[:_UID_DIGITS].lower()
+        handle = check_label(handle_from(request.name or f"cluster-{digits}"), "name")
+        now, clusters = self._context.clock.now(), tx[ClusterStore]
+        if (known := await clusters.by_handle(handle)) is not None:
+            if token.adopts and _is_adoptable(known, token):
+                adopted = replace(
+                    known,
+                    kubernetes_uid=request.kubernetes_uid,
+                    bootstrap_token_id=token.id,
+                    updated_at=now,
+                )
+                await clusters.put(adopted)
+                return adopted
+            handle = f"{handle[: _MAX_HANDLE - _UID_DIGITS - 1].rstrip('-')}-{digits}"
+            if await clusters.by_handle(handle) is not None:
+                raise Conflict(f"clusters with the handle {handle!r} and without its end exist")
+        cluster = Cluster(
+            ClusterId(self._context.new_id()),
+            handle,
+            request.name or handle,
+            now,
+            now,
+            tags=token.tags,
+            project_id=token.project_id,
+            kubernetes_uid=request.kubernetes_uid,
+            bootstrap_token_id=token.id,
+        )
+        await clusters.add(cluster)
+        return cluster
+
+    def _entry(self, token: BootstrapToken, cluster: Cluster, source: str) -> AuditEntry:
+        name = f"bootstrap token {token.name}"
+        actor = Actor(ActorKind.SYSTEM, id=token.id, name=name, source=source)
+        entry = self._context.audit_entry(
+            actor, "joinCluster", cluster.handle, cluster.id, uid=cluster.kubernetes_uid
+        )
+        project = cluster.project_id or DEFAULT_PROJECT
+        return replace(entry, cluster_id=cluster.id, project_id=project)
+
+
+def _is_adoptable(cluster: Cluster, token: BootstrapToken) -> bool:
+    return (
+        (cluster.project_id or DEFAULT_PROJECT) == (token.project_id or DEFAULT_PROJECT)
+        and cluster.pinged_at is None
+        and cluster.ending_at is None
+        and not cluster.kubernetes_uid
+    )
+
+
+def _check_not_connected(cluster: Cluster, token: BootstrapToken) -> None:
+    """Raises Conflict unless the cluster joined with this token and waits for its agent."""
+    if (
+        cluster.bootstrap_token_id == token.id
+        and cluster.pinged_at is None
+        and cluster.ending_at is None
+    ):
+        return
+    if (cluster.project_id or DEFAULT_PROJECT) != (token.project_id or DEFAULT_PROJECT):
+        raise Conflict("this cluster has joined already, in another project than the token's")
+    raise Conflict(
+        f"this cluster has joined already as {cluster.handle!r}: give its agent a deploy token "
+        f"with `towline clusters rotate-token {cluster.handle}`, or delete the cluster"
+    )
+
+
+async def _find_usable(tx: Transaction, actor: Actor, id: str) -> BootstrapToken:
+    row = await tx[BootstrapTokenStore].get(id)
+    if row is None:
+        raise NotFound("bootstrap token does not exist")
+    require(actor, Verb.WRITE, row.target)
+    return row

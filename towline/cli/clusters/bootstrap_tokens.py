@@ -1,0 +1,165 @@
+"""`towline clusters bootstrap-tokens`, and the command with which a cluster joins by itself."""
+
+import shlex
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from core.errors import Invalid, NotFound
+from towline.cli.clusters import generated as operations
+from towline.cli.clusters.generated import BootstrapToken
+from towline.cli.projects.find import find_project_id
+from towline.cli.shell.confirmation import Yes, confirm_deletion
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.polling import poll_until
+from towline.cli.shell.session import connect, named, parse_pairs, selected_target
+from towline.operations import GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import BootstrapTokenAttributes
+
+app = typer.Typer(
+    no_args_is_help=True, help="Tokens with which agents register their clusters by themselves."
+)
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+_JOIN_LIFE = timedelta(hours=1)
+_JOIN_SECONDS = 3600.0
+
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", help="Tag of new clusters, as key=value; repeatable.")
+]
+COLUMNS: tuple[Column[BootstrapToken], ...] = (
+    field("NAME"),
+    field("ID"),
+    Column("CLUSTERS", lambda row: f"{row['uses']} of {row['maxUses']}"),
+    field("EXPIRES", "expiresAt"),
+    since("LAST USED", "lastUsedAt"),
+    Column("", lambda row: "revoked" if row["revokedAt"] else ""),
+)
+
+
+@app.command("list")
+def list_tokens(context: typer.Context, output: Output = Format.TABLE) -> None:
+    """List bootstrap tokens, without the tokens themselves.
+
+    \b
+    Example:
+      towline clusters bootstrap-tokens list
+    """
+    show(operations.bootstrap_tokens(connect(context)), COLUMNS, output, "name")
+
+
+@app.command("create")
+def create_token(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Display name.")],
+    expires: Annotated[
+        str, typer.Option(help="Life of the token, such as 30m, 24h or 7d.")
+    ] = "24h",
+    uses: Annotated[int, typer.Option(min=1, help="Maximum number of clusters.")] = 1,
+    project: Annotated[str | None, typer.Option(help="Project of new clusters.")] = None,
+    tag: Tags = None,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Take over registered clusters without an agent.")
+    ] = False,
+) -> None:
+    """Create a bootstrap token, and print it. Towline shows it only once.
+
+    \b
+    Example:
+      towline clusters bootstrap-tokens create edge --uses 200 --expires 30d --tag tier=edge
+    """
+    api = connect(context)
+    attributes: BootstrapTokenAttributes = {
+        "name": name,
+        "expiresInSeconds": int(_life(expires).total_seconds()),
+        "maxUses": uses,
+        "tags": named(parse_pairs(tag, "--tag")),
+        "adopts": adopt,
+        "projectId": find_project_id(api, project),
+    }
+    made = operations.create_bootstrap_token(api, attributes)
+    say(f"{name}: {uses} clusters until {made['bootstrapToken']['expiresAt']}")
+    print(made["token"])
+
+
+@app.command("revoke")
+def revoke_token(
+    context: typer.Context,
+    token: Annotated[str, typer.Argument(help="Name or id of the bootstrap token.")],
+    yes: Yes = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Revoke a bootstrap token. Clusters that joined with it stay registered.
+
+    \b
+    Example:
+      towline clusters bootstrap-tokens revoke edge
+    """
+    api = connect(context)
+    known = [row for row in operations.bootstrap_tokens(api) if token in (row["name"], row["id"])]
+    if not known:
+        raise NotFound(f"could not find bootstrap token {token}")
+    if len(known) > 1:
+        raise Invalid(f"{len(known)} bootstrap tokens have the name {token}; use an id")
+    confirm_deletion(f"bootstrap token {token}", yes=yes)
+    show(operations.revoke_bootstrap_token(api, known[0]["id"]), COLUMNS, output, "name")
+
+
+def print_join_command(
+    context: typer.Context, handle: str, admin_role: str, tags: list[str] | None
+) -> None:
+    """Prints a Helm command that installs the agent, and waits until the cluster has joined."""
+    api, console = connect(context), selected_target(context).url
+    attributes: BootstrapTokenAttributes = {
+        "name": f"join {handle}",
+        "expiresInSeconds": int(_JOIN_LIFE.total_seconds()),
+        "tags": named(parse_pairs(tags, "--tag")),
+    }
+    made = operations.create_bootstrap_token(api, attributes)
+    installation = operations.installation(api)
+    host = urlsplit(console).hostname
+    values = {
+        "secrets.bootstrapToken": made["token"],
+        "clusterName": handle,
+        "hub.address": f"{host}:{installation['agentsPort']}",
+        "people.clusterRoles.towline:admins": admin_role,
+    }
+    if key := installation["signingKeyId"]:
+        values["hub.signingKey"] = key
+    words = ["helm", "upgrade", "--install", "towline-agent", f"{console}/ext/v1/agent/chart"]
+    words += ["--namespace", "towline-agent", "--create-namespace"]
+    words += [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
+    if not key:
+        say("the installation signs nothing: the agent pins no key")
+    print(shlex.join(words), flush=True)
+    say("waiting for the agent, for at most 1 h; Ctrl-C ends the wait and keeps the token")
+    _wait(api, made["bootstrapToken"]["id"])
+
+
+def _wait(api: GraphQLApi, token_id: str) -> None:
+    """Waits until the agent of a cluster that joined with the token has connected."""
+    registered = ""
+
+    def look() -> str:
+        nonlocal registered
+        for cluster in operations.bootstrap_token(api, token_id)["clusters"]:
+            if cluster["handle"] != registered:
+                registered = cluster["handle"]
+                print(f"registered: cluster {registered}", flush=True)
+            if cluster["connected"]:
+                return registered
+        return ""
+
+    handle = poll_until(look, bool, _JOIN_SECONDS, every=2.0)
+    print(f"connected: cluster {handle}")
+
+
+def _life(text: str) -> timedelta:
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not number.isdecimal():
+        raise Invalid(f"{text!r} is not a time such as 30m, 24h or 7d", field="--expires")
+    return int(number) * _UNITS[unit]
