@@ -201,7 +201,7 @@ class ServiceAccountKind(ManifestKind[User]):
         return row.email
 
     def is_declared(self, row: User) -> bool:
-        return row.kind is UserKind.SERVICE_ACCOUNT
+        return row.kind is UserKind.SERVICE_ACCOUNT and row.disabled_at is None
 
     async def values(self, tx: Transaction, rows: Sequence[User]) -> Sequence[Columns]:
         return [{"display_name": row.name} for row in rows]

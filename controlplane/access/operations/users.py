@@ -151,16 +151,25 @@ class UserOperations:
     async def create_account(self, actor: Actor, name: str, email: str | None = None) -> User:
         """Creates a service account: a user that authenticates only with tokens.
 
-        Without an address, the account gets `NAME@service-accounts`.
+        Without an address, the account gets `NAME@service-accounts`. A disabled account with this
+        address is enabled again, with its roles.
         """
         async with self._context.change(actor, "createServiceAccount", ADMINISTER_USERS) as tx:
             address = (
                 check_address(email) if email else f"{check_label(name, 'name')}@{ACCOUNT_DOMAIN}"
             )
             user = replace(self._new_user(address, name), kind=UserKind.SERVICE_ACCOUNT)
-            if (known := await tx[UserStore].by_email(address)) is not None:
+            known = await tx[UserStore].by_email(address)
+            if known is None:
+                await tx[UserStore].add(user)
+            elif _is_disabled_account(known):
+                now = self._context.clock.now()
+                await require_permissions_of_user(tx, actor, known, now)
+                user = replace(known, name=user.name, disabled_at=None, updated_at=now)
+                await tx[UserStore].put(user)
+                tx.publish(ACCESS, user.id)
+            else:
                 raise name_conflict(actor, known, f"user {address} already exists")
-            await tx[UserStore].add(user)
             tx.audit(address, user.id)
         return user
 
@@ -456,3 +465,9 @@ def check_address(email: str) -> str:
 def _member_sources(group: Group) -> tuple[bool | None, str | None, str]:
     """The sources of automatic members. An identity provider matches groups by name."""
     return group.everyone, group.issuer, group.name if group.issuer else ""
+
+
+def _is_disabled_account(user: User) -> bool:
+    """Returns whether an administrator disabled a service account. A directory enables its own."""
+    is_account = user.kind is UserKind.SERVICE_ACCOUNT
+    return is_account and user.disabled_at is not None and user.disabled_by is None

@@ -2,6 +2,7 @@
 
 import pytest
 
+from controlplane.access.ports import UserStore
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.ports import ClusterStore, DeploymentSettingsStore
 from controlplane.manifests.model.documents import MAX_DEPTH
@@ -12,7 +13,8 @@ from controlplane.platform.context import CLUSTER
 from controlplane.platform.ports import TransactionConflict
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ledger import LedgerStage
-from tests.fakes.actors import ADMIN, EDITOR, VIEWER
+from core.errors import NotFound
+from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER
 from tests.fakes.manifest_world import ManifestWorld, document, manifest_world
 from tests.fakes.operations import operations_over_memory
 
@@ -390,7 +392,7 @@ async def test_agent_settings_have_one_name_and_need_an_administrator(
     world: ManifestWorld,
 ) -> None:
     plan = await world.apply(document("AgentSettings", "eu", {"agentValues": ""}))
-    assert [problem.message for problem in plan.problems] == ["must be global"]
+    assert [problem.message for problem in plan.problems] == ["name: must be global"]
     plan = await world.apply(document("AgentSettings", "global", {"agentValues": ""}), EDITOR)
     assert [problem.code for problem in plan.problems] == ["FORBIDDEN"]
 
@@ -401,3 +403,48 @@ async def test_agent_settings_are_exported_for_those_who_may_register_clusters(
     await world.apply(document("AgentSettings", "global", {"agentValues": "secret: x\n"}))
     assert "secret: x" in await world.export("AgentSettings")
     assert "secret: x" not in await world.manifests.export(VIEWER, ["AgentSettings"])
+
+
+async def test_one_resource_is_read_with_and_without_its_defaults(world: ManifestWorld) -> None:
+    await world.apply(
+        cluster("eu-1")
+        + document("GitRepository", REPOSITORY, {"password": "canary-7a1b-heron"})
+        + document(
+            "Service", "web", {"namespace": "shop", "repository": REPOSITORY}, cluster="eu-1"
+        )
+    )
+    read = world.manifests.document
+    full = await read(ADMIN, "Service", "eu-1/web")
+    assert full["metadata"] == {"name": "web", "cluster": "eu-1"}
+    assert (full["spec"]["repository"], full["spec"]["paused"]) == (REPOSITORY, False)
+    plain = await read(ADMIN, "service", "eu-1/web", with_defaults=False)
+    assert plain["spec"] == {"namespace": "shop", "repository": REPOSITORY}
+    assert "password" not in (await read(ADMIN, "GitRepository", REPOSITORY))["spec"]
+    for actor, name in ((ADMIN, "eu-1/none"), (NOBODY, "eu-1/web")):
+        with pytest.raises(NotFound, match="does not exist, or you may not read it"):
+            await read(actor, "Service", name)
+
+
+async def test_a_problem_names_its_field_in_its_place_or_in_its_message(
+    world: ManifestWorld,
+) -> None:
+    """Operations also name fields that no manifest has, such as those of plug-ins."""
+    settings = {"kind": "WEBHOOK", "webhook": {"url": "https://hooks.example.org", "secret": "x"}}
+    sink = document("NotificationSink", "hook", {"settings": settings})
+    group = document("ClusterGroup", "prod", {"maxChanging": -1})
+    plan = await world.apply(sink + group, dry_run=True)
+    found = [(problem.field, problem.message.partition(" ")[0]) for problem in plan.problems]
+    assert found == [("", "secret:"), ("spec.maxChanging", "0")]
+
+
+async def test_a_deleted_service_account_is_enabled_again(world: ManifestWorld) -> None:
+    """Its deletion keeps the row, for the author of its entries in the audit log."""
+    account = document("ServiceAccount", "ci@example.org", {"displayName": "CI"})
+    await world.apply(account)
+    await world.manifests.delete(ADMIN, [world.source(account)])
+    with pytest.raises(NotFound):
+        await world.manifests.document(ADMIN, "ServiceAccount", "ci@example.org")
+    plan = await world.apply(account)
+    assert actions(plan) == [("CREATE", "ServiceAccount", "ci@example.org")]
+    (row,) = await world.memory.rows(UserStore)
+    assert (row.name, row.disabled_at) == ("CI", None)
