@@ -19,9 +19,6 @@ from controlplane.platform.parts import Columns, row_of
 from controlplane.platform.ports import Transaction
 from core.errors import Invalid
 
-_GLOBAL = "global"
-"""Name of the only settings."""
-
 
 class ClusterKind(TargetedKind[Cluster]):
     """Registered clusters. `towline clusters rotate-token` gives the deploy token of a new one."""
@@ -78,6 +75,7 @@ class AgentSettingsKind(ManifestKind[DeploymentSettings]):
     port = DeploymentSettingsStore
     model = DeploymentSettings
     has_project = False
+    only_name = "global"
 
     def __init__(self, settings: DeploymentSettingsOperations) -> None:
         self._settings = settings
@@ -85,10 +83,10 @@ class AgentSettingsKind(ManifestKind[DeploymentSettings]):
     async def named(
         self, tx: Transaction, names: Collection[str], scopes: Collection[str]
     ) -> Sequence[DeploymentSettings]:
-        return await self.all(tx) if _GLOBAL in names else ()
+        return await self.all(tx) if self.only_name in names else ()
 
     def name_of(self, row: DeploymentSettings) -> str:
-        return _GLOBAL
+        return self.only_name
 
     def target_of(self, row: DeploymentSettings) -> Resource:
         return Resource.whole(ResourceKind.INSTALLATION)
@@ -105,8 +103,8 @@ class AgentSettingsKind(ManifestKind[DeploymentSettings]):
         return [columns | {"agent_values": columns["agent_values"] or ""} for columns in found]
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        if placement.name != _GLOBAL:
-            raise Invalid(f"must be {_GLOBAL}", field="name")
+        if placement.name != self.only_name:
+            raise Invalid(f"must be {self.only_name}", field="name")
         change = row_of(DeploymentSettingsChange, columns)
         return (await self._settings.change(actor, change)).id
 

@@ -89,6 +89,11 @@ class ManagedNamespaceKind(GeneratorManifestKind[ManagedNamespace]):
     change = NamespaceChange
     port = ManagedNamespaceStore
     model = ManagedNamespace
+    rename = {
+        **GeneratorManifestKind.rename,
+        "labels": "namespace_labels",
+        "annotations": "namespace_annotations",
+    }
 
 
 def _template(template: ServiceTemplate | None, charts: Collection[str]) -> Columns | None:

@@ -23,7 +23,6 @@ from core.spec.source import RepositoryKind
 
 UseSecrets = Callable[[Actor, str, UsedSecrets], Awaitable[object]]
 """Operation that replaces the secrets of a service."""
-_FIXED = ("namespace", "repository_id", "promoted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +62,7 @@ class ServiceKind(TargetedKind[Service]):
     references = {**BINDING_REFERENCES, "ServiceChange.rendered_by": "Cluster"}
     hints = SERVICE_HINTS
     mappings = (HelmSpec,)
+    immutable = ("namespace", "repository_id", "promoted")
 
     def __init__(self, services: Services, use_secrets: UseSecrets) -> None:
         self._services = services
@@ -119,8 +119,8 @@ class ServiceKind(TargetedKind[Service]):
         return (await self._services.create(actor, placement.scope_id, None, change)).id
 
     async def update(self, actor: Actor, row: Service, columns: Columns) -> None:
-        if fixed := [name for name in _FIXED if name in columns]:
-            name = fixed[0].removesuffix("_id")
+        if changed := [name for name in self.immutable if name in columns]:
+            name = changed[0].removesuffix("_id")
             raise Conflict(
                 f"spec.{name} of a service cannot be changed: delete the service, then apply again"
             )

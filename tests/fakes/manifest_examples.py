@@ -141,7 +141,7 @@ EVERYTHING = "".join(
         document(
             "ManagedNamespace",
             "teams",
-            {"labels": {"team": "shop"}, "quota": {"requests.cpu": "4"}},
+            {"namespaceLabels": {"team": "shop"}, "quota": {"requests.cpu": "4"}},
             project="shop",
         ),
         document(

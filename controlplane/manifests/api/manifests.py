@@ -111,6 +111,19 @@ class ManifestQuery:
         return await info.context[Manifests].export(info.context.actor, kinds or ())
 
     @strawberry.field
+    async def manifest(self, info: Info, kind: str, name: str, defaults: bool = True) -> str:
+        """Returns one resource as JSON, without values of secrets.
+
+        Args:
+            kind: Name of the kind, such as `Service`.
+            name: Name of the resource; that of a service contains its cluster, as `eu-1/web`.
+            defaults: False leaves out fields at their defaults. Default: true.
+        """
+        manifests = info.context[Manifests]
+        actor = info.context.actor
+        return json.dumps(await manifests.document(actor, kind, name, with_defaults=defaults))
+
+    @strawberry.field
     async def manifest_kinds(self, info: Info) -> list[str]:
         """Returns the names of all kinds of manifests."""
         return info.context[Manifests].kind_names()

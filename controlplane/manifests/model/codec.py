@@ -154,6 +154,11 @@ class SpecCodec:
         return declared.union(f.published for f in (*self.fields, *inner) if f.is_sensitive)
 
     @cached_property
+    def immutable(self) -> tuple[SpecField, ...]:
+        """Returns the fields that only the creation of a resource sets."""
+        return tuple(f for f in self.fields if f.attribute in self.kind.immutable)
+
+    @cached_property
     def defaults(self) -> JsonObject:
         """Returns the values of a resource whose spec is empty."""
         columns = {f.attribute: None if f.required else f.default for f in self.fields}

@@ -1,6 +1,6 @@
 """JSON Schemas of kinds, for editors, and their fields as text."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any, get_args, get_origin
@@ -30,7 +30,7 @@ def json_schema(kind: AnyKind, codec: SpecCodec) -> JsonObject:
     Types of plug-ins stand in `$defs`, because some of them contain each other.
     """
     metadata: JsonObject = {
-        "name": {"type": "string", "description": "Name of the resource."},
+        "name": {**_name_type(kind), "description": "Name of the resource."},
         "labels": {**_WORDS, "description": "Labels of the manifest."},
         "annotations": {**_WORDS, "description": "Annotations of the manifest."},
     }
@@ -77,6 +77,11 @@ class _SpecTypes:
         if field.family:
             description = f"{description} By name.".strip()
         schema = self._type(field.hint)
+        if field in self._codec.immutable:
+            description = f"{description} Cannot be changed.".strip()
+            schema["x-immutable"] = True
+        if field in self._codec.fields:
+            schema |= self._list_order(field)
         if field.is_sensitive:
             schema = {**self._secret(schema), "writeOnly": True}
         return {**schema, "description": " ".join(description.split())} if description else schema
@@ -85,7 +90,9 @@ class _SpecTypes:
         inner = unwrapped(hint)
         origin = get_origin(inner)
         if origin in SEQUENCE_TYPES:
-            return {"type": "array", "items": self._type(get_args(inner)[0])}
+            items = self._type(get_args(inner)[0])
+            is_set = origin in (frozenset, Set)
+            return {"type": "array", "items": items, **({"uniqueItems": True} if is_set else {})}
         if origin in MAPPING_TYPES or inner in MAPPING_TYPES:
             item = (*get_args(inner), Any, Any)[1]
             return {"type": "object", "additionalProperties": self._type(item) or True}
@@ -98,6 +105,14 @@ class _SpecTypes:
         if inner in JSON_TYPES:
             return {"type": JSON_TYPES[inner]}
         return {}
+
+    def _list_order(self, field: SpecField) -> JsonObject:
+        """Marks a list without an order; that of named items as Kubernetes does."""
+        key = self._codec.kind.unordered.get(field.attribute)
+        if key is None:
+            return {}
+        named = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+        return named if key else {"uniqueItems": True}
 
     def _secret(self, schema: JsonObject) -> JsonObject:
         """Returns the schema of secret texts, which clients can read from a variable or a file."""
@@ -123,6 +138,10 @@ class _SpecTypes:
             return _object({"kind": kind, key: settings}, ["kind"])
         required = [name for name in settings["required"] if name != "kind"]
         return _object({"kind": kind, **settings["properties"]}, ["kind", *required])
+
+
+def _name_type(kind: AnyKind) -> JsonObject:
+    return {"const": kind.only_name} if kind.only_name else {"type": "string"}
 
 
 def _object(properties: JsonObject, required: list[str]) -> JsonObject:

@@ -440,7 +440,8 @@ def _leads_to(declaration: Declaration, path: Sequence[str | int], name: str) ->
 
 def _refusal(declaration: Declaration, error: TowlineError) -> DocumentProblem:
     field = getattr(error, "field", None) or ""
-    prefix = f"{field}: "
-    message = error.message.removeprefix(prefix)
-    text = f"{field} {message}" if field and message == error.message else message
-    return declaration.problem(text, field, error.code.value)
+    problem = declaration.problem(error.message, field, error.code.value)
+    if problem.field or field == "spec":
+        # The place of the problem names the field.
+        return replace(problem, message=error.message.removeprefix(f"{field}: "))
+    return problem

@@ -15,7 +15,7 @@ from controlplane.manifests.model.schemas import json_schema
 from controlplane.manifests.operations.apply import ApplyRun
 from controlplane.manifests.operations.names import ResourceNames
 from controlplane.manifests.operations.reading import DocumentReader
-from controlplane.manifests.operations.state import SpecReader
+from controlplane.manifests.operations.state import SpecReader, without_defaults
 from controlplane.manifests.ports import ApplyGuard, DeclaredResourceStore
 from controlplane.platform.batch import open_batch
 from controlplane.platform.context import OperationContext
@@ -108,6 +108,25 @@ class Manifests:
                         for row, spec in found
                     ]
         return write_documents(documents)
+
+    async def document(
+        self, actor: Actor, kind_name: str, key: str, *, with_defaults: bool = True
+    ) -> JsonObject:
+        """Returns one resource as a document without secret values. Raises NotFound."""
+        require_member(actor)
+        kind = self.kind(kind_name)
+        async with self._context.store.read() as tx:
+            names = ResourceNames(tx, actor, self._kinds)
+            row = (await names.rows(kind, {key})).get(key)
+            if row is None or not kind.is_declared(row):
+                text = f"{kind.name} {key[:120]!r} does not exist, or you may not read it"
+                raise NotFound(text)
+            state = SpecReader(tx, actor, names, self._reader)
+            (spec,) = await state.specs(kind, [row])
+            if not with_defaults:
+                spec = without_defaults(self._reader.codecs[kind.name], spec)
+            declared = await tx[DeclaredResourceStore].get(row.id)
+            return _document(kind, names, row, spec, declared)
 
     def kind(self, name: str) -> AnyKind:
         """Returns the kind with this name, in any case. Raises NotFound."""

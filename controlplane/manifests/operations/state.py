@@ -51,10 +51,11 @@ class SpecReader:
         codec = self._reader.codecs[kind.name]
         specs = await self.specs(kind, rows)
         ordered = sorted(zip(keys, rows, specs, strict=True), key=lambda found: found[0])
-        return [(row, _without_defaults(codec, spec)) for _, row, spec in ordered]
+        return [(row, without_defaults(codec, spec)) for _, row, spec in ordered]
 
 
-def _without_defaults(codec: SpecCodec, spec: JsonObject) -> JsonObject:
+def without_defaults(codec: SpecCodec, spec: JsonObject) -> JsonObject:
+    """Returns a spec without the fields that have their defaults."""
     return {
         name: _different(value, codec.defaults.get(name))
         for name, value in spec.items()

@@ -267,6 +267,7 @@ ARGUMENTS = {
     "clusterGroupClusters": 'id: "{clusters}"',
     "applyManifests": 'sources: [{{file: "new.yaml", content: "' + _GROUP.format("new") + '"}}]',
     "deleteManifests": 'sources: [{{file: "old.yaml", content: "' + _GROUP.format("old") + '"}}]',
+    "manifest": 'kind: "ClusterGroup", name: "old"',
     "manifestSchema": 'kind: "ClusterGroup"',
     "manifestWhatIf": 'source: {{file: "line.yaml", content: "' + _PIPELINE + '"}},'
     ' since: "2020-01-01T00:00:00Z", until: "2030-01-01T00:00:00Z"',

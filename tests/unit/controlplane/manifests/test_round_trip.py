@@ -111,7 +111,7 @@ SPECS: dict[str, Any] = {
             folder=st.just("${folder.path}"),
         ),
     ),
-    "ManagedNamespace": st.builds(dict, labels=WORDS),
+    "ManagedNamespace": st.builds(dict, namespaceLabels=WORDS),
     "Pipeline": st.builds(
         dict,
         stages=st.just([{"name": "only", "services": ["the-cluster/the-service"]}]),

@@ -30,6 +30,26 @@ def test_fields_say_their_unit_in_words(kind: str) -> None:
     assert re.findall(r'"[a-zA-Z]+(?:S|Ms)": \{', schema) == []
 
 
+@pytest.mark.parametrize("kind", MANIFESTS.kind_names())
+def test_no_field_has_the_name_of_metadata(kind: str) -> None:
+    """Terraform has the fields of metadata and spec side by side."""
+    parts = MANIFESTS.schema(kind)["properties"]
+    assert parts["metadata"]["properties"].keys() & parts["spec"]["properties"].keys() == set()
+
+
+def test_schemas_tell_lists_without_an_order_and_fields_that_never_change() -> None:
+    group = MANIFESTS.schema("Group")["properties"]["spec"]["properties"]
+    assert group["members"]["uniqueItems"] is True
+    service = MANIFESTS.schema("Service")["properties"]["spec"]["properties"]
+    assert service["contexts"]["uniqueItems"] is True
+    assert service["imports"]["x-kubernetes-list-map-keys"] == ["alias"]
+    assert "uniqueItems" not in service["helm"]["properties"]["valuesFiles"]
+    fixed = {name for name, field in service.items() if field.get("x-immutable")}
+    assert fixed == {"namespace", "repository", "promoted"}
+    settings = MANIFESTS.schema("AgentSettings")["properties"]["metadata"]["properties"]
+    assert settings["name"]["const"] == "global"
+
+
 def test_steps_of_a_gate_have_the_schema_of_gates() -> None:
     """A step is itself of a kind of gate: its schema refers to the one that it stands in."""
     validator = jsonschema.Draft202012Validator(MANIFESTS.schema("Pipeline"))
