@@ -82,6 +82,23 @@ test-native: setup ## test the native data plane in Rust; needs cargo
 lint-native: setup ## lint the native data plane; needs cargo
 	@$(CARGO) clippy --quiet --release --locked $(CRATE) --no-default-features --all-targets -- --deny warnings
 
+# Go of the machine, else from a wheel.
+GO = $$(../$(BIN)/python -c 'from towline.demo.clusters.go_toolchain import find_go; print(find_go())')
+
+.PHONY: terraform
+terraform: setup ## build the Terraform provider into dist/terraform; needs Go
+	@cd terraform && nice "$(GO)" build -o ../dist/terraform/terraform-provider-towline .
+
+.PHONY: test-terraform
+test-terraform: setup ## check and test the Terraform provider in Go
+	@cd terraform && go="$(GO)" && unformatted=$$("$$("$$go" env GOROOT)/bin/gofmt" -l .) && \
+	{ [ -z "$$unformatted" ] || { echo "run gofmt -w on these files: $$unformatted" >&2; exit 1; }; } && \
+	nice "$$go" vet ./... && nice "$$go" test ./...
+
+.PHONY: terraform-docs
+terraform-docs: setup ## write the reference of the Terraform provider into terraform/docs
+	@cd terraform && "$(GO)" run ./internal/docs/write
+
 CONSOLE_FILES := $(shell git ls-files --cached --others --exclude-standard console 2>/dev/null)
 NODE_MODULES := console/node_modules/.ready
 NPM_CI := npm ci --ignore-scripts --no-audit --no-fund --loglevel error
@@ -122,7 +139,7 @@ demo: setup console-if-npm ## run a complete installation on this machine until 
 
 .PHONY: test
 test: setup servers charts ## run all checks and tests; PYTEST="-k gate" passes options to pytest
-	@checks="lint docs"; if command -v npm >/dev/null; then checks="$$checks console/dist/index.html lint-console test-console"; \
+	@checks="lint docs test-terraform"; if command -v npm >/dev/null; then checks="$$checks console/dist/index.html lint-console test-console"; \
 	else echo "npm is not installed: the web console is not tested" >&2; fi; \
 	if command -v cargo >/dev/null; then checks="$$checks test-native"; fi; \
 	$(MAKE) --no-print-directory --output-sync=target --jobs=2 $$checks
@@ -213,8 +230,8 @@ lint: setup ## check style, types, import rules, prose and generated files
 	@rules=$$($(BIN)/lint-imports --no-logo) || { echo "$$rules" >&2; exit 1; }
 	@generated=$$(mktemp -d); trap 'rm -rf "$$generated"' EXIT; \
 	$(MAKE) --no-print-directory proto schema operations INTO="$$generated"; \
-	for file in $(STUBS) schema.graphql $(KINDS) $(PLUGINS) $(OPERATIONS); do \
-		diff -u $$file "$$generated/$$file" || { echo "$$file is out of date: run make proto schema operations" >&2; exit 1; }; \
+	for file in $(STUBS) schema.graphql $(KINDS) $(PLUGINS) $(SCHEMAS) $(OPERATIONS); do \
+		diff -ru $$file "$$generated/$$file" || { echo "$$file is out of date: run make proto schema operations" >&2; exit 1; }; \
 	done
 
 BENCH := $(filter-out report,$(sort $(basename $(notdir $(wildcard bench/[a-z]*.py)))))
@@ -232,16 +249,18 @@ fmt: setup ## format the code and fix lint errors
 INTO := .
 KINDS := console/src/api/pipeline_kinds.json
 PLUGINS := towline/cli/shell/plugin_kinds.json
+SCHEMAS := terraform/internal/manifest/schemas
 
 .PHONY: proto
 proto: setup ## regenerate the protocol's stubs
 	@$(BIN)/python -m grpc_tools.protoc -I . --python_out=$(INTO) --pyi_out=$(INTO) $(PROTOS)
 
 .PHONY: schema
-schema: setup ## write the GraphQL schema, and the kinds of plug-ins
+schema: setup ## write the GraphQL schema, the kinds of plug-ins, and the kinds of manifests
 	@$(BIN)/python -m controlplane.api.schema >$(INTO)/schema.graphql
 	@mkdir -p $(INTO)/$(dir $(KINDS)); $(BIN)/python -m controlplane.pipelines.api.kinds_schema >$(INTO)/$(KINDS)
 	@mkdir -p $(INTO)/$(dir $(PLUGINS)); $(BIN)/python -m controlplane.api.plugin_kinds >$(INTO)/$(PLUGINS)
+	@$(BIN)/python -m controlplane.manifest_schemas $(INTO)/$(SCHEMAS)
 
 .PHONY: operations
 operations: setup ## check the GraphQL documents of the command line, and generate their typed Python

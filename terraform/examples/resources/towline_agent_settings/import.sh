@@ -1,0 +1,1 @@
+terraform import towline_agent_settings.global global

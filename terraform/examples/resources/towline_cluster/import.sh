@@ -1,0 +1,1 @@
+terraform import towline_cluster.eu eu-1

@@ -1,0 +1,1 @@
+terraform import towline_configuration_source.apps apps

@@ -1,0 +1,1 @@
+terraform import towline_context.network network

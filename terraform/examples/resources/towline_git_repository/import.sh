@@ -1,0 +1,1 @@
+terraform import towline_git_repository.shop https://git.example.org/shop.git

@@ -1,0 +1,1 @@
+terraform import towline_global_service.monitoring monitoring

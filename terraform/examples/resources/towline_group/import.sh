@@ -1,0 +1,1 @@
+terraform import towline_group.devs devs

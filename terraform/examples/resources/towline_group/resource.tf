@@ -1,0 +1,5 @@
+resource "towline_group" "devs" {
+  name        = "devs"
+  description = "Developers of the shop"
+  members     = [towline_service_account.ci.name]
+}

@@ -1,0 +1,1 @@
+terraform import towline_helm_repository.stable https://charts.example.org/stable

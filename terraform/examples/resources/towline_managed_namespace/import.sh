@@ -1,0 +1,1 @@
+terraform import towline_managed_namespace.teams teams

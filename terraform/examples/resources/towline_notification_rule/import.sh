@@ -1,0 +1,1 @@
+terraform import towline_notification_rule.failures failures

@@ -1,0 +1,1 @@
+terraform import towline_notification_sink.hook hook

@@ -1,0 +1,1 @@
+terraform import towline_service.web eu-1/web

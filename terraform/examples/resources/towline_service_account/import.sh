@@ -1,0 +1,1 @@
+terraform import towline_service_account.ci ci@example.org

@@ -1,0 +1,1 @@
+terraform import towline_service_set.apps apps
