@@ -1,4 +1,4 @@
-"""Writes the operations into docs/how-to/terraform.md: `python -m tests.terraform.table`."""
+"""Writes the operations into docs/how-to/plural-provider.md: `python -m tests.terraform.table`."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from graphql import FieldNode, OperationDefinitionNode, parse
 
 from tests.terraform.provider import DOCUMENTS
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "terraform.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "plural-provider.md"
 BEGIN, END = "<!-- operations -->\n", "<!-- end of operations -->\n"
 
 _CRUD = ("create", "read", "update", "delete")

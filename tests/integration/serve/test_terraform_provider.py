@@ -1,4 +1,4 @@
-"""The example of docs/how-to/terraform.md, applied by Terraform with the real provider.
+"""The example of docs/how-to/plural-provider.md, applied by Terraform with the real provider.
 
 Skipped unless PLURAL_PROVIDER_BINARY names a build of the provider.
 """
@@ -16,7 +16,7 @@ import pytest
 
 from tests.integration.serve.conftest import Running
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "terraform.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "plural-provider.md"
 CLI_CONFIG = """
 provider_installation {
   dev_overrides { "pluralsh/plural" = "%s" }
