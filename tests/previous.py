@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "fc2a9eb02c715629da41f48abeb66d74fd31d46a"
+COMMIT = "1c65c90e3fa305b674f3c06573d78ec634e1a0ad"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
