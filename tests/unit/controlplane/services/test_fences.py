@@ -49,7 +49,7 @@ from controlplane.services.operations.fences import (
 )
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.operations.sources import SourceChange
-from controlplane.services.ports import LedgerStore, ServiceStore
+from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound
 from core.spec.bundle import KubeObject
 from core.spec.fences import ObjectRules, ServiceFence
@@ -480,7 +480,7 @@ async def test_a_project_renders_only_so_often(world: MemoryOperations) -> None:
 
     (error,) = await errors()
     assert error.startswith("project 'shop' may render at most 2 services a minute")
-    stages = [entry.stage for entry in await world.rows(LedgerStore)]
+    stages = [entry.stage for entry in await world.ledger()]
     assert stages == [LedgerStage.RENDERED] * 2
     with pytest.raises(LimitExceeded, match="at most 2 services a minute"):
         await StageRenderer(world.context).take(services)
