@@ -1,12 +1,8 @@
 """Advances pipelines when their services change, and runs the jobs of their effects."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from itertools import count, islice
-
-import structlog
 
 from controlplane.pipelines.operations.gate_checks import CheckRunner
 from controlplane.pipelines.operations.pipelines import (
@@ -30,16 +26,13 @@ from controlplane.platform.context import (
     SERVICE,
     OperationContext,
 )
-from controlplane.platform.jobs import MAX_ATTEMPTS, Job, retry_delay
+from controlplane.platform.loops.jobs import JobRunner, JobWork
 from controlplane.platform.loops.retry import retry_forever
-from controlplane.platform.ports import LOST_WAKES, JobStore
+from controlplane.platform.ports import LOST_WAKES
 from core.errors import TowlineError
 from core.runtime.tasks import Tasks
 from core.runtime.work_queue import WorkQueue
 
-log = structlog.get_logger(__name__)
-
-_MAX_WAIT = 30.0
 _SWEEP_SECONDS = 60.0
 _OVERLAP = timedelta(seconds=60)
 _SWEEPS_OF_ALL = 60
@@ -62,8 +55,7 @@ class PipelineLoop:
         self._pipelines = pipelines
         self._promotions = promotions
         self._context = context
-        self._holder = holder
-        self._work: dict[str, Callable[[Job], Awaitable[None]]] = {
+        work: dict[str, JobWork] = {
             RENDER: promotions.render,
             PROMOTE: promotions.promote,
             FOLLOW_REQUEST: promotions.follow,
@@ -73,10 +65,9 @@ class PipelineLoop:
             TICK: promotions.tick,
             CLEAN_UP: promotions.tidy,
         }
-        self._under_way = 0
-        self._jobs_waiting = asyncio.Event()
         self._swept_at = context.clock.now()
         self.tasks = Tasks("pipelines")
+        self._jobs = JobRunner(context, self.tasks, holder, work, _JOBS_AT_ONCE)
         self._advances = WorkQueue("advance", pipelines.advance, self.tasks, context.clock)
         self._touched: set[str] = set()
         self._touched_queue = WorkQueue("touched", self._advance_touched, self.tasks, context.clock)
@@ -87,7 +78,7 @@ class PipelineLoop:
         periodically."""
         self._context.manifests.on_state(lambda state: self._hints.add(state.repository_id))
         self.tasks.forever("wakes", self._follow())
-        self.tasks.forever("jobs", self._run_jobs())
+        self._jobs.start()
         self.tasks.forever("sweep", self._sweep())
 
     async def _hint(self, repository_id: str) -> None:
@@ -123,7 +114,7 @@ class PipelineLoop:
             if topic == LOST_WAKES or (topic, key) == (GENERATORS, ""):
                 for pipeline in await retry_forever("sweep", self._all, self._context.clock):
                     self._advances.add(pipeline)
-                self._jobs_waiting.set()
+                self._jobs.wake()
             elif topic == SERVICE:
                 self._touched.add(key)
                 self._touched_queue.add("services")
@@ -131,7 +122,7 @@ class PipelineLoop:
                 await self._advance_for_job(key)
             elif topic == PIPELINE:
                 self._advances.add(key)
-                self._jobs_waiting.set()
+                self._jobs.wake()
 
     async def _advance_touched(self, key: str) -> None:
         """Finds the pipelines of services that changed since the last run, in one query."""
@@ -152,55 +143,3 @@ class PipelineLoop:
         pipeline = await retry_forever("job", find, self._context.clock)
         if pipeline is not None:
             self._advances.add(pipeline)
-
-    async def _run_jobs(self) -> None:
-        while True:
-            self._jobs_waiting.clear()
-            if not await retry_forever("jobs", self._start_due_jobs, self._context.clock):
-                await retry_forever("jobs", self._wait, self._context.clock)
-
-    async def _start_due_jobs(self) -> int:
-        """Starts due jobs, within the limit of concurrent jobs; returns their number."""
-        room = _JOBS_AT_ONCE - self._under_way
-        if room <= 0:
-            return 0
-        now = self._context.clock.now()
-        async with self._context.store.write() as tx:
-            jobs = await tx[JobStore].claim(self._work, self._holder, now, room)
-        for job in jobs:
-            self._under_way += 1
-            self.tasks.spawn(f"job {job.key}", self._run_job_slot(job))
-        return len(jobs)
-
-    async def _run_job_slot(self, job: Job) -> None:
-        try:
-            await retry_forever("job", partial(self._do, job), self._context.clock)
-        finally:
-            self._under_way -= 1
-            self._jobs_waiting.set()
-
-    async def _do(self, job: Job) -> None:
-        try:
-            await self._work[job.kind](job)
-        except Exception as error:
-            log.exception("job failed", action="job.failed", job=job.key, attempt=job.attempts)
-            if job.attempts < MAX_ATTEMPTS:
-                run_at = self._context.clock.now() + retry_delay(job.attempts)
-                async with self._context.store.write() as tx:
-                    await tx[JobStore].retry(job, run_at, str(error)[:1000])
-                return
-        async with self._context.store.write() as tx:
-            await tx[JobStore].finish(job)
-
-    async def _wait(self) -> None:
-        """Waits until a job is due or may have been added."""
-        async with self._context.store.read() as tx:
-            due = await tx[JobStore].next_due(self._work)
-        seconds = _MAX_WAIT
-        if due is not None and self._under_way < _JOBS_AT_ONCE:
-            seconds = min(seconds, max(0.0, (due - self._context.clock.now()).total_seconds()))
-        try:
-            async with asyncio.timeout(seconds):
-                await self._jobs_waiting.wait()
-        except TimeoutError:
-            pass
