@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections import defaultdict, deque
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import structlog
@@ -37,6 +38,8 @@ class FileRecorder:
     def __init__(self, folder: Path, limits: RecordingLimits, clock: Clock) -> None:
         self._folder, self._limits, self._clock = folder, limits, clock
         self._open: dict[str, LiveRecording] = {}
+        # One thread appends, so lines keep their order also if the task that waits is cancelled.
+        self._writer = ThreadPoolExecutor(1, "recordings")
         self.tasks = Tasks("recordings")
 
     def start(self) -> None:
@@ -48,6 +51,7 @@ class FileRecorder:
         """Stops the background tasks and writes the remaining lines."""
         await self.tasks.stop()
         await self._flush()
+        await asyncio.to_thread(self._writer.shutdown)
 
     async def begin(self, record: RequestRecord, session: TerminalSession) -> LiveRecording:
         tape = LiveRecording(
@@ -92,12 +96,16 @@ class FileRecorder:
             lines, tape.cast.pending = tape.cast.pending, []
             if lines and tape.failed is None:
                 try:
-                    await asyncio.to_thread(_append, self._path(id), b"".join(lines))
+                    await self._append(id, b"".join(lines))
                 except OSError as error:
                     log.error("cannot keep a recording", request=id, error=str(error))
                     tape.failed = "the recording of this session cannot be written"
             if is_over:
                 del self._open[id]
+
+    async def _append(self, id: str, data: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.shield(loop.run_in_executor(self._writer, _append, self._path(id), data))
 
     async def _prune(self) -> None:
         while True:

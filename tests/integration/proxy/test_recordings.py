@@ -1,5 +1,6 @@
 """Terminal sessions kept by policy: as files, and as real kubectl has them."""
 
+import asyncio
 import json
 import os
 import stat
@@ -13,8 +14,8 @@ from proxy.domain.access import RecordingPolicy
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import RecordingLimits
 from proxy.domain.terminal import TerminalSession
-from proxy.recording.files import FileRecorder
-from tests.fakes.clock import FakeClock
+from proxy.recording.files import WRITE_SECONDS, FileRecorder
+from tests.fakes.clock import FakeClock, settle
 from tests.integration.proxy.conftest import Kubectl
 from tests.integration.proxy.stack import Stack, eventually
 
@@ -44,6 +45,25 @@ async def test_a_recording_is_private_and_read_in_parts(tmp_path: Path) -> None:
     lines = (part.data + rest.data).splitlines()
     assert json.loads(lines[0])["towline"]["cluster"] == "dev"
     assert json.loads(lines[1])[1:] == ["o", "hello"]
+
+
+async def test_the_end_waits_for_lines_that_are_being_written(tmp_path: Path) -> None:
+    """A slow disk, here a pipe that nobody reads yet, loses no line."""
+    clock = FakeClock()
+    recorder = FileRecorder(tmp_path, RecordingLimits(), clock)
+    tape = await recorder.begin(record(), SESSION)
+    (path,) = tmp_path.iterdir()
+    path.unlink()
+    os.mkfifo(path)
+    recorder.start()
+    tape.from_cluster(HELLO)
+    await clock.advance(WRITE_SECONDS)
+    stop = asyncio.ensure_future(recorder.stop())
+    await settle()
+    assert not stop.done()
+    data = await asyncio.to_thread(path.read_bytes)
+    await stop
+    assert json.loads(data.splitlines()[1])[1:] == ["o", "hello"]
 
 
 @pytest.mark.parametrize("id", ["../../etc/passwd", "x", "0" * 31, "f" * 32])
