@@ -219,13 +219,14 @@ function Objectives({ id }: { readonly id: string }) {
   );
 }
 
-function Links({ service: { id } }: { readonly service: Service }) {
-  const [{ data, error }] = useQuery({ query: OverviewManifestsDocument, variables: { id } });
-  const links = data === undefined ? [] : linksOf(data.serviceManifests.objects);
+function Links({ service: { id, digest } }: { readonly service: Service }) {
+  const [{ data, error }] = useQuery({ query: OverviewManifestsDocument, variables: { id }, requestPolicy: "cache-and-network", context: useKeyed(digest ?? "") });
+  // A service that is not rendered yet has no manifests: the answer is an error without data.
+  const links = linksOf(data?.serviceManifests.objects ?? []);
   return (
     <Card title="Links">
-      {data === undefined && error === undefined && <Skeleton lines={2} />}
-      {links.length === 0 && (data !== undefined || error !== undefined) && <p className="quiet">No hostnames of routes and no annotations with addresses.</p>}
+      {data == null && error === undefined && <Skeleton lines={2} />}
+      {links.length === 0 && (data != null || error !== undefined) && <p className="quiet">No hostnames of routes and no annotations with addresses.</p>}
       <ul className="plain-list">
         {links.map(({ title, url }) => (
           <li key={url}>
