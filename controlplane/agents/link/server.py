@@ -199,6 +199,8 @@ class AgentLink:
     async def join(self, call: Call) -> None:
         """Registers a cluster with a bootstrap token."""
         self._remember_call()
+        secret, source = _bearer(call), _host_of(call.peer)
+        await self._bootstrap.authenticate(secret, source)
         talk = JOIN.served(call)
         try:
             async with asyncio.timeout(_FIRST_MESSAGE_SECONDS):
@@ -209,7 +211,7 @@ class AgentLink:
             raise Invalid("the request is empty: send a UID")
         limits.check(message)
         request = JoinRequest(message.name, message.kubernetes_uid, message.dry_run)
-        joined = await self._bootstrap.join(_bearer(call), request, _host_of(call.peer))
+        joined = await self._bootstrap.join(secret, request, source)
         await talk.write(
             wire.Joined(
                 cluster_id=joined.cluster_id, handle=joined.handle, deploy_token=joined.token

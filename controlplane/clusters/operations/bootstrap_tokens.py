@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from controlplane.access.operations.auth_throttle import AuthThrottle
 from controlplane.access.operations.scopes import actor_of_user, check_project
@@ -153,6 +153,18 @@ class BootstrapTokens:
             tx.audit(row.name, id)
         return row
 
+    async def authenticate(self, secret: str, source: str = "") -> None:
+        """Checks a token before the request of its caller is read.
+
+        Unauthenticated: the bootstrap token is not valid. LimitExceeded: too many wrong tokens.
+        """
+        if token_kind(secret) is not TokenKind.BOOTSTRAP:
+            raise Unauthenticated(_INVALID)
+        key, now = token_hash(secret), self._context.clock.now()
+        with self._throttle.throttled(key, source):
+            async with self._context.store.read() as tx:
+                await _find_valid(tx, key, now)
+
     async def join(self, secret: str, request: JoinRequest, source: str = "") -> JoinedCluster:
         """Registers the cluster of an agent, and gives the agent a deploy token.
 
@@ -172,10 +184,7 @@ class BootstrapTokens:
         now = self._context.clock.now()
         revoked: list[str] = []
         async with self._context.store.write() as tx:
-            token = await tx[BootstrapTokenStore].by_hash(key)
-            if token is None:
-                raise Unauthenticated(_INVALID)
-            token.check(now)
+            token = await _find_valid(tx, key, now)
             await self._check_creator(tx, token)
             known = await tx[ClusterStore].of_uid(request.kubernetes_uid)
             if request.dry_run:
@@ -277,6 +286,14 @@ def _check_not_connected(cluster: Cluster, token: BootstrapToken) -> None:
         f"this cluster has joined already as {cluster.handle!r}: give its agent a deploy token "
         f"with `towline clusters rotate-token {cluster.handle}`, or delete the cluster"
     )
+
+
+async def _find_valid(tx: Transaction, key: str, now: datetime) -> BootstrapToken:
+    token = await tx[BootstrapTokenStore].by_hash(key)
+    if token is None:
+        raise Unauthenticated(_INVALID)
+    token.check(now)
+    return token
 
 
 async def _find_usable(tx: Transaction, actor: Actor, id: str) -> BootstrapToken:
