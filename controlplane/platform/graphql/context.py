@@ -93,14 +93,14 @@ class Context:
 
     async def sign_in(self, token: str) -> None:
         """Authenticates a token. `actor` raises the reason of a rejection."""
+        if token:
+            try:
+                self.caller = await self.backend.authenticator.authenticate(token, self.source)
+                self.refused = None
+            except TowlineError as error:
+                self.refused = error
+        # Only now, because `renew` may run meanwhile and needs the caller of the token.
         self.token = token
-        if not token:
-            return
-        try:
-            self.caller = await self.backend.authenticator.authenticate(token, self.source)
-            self.refused = None
-        except TowlineError as error:
-            self.refused = error
 
     async def renew(self) -> None:
         """Authenticates the token again and reloads the permissions of the caller."""
