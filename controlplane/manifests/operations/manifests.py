@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from controlplane.authorization import Actor, require_member
+from controlplane.authorization import Actor, ResourceKind, Verb, require_member
 from controlplane.manifests.model.documents import (
     API_VERSION,
     DocumentProblem,
@@ -22,7 +22,7 @@ from controlplane.platform.context import OperationContext
 from controlplane.platform.kinds import AnyKind, DeclaredRow
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
-from core.errors import Invalid, NotFound
+from core.errors import Forbidden, Invalid, NotFound
 from core.json_object import JsonObject
 
 _MAX_NAME = 63
@@ -112,13 +112,19 @@ class Manifests:
     async def document(
         self, actor: Actor, kind_name: str, key: str, *, with_defaults: bool = True
     ) -> JsonObject:
-        """Returns one resource as a document without secret values. Raises NotFound."""
+        """Returns one resource as a document without secret values.
+
+        NotFound: it does not exist, or the caller may not read it. Forbidden: the caller may read
+        nothing at all, and programs such as Terraform must not take that for a deletion.
+        """
         require_member(actor)
         kind = self.kind(kind_name)
         async with self._context.store.read() as tx:
             names = ResourceNames(tx, actor, self._kinds)
             row = (await names.rows(kind, {key})).get(key)
             if row is None or not kind.is_declared(row):
+                if not any(actor.policy.anywhere(Verb.READ, readable) for readable in ResourceKind):
+                    raise Forbidden("you have no role: ask an administrator for one")
                 text = f"{kind.name} {key[:120]!r} does not exist, or you may not read it"
                 raise NotFound(text)
             state = SpecReader(tx, actor, names, self._reader)
