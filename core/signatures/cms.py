@@ -27,6 +27,8 @@ from core.signatures.ber import (
 )
 
 _MAX_CERTIFICATES = 16
+# Of the signed data and of a signer (RFC 5652 sections 5.1 and 5.3).
+_VERSIONS = frozenset({b"\1", b"\3"})
 _FIRST, _SECOND = 0xA0, 0xA1
 _KEY_ID = 0x80
 _HASHES: dict[bytes, tuple[str, type[hashes.HashAlgorithm]]] = {
@@ -86,13 +88,17 @@ def _signature(data: bytes) -> CmsSignature:
     (info,) = read_values(data)
     kind, wrapped = _parts(info, SEQUENCE)
     (signed_data,) = _parts(wrapped, _FIRST)
-    _, _, content, *optional, signers = _parts(signed_data, SEQUENCE)
+    version, hash_kinds, content, *optional, signers = _parts(signed_data, SEQUENCE)
+    _parts(hash_kinds, SET)
+    types = [_content(part, OBJECT_ID) for part in (kind, *_parts(content, SEQUENCE))]
     # Content inside of the signature would be signed instead of the commit.
-    if kind.content != _SIGNED_DATA or [part.content for part in content.parts()] != [_DATA]:
+    if types != [_SIGNED_DATA, _DATA]:
         raise Invalid("the CMS signature is not detached")
     certificates = _certificates(optional)
     (signer,) = _parts(signers, SET)
-    _, name, digest, attributes, *rest = _parts(signer, SEQUENCE)
+    signer_version, name, digest, attributes, *rest = _parts(signer, SEQUENCE)
+    if not {_content(part, INTEGER) for part in (version, signer_version)} <= _VERSIONS:
+        raise Invalid("the CMS signature is of a version that is not supported")
     signed = _attributes(attributes)
     algorithm, signature, *_ = rest
     hash_id, used = (_parts(part, SEQUENCE)[0].content for part in (digest, algorithm))

@@ -16,6 +16,7 @@ from core.signatures.commit import SignedCommit
 from core.signatures.signer import VerifiedSigner
 
 _OPTION = re.compile(r"([a-zA-Z-]+)(?:=\"([^\"\\]+)\")?(,|$)")
+_CHECKSUM = re.compile("=[A-Za-z0-9+/]{4}")
 Key = TypeVar("Key")
 
 
@@ -83,15 +84,32 @@ class ArtifactSigners(SignerKind[Key]):
 
 
 def unarmored(text: str) -> bytes:
-    """Returns the bytes within an armor's lines. Raises Invalid."""
-    lines = [line.strip() for line in text.strip().splitlines()]
+    """Returns the bytes within an armor's lines, whose checksum is right, if there is one
+    (RFC 4880 section 6). Raises Invalid."""
+    lines = [line.strip(" \t\r") for line in text.strip("\r\n").split("\n")]
     if "" in lines:
         lines = lines[lines.index("") + 1 :]
-    body = "".join(line for line in lines if not re.fullmatch(r"=[A-Za-z0-9+/]{4}", line))
+    checksums = [line[1:] for line in lines if _CHECKSUM.fullmatch(line)]
+    body = "".join(line for line in lines if not _CHECKSUM.fullmatch(line))
     try:
-        return base64.b64decode(body, validate=True)
+        data = base64.b64decode(body, validate=True)
     except (binascii.Error, ValueError):
         raise Invalid("a signature or key is not base64") from None
+    if any(base64.b64decode(text) != _crc24(data) for text in checksums):
+        raise Invalid("the checksum of a signature or key is wrong: it was changed")
+    return data
+
+
+def _crc24(data: bytes) -> bytes:
+    """Returns the checksum of RFC 4880 section 6.1."""
+    crc = 0xB704CE
+    for byte in data:
+        crc ^= byte << 16
+        for _ in range(8):
+            crc <<= 1
+            if crc & 0x1000000:
+                crc ^= 0x1864CFB
+    return crc.to_bytes(3)
 
 
 def read_options(text: str, known: Collection[str]) -> dict[str, str]:
