@@ -74,11 +74,7 @@ subjects:
 {{- fail (printf "secrets.%s: unknown; set %s" $name (join ", " $known)) }}
 {{- else if not (kindIs "string" $value) }}
 {{- fail (printf "secrets.%s: must be a string; use --set-string" $name) }}
-{{- end }}
-{{- end }}
-{{- range $name := list "existingSecret" "existingBootstrapSecret" }}
-{{- $value := get $.Values.secrets $name }}
-{{- if and $value (not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" $value)) }}
+{{- else if and $value (hasPrefix "existing" $name) (not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" $value)) }}
 {{- fail (printf "secrets.%s: must be the name of a Secret" $name) }}
 {{- end }}
 {{- end }}
