@@ -86,7 +86,7 @@ def build(
     # Links to agents, of this replica and of the others
     budget = ReceiveBudget(settings.memory)
     registry = replicas.registry if replicas is not None else None
-    backend = Backend.create() if settings.uses_native else None
+    backend = Backend() if settings.uses_native else None
     hub = None
     if backend is not None:
         hub = make_hub(backend, limits, timeouts, settings.memory, balancers)

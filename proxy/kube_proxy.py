@@ -92,8 +92,7 @@ class KubeProxy:
         self.gateway.start()
         self.tunnels.start()
         if self.front is not None:
-            self.front.repeats.start()
-            self.front.links.start()
+            self.front.start()
         if self.here.sessions is not None:
             self.here.sessions.start()
 

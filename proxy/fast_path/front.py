@@ -1,9 +1,11 @@
 """The native end of users' connections, with the Unix socket on which Python serves the rest."""
 
 import asyncio
-from dataclasses import dataclass
+import secrets
+import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import gettempdir
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
@@ -26,16 +28,21 @@ _FULL = ErrorResponse(503, "too many connections are open")
 class Backend:
     """The Unix socket on which Python serves, in a folder that only this user can enter."""
 
-    folder: TemporaryDirectory[str]
-
-    @classmethod
-    def create(cls) -> "Backend":
-        """Creates the folder."""
-        return cls(TemporaryDirectory(prefix="towline-"))
+    folder: Path = field(
+        default_factory=lambda: Path(gettempdir(), f"towline-{secrets.token_hex(8)}")
+    )
 
     @property
     def path(self) -> Path:
-        return Path(self.folder.name, "users")
+        return self.folder / "users"
+
+    def start(self) -> None:
+        """Creates the folder. FileExistsError: another user has created it."""
+        self.folder.mkdir(mode=0o700)
+
+    def stop(self) -> None:
+        """Removes the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,12 @@ class NativeFront:
     links: DataLinks
     repeats: RepeatedReads
     protocol_class: type[asyncio.Protocol]
+
+    def start(self) -> None:
+        """Starts what serves beside the hub. Raises OSError."""
+        self.backend.start()
+        self.repeats.start()
+        self.links.start()
 
     def listen(self, host: str, port: int, tls: tuple[Path, Path] | None) -> int:
         """Listens for users; returns the port. `tls`: files of a certificate and its key.
@@ -67,7 +80,7 @@ class NativeFront:
         """Ends everything."""
         await self.repeats.stop()
         await self.links.tasks.stop()
-        self.backend.folder.cleanup()
+        self.backend.stop()
 
 
 def make_hub(
