@@ -78,10 +78,17 @@ def _command(name: str, found: Any) -> Any:
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
         single.command(name)(watchable(found) if name in _WATCHED else found)
         return get_command(single)
-    for registered in found.registered_commands:
-        if registered.name in _WATCHED and registered.callback:
-            document = _SUBSCRIPTIONS.get(name, "")
-            registered.callback = watchable(registered.callback, document=document)
+    _watch_lists(found, _SUBSCRIPTIONS.get(name, ""))
     outer = typer.Typer(add_completion=False, rich_markup_mode=None)
     outer.add_typer(found, name=name)
     return cast(TyperGroup, get_command(outer)).commands[name]
+
+
+def _watch_lists(group: typer.Typer, document: str) -> None:
+    """Adds `--watch` to the commands that show resources, also in the groups of a group."""
+    for registered in group.registered_commands:
+        if registered.name in _WATCHED and registered.callback:
+            registered.callback = watchable(registered.callback, document=document)
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            _watch_lists(inner.typer_instance, "")
