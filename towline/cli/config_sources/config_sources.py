@@ -22,7 +22,7 @@ from towline.cli.shell.session import Search, connect, first_found, found_or_non
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
-    from towline.generated_inputs import ConfigurationSourceAttributes
+    from towline.generated_inputs import ConfigurationSourceAttributes, GitAttributes
 
 app = typer.Typer(
     no_args_is_help=True, help="Folders of manifests in Git that run the installation."
@@ -151,13 +151,15 @@ def create_source(
         --folder fleet --role admin --prune --deletion-budget 5 --password-file token
     """
     api = connect(context)
+    # Wrong files are found before anything is created.
+    new_repository = connection.attributes(api, repository)
     attributes: ConfigurationSourceAttributes = {"name": name, **options.attributes()}
     if project:
         attributes["projectId"] = find_project(api, project)["id"]
     attributes["serviceAccountId"] = _account(
         api, options.service_account or f"{name}@{_DOMAIN}", role
     )
-    attributes["repositoryId"] = _repository(api, repository, connection)
+    attributes["repositoryId"] = _repository(api, new_repository)
     show(operations.create_configuration_source(api, attributes), COLUMNS, output, "name")
 
 
@@ -320,12 +322,12 @@ def _account(api: GraphQLApi, email: str, role: InstallationRole | None) -> str:
     return made["id"]
 
 
-def _repository(api: GraphQLApi, url: str, connection: RepositoryOptions) -> str:
-    found = found_or_none(lambda: find_repository(api, url))
+def _repository(api: GraphQLApi, attributes: "GitAttributes") -> str:
+    found = found_or_none(lambda: find_repository(api, attributes["url"]))
     if found is not None:
         return found["id"]
-    made = repositories.create_repository(api, connection.attributes(api, url))
-    say(f"added repository {url}")
+    made = repositories.create_repository(api, attributes)
+    say(f"added repository {attributes['url']}")
     return made["id"]
 
 
