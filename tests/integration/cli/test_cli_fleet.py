@@ -35,7 +35,7 @@ kind: ManagedNamespace
 metadata: {name: team-a}
 spec:
   selector: {groups: [europe]}
-  labels: {team: a}
+  namespaceLabels: {team: a}
   quota: {pods: "20"}
 ---
 apiVersion: towline.io/v1

@@ -29,7 +29,7 @@ NAMES = st.text("abc-", min_size=1, max_size=4)
 
 def row(cluster: str, name: str, status: str = "HEALTHY", message: str = "") -> ServiceRow:
     return {
-        "id": f"{cluster}-{name}-id",
+        "id": f"{cluster}/{name}",
         "name": name,
         "status": status,
         "sha": "0123456789abcdef",
@@ -173,7 +173,7 @@ async def test_the_list_follows_changes_and_goes_on_after_a_lost_connection() ->
         await opened(pilot, app, 2)
         source.messages.put([changed("t1", "new", row("eu", "api", "FAILED"))])
         await shown(pilot, lambda: labels(app) == ["eu/api", "eu/web", "us/web"])
-        source.messages.put([changed("t2", "us-web-id", None)])
+        source.messages.put([changed("t2", "us/web", None)])
         await shown(pilot, lambda: labels(app) == ["eu/api", "eu/web"])
         source.connects.clear()
         source.messages.put(Unavailable("gone"))
@@ -199,7 +199,7 @@ async def test_a_connection_that_cannot_go_on_reads_all_again() -> None:
     async with app.run_test() as pilot:
         await opened(pilot, app, 2)
         await shown(pilot, lambda: "reading" not in summary(app))
-        source.messages.put([changed("t1", "eu-web-id", row("eu", "web", "FAILED"))])
+        source.messages.put([changed("t1", "eu/web", row("eu", "web", "FAILED"))])
         source.messages.put(Unavailable("gone"))
         await shown(pilot, lambda: ("changes", "t1") in source.asked)
         del source.rows[1]
@@ -222,8 +222,8 @@ async def test_keys_filter_open_and_change_services() -> None:
         assert labels(app) == ["eu/web"]
         await pilot.press("s", "n")
         await pilot.press("s", "y")
-        await shown(pilot, lambda: ("sync", "eu-web-id") in source.asked)
-        assert source.asked.count(("sync", "eu-web-id")) == 1
+        await shown(pilot, lambda: ("sync", "eu/web") in source.asked)
+        assert source.asked.count(("sync", "eu/web")) == 1
         await pilot.press("escape")
         assert len(labels(app)) == 3
         await pilot.press("p")

@@ -40,7 +40,7 @@ url = "http://127.0.0.1:2"
         ("services list -o js", ["json", "jsonpath="]),
         ("services list --output ", FORMATS),
         ("services wait --timeout ", []),
-        ("--url https://x pipelines ap", ["apply", "approve"]),
+        ("--url https://x pipelines re", ["reject", "resume", "retry"]),
         ("completion ", ["bash", "fish", "zsh"]),
         ("access can ap", ["approve"]),
         ("secrets create ", []),
