@@ -5,12 +5,17 @@ from datetime import UTC, datetime
 
 import structlog
 
+from core.errors import TowlineError
 from core.native import Ends, NativeHub, OpenRow
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from proxy.domain.audit import EndReason, RequestRecord
 from proxy.domain.limits import StreamLimits
-from proxy.gateway.authorize.authorizer import AuthorizedRequest, RequestAuthorizer
+from proxy.gateway.authorize.authorizer import (
+    AuthorizedRequest,
+    CachedAuthorization,
+    RequestAuthorizer,
+)
 from proxy.gateway.connection import UserConnection
 from proxy.gateway.error_response import ErrorResponse, encode
 from proxy.gateway.forward.agent_request import open_message
@@ -23,6 +28,11 @@ log = structlog.get_logger(__name__)
 ENDS_SECONDS = 0.1
 ENDS_AT_ONCE = 500
 SWEEP_SECONDS = 5.0
+# A decision in use is made anew in the last part of its life. The next read with its head would
+# otherwise wait for Python, which may be busy with the API.
+RENEW_SECONDS = 0.5
+_LAST_PART = 0.6
+_RENEWED_AT_ONCE = 100
 # The hub asks again after this time, as the Python path does after `verdict_cache`.
 _MAX_LIFETIME = 30.0
 _NO_ID = "0" * 32
@@ -34,11 +44,16 @@ _BEFORE_ANSWER = frozenset({EndReason.TIMEOUT})
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """A decision that the hub repeats: the request that it was made for, and its record."""
+    """A decision that the hub repeats: the request that it was made for, and its record.
 
+    It is to be renewed from `renewable`, and ends at `until`, both in monotonic seconds.
+    """
+
+    head: bytes
     parsed: ParsedRequest
     authorized: AuthorizedRequest
     record: RequestRecord
+    renewable: float
     until: float
 
 
@@ -82,6 +97,8 @@ class RepeatedReads:
         self.served = 0
         self._decisions: dict[int, _Decision] = {}
         self._ended: dict[int, EndReason] = {}
+        # Sources of the last requests that repeated a decision.
+        self._in_use: dict[int, str] = {}
         self.tasks = Tasks("fast path")
         authorizer.on_change.append(hub.forget)
         recorder.open_requests.also_open = self.load
@@ -89,6 +106,7 @@ class RepeatedReads:
     def start(self) -> None:
         """Starts to record what the hub serves."""
         self.tasks.forever("ends", self._take_ends())
+        self.tasks.forever("renew", self._keep_renewing())
         self.tasks.forever("sweep", self._sweep())
 
     async def stop(self) -> None:
@@ -97,7 +115,7 @@ class RepeatedReads:
         for request in self.requests():
             request.end(ErrorResponse(503, "the control plane is restarting"), EndReason.DRAINED)
         await self.tasks.stop()
-        while self._record_ends():
+        while self.record_ends():
             pass
 
     def load(self, user: str, handle: str) -> int:
@@ -122,18 +140,17 @@ class RepeatedReads:
             return
         head, parsed = known
         cached = self._authorizer.recall(parsed, None)
-        if cached is None:
-            return
-        link = self._links.use(cached.authorized.agent)
-        if link:
-            self._teach(head, parsed, cached.authorized, cached.until, link)
+        if cached is not None:
+            self._teach(head, parsed, cached)
 
-    def _teach(
-        self, head: bytes, parsed: ParsedRequest, authorized: AuthorizedRequest, until: float,
-        link: int,
-    ) -> None:  # fmt: skip
+    def _teach(self, head: bytes, parsed: ParsedRequest, cached: CachedAuthorization) -> None:
+        authorized = cached.authorized
+        link = self._links.use(authorized.agent)
+        if not link:
+            return
         user, handle = authorized.identity.name, parsed.route.handle
-        lifetime = min(until - self._clock.monotonic(), _MAX_LIFETIME)
+        now = self._clock.monotonic()
+        lifetime = min(cached.until - now, _MAX_LIFETIME)
         message = open_message(parsed, authorized, _NO_ID, recorded=False)
         before, mark, after = message.head.rpartition(_AUDIT_ID + _NO_ID.encode())
         if lifetime <= 0 or not mark:
@@ -157,17 +174,43 @@ class RepeatedReads:
                 handle=handle, method=parsed.method, upgrade=False, attributes=parsed.attributes,
             )  # fmt: skip
             self._recorder.add_authorization(record, parsed, authorized)
-            until = self._clock.monotonic() + lifetime
-            self._decisions[number] = _Decision(parsed, authorized, record, until)
+            until = now + lifetime
+            renewable = until - lifetime * _LAST_PART
+            self._decisions[number] = _Decision(head, parsed, authorized, record, renewable, until)
+
+    async def renew(self) -> None:
+        """Renews the decisions that are in use and end soon."""
+        now = self._clock.monotonic()
+        due = [
+            number
+            for number, decision in self._decisions.items()
+            if number in self._in_use and decision.renewable <= now < decision.until
+        ]
+        for number in due[:_RENEWED_AT_ONCE]:
+            await self._renew_decision(self._decisions[number], self._in_use.pop(number))
+
+    async def _keep_renewing(self) -> None:
+        while True:
+            await self._clock.sleep(RENEW_SECONDS)
+            await self.renew()
+
+    async def _renew_decision(self, decision: _Decision, source: str) -> None:
+        try:
+            cached = await self._authorizer.renew(decision.parsed, source)
+        except TowlineError:
+            # The next request is refused, and recorded, by the gateway.
+            return
+        if cached is not None:
+            self._teach(decision.head, decision.parsed, cached)
 
     async def _take_ends(self) -> None:
         while True:
             await self._clock.sleep(ENDS_SECONDS)
-            while self._record_ends():
+            while self.record_ends():
                 # Users that Python serves come first.
                 await self._clock.sleep(0)
 
-    def _record_ends(self) -> bool:
+    def record_ends(self) -> bool:
         """Records ended requests; reports whether more may wait."""
         groups = self._hub.take_ends(ENDS_AT_ONCE)
         return sum(self._record_group(group) for group in groups) == ENDS_AT_ONCE
@@ -179,6 +222,7 @@ class RepeatedReads:
         if decision is None:
             log.error("no decision for ended requests", requests=[id for id, _, _ in ends])
             return len(ends)
+        self._in_use[verdict] = host
         record = replace(decision.record, source=f"{host}:{port}", status=status or None)
         record.reason = ended if reason == _ENDED else _REASONS[reason]
         unanswered = reason == _ENDED and not any(size for _, _, size in ends)
@@ -196,13 +240,18 @@ class RepeatedReads:
             # In this order: a request that ends meanwhile is recorded before its decision goes.
             requests = self._hub.open_requests()
             needed, numbers = {row[1] for row in requests}, {row[0] for row in requests}
-            while self._record_ends():
+            while self.record_ends():
                 pass
             limit = self._clock.monotonic() - SWEEP_SECONDS
             self._decisions = {
                 number: known
                 for number, known in self._decisions.items()
                 if known.until > limit or number in needed
+            }
+            self._in_use = {
+                number: source
+                for number, source in self._in_use.items()
+                if number in self._decisions
             }
             # A request may have ended by itself when it was to be ended.
             self._ended = {

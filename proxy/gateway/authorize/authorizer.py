@@ -98,6 +98,17 @@ class RequestAuthorizer:
             return self.find_cached(parsed.credential, parsed.route.handle, attributes)
         return last
 
+    async def renew(self, parsed: ParsedRequest, source: str) -> CachedAuthorization | None:
+        """Authorizes a read again before its cached authorization expires; None: that is not
+        cached. The errors of `identify` and `admit`.
+        """
+        credential, attributes = parsed.credential, parsed.attributes
+        if credential is None or attributes is None:
+            return None
+        identity = await self._authenticate(credential, source)
+        await self._decide(identity, parsed.route.handle, attributes)
+        return self.find_cached(credential, parsed.route.handle, attributes)
+
     async def authorize(self, parsed: ParsedRequest, record: RequestRecord) -> AuthorizedRequest:
         """Authenticates the user and authorizes the request.
         Adds user and attributes to the record, so that the audit row of a refusal has them.
@@ -167,19 +178,9 @@ class RequestAuthorizer:
         if credential.kind is CredentialKind.TICKET:
             # A ticket is valid once; a cached one would be accepted twice.
             return await self._authenticator.authenticate(credential, source=source)
-        digest = credential.digest
-        identity = self._identities.get(digest)
+        identity = self._identities.get(credential.digest)
         if identity is None or self._expired(identity):
-            before = self.changes
-            identity = await self._authentications.once(
-                (before, digest),
-                lambda: self._authenticator.authenticate(credential, source=source),
-            )
-            if self._expired(identity):
-                raise Unauthenticated(f"token expired at {identity.expires_at}; run towline login")
-            # A token revoked while it was looked up must not be remembered as good.
-            if before == self.changes:
-                self._identities.put(digest, identity)
+            identity = await self._authenticate(credential, source)
         return identity
 
     async def admit(
@@ -258,18 +259,33 @@ class RequestAuthorizer:
     async def _grant(
         self, identity: AuthenticatedUser, handle: str, attributes: RequestAttributes
     ) -> RequestGrant:
-        question = _cache_key(identity, handle, attributes)
-        grant = self._grants.get(question)
-        if grant is None:
-            before = self.changes
-            grant = await self._authorizations.once(
-                (before, question),
-                lambda: self._authorizer.authorize(identity, handle, attributes),
-            )
-            if handle in self._passthrough:
-                grant = replace(grant, passthrough=True)
-            if before == self.changes and len(attributes.path) <= CACHED_LENGTH:
-                self._grants.put(question, grant)
+        grant = self._grants.get(_cache_key(identity, handle, attributes))
+        return await self._decide(identity, handle, attributes) if grant is None else grant
+
+    async def _authenticate(self, credential: Credential, source: str) -> AuthenticatedUser:
+        before, digest = self.changes, credential.digest
+        identity = await self._authentications.once(
+            (before, digest),
+            lambda: self._authenticator.authenticate(credential, source=source),
+        )
+        if self._expired(identity):
+            raise Unauthenticated(f"token expired at {identity.expires_at}; run towline login")
+        # A token revoked while it was looked up must not be remembered as good.
+        if before == self.changes:
+            self._identities.put(digest, identity)
+        return identity
+
+    async def _decide(
+        self, identity: AuthenticatedUser, handle: str, attributes: RequestAttributes
+    ) -> RequestGrant:
+        before, question = self.changes, _cache_key(identity, handle, attributes)
+        grant = await self._authorizations.once(
+            (before, question), lambda: self._authorizer.authorize(identity, handle, attributes)
+        )
+        if handle in self._passthrough:
+            grant = replace(grant, passthrough=True)
+        if before == self.changes and len(attributes.path) <= CACHED_LENGTH:
+            self._grants.put(question, grant)
         return grant
 
     def _expiry(self, identity: AuthenticatedUser) -> float:

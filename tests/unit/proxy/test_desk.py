@@ -39,6 +39,7 @@ class FakeLink:
 
     accepts_streams = True
     crowded = False
+    features = 0
 
     def __init__(self) -> None:
         self.streams: dict[int, object] = {}
