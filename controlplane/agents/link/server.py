@@ -20,7 +20,7 @@ from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Service
 from core.errors import Invalid, TowlineError, Unauthenticated, Unavailable
 from core.identity import ClusterId
-from core.rpc.calls import Call, Handler, MessageCall
+from core.rpc.calls import Call, Handler, In, MessageCall, Out
 from core.rpc.methods import FETCH, JOIN, SYNC, UPLOAD
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
@@ -164,7 +164,7 @@ class AgentLink:
         revocations = self._revocations
         cluster_id, token_id = await self._authenticate(call)
         talk = SYNC.served(call)
-        hello = await _first(talk)
+        hello = await _read_hello(talk)
         session = AgentSession(cluster_id, token_id, self._agents, talk, self)
         session.instance_id = hello.instance_id
         self._open[session] = call
@@ -174,10 +174,7 @@ class AgentLink:
         """Sends a bundle by digest, from an offset on."""
         cluster_id, _ = await self._authenticate(call)
         talk = FETCH.served(call)
-        request = await talk.read()
-        if request is None:
-            raise Invalid("the request is empty: send a digest")
-        limits.check(request)
+        request = await _read_first(talk, "a digest")
         data = await self._agents.bundle(cluster_id, request.digest)
         for offset in range(request.offset, max(len(data), 1), CHUNK_BYTES):
             part = data[offset : offset + CHUNK_BYTES]
@@ -202,14 +199,7 @@ class AgentLink:
         secret, source = _bearer(call), _host_of(call.peer)
         await self._bootstrap.authenticate(secret, source)
         talk = JOIN.served(call)
-        try:
-            async with asyncio.timeout(_FIRST_MESSAGE_SECONDS):
-                message = await talk.read()
-        except TimeoutError:
-            message = None
-        if message is None:
-            raise Invalid("the request is empty: send a UID")
-        limits.check(message)
+        message = await _read_first(talk, "a UID")
         request = JoinRequest(message.name, message.kubernetes_uid, message.dry_run)
         joined = await self._bootstrap.join(secret, request, source)
         await talk.write(
@@ -408,15 +398,21 @@ def _host_of(peer: str) -> str:
     return peer.rpartition(":")[0].strip("[]") or peer
 
 
-async def _first(talk: MessageCall[wire.HubMessage, wire.AgentMessage]) -> wire.Hello:
+async def _read_first(talk: MessageCall[Out, In], expected: str) -> In:
+    """Reads the first message of a call. Raises Invalid."""
     try:
         async with asyncio.timeout(_FIRST_MESSAGE_SECONDS):
             message = await talk.read()
     except TimeoutError:
         message = None
     if message is None:
-        raise Invalid("the first message must be Hello, within 20 s")
+        raise Invalid(f"the request is empty: send {expected} within {_FIRST_MESSAGE_SECONDS:g} s")
     limits.check(message)
+    return message
+
+
+async def _read_hello(talk: MessageCall[wire.HubMessage, wire.AgentMessage]) -> wire.Hello:
+    message = await _read_first(talk, "Hello")
     if message.WhichOneof("body") != "hello":
         raise Invalid("the first message must be Hello")
     return message.hello
