@@ -1,5 +1,6 @@
 import { ChevronDown } from "lucide-react";
 import { useEffect, useId, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useClickOutside } from "./useClickOutside";
 import "./menu.css";
 
 export type MenuItem = {
@@ -28,14 +29,7 @@ export function Menu({ title, label, items, onOpen }: Props) {
   const button = useRef<HTMLButtonElement>(null);
   const id = useId();
   const isReady = items !== null;
-  useEffect(() => {
-    if (!isOpen) return undefined;
-    const onPointer = (event: PointerEvent) => {
-      if (!holder.current?.contains(event.target as Node)) setOpen(false);
-    };
-    addEventListener("pointerdown", onPointer);
-    return () => removeEventListener("pointerdown", onPointer);
-  }, [isOpen]);
+  useClickOutside(holder, isOpen, () => setOpen(false));
   useEffect(() => {
     if (isOpen && isReady) holder.current?.querySelector<HTMLElement>("[role=menuitem]")?.focus();
   }, [isOpen, isReady]);

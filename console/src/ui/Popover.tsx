@@ -1,5 +1,6 @@
 import { ChevronDown } from "lucide-react";
-import { useEffect, useRef, useState, type ReactNode } from "react";
+import { useRef, useState, type ReactNode } from "react";
+import { useClickOutside } from "./useClickOutside";
 import "./menu.css";
 
 /** Button that opens a panel. Escape and a click outside close it. */
@@ -7,14 +8,7 @@ export function Popover({ title, children }: { readonly title: string; readonly 
   const [isOpen, setOpen] = useState(false);
   const holder = useRef<HTMLSpanElement>(null);
   const button = useRef<HTMLButtonElement>(null);
-  useEffect(() => {
-    if (!isOpen) return undefined;
-    const onPointer = (event: PointerEvent) => {
-      if (!holder.current?.contains(event.target as Node)) setOpen(false);
-    };
-    addEventListener("pointerdown", onPointer);
-    return () => removeEventListener("pointerdown", onPointer);
-  }, [isOpen]);
+  useClickOutside(holder, isOpen, () => setOpen(false));
   return (
     <span
       className="menu-holder"
