@@ -5,7 +5,7 @@ All modules together take 200 ms to import. Help lists the summaries of the gene
 """
 
 import json
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from typing import Any, cast
 
 import typer
@@ -13,10 +13,14 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from towline.cli.lazy_import import load
+from towline.cli.shell.found_code import with_exit_code
 from towline.cli.shell.watching import watchable
 from towline.completion.candidates import COMMANDS
 
 _WATCHED = frozenset({"list", "get", "pods", "nodes"})
+# A `get` of a group shows one resource: an unknown one already has an exit code.
+_LISTS = frozenset({"list", "pods", "nodes"})
+_SINGLE_LISTS = frozenset({"get", "search", "find"})
 
 
 # The API tells changes of these groups.
@@ -76,19 +80,28 @@ def _command(name: str, found: Any) -> Any:
     """Creates the command of a group or of a function."""
     if not isinstance(found, typer.Typer):
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(name)(watchable(found) if name in _WATCHED else found)
+        single.command(name)(_extended(name, found, _SINGLE_LISTS, ""))
         return get_command(single)
-    _watch_lists(found, _SUBSCRIPTIONS.get(name, ""))
+    _extend_lists(found, _SUBSCRIPTIONS.get(name, ""))
     outer = typer.Typer(add_completion=False, rich_markup_mode=None)
     outer.add_typer(found, name=name)
     return cast(TyperGroup, get_command(outer)).commands[name]
 
 
-def _watch_lists(group: typer.Typer, document: str) -> None:
-    """Adds `--watch` to the commands that show resources, also in the groups of a group."""
+def _extend_lists(group: typer.Typer, document: str) -> None:
+    """Extends the commands that show resources, also in the groups of a group."""
     for registered in group.registered_commands:
-        if registered.name in _WATCHED and registered.callback:
-            registered.callback = watchable(registered.callback, document=document)
+        if registered.name and registered.callback:
+            registered.callback = _extended(registered.name, registered.callback, _LISTS, document)
     for inner in group.registered_groups:
         if inner.typer_instance is not None:
-            _watch_lists(inner.typer_instance, "")
+            _extend_lists(inner.typer_instance, "")
+
+
+def _extended(
+    name: str, command: Callable[..., None], lists: Collection[str], document: str
+) -> Callable[..., None]:
+    """Adds `--watch` to commands that show resources, and `--exit-code` to those in `lists`."""
+    if name in _WATCHED:
+        command = watchable(command, document=document)
+    return with_exit_code(command) if name in lists else command

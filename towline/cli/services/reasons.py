@@ -8,6 +8,11 @@ from towline.cli.shell.output import age, count, seconds_since
 # No state: the status of the object expresses no health.
 FINE = ("HEALTHY", "PINNED")
 """States of a service without a problem."""
+PROBLEMS = (
+    *("STALE", "OUT_OF_SYNC", "SYNCED", "DRIFTED"),
+    *("FAILED", "PAUSED", "AWAITING_APPROVAL", "DRY_RUN"),
+)
+"""All other states of a service."""
 
 _SILENT_SECONDS = 120
 _WAITING = ("FAILED", None, "PENDING")

@@ -10,11 +10,9 @@ from towline.cli.services import generated as operations
 from towline.cli.services.find import find_service
 from towline.cli.services.generated import ServiceDiff, ServiceDiffObjectsFields
 from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.found_code import FOUND
 from towline.cli.shell.output import colour, escape_controls, short, show
 from towline.cli.shell.session import connect
-
-DIFFERS = 7
-"""Exit code when something differs, in addition to those of all commands."""
 
 _SIGNS = {"ADDED": ("+", "green"), "REMOVED": ("-", "red"), "CHANGED": ("~", "yellow")}
 
@@ -49,7 +47,7 @@ def diff_service(
     else:
         show(difference, (), output, "newDigest")
     if difference["added"] or difference["removed"] or difference["changed"]:
-        raise typer.Exit(DIFFERS)
+        raise typer.Exit(FOUND)
 
 
 def lines(difference: ServiceDiff) -> Iterator[str]:

@@ -20,7 +20,13 @@ from towline.cli.services.generated import (
     ServiceRow,
 )
 from towline.cli.services.pending_deletions import attributes_of, name_of, select_deletions
-from towline.cli.services.reasons import by_urgency, first_problem, silent_agent, status_text
+from towline.cli.services.reasons import (
+    PROBLEMS,
+    by_urgency,
+    first_problem,
+    silent_agent,
+    status_text,
+)
 from towline.cli.services.service_diff import diff_service
 from towline.cli.services.service_manifests import show_manifests
 from towline.cli.shell.confirmation import Yes, confirm_deletion
@@ -85,6 +91,9 @@ def list_services(
         str | None,
         typer.Option(help="Only in these states, such as status=FAILED,status=DRIFTED."),
     ] = None,
+    problems: Annotated[
+        bool, typer.Option("--problems", help="Only services that are not as they should be.")
+    ] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """List services.
@@ -93,7 +102,10 @@ def list_services(
     Example:
       towline services list --cluster prod-eu
       towline services list -l env=prod --field-selector status=FAILED
+      towline services list --problems --exit-code
     """
+    if problems and field_selector:
+        raise Invalid("use either --problems or --field-selector")
     api = connect(context)
     # A table of 3,000 services needs half of the time with only the fields of its columns, and
     # large pages.
@@ -101,7 +113,7 @@ def list_services(
         "q": query,
         "clusterId": find_cluster_id(api, cluster),
         "tags": tags_of(selector),
-        "status": fields_of(field_selector, ("status",)).get("status"),
+        "status": PROBLEMS if problems else fields_of(field_selector, ("status",)).get("status"),
     }
     if output in (Format.TABLE, Format.NAME):
         found = pages(api, operations.SERVICE_ROWS, LARGE_PAGE, **given)

@@ -1,4 +1,4 @@
-"""Groups of command-line options: one parameter of a command holds several options."""
+"""Options of several commands: groups, which are one parameter, and options added to a command."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -52,4 +52,20 @@ def option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def with_flag(
+    run: Callable[..., None], command: Callable[..., None], name: str, annotation: object
+) -> Callable[..., None]:
+    """Gives `run` the options of a command and one flag more, which is off by default."""
+    flag = inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation
+    )
+    given = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(command).parameters.values()
+    ]
+    vars(run)["__signature__"] = inspect.Signature([*given, flag])
+    run.__annotations__ = {**command.__annotations__, name: annotation}
     return run

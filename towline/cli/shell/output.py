@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -43,6 +44,7 @@ _COLOURS = {
     "PENDING": "yellow",
     "RUNNING": "yellow",
 }
+_SHOWN_ROWS: ContextVar[int] = ContextVar("shown_rows", default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ def show(
     is_one = isinstance(rows, Mapping)
     many = cast("list[R]", [rows] if is_one else list(rows))
     shown = rows if is_one else many
+    _SHOWN_ROWS.set(shown_rows() + len(many))
     if form == Format.JSON:
         print(escape_controls(json.dumps(shown, indent=2, ensure_ascii=False)))
     elif form == Format.YAML:
@@ -105,6 +108,11 @@ def show(
         print(*table(many, [*columns, *ids], wide=wide), sep="\n")
     else:
         say("nothing found")
+
+
+def shown_rows() -> int:
+    """Returns the number of rows that `show` has printed so far."""
+    return _SHOWN_ROWS.get()
 
 
 def _custom(template: str) -> list[Column[Any]]:

@@ -1,6 +1,5 @@
 """The option `--watch` of commands that show resources."""
 
-import inspect
 import io
 import sys
 import time
@@ -13,6 +12,7 @@ import typer
 
 from core.errors import Unavailable
 from towline.cli.lazy_import import load
+from towline.cli.shell.option_groups import with_flag
 from towline.cli.shell.session import selected_target
 
 if TYPE_CHECKING:
@@ -49,16 +49,7 @@ def watchable(
         except KeyboardInterrupt:
             return None
 
-    option = inspect.Parameter(
-        "watch", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Watch
-    )
-    given = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in inspect.signature(command).parameters.values()
-    ]
-    vars(run)["__signature__"] = inspect.Signature([*given, option])
-    run.__annotations__ = {**command.__annotations__, "watch": _Watch}
-    return run
+    return with_flag(run, command, "watch", _Watch)
 
 
 class _Changes:
