@@ -113,8 +113,9 @@ class TunnelClient:
             call.cancel()
             if self._data_link is not None:
                 self._data_link.close()
-            await self._tasks.stop()
+            # Before any await: this task may be cancelled once more.
             self._pool.close()
+            await self._tasks.stop()
 
     async def finish(self) -> None:
         """Drains the link: new requests go elsewhere, open ones continue to their end, then `run`

@@ -24,6 +24,8 @@ class RecordingUpstream:
     heads: list[bytes] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     connections: int = 0
+    open: int = 0
+    """Number of connections that are open now."""
     answer: bytes = OK
     close_after: bool = False
     script: Script | None = None
@@ -35,8 +37,12 @@ class RecordingUpstream:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answers a connection."""
         self.connections += 1
-        while await self._serve_one(reader, writer):
-            pass
+        self.open += 1
+        try:
+            while await self._serve_one(reader, writer):
+                pass
+        finally:
+            self.open -= 1
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = await reader.readuntil(b"\r\n\r\n")

@@ -164,6 +164,23 @@ async def test_requests_go_on_when_the_data_link_ends(
         assert (await user.ask(request()))[::2] == (200, b"ok")
 
 
+@pytest.mark.parametrize("turns", range(8))
+async def test_an_agent_that_is_cancelled_again_while_it_ends_leaves_no_connection(
+    stack: Stack, user: User, turns: int
+) -> None:
+    """At any turn of the loop. The module keeps its own one as long as the client exists."""
+    async with recording_upstream() as server:
+        agent = await stack.connect(server.upstream)
+        await eventually(lambda: has_data_link(stack))
+        await learn(stack, user)
+        assert server.open == 2
+        agent.cancel()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        agent.cancel()
+        await eventually(lambda: server.open == 1)
+
+
 async def test_a_cluster_that_freezes_ends_open_requests(
     stack: Stack, recorder: RecordingUpstream, user: User
 ) -> None:
