@@ -259,6 +259,8 @@ def test_overlays_are_accessible(stranger: Desk, story: DemoSteps) -> None:
     camera = _Camera(page)
     found = {}
     for name, (open_it, part) in _ABOVE.items():
+        # A dialog that is still closing would get the next key.
+        page.locator("dialog[open]").wait_for(state="hidden")
         open_it(page)
         page.locator(part).wait_for()
         for theme in THEMES:
