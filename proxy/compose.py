@@ -1,7 +1,7 @@
 """Composition of the Kubernetes proxy."""
 
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.mux.budget import ReceiveBudget
@@ -63,23 +63,31 @@ class ReplicaConfig:
     client: ssl.SSLContext
 
 
+@dataclass(frozen=True, slots=True)
+class Ingress:
+    """The way of users to this proxy: the URL of this installation for browsers, the proxies that
+    name the addresses of users in headers, and those that do so with the PROXY protocol.
+    """
+
+    public_url: str = ""
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
+    balancers: TrustedProxies | None = None
+
+
 def build(
     settings: ProxySettings,
     clock: Clock,
     ports: ProxyPorts,
     *,
-    public_url: str = "",
+    ingress: Ingress | None = None,
     recordings: Path | None = None,
     replicas: ReplicaConfig | None = None,
-    proxies: TrustedProxies | None = None,
-    balancers: TrustedProxies | None = None,
 ) -> KubeProxy:
     """Builds a Kubernetes proxy over these ports.
-    `public_url`: URL of this installation for browsers. `recordings`: folder for recordings of
-    terminal sessions; without it, sessions that must be recorded are refused. `replicas`: the
-    replicas that share agents with this one. `proxies`: the proxies in front of this one, which
-    name the addresses of users. `balancers`: those that do so with the PROXY protocol.
+    `recordings`: folder for recordings of terminal sessions; without it, sessions that must be
+    recorded are refused. `replicas`: the replicas that share agents with this one.
     """
+    ingress = ingress or Ingress()
     limits, timeouts = settings.streams, settings.timeouts
     open_requests, metrics = OpenRequests(limits), ProxyMetrics()
 
@@ -89,7 +97,7 @@ def build(
     backend = Backend() if settings.uses_native else None
     hub = None
     if backend is not None:
-        hub = make_hub(backend, limits, timeouts, settings.memory, balancers)
+        hub = make_hub(backend, limits, timeouts, settings.memory, ingress.balancers)
     data_links = DataLinks(hub, clock) if hub is not None else None
     tunnels = TunnelServer(
         ports.authenticate_agent, clock, budget, MuxSettings(), registry, data_links
@@ -112,7 +120,7 @@ def build(
     internal_reads = InternalReader(handler, settings.head)
     gateway = Gateway(handler, authorizer, internal_reads, clock, timeouts, limits.connections)
     protocol_class = make_protocol_class(
-        gateway, handler, settings.head, public_url, proxies or TrustedProxies()
+        gateway, handler, settings.head, ingress.public_url, ingress.proxies
     )
     front = None
     if backend is not None and hub is not None and data_links is not None:

@@ -217,11 +217,13 @@ class ControlPlaneProcess:
             proxy.ProxyPorts(
                 ProxyAuthenticator(identity), access, self._audit, access, authenticate_agent
             ),
-            public_url=self._settings.auth.public_url,
+            ingress=proxy.Ingress(
+                self._settings.auth.public_url,
+                TrustedProxies(self._settings.trusted_proxies),
+                self._settings.proxy_protocol_senders,
+            ),
             recordings=self._settings.data / "recordings",
             replicas=self._replica.neighbours() if self._replica is not None else None,
-            proxies=TrustedProxies(self._settings.trusted_proxies),
-            balancers=self._settings.proxy_protocol_senders,
         )
 
     def _outside_ports(self) -> controlplane.OutsidePorts:

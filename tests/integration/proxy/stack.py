@@ -22,7 +22,7 @@ from core.rpc.methods import TUNNEL
 from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
 from core.trusted_proxies import TrustedProxies
-from proxy.compose import ProxyPorts, build
+from proxy.compose import Ingress, ProxyPorts, build
 from proxy.kube_proxy import KubeProxy
 from proxy.settings import DataPlane, ProxySettings
 from syncagent.tunnel.client import TunnelClient
@@ -160,7 +160,7 @@ async def run_stack(
         SystemClock(),
         ProxyPorts(installation, installation, installation, installation, installation.agent),
         recordings=Path(recordings.name),
-        balancers=balancers,
+        ingress=Ingress(balancers=balancers),
     )
     proxy.start()
     tasks = Tasks("stack")

@@ -99,6 +99,16 @@ class SourceOptions(OptionGroup):
         }
 
 
+class NewSourceOptions(OptionGroup):
+    """Options that only a new configuration source has."""
+
+    project: Annotated[str | None, typer.Option(help="Project of the source.")] = None
+    role: Annotated[
+        InstallationRole | None,
+        typer.Option(help="Role of the service account in the installation, if it is created."),
+    ] = None
+
+
 @app.command("list")
 def list_sources(
     context: typer.Context, query: Search = None, output: Output = Format.TABLE
@@ -130,12 +140,8 @@ def create_source(
     context: typer.Context,
     name: Name,
     repository: Annotated[str, typer.Option(help="URL of the Git repository.")],
-    project: Annotated[str | None, typer.Option(help="Project of the source.")] = None,
-    role: Annotated[
-        InstallationRole | None,
-        typer.Option(help="Role of the service account in the installation, if it is created."),
-    ] = None,
     *,
+    new: NewSourceOptions,
     options: SourceOptions,
     connection: RepositoryOptions,
     output: Output = Format.TABLE,
@@ -154,10 +160,10 @@ def create_source(
     # Wrong files are found before anything is created.
     new_repository = connection.attributes(api, repository)
     attributes: ConfigurationSourceAttributes = {"name": name, **options.attributes()}
-    if project:
-        attributes["projectId"] = find_project(api, project)["id"]
+    if new.project:
+        attributes["projectId"] = find_project(api, new.project)["id"]
     attributes["serviceAccountId"] = _account(
-        api, options.service_account or f"{name}@{_DOMAIN}", role
+        api, options.service_account or f"{name}@{_DOMAIN}", new.role
     )
     attributes["repositoryId"] = _repository(api, new_repository)
     show(operations.create_configuration_source(api, attributes), COLUMNS, output, "name")
