@@ -90,9 +90,9 @@ def _signature(data: bytes) -> CmsSignature:
     (signed_data,) = _parts(wrapped, _FIRST)
     version, hash_kinds, content, *optional, signers = _parts(signed_data, SEQUENCE)
     _parts(hash_kinds, SET)
-    types = [_content(part, OBJECT_ID) for part in (kind, *_parts(content, SEQUENCE))]
+    types = [(part.tag, part.content) for part in (kind, *_parts(content, SEQUENCE))]
     # Content inside of the signature would be signed instead of the commit.
-    if types != [_SIGNED_DATA, _DATA]:
+    if types != [(OBJECT_ID, _SIGNED_DATA), (OBJECT_ID, _DATA)]:
         raise Invalid("the CMS signature is not detached")
     certificates = _certificates(optional)
     (signer,) = _parts(signers, SET)
