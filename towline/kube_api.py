@@ -1,4 +1,4 @@
-"""Reads the API servers of clusters through the Kubernetes proxy, as the signed-in user."""
+"""Calls the API servers of clusters through the Kubernetes proxy, as the signed-in user."""
 
 import json
 import urllib.error
@@ -8,7 +8,15 @@ from http.client import HTTPException, HTTPResponse
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from core.errors import Forbidden, Invalid, NotFound, TowlineError, Unauthenticated, Unavailable
+from core.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    TowlineError,
+    Unauthenticated,
+    Unavailable,
+)
 from core.json_object import JsonObject
 from towline.client import opener
 from towline.contexts import ControlPlaneTarget
@@ -18,6 +26,8 @@ _ERRORS: dict[int, type[TowlineError]] = {
     401: Unauthenticated,
     403: Forbidden,
     404: NotFound,
+    409: Conflict,
+    422: Invalid,
 }
 _MAX_BYTES = 64 << 20
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -49,15 +59,19 @@ class KubeApi:
 
     def get(self, path: str, *, accept: str = "application/json", **asked: str) -> JsonObject:
         """Returns an object. Unavailable: no answer within the timeout."""
-        with self._open(path, accept, asked) as response:
-            try:
-                return json.loads(response.read(_MAX_BYTES))
-            except (ValueError, OSError) as error:
-                raise Unavailable(f"cluster {self.handle}: {error}") from None
+        return self._document(self._open(self._request(path, accept, asked)))
+
+    def send(self, method: str, path: str, body: JsonObject) -> JsonObject:
+        """Sends a change, and returns the answer. A PATCH is a merge patch."""
+        request = self._request(path, "application/json", {})
+        request.method, request.data = method, json.dumps(body).encode()
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        request.add_header("Content-Type", kind)
+        return self._document(self._open(request))
 
     def lines(self, path: str, **asked: str) -> Iterator[str]:
         """Yields the lines of a response until it ends."""
-        with self._open(path, "*/*", asked) as response:
+        with self._open(self._request(path, "*/*", asked)) as response:
             for line in response:
                 yield line.decode(errors="replace").rstrip("\n")
 
@@ -90,10 +104,19 @@ class KubeApi:
         for root in ("/api", "/apis"):
             yield from self.get(root, accept=_DISCOVERY).get("items", ())
 
-    def _open(self, path: str, accept: str, asked: dict[str, str]) -> HTTPResponse:
+    def _document(self, response: HTTPResponse) -> JsonObject:
+        with response:
+            try:
+                return json.loads(response.read(_MAX_BYTES))
+            except (ValueError, OSError) as error:
+                raise Unavailable(f"cluster {self.handle}: {error}") from None
+
+    def _request(self, path: str, accept: str, asked: dict[str, str]) -> urllib.request.Request:
         query = f"?{urlencode(asked)}" if asked else ""
         headers = {"Authorization": f"Bearer {self._token}", "Accept": accept}
-        request = urllib.request.Request(f"{self._base}{path}{query}", headers=headers)
+        return urllib.request.Request(f"{self._base}{path}{query}", headers=headers)
+
+    def _open(self, request: urllib.request.Request) -> HTTPResponse:
         try:
             return self._opener.open(request, timeout=self._timeout)
         except urllib.error.HTTPError as error:

@@ -9,12 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
-from textual.widgets import RichLog, Static
+from textual.widgets import OptionList, RichLog, Static
 
 from core.errors import Forbidden, Unavailable
+from core.json_object import JsonObject
 from towline.cli.cockpit.app import Cockpit
+from towline.cli.cockpit.changes import ChangeConfirmation
 from towline.cli.cockpit.fleet import FleetIndex
 from towline.cli.cockpit.line_list import LineList
+from towline.cli.cockpit.object_actions import ActionMenu, ReplicasPrompt
+from towline.cli.cockpit.source import ObjectState, OfferedAction
+from towline.cli.cockpit.workload_actions import WorkloadAction, actions_for
 from towline.cli.services.generated import (
     ChangedService,
     Revision,
@@ -50,6 +55,21 @@ class FakeFleet:
         self.messages: Queue[Sequence[ChangedService] | Exception] = Queue()
         self.asked: list[tuple[str, ...]] = []
         self.refusal: Exception | None = None
+        self.component: ServiceDetailsComponents = {
+            "group": "",
+            "kind": "Pod",
+            "namespace": "shop",
+            "name": "web-1",
+            "state": "FAILED",
+            "synced": True,
+            "message": "image not found",
+            "ownerUid": None,
+            "updatedAt": "2026-01-01T00:00:00Z",
+        }
+        self.live: JsonObject = {"kind": "Pod", "metadata": {"name": "web-1", "uid": "u1"}}
+        """The component in its cluster."""
+        self.lacks: dict[str, str] = {}
+        """Missing permissions by the ids of actions."""
         self.unreadable: list[Exception] = []
         """Errors of the next readings."""
         self.pages_wait = threading.Event()
@@ -76,18 +96,7 @@ class FakeFleet:
 
     def service(self, id: str) -> ServiceDetails:
         found = next(row for row in self.rows if row["id"] == id)
-        pod: ServiceDetailsComponents = {
-            "group": "",
-            "kind": "Pod",
-            "namespace": "shop",
-            "name": "web-1",
-            "state": "FAILED",
-            "synced": True,
-            "message": "image not found",
-            "ownerUid": None,
-            "updatedAt": "2026-01-01T00:00:00Z",
-        }
-        service: ServiceDetails = {**found, "components": [pod]}  # ty: ignore[missing-typed-dict-key]
+        service: ServiceDetails = {**found, "components": [self.component]}  # ty: ignore[missing-typed-dict-key]
         return service
 
     def events(self, id: str) -> list[ServiceEvent]:
@@ -98,6 +107,18 @@ class FakeFleet:
 
     def log(self, handle: str, namespace: str, pod: str) -> Iterator[str]:
         yield f"{handle}/{namespace}/{pod} says \x1b]0;hello"
+
+    def object_state(self, handle: str, component: ServiceDetailsComponents) -> ObjectState:
+        fitting = [action for action in actions_for(component) if action.fits(self.live)]
+        offered = [OfferedAction(action, self.lacks.get(action.id, "")) for action in fitting]
+        return ObjectState(self.live, "/api/v1/namespaces/shop/pods", offered)
+
+    def run_action(
+        self, handle: str, state: ObjectState, action: WorkloadAction, replicas: int
+    ) -> None:
+        if self.refusal:
+            raise self.refusal
+        self.asked.append((action.id, handle, state.live["metadata"]["name"], str(replicas)))
 
     def sync(self, id: str) -> None:
         if self.refusal:
@@ -264,3 +285,102 @@ async def test_a_refused_change_is_shown(error: Exception) -> None:
         await opened(pilot, app, 1)
         await pilot.press("s", "y")
         await shown(pilot, lambda: any(str(error) in note.message for note in app._notifications))
+
+
+def options(app: Cockpit) -> list[tuple[str, bool]]:
+    """The actions of the menu, and whether each is disabled."""
+    return [
+        (str(option.prompt), option.disabled) for option in app.screen.query_one(OptionList).options
+    ]
+
+
+async def component_opened(pilot: Pilot[None], app: Cockpit) -> None:
+    await opened(pilot, app, 1)
+    await pilot.press("enter")
+    await shown(pilot, lambda: bool(app.screen.query("#state")))
+    await shown(pilot, lambda: len(app.screen.query_one(LineList).items) == 1)
+
+
+def notices(app: Cockpit) -> list[str]:
+    return [note.message for note in app._notifications]
+
+
+def of_kind(source: FakeFleet, group: str, kind: str, spec: JsonObject) -> None:
+    source.component["group"], source.component["kind"] = group, kind
+    source.live = {"kind": kind, "metadata": {"name": "web", "uid": "u1"}, "spec": spec}
+
+
+async def test_an_action_on_an_object_runs_after_a_question() -> None:
+    source = FakeFleet(row("eu", "web", "FAILED"))
+    app = Cockpit(source, retry_seconds=0.05)
+    async with app.run_test() as pilot:
+        await component_opened(pilot, app)
+        for answer in ("n", "y"):
+            await pilot.press("x")
+            await shown(pilot, lambda: isinstance(app.screen, ActionMenu))
+            assert options(app) == [("Delete Pod", False)]
+            await pilot.press("enter")
+            await shown(pilot, lambda: isinstance(app.screen, ChangeConfirmation))
+            question = str(app.screen.query_one(Static).content)
+            assert "Delete Pod shop/web-1 in eu?" in question
+            assert "No controller owns this Pod" in question
+            assert not any(asked[0] == "delete" for asked in source.asked)
+            await pilot.press(answer)
+        await shown(pilot, lambda: ("delete", "eu", "web-1", "0") in source.asked)
+        await shown(pilot, lambda: "Done." in notices(app))
+
+
+async def test_a_workload_is_scaled_to_a_number() -> None:
+    source = FakeFleet(row("eu", "web"))
+    of_kind(source, "apps", "Deployment", {"replicas": 2})
+    app = Cockpit(source, retry_seconds=0.05)
+    async with app.run_test() as pilot:
+        await component_opened(pilot, app)
+        await pilot.press("x")
+        await shown(pilot, lambda: isinstance(app.screen, ActionMenu))
+        titles = ["Restart Deployment", "Scale Deployment", "Pause Deployment"]
+        assert options(app) == [(title, False) for title in titles]
+        await pilot.press("down", "enter")
+        await shown(pilot, lambda: isinstance(app.screen, ReplicasPrompt))
+        await pilot.press("end", "backspace", "enter")
+        assert isinstance(app.screen, ReplicasPrompt)
+        await pilot.press("7", "enter")
+        await shown(pilot, lambda: isinstance(app.screen, ChangeConfirmation))
+        question = str(app.screen.query_one(Static).content)
+        assert "Scale Deployment shop/web-1 in eu to 7?" in question
+        assert "self-heal can revert" in question
+        await pilot.press("y")
+        await shown(pilot, lambda: ("scale", "eu", "web", "7") in source.asked)
+
+
+async def test_an_action_without_its_permission_is_disabled_with_the_reason() -> None:
+    source = FakeFleet(row("eu", "web"))
+    of_kind(source, "batch", "CronJob", {"suspend": True})
+    source.lacks["run"] = "you need the permission create jobs in shop"
+    app = Cockpit(source, retry_seconds=0.05)
+    async with app.run_test() as pilot:
+        await component_opened(pilot, app)
+        await pilot.press("x")
+        await shown(pilot, lambda: isinstance(app.screen, ActionMenu))
+        refused = "Run CronJob now: you need the permission create jobs in shop"
+        assert options(app) == [("Resume CronJob", False), (refused, True)]
+        await pilot.press("down", "enter")
+        await shown(pilot, lambda: isinstance(app.screen, ChangeConfirmation))
+        assert "Resume CronJob" in str(app.screen.query_one(Static).content)
+
+
+async def test_a_refused_action_and_a_kind_without_actions_are_said() -> None:
+    source = FakeFleet(row("eu", "web"))
+    source.refusal = Forbidden("pods is forbidden")
+    app = Cockpit(source, retry_seconds=0.05)
+    async with app.run_test() as pilot:
+        await component_opened(pilot, app)
+        await pilot.press("x")
+        await shown(pilot, lambda: isinstance(app.screen, ActionMenu))
+        await pilot.press("enter")
+        await shown(pilot, lambda: isinstance(app.screen, ChangeConfirmation))
+        await pilot.press("y")
+        await shown(pilot, lambda: "pods is forbidden" in notices(app))
+        of_kind(source, "", "ConfigMap", {})
+        await pilot.press("x")
+        await shown(pilot, lambda: "No actions for ConfigMap." in notices(app))

@@ -1,4 +1,4 @@
-"""Changes of services, each after a confirmation."""
+"""Changes, each after a confirmation."""
 
 from collections.abc import Callable, Mapping
 from typing import ClassVar
@@ -46,12 +46,12 @@ def change_service(cockpit: CockpitProgram, action: str, line: FleetLine) -> Non
 
 
 def _sync(cockpit: CockpitProgram, line: FleetLine) -> None:
-    _confirm(cockpit, f"Sync {line.label} now?", lambda: cockpit.source.sync(line.id))
+    confirm(cockpit, f"Sync {line.label} now?", lambda: cockpit.source.sync(line.id))
 
 
 def _unpin(cockpit: CockpitProgram, line: FleetLine) -> None:
     question = f"Let {line.label} follow its ref again?"
-    _confirm(cockpit, question, lambda: cockpit.source.unpin(line.id))
+    confirm(cockpit, question, lambda: cockpit.source.unpin(line.id))
 
 
 def _roll_back(cockpit: CockpitProgram, line: FleetLine) -> None:
@@ -68,7 +68,7 @@ def _find_previous(cockpit: CockpitProgram, line: FleetLine) -> None:
         return
     id, commit = revision["id"], f"{short(revision['sha'])} {revision['subject']}"
     question = f"Roll {line.label} back to {escape_controls(commit)}?"
-    cockpit.post(_confirm, cockpit, question, lambda: cockpit.source.roll_back(line.id, id))
+    cockpit.post(confirm, cockpit, question, lambda: cockpit.source.roll_back(line.id, id))
 
 
 _CHANGES: Mapping[str, Callable[[CockpitProgram, FleetLine], None]] = {
@@ -78,7 +78,9 @@ _CHANGES: Mapping[str, Callable[[CockpitProgram, FleetLine], None]] = {
 }
 
 
-def _confirm(cockpit: CockpitProgram, question: str, change: Callable[[], None]) -> None:
+def confirm(cockpit: CockpitProgram, question: str, change: Callable[[], None]) -> None:
+    """Asks a question, and after a yes carries out the change in the background."""
+
     def decided(confirmed: bool | None) -> None:
         if confirmed:
             cockpit.background(lambda: _carry_out(cockpit, change))

@@ -12,7 +12,9 @@ from core.errors import TowlineError
 from towline.cli.cockpit.changes import change_service
 from towline.cli.cockpit.fleet import FleetLine
 from towline.cli.cockpit.line_list import LineList, ListColumn
+from towline.cli.cockpit.object_actions import ObjectActions
 from towline.cli.cockpit.program import CockpitScreen
+from towline.cli.cockpit.workload_actions import actions_for
 from towline.cli.services.generated import ServiceDetails, ServiceDetailsComponents
 from towline.cli.services.reasons import by_urgency, first_problem, status_text
 from towline.cli.shell.output import age, escape_controls, short, state_colour
@@ -76,6 +78,7 @@ class ServiceScreen(CockpitScreen):
         Binding("s", "change('sync')", "Sync"),
         Binding("b", "change('roll_back')", "Roll back"),
         Binding("u", "change('unpin')", "Unpin"),
+        Binding("x", "object_actions", "Actions"),
         Binding("o", "open_page", "Console"),
     ]
 
@@ -152,6 +155,14 @@ class ServiceScreen(CockpitScreen):
 
     def action_change(self, action: str) -> None:
         change_service(self.cockpit, action, self._line)
+
+    def action_object_actions(self) -> None:
+        component = self._objects.selected
+        if component is None or not actions_for(component):
+            kind = component["kind"] if component else "nothing"
+            self.notify(f"No actions for {kind}.", severity="warning", markup=False)
+            return
+        ObjectActions(self.cockpit, self._line.cluster, component).open()
 
     def action_open_page(self) -> None:
         self.app.open_url(self.cockpit.source.page(self._line.id))

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Protocol
+from typing import NamedTuple, Protocol
+from urllib.parse import quote
 
 import yaml
 
 from core.json_object import JsonObject
+from core.runtime.clock import SystemClock
+from towline.cli.cockpit.workload_actions import ActionInput, WorkloadAction, actions_for
 from towline.cli.services import generated as operations
 from towline.cli.services.generated import (
     ChangedService,
@@ -17,13 +20,32 @@ from towline.cli.services.generated import (
     ServiceRow,
 )
 from towline.contexts import ControlPlaneTarget
-from towline.kube_api import KubeApi
+from towline.kube_api import Kind, KubeApi
 from towline.operations import LARGE_PAGE, GraphQLApi, pages
 from towline.subscription import Subscription
 
 _READ_SECONDS = 15.0
 _FOLLOW_SECONDS = 24 * 3600.0
 _TAIL_LINES = "500"
+_ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+class OfferedAction(NamedTuple):
+    """An action that fits an object; `lack` says why the user may not run it, empty if allowed."""
+
+    action: WorkloadAction
+    lack: str
+
+
+class ObjectState(NamedTuple):
+    """An object of a cluster, and the actions that fit its state.
+
+    `list_path` is the path of its list in the API of the cluster.
+    """
+
+    live: JsonObject
+    list_path: str
+    offered: Sequence[OfferedAction]
 
 
 class FleetSource(Protocol):
@@ -50,6 +72,16 @@ class FleetSource(Protocol):
 
     def log(self, handle: str, namespace: str, pod: str) -> Iterator[str]:
         """Yields the last lines of a pod's log, and new ones until the pod ends."""
+        ...
+
+    def object_state(self, handle: str, component: ServiceDetailsComponents) -> ObjectState:
+        """Reads an object of a cluster, and the actions that fit it."""
+        ...
+
+    def run_action(
+        self, handle: str, state: ObjectState, action: WorkloadAction, replicas: int
+    ) -> None:
+        """Runs an action on an object; `replicas` is the number that a user scales to."""
         ...
 
     def sync(self, id: str) -> None: ...
@@ -95,14 +127,35 @@ class ControlPlaneFleet:
 
     def manifest(self, handle: str, component: ServiceDetailsComponents) -> str:
         api = KubeApi(self._target, handle, _READ_SECONDS)
-        group = component["group"]
-        word = f"{component['kind']}.{group}" if group else component["kind"]
-        found = api.get(f"{api.kind(word).path(component['namespace'])}/{component['name']}")
+        path = _kind(api, component).path(component["namespace"])
+        found = api.get(f"{path}/{quote(component['name'], safe='')}")
         return yaml.safe_dump(_without_noise(found), sort_keys=False, allow_unicode=True)
 
     def log(self, handle: str, namespace: str, pod: str) -> Iterator[str]:
         api = KubeApi(self._target, handle, _FOLLOW_SECONDS)
         return api.log(namespace, pod, tailLines=_TAIL_LINES, follow="true")
+
+    def object_state(self, handle: str, component: ServiceDetailsComponents) -> ObjectState:
+        api = KubeApi(self._target, handle, _READ_SECONDS)
+        kind = _kind(api, component)
+        path = kind.path(component["namespace"])
+        live = api.get(f"{path}/{quote(component['name'], safe='')}")
+        fitting = [action for action in actions_for(component) if action.fits(live)]
+        offered = [OfferedAction(action, _lack(api, component, kind, action)) for action in fitting]
+        return ObjectState(live, path, offered)
+
+    def run_action(
+        self, handle: str, state: ObjectState, action: WorkloadAction, replicas: int
+    ) -> None:
+        now = SystemClock().now()
+        given = ActionInput(f"{now:%Y-%m-%dT%H:%M:%SZ}", f"{int(now.timestamp()):x}", replicas)
+        request = action.request(state.live, given)
+        name = quote(state.live["metadata"]["name"], safe="")
+        parts = (state.list_path, name, request.subresource)
+        if request.creates:
+            parts = (state.list_path.rpartition("/")[0], request.creates)
+        path = "/".join(filter(None, parts))
+        KubeApi(self._target, handle, _READ_SECONDS).send(request.method, path, request.body)
 
     def sync(self, id: str) -> None:
         operations.sync_service(self._api, id)
@@ -123,6 +176,35 @@ class ControlPlaneFleet:
 
     def page(self, id: str) -> str:
         return f"{self._target.url}/services/{id}"
+
+
+def _kind(api: KubeApi, component: ServiceDetailsComponents) -> Kind:
+    group = component["group"]
+    return api.kind(f"{component['kind']}.{group}" if group else component["kind"])
+
+
+def _lack(
+    api: KubeApi, component: ServiceDetailsComponents, kind: Kind, action: WorkloadAction
+) -> str:
+    """Asks the API server whether the user may run an action; returns the missing permission."""
+    resource = action.creates or kind.plural
+    attributes = {
+        "verb": action.verb,
+        "group": component["group"] or "",
+        "resource": resource,
+        "subresource": action.subresource,
+        "namespace": component["namespace"] or "",
+        "name": "" if action.creates else component["name"],
+    }
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    if api.send("POST", _ACCESS_REVIEWS, review).get("status", {}).get("allowed") is True:
+        return ""
+    target = "/".join(filter(None, (resource, action.subresource)))
+    return f"you need the permission {action.verb} {target} in {component['namespace']}"
 
 
 def _without_noise(found: JsonObject) -> JsonObject:

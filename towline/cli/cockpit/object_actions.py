@@ -1,0 +1,127 @@
+"""Menu of the actions on an object, and the question before each."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from towline.cli.cockpit.changes import confirm
+from towline.cli.cockpit.program import CockpitProgram
+from towline.cli.cockpit.source import ObjectState, OfferedAction
+from towline.cli.cockpit.workload_actions import notes_of
+from towline.cli.services.generated import ServiceDetailsComponents
+from towline.cli.shell.output import escape_controls
+
+
+class ActionMenu(ModalScreen[OfferedAction]):
+    """Lists the actions on an object; those without a permission are disabled, with the reason."""
+
+    DEFAULT_CSS = """
+    ActionMenu { align: center middle; }
+    ActionMenu > Vertical { width: 90; height: auto; border: round $primary; padding: 1 2; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", "Back")]
+
+    def __init__(self, title: str, kind: str, offered: Sequence[OfferedAction]) -> None:
+        super().__init__()
+        self._title = title
+        self._kind = kind
+        self._offered = offered
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static(Text(self._title), classes="title")
+            yield OptionList(*map(self._option, self._offered))
+
+    def _option(self, offered: OfferedAction) -> Option:
+        name = offered.action.name(self._kind)
+        text = f"{name}: {escape_controls(offered.lack)}" if offered.lack else name
+        return Option(Text(text), id=offered.action.id, disabled=bool(offered.lack))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(self._offered[event.option_index])
+
+
+class ReplicasPrompt(ModalScreen[int]):
+    """Asks for the number of replicas."""
+
+    DEFAULT_CSS = """
+    ReplicasPrompt { align: center middle; }
+    ReplicasPrompt > Vertical { width: 50; height: auto; border: round $primary; padding: 1 2; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Back")]
+
+    def __init__(self, present: int) -> None:
+        super().__init__()
+        self._present = present
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static("Replicas")
+            yield Input(str(self._present), type="integer", max_length=6)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if event.value.isdecimal():
+            self.dismiss(int(event.value))
+
+
+class ObjectActions:
+    """The way of one action: menu, values, question, and the change in the background."""
+
+    def __init__(
+        self, cockpit: CockpitProgram, handle: str, component: ServiceDetailsComponents
+    ) -> None:
+        """`handle` is the cluster of the object."""
+        self._cockpit = cockpit
+        self._handle = handle
+        self._component = component
+        place = filter(None, (component["namespace"], component["name"]))
+        self._label = escape_controls(f"{component['kind']} {'/'.join(place)}")
+
+    def open(self) -> None:
+        """Reads the object and the permissions, then shows the menu."""
+        self._cockpit.background(self._read)
+
+    def _read(self) -> None:
+        cockpit = self._cockpit
+        state = cockpit.tried(lambda: cockpit.source.object_state(self._handle, self._component))
+        if state is not None:
+            cockpit.post(self._show_menu, state)
+
+    def _show_menu(self, state: ObjectState) -> None:
+        def chosen(offered: OfferedAction | None) -> None:
+            if offered is not None:
+                self._begin(state, offered)
+
+        if not state.offered:
+            note = f"{self._label} has no actions in its present state."
+            self._cockpit.notify(note, severity="warning", markup=False)
+            return
+        title = f"{self._handle}: {self._label}"
+        menu = ActionMenu(title, self._component["kind"], state.offered)
+        self._cockpit.push_screen(menu, chosen)
+
+    def _begin(self, state: ObjectState, offered: OfferedAction) -> None:
+        def typed(replicas: int | None) -> None:
+            if replicas is not None:
+                self._ask(state, offered, replicas)
+
+        if offered.action.id != "scale":
+            self._ask(state, offered)
+            return
+        present = state.live.get("spec", {}).get("replicas", 1)
+        self._cockpit.push_screen(ReplicasPrompt(present), typed)
+
+    def _ask(self, state: ObjectState, offered: OfferedAction, replicas: int = 0) -> None:
+        action = offered.action
+        end = f" to {replicas}" if action.id == "scale" else ""
+        notes = " ".join(notes_of(action, state.live))
+        question = f"{action.name(self._label)} in {self._handle}{end}?\n\n{notes}"
+        run = self._cockpit.source.run_action
+        confirm(self._cockpit, question, lambda: run(self._handle, state, action, replicas))
