@@ -48,6 +48,7 @@ from controlplane.services.ports import (
     ServiceSourceStore,
     ServiceStore,
 )
+from controlplane.views.ports import SavedViewStore
 from core.errors import NotFound
 from core.spec.sync import Removal
 
@@ -73,6 +74,7 @@ _IN_PROJECTS: Mapping[str, type[ProjectRows[Any]]] = {
     "service contexts": ContextStore,
     "secrets": SecretStore,
     "configuration sources": ConfigurationSourceStore,
+    "shared views": SavedViewStore,
 }
 
 

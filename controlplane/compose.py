@@ -106,6 +106,7 @@ from controlplane.settings import (
     SecretSettings,
     TraceSettings,
 )
+from controlplane.views.operations import SavedViews
 from core.outbound.oci import OciRegistryClient
 
 
@@ -359,6 +360,7 @@ def _operations(
         manifests=Manifests(context, declared),
         manifest_replays=ManifestReplays(context, declared, replays),
         configuration_sources=kinds.sources,
+        views=SavedViews(context),
     )
 
 

@@ -48,6 +48,7 @@ from controlplane.services.operations.components import ComponentOperations
 from controlplane.services.operations.fence_use import FenceUses
 from controlplane.services.operations.fences import FenceReports
 from controlplane.services.operations.services import Services
+from controlplane.views.operations import SavedViews
 from core.runtime.clock import Clock
 
 
@@ -98,6 +99,7 @@ class Operations:
     manifests: Manifests
     manifest_replays: ManifestReplays
     configuration_sources: ConfigurationSources
+    views: SavedViews
 
     def by_type(self) -> Mapping[type[object], object]:
         """The operations by their classes, and the ports that resolvers call."""

@@ -40,6 +40,7 @@ from controlplane.services.api.inputs import (
 from controlplane.services.api.loading import service_type
 from controlplane.services.api.types import ServiceDeployment
 from controlplane.services.operations.services import Services
+from controlplane.views.api import SavedViewMutation
 from core.spec.sync import Removal
 
 
@@ -59,6 +60,7 @@ class Mutation(
     ManifestMutation,
     ConfigurationSourceMutation,
     BootstrapTokenMutation,
+    SavedViewMutation,
 ):
     """Changes to the installation. Each mutation needs a permission on the resource that it
     changes."""

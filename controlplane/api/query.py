@@ -48,6 +48,7 @@ from controlplane.services.api.types import (
 )
 from controlplane.services.model.status_codes import ServiceStatus, status_codes_of
 from controlplane.services.operations.services import Services
+from controlplane.views.api import SavedViewQuery
 from core import __version__
 from core.errors import Invalid
 
@@ -79,6 +80,7 @@ class Query(
     ManifestQuery,
     ConfigurationSourceQuery,
     BootstrapTokenQuery,
+    SavedViewQuery,
 ):
     """Reads of the installation. Lists contain only resources that the caller may read."""
 

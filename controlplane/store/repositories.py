@@ -24,6 +24,7 @@ from controlplane.search import store as search_store
 from controlplane.secrets import store as secrets_store
 from controlplane.services.store import services as services_store
 from controlplane.store import audit_log as audit_store
+from controlplane.views import store as views_store
 
 _PARTS = (
     access_store,
@@ -43,6 +44,7 @@ _PARTS = (
     secrets_store,
     services_store,
     sink_store,
+    views_store,
 )
 REPOSITORIES: Repositories = {
     JobStore: lambda tx: SqlJobs(tx.connection),

@@ -271,6 +271,10 @@ ARGUMENTS = {
     "manifestSchema": 'kind: "ClusterGroup"',
     "manifestWhatIf": 'source: {{file: "line.yaml", content: "' + _PIPELINE + '"}},'
     ' since: "2020-01-01T00:00:00Z", until: "2030-01-01T00:00:00Z"',
+    "savedView": 'id: "{view}"',
+    "saveView": 'attributes: {{name: "new", list: "services", sharing: PROJECT,'
+    ' projectId: "{project}"}}',
+    "deleteView": 'id: "{view}"',
     "bootstrapToken": 'id: "{bootstrap}"',
     "createBootstrapToken": 'attributes: {{name: "new", projectId: "{project}"}}',
     "revokeBootstrapToken": 'id: "{bootstrap}"',
@@ -437,6 +441,8 @@ async def _things(stage: Stage) -> None:
     cluster = f'createCluster(attributes: {{name: "own", {project}}}) {{ id }}'
     ids["cluster"] = (await stage.made(cluster))["id"]
     attributes = f'attributes: {{name: "own", {project}}}'
+    shared = f'{{name: "own", list: "services", sharing: PROJECT, {project}}}'
+    ids["view"] = (await stage.made(f"saveView(attributes: {shared}) {{ id }}"))["id"]
     token = f"createBootstrapToken({attributes}) {{ bootstrapToken {{ id }} }}"
     ids["bootstrap"] = (await stage.made(token))["bootstrapToken"]["id"]
     for name in ("service", "second"):

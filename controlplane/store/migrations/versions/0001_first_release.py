@@ -120,6 +120,7 @@ def _tables() -> tuple[Callable[[], None], ...]:
         _revisions,
         _role_bindings,
         _roles,
+        _saved_views,
         _secrets,
         _service_sets,
         _tunnels,
@@ -979,6 +980,29 @@ def _roles() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_roles"),
         sa.UniqueConstraint("name", name="uq_roles_name"),
     )
+
+
+def _saved_views() -> None:
+    op.create_table(
+        "saved_views",
+        sa.Column("id", sa.String(36), nullable=False),
+        sa.Column("name", sa.String(100), nullable=False),
+        sa.Column("list", sa.String(255), nullable=False),
+        sa.Column("owner_id", sa.String(36), nullable=False),
+        sa.Column("owner", sa.String(320), nullable=False),
+        sa.Column("inserted_at", UtcColumn(), nullable=False),
+        sa.Column("updated_at", UtcColumn(), nullable=False),
+        sa.Column("query", sa.Text(), nullable=False),
+        sa.Column("filters", JSON_TEXT, nullable=False),
+        sa.Column("columns", JSON_TEXT, nullable=False),
+        sa.Column("order", sa.String(65), nullable=False),
+        sa.Column("sharing", sa.String(32), nullable=False),
+        sa.Column("project_id", sa.String(36), nullable=True),
+        sa.PrimaryKeyConstraint("id", name="pk_saved_views"),
+        sa.UniqueConstraint("owner_id", "list", "name", name="uq_saved_views_owner_id_list_name"),
+    )
+    op.create_index("ix_saved_views_project_id", "saved_views", ["project_id"])
+    op.create_index("ix_saved_views_sharing", "saved_views", ["sharing"])
 
 
 def _secrets() -> None:
