@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "1c65c90e3fa305b674f3c06573d78ec634e1a0ad"
+COMMIT = "1069567d9a6dd83628289718b24f47cbb8006af6"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
