@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from towline.demo.git_server import ServedRepository
@@ -51,6 +52,16 @@ def commit(repository: ServedRepository, root: str, branch: str = "main") -> str
     sha = git(repository.path, "commit-tree", root, "-m", "Evil")
     repository.point(f"refs/heads/{branch}", sha)
     return sha
+
+
+def commit_links(repository: ServedRepository, links: Mapping[str, str]) -> str:
+    """Commit symbolic links, by their paths, upon the branch main; the sha."""
+    lines = [b"commit refs/heads/main\ncommitter Eve <eve@test> 1 +0000\ndata 4\nEvil"]
+    lines.append(f"from {repository.resolve('refs/heads/main')}".encode())
+    for path, target in links.items():
+        lines.append(f"M {SYMLINK} inline {path}\ndata {len(target.encode())}\n{target}".encode())
+    git(repository.path, "fast-import", "--quiet", "--force", stdin=b"\n".join(lines) + b"\n")
+    return repository.resolve("refs/heads/main") or ""
 
 
 def commit_folder(repository: ServedRepository, files: dict[str, tuple[str, bytes]]) -> str:

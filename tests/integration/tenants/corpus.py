@@ -6,7 +6,7 @@ ClusterRole admin there. The namespace and the folder bank belong to somebody el
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -34,7 +34,8 @@ class Second(StrEnum):
 class Escape:
     """One attempt. `first`: reason of the control plane; empty: it sees nothing wrong.
 
-    `objects`: what a hostile control plane sends, if no renderer would make it from `files`.
+    `links`: symbolic links of the folder. `objects`: what a hostile control plane sends, if no
+    renderer would make it from `files`.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Escape:
     objects: tuple[KubeObject, ...] = ()
     renderer: str = AUTO
     note: str = ""
+    links: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -521,6 +523,17 @@ def _kustomize() -> Iterator[Escape]:
         "security; file 'bank/token'",
         Second.SOURCES,
     )
+    nowhere = "does not lead to a file"
+    for what, target, first in (
+        ("a file of another folder", "../../bank/base/a.yaml", "folder bank/base/a.yaml at main"),
+        ("a folder of others", "../../bank/base", nowhere),
+        ("a file of the server", "/etc/hostname", nowhere),
+        ("a file outside of the repository", "../../../../etc/hostname", nowhere),
+    ):
+        link = {"linked.yaml": target}
+        yield Escape(
+            f"symbolic link to {what}", {"own.yaml": text(own)}, first, Second.SOURCES, links=link
+        )
     chart = [{"name": "evil", "version": "1.0.0", "repo": CHARTS, "releaseName": "x"}]
     yield Escape(
         "chart of a kustomization from a foreign repository",

@@ -35,6 +35,7 @@ from tests.fakes.operations import (
     operations_over_memory,
 )
 from tests.integration.gitcache.chartserver import archive, chart, serving
+from tests.integration.gitcache.hostile import commit_links
 from tests.integration.gitcache.stand import Stand, at_commit
 from tests.integration.tenants.conftest import AuditedCluster
 from tests.integration.tenants.corpus import (
@@ -95,7 +96,13 @@ async def _render_all(git: GitServer, folder: Path) -> dict[str, Rendered]:
             for number, escape in enumerate(ESCAPES)
             for path, content in escape.files.items()
         }
-        sha = served.commit(_FOREIGN | files)
+        served.commit(_FOREIGN | files)
+        links = {
+            f"cases/{number}/{path}": target
+            for number, escape in enumerate(ESCAPES)
+            for path, target in escape.links.items()
+        }
+        sha = commit_links(served, links)
         cache = await stand.start()
         try:
             return await _deliver(cache, served.url, sha)
@@ -232,7 +239,8 @@ def test_the_control_plane_names_file_object_and_rule(
         assert escape.note and not error
         return
     assert escape.first in error, error
-    assert any(path.split("/")[-1].removesuffix(".liquid") in error for path in escape.files) or (
+    paths = [*escape.files, *escape.links]
+    assert any(path.split("/")[-1].removesuffix(".liquid") in error for path in paths) or (
         "outside the fence of project 'shop'" in error or "kustomize" in error
     )
 
