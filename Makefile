@@ -196,6 +196,10 @@ manifests: setup ## render the charts to plain manifests and Kustomize bases in 
 docs: setup ## build the documentation as a site in dist/docs; fails on a dead link or anchor
 	@$(BIN)/python docs/build.py dist/docs
 
+.PHONY: zipapp
+zipapp: setup ## build the command line as one file, dist/towline.pyz, for this system and Python version
+	@$(BIN)/python -m deploy.zipapp dist/towline.pyz
+
 .PHONY: image
 image: setup console-if-npm ## build the container image for amd64 and arm64 as an OCI archive, without an engine; needs apt
 	@$(BIN)/python -m deploy.image dist/image
@@ -275,7 +279,8 @@ lock: setup ## update the pinned requirements; needs uv
 	for server in postgres redis; do $$lock --group $$server -o tests/servers/$$server.lock; done; \
 	$$lock --group charts -o charts/tools.lock; \
 	$$lock --group docs -c requirements-dev.lock -o docs/tools.lock; \
-	$$lock --group audit -o deploy/audit/tools.lock
+	$$lock --group audit -o deploy/audit/tools.lock; \
+	$$lock --group zipapp -o deploy/zipapp.lock
 	@if command -v cargo >/dev/null; then cargo update --quiet $(CRATE) \
 		&& grep --invert-match '^source' proxy/native/Cargo.lock >proxy/native/crates.lock; fi
 

@@ -17,6 +17,9 @@ from towline.contexts import GlobalFlags, config_path, read, resolve
 FILES = "files"
 KINDS = "kinds"
 _COMPLETE_FILES = 3
+# ShellCompDirectiveNoFileComp of cobra, which kubectl completes with.
+_NO_FILES = ":4"
+_FILES_ALLOWED = ":0"
 _GLOBAL_FLAGS = ("--url", "--context", "--ca-file", "--config")
 COMMANDS = os.path.join(os.path.dirname(__file__), "commands.json")
 
@@ -33,6 +36,16 @@ def main(words: Sequence[str]) -> None:
     if found is None:
         sys.exit(_COMPLETE_FILES)
     print(*found, sep="\n", end="\n" if found else "")
+
+
+def complete_for_kubectl() -> None:
+    """Prints candidates for `kubectl towline …`, and a directive for kubectl's completion."""
+    try:
+        main(sys.argv[1:])
+    except SystemExit:
+        print(_FILES_ALLOWED)
+    else:
+        print(_NO_FILES)
 
 
 def candidates(words: Sequence[str]) -> list[str] | None:
