@@ -1,7 +1,8 @@
 """Hooks of MkDocs: the site carries the repository's files that pages link to.
 
 A page links to a test or a chart by a path that leads out of `docs/`. Such a file is copied below
-`files/`, and the link is rewritten. A link to a missing file stays, and MkDocs reports it.
+`files/`, and the link is rewritten. A link to a missing file stays, and MkDocs reports it. The JSON
+Schemas of manifests are below `schemas/`.
 """
 
 import re
@@ -12,17 +13,21 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from docs.editor_schemas import editor_schemas
+
 _ROOT = Path(__file__).parents[1]
 _LINK = re.compile(r"(?<=\]\()(\.\./[^)#\s]+)(?:#[^)\s]*)?(?=\))")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the linked files, so that MkDocs copies them and resolves links to them."""
+    """Add the linked files and the schemas; MkDocs copies them and resolves links to them."""
     pages = [file for file in files if file.is_documentation_page()]
     for path in {path for page in pages for path in _outside(page)}:
         files.append(
             File.generated(config, f"files/{path}.txt", content=(_ROOT / path).read_text())
         )
+    for path, text in editor_schemas().items():
+        files.append(File.generated(config, f"schemas/{path}", content=text))
     return files
 
 

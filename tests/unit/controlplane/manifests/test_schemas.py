@@ -3,13 +3,12 @@
 import json
 import re
 
+import jsonschema
 import pytest
 import yaml
 
 from tests.fakes.manifest_examples import EVERYTHING
 from tests.fakes.manifest_world import manifest_world
-
-jsonschema = pytest.importorskip("jsonschema", reason="`make charts` installs it")
 
 MANIFESTS = manifest_world().manifests
 EXAMPLES = list(yaml.safe_load_all(EVERYTHING))
