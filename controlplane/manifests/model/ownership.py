@@ -53,6 +53,11 @@ class DeclaredResource:
     prune_set: str = ""
     """Set to which the resource belongs. Empty: none."""
 
+    @property
+    def metadata(self) -> tuple[object, ...]:
+        """Returns everything but the owners of fields."""
+        return self.labels, self.annotations, self.prune_set
+
     def owners(self, path: str, manager: str) -> list[str]:
         """Returns the other managers that set a field, or a part of it."""
         return sorted(

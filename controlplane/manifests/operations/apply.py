@@ -4,7 +4,7 @@ import base64
 from collections.abc import Awaitable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from controlplane.authorization import DEFAULT_PROJECT, Actor
+from controlplane.authorization import DEFAULT_PROJECT, Actor, Verb, require
 from controlplane.manifests.model.differences import differences, shown_path
 from controlplane.manifests.model.documents import DocumentProblem
 from controlplane.manifests.model.ownership import (
@@ -28,10 +28,11 @@ from controlplane.manifests.operations.names import Reference, ResourceNames
 from controlplane.manifests.operations.reading import Declaration, DocumentReader
 from controlplane.manifests.operations.state import SpecReader
 from controlplane.manifests.ports import DeclaredResourceStore
+from controlplane.platform.audit_entry import AuditEntry
 from controlplane.platform.context import OperationContext
 from controlplane.platform.kinds import AnyKind, DeclaredRow, Placement
 from controlplane.platform.parts import Columns, column_values
-from controlplane.platform.ports import Transaction, TransactionConflict
+from controlplane.platform.ports import AuditTrail, Transaction, TransactionConflict
 from core.errors import Code, Conflict, Forbidden, Invalid, NotFound, TowlineError
 from core.json_object import JsonObject, JsonValue
 
@@ -136,6 +137,7 @@ class ApplyRun:
             )
         added: list[DeclaredResource] = []
         changes: dict[str, Columns] = {}
+        audit: list[AuditEntry] = []
         for id, (declaration, resource) in self._done.items():
             before = None if id in changed else resource.declared
             after = self._declared(declaration, id, specs[id], before)
@@ -143,8 +145,18 @@ class ApplyRun:
                 added.append(after)
             elif after != before:
                 changes[id] = column_values(after)
+            old = before or DeclaredResource(id, after.kind)
+            if resource.row is not None and after.metadata != old.metadata:
+                audit.append(self._metadata_entry(declaration, after))
         await store.add_each(added)
         await store.change_each(changes)
+        await self._tx[AuditTrail].append(audit)
+
+    def _metadata_entry(self, declaration: Declaration, row: DeclaredResource) -> AuditEntry:
+        name, given = declaration.document.key, {"labels": row.labels, "set": row.prune_set}
+        return self._context.audit_entry(
+            self._actor, "applyManifests", name, row.id, kind=row.kind, **given
+        )
 
     async def _load_kind(self, kind: AnyKind, declarations: Sequence[Declaration]) -> None:
         rows = await self._names.rows(kind, {d.document.key for d in declarations})
@@ -208,6 +220,7 @@ class ApplyRun:
         desired = self._desired(declaration, resource)
         changed = {name for name in desired if desired[name] != resource.spec.get(name)}
         if not changed:
+            self._authorize_metadata(declaration, resource, row)
             self._plan(declaration, ManifestAction.UNCHANGED)
             return
         before = dict(
@@ -228,6 +241,14 @@ class ApplyRun:
         columns = self._columns(declaration, {name: desired[name] for name in names})
         await kind.update(self._actor, row, columns)
         self._plan(declaration, ManifestAction.UPDATE, changes, conflicts)
+
+    def _authorize_metadata(
+        self, declaration: Declaration, resource: _PresentState, row: DeclaredRow
+    ) -> None:
+        """Forbidden: the apply changes labels, set or owners of a row that the actor only reads."""
+        after = self._declared(declaration, resource.id, resource.spec, resource.declared)
+        if after != resource.declared:
+            require(self._actor, Verb.WRITE, declaration.kind.target_of(row))
 
     async def _prefetch(self, kind: AnyKind) -> None:
         """Reads all resources of a kind before the first change of one."""

@@ -1,8 +1,12 @@
 """Applies of manifests: all or nothing, owners of fields, and sets."""
 
+from typing import Any
+
 import pytest
 
 from controlplane.access.ports import UserStore
+from controlplane.authorization import Scope
+from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.ports import ClusterStore, DeploymentSettingsStore
 from controlplane.manifests.model.documents import MAX_DEPTH
@@ -13,8 +17,8 @@ from controlplane.platform.context import CLUSTER
 from controlplane.platform.ports import TransactionConflict
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ledger import LedgerStage
-from core.errors import NotFound
-from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER
+from core.errors import Forbidden, NotFound
+from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
 from tests.fakes.manifest_world import ManifestWorld, document, manifest_world
 from tests.fakes.operations import operations_over_memory
 
@@ -420,9 +424,12 @@ async def test_one_resource_is_read_with_and_without_its_defaults(world: Manifes
     plain = await read(ADMIN, "service", "eu-1/web", with_defaults=False)
     assert plain["spec"] == {"namespace": "shop", "repository": REPOSITORY}
     assert "password" not in (await read(ADMIN, "GitRepository", REPOSITORY))["spec"]
-    for actor, name in ((ADMIN, "eu-1/none"), (NOBODY, "eu-1/web")):
+    elsewhere = person(BuiltInRole.VIEWER, "eve", Scope("project:other"))
+    for actor, name in ((ADMIN, "eu-1/none"), (elsewhere, "eu-1/web")):
         with pytest.raises(NotFound, match="does not exist, or you may not read it"):
             await read(actor, "Service", name)
+    with pytest.raises(Forbidden, match="you have no role"):
+        await read(NOBODY, "Service", "eu-1/web")
 
 
 async def test_a_problem_names_its_field_in_its_place_or_in_its_message(
@@ -448,3 +455,31 @@ async def test_a_deleted_service_account_is_enabled_again(world: ManifestWorld) 
     assert actions(plan) == [("CREATE", "ServiceAccount", "ci@example.org")]
     (row,) = await world.memory.rows(UserStore)
     assert (row.name, row.disabled_at) == ("CI", None)
+
+
+@pytest.mark.parametrize("options", [{}, {"prune_set": "fleet"}, {"manager": "other"}])
+async def test_a_reader_changes_no_metadata_of_a_resource(
+    world: ManifestWorld, options: dict[str, Any]
+) -> None:
+    """Otherwise the owner of a set would delete what a reader has added to it."""
+    text = "{apiVersion: towline.io/v1, kind: ClusterGroup, metadata: {name: eu%s}}"
+    await world.apply(text % "")
+    before = await world.memory.rows(DeclaredResourceStore)
+    labels = "" if options else ", labels: {team: a}"
+    plan = await world.apply(text % labels, VIEWER, **options)
+    assert [problem.code for problem in plan.problems] == ["FORBIDDEN"] and not plan.applied
+    assert await world.memory.rows(DeclaredResourceStore) == before
+    assert (await world.apply(text % "", VIEWER)).applied
+
+
+async def test_a_change_of_labels_is_audited(world: ManifestWorld) -> None:
+    text = (
+        "{apiVersion: towline.io/v1, kind: ClusterGroup, metadata: {name: eu, labels: {team: %s}}}"
+    )
+    await world.apply(text % "a")
+    audited = await world.memory.audited()
+    await world.apply(text % "b", EDITOR)
+    assert await world.memory.audited() == [
+        *audited,
+        ("ed@example.org", "applyManifests", "eu"),
+    ]
