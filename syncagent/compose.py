@@ -394,16 +394,32 @@ def control_plane_access(hub: HubSettings) -> ControlPlaneAccess:
 async def joined_settings(settings: Settings, clock: Clock) -> Settings:
     """Returns settings with a deploy token; without one, the agent registers its cluster.
 
-    Invalid: the control plane refuses the bootstrap token or the cluster.
+    Meanwhile the agent is alive but not ready. Invalid: the control plane refuses the bootstrap
+    token or the cluster.
     """
     if settings.hub.token:
         return settings
     client = client_of(settings.kubernetes, clock)
     try:
         join, store = _join(settings.hub, client), _credentials(settings, client)
-        return _with_credentials(settings, await join.obtain(store, clock))
+        async with _joining_pages(settings.health):
+            return _with_credentials(settings, await join.obtain(store, clock))
     finally:
         await client.close()
+
+
+@asynccontextmanager
+async def _joining_pages(settings: HealthSettings) -> AsyncGenerator[None]:
+    """Serves the health pages of an agent that has no credentials yet."""
+    if not settings.listen:
+        yield
+        return
+    pages = StatusServer(settings.listen, lambda: Vitals(False, False, 0, 0, 0, joining=True))
+    await pages.start()
+    try:
+        yield
+    finally:
+        await pages.stop()
 
 
 async def check_join(settings: Settings, client: KubeClient) -> tuple[Settings, DoctorResult]:

@@ -1,17 +1,18 @@
 """Runs, diagnoses and upgrades an agent process."""
 
+import asyncio
 import gc
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from core.runtime.clock import SystemClock
+from core.runtime.clock import Clock, SystemClock
 from core.runtime.process import stop_on_signal
 from core.spec.objects import ObjectRef
 from core.spec.reports.commands import CommandAnswer
 from syncagent import compose
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
-from syncagent.settings import KubernetesSettings, from_environment
+from syncagent.settings import KubernetesSettings, Settings, from_environment
 from syncagent.upkeep.credentials import check_token
 from syncagent.upkeep.doctor import diagnose as examine_steps
 from syncagent.upkeep.upgrade import replace_image
@@ -31,8 +32,30 @@ class _NoAnswers:
 
 async def run(environ: Mapping[str, str]) -> None:
     """Runs an agent until SIGTERM or SIGINT. Raises Invalid for wrong settings."""
-    clock = SystemClock()
-    settings = await compose.joined_settings(from_environment(environ), clock)
+    clock, given = SystemClock(), from_environment(environ)
+    async with stop_on_signal() as stop:
+        settings = await joined_settings(given, clock, stop)
+        if settings is not None:
+            await _run(settings, clock, stop)
+
+
+async def joined_settings(settings: Settings, clock: Clock, stop: asyncio.Event) -> Settings | None:
+    """Returns settings with a deploy token; None if the agent is stopped before it has joined.
+
+    Raises Invalid if the control plane refuses the bootstrap token or the cluster.
+    """
+    joining = asyncio.ensure_future(compose.joined_settings(settings, clock))
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((joining, stopping), return_when=asyncio.FIRST_COMPLETED)
+        return joining.result() if joining.done() else None
+    finally:
+        joining.cancel()
+        stopping.cancel()
+        await asyncio.wait((joining, stopping))
+
+
+async def _run(settings: Settings, clock: Clock, stop: asyncio.Event) -> None:
     defines = settings.autonomy.defines
     # Most agents need no Git: modules that are not imported take no memory.
     repositories = load("towline.agent_repositories").build(settings, clock) if defines else None
@@ -42,8 +65,7 @@ async def run(environ: Mapping[str, str]) -> None:
     gc.freeze()
     # A large sync creates many live objects: collect less often, as few of them are garbage.
     gc.set_threshold(*_COLLECT_AFTER)
-    async with stop_on_signal() as stop:
-        await agent.run(stop)
+    await agent.run(stop)
 
 
 async def diagnose(environ: Mapping[str, str], show: Show) -> bool:

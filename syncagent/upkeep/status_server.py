@@ -13,7 +13,11 @@ from core.errors import Invalid, Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """Present state of the agent; `state_error`: error of the state directory, or empty."""
+    """Present state of the agent.
+
+    `state_error`: error of the state directory, or empty. `joining`: the agent has no credentials
+    yet.
+    """
 
     linked: bool
     has_been_linked: bool
@@ -21,6 +25,7 @@ class Vitals:
     waiting_reports: int
     running_jobs: int
     state_error: str = ""
+    joining: bool = False
 
 
 Look = Callable[[], Vitals]
@@ -68,6 +73,8 @@ class StatusServer:
         now = self._look()
         if now.state_error:
             return web.Response(status=503, text=f"{now.state_error}\n")
+        if now.joining:
+            return web.Response(status=503, text="the cluster has not joined yet\n")
         if not now.has_been_linked:
             return web.Response(status=503, text="has not reached the control plane yet\n")
         return web.Response(text="ok\n")

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -14,8 +15,11 @@ from core.errors import Invalid
 from core.identity import TokenKind, new_token
 from core.rpc.calls import CallChannel
 from core.runtime.clock import SystemClock
+from syncagent.compose import check_join
+from syncagent.kube.client import KubeClient
 from syncagent.link.channel import Endpoint
 from syncagent.link.joining import ClusterJoin, CredentialFile
+from syncagent.settings import from_environment
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_agentlink import Hub, hub  # noqa: F401
 
@@ -75,3 +79,34 @@ async def test_a_refused_agent_says_why(hub: Hub, tmp_path: Path) -> None:  # no
     wrong = new_token(TokenKind.BOOTSTRAP)
     with pytest.raises(Invalid, match="refuses to join: invalid bootstrap token"):
         await joining(hub, wrong).check()
+
+
+class KubeSystem:
+    """An API server that only knows the UID of the cluster."""
+
+    async def request(self, method: str, path: str) -> dict[str, dict[str, str]]:
+        assert (method, path) == ("GET", "/api/v1/namespaces/kube-system")
+        return {"metadata": {"uid": UID}}
+
+
+async def test_the_doctor_asks_the_control_plane_without_joining(
+    hub: Hub,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    tokens = BootstrapTokens(hub.world.deps)
+    row, secret = await tokens.create(await person(hub.world), BootstrapTokenChange("edge"))
+    settings = from_environment(
+        {
+            "TOWLINE_AGENT_HUB_ADDRESS": f"http://127.0.0.1:{hub.port}",
+            "TOWLINE_AGENT_HUB_BOOTSTRAP_TOKEN": secret,
+            "TOWLINE_AGENT_STATE_DIRECTORY": str(tmp_path),
+        }
+    )
+    client = cast("KubeClient", KubeSystem())
+    for _ in range(2):
+        same, result = await check_join(settings, client)
+        assert (same, result.good) == (settings, True)
+        assert "accepts the bootstrap token" in result.text
+    await tokens.revoke(hub.world.admin, row.id)
+    _, result = await check_join(settings, client)
+    assert not result.good and "refuses to join" in result.text
