@@ -18,6 +18,12 @@ const service = (name: string, paused = false) => ({
   updatedAt: "2026-11-28T10:00:00Z", observedAt: null, cluster: { id: "c", handle: "dev", pingedAt: null }, errors: [],
 });
 
+const VIEW = { __typename: "SavedView", list: "services", query: "", filters: {}, columns: [], order: "", projectId: null };
+const VIEWS = [
+  { ...VIEW, id: "v1", name: "all", sharing: "EVERYBODY", owner: "eve@example.org", own: false },
+  { ...VIEW, id: "v2", name: "broken", sharing: "NOBODY", owner: "ada@example.org", own: true, query: "state:failed", filters: { status: "FAILED" }, columns: ["service", "state"], order: "-name" },
+];
+
 let mutations: unknown[] = [];
 let failing = "";
 let denied = "";
@@ -27,7 +33,7 @@ function client(): Client {
   const answer = (operation: Operation): OperationResult => {
     const { id } = operation.variables as { id?: string };
     if (operation.kind === "mutation") mutations.push(operation.variables);
-    const data = { serviceDeployments: { totalCount: 3, totalCountKind: "EXACT", edges: services.map((node) => ({ node })), pageInfo: { hasNextPage: false, endCursor: null } }, can: id !== denied, myAccess: [] };
+    const data = { serviceDeployments: { totalCount: 3, totalCountKind: "EXACT", edges: services.map((node) => ({ node })), pageInfo: { hasNextPage: false, endCursor: null } }, can: id !== denied, myAccess: [], savedViews: VIEWS };
     const error = operation.kind === "mutation" && id === failing ? new Error("the agent is away") : undefined;
     return { operation, data, error, stale: false, hasNext: false } as OperationResult;
   };
@@ -86,15 +92,24 @@ it("shows the selected columns", async () => {
   await waitFor(() => expect(location.search).toBe(""));
 });
 
-it("saves a view in this browser", async () => {
+it("saves a view on the server, and links own and shared views", async () => {
   await show();
-  history.replaceState(null, "", "/services?status=FAILED");
+  history.replaceState(null, "", "/services?status=FAILED&q=tag%3Aregion%3Deu&order=-name&open=x");
   await userEvent.click(screen.getByRole("button", { name: "View" }));
+  const links = within(await screen.findByRole("group", { name: "Views" })).getAllByRole("link");
+  expect(links.map((link) => [link.textContent, link.getAttribute("href")])).toEqual([
+    ["broken", "/services?columns=service%2Cstate&order=-name&q=state%3Afailed&status=FAILED"],
+    ["all", "/services"],
+    ["All views", "/views"],
+  ]);
+  expect(screen.getByText("eve@example.org")).toBeTruthy();
   await userEvent.type(screen.getByRole("textbox", { name: "Name of the view" }), "Failed");
   await userEvent.click(screen.getByRole("button", { name: "Save view" }));
-  expect(screen.getByRole("link", { name: "Failed" }).getAttribute("href")).toBe("/services?status=FAILED");
-  await userEvent.click(screen.getByRole("button", { name: "Remove view Failed" }));
-  expect(screen.queryByRole("link", { name: "Failed" })).toBeNull();
+  const attributes = { name: "Failed", list: "services", query: "tag:region=eu", columns: [], order: "-name", filters: { status: "FAILED" } };
+  expect(mutations).toEqual([{ id: null, attributes }]);
+  await userEvent.type(screen.getByRole("textbox", { name: "Name of the view" }), "broken");
+  await userEvent.click(screen.getByRole("button", { name: "Save view" }));
+  expect(mutations[1]).toEqual({ id: "v2", attributes: { ...attributes, name: "broken" } });
 });
 
 it("selects a range with Shift, and the focused row with x", async () => {

@@ -1499,6 +1499,26 @@ export type RouterSinkAttributes = {
   sinkId: string;
 };
 
+/** Fields of a saved view. */
+export type SavedViewAttributes = {
+  /** Name, unique among the views of its owner for the list. Required for a new view. Limit: 100 characters. */
+  name?: string | null | undefined;
+  /** The list, by its path in the console, such as `services` or `clusters`. Required for a new view. Limit: 255 characters. */
+  list?: string | null | undefined;
+  /** Filter in the query language of the list. Limit: 1,000 characters. */
+  query?: string | null | undefined;
+  /** Other filters by their name in the address of the list. Replaces all. Limit: 20 filters. */
+  filters?: Record<string, unknown> | null | undefined;
+  /** Columns in their order. An empty list means the usual columns. Limit: 50 columns of 64 characters. */
+  columns?: Array<string> | null | undefined;
+  /** Column that sorts the rows, after `-` for the reverse order. Limit: 64 characters. */
+  order?: string | null | undefined;
+  /** Users who see the view, in addition to its owner. Default: `NOBODY`. */
+  sharing?: ViewSharing | null | undefined;
+  /** ID of the project with which the view is shared. Only with `PROJECT`. */
+  projectId?: string | null | undefined;
+};
+
 /** Fields of a secret. A field that is null or absent stays as it is. Give at most one of `value`, `valueBase64` and `source`. */
 export type SecretAttributes = {
   /** Free text. Limit: 1,000 characters. */
@@ -2140,6 +2160,15 @@ export type VerificationAttributes = {
   /** Metric query. Null without one. */
   metric?: MetricCheckAttributes | null | undefined;
 };
+
+/** Users who see a view, in addition to its owner. */
+export type ViewSharing =
+  /** Nobody else. */
+  | 'NOBODY'
+  /** Users who may read the project of the view. */
+  | 'PROJECT'
+  /** All users of the installation. */
+  | 'EVERYBODY';
 
 export type FencedProjectsQueryVariables = Exact<{
   q?: string | null | undefined;
@@ -2967,6 +2996,37 @@ export type UpdateAgentSettingsMutationVariables = Exact<{
 
 
 export type UpdateAgentSettingsMutation = { updateDeploymentSettings: { id: string, agentHelmValues: string | null, agentHelmValuesTemplateable: boolean | null } | null };
+
+export type SavedViewRowFragment = { id: string, name: string, list: string, query: string, filters: Record<string, unknown>, columns: Array<string>, order: string, sharing: ViewSharing, projectId: string | null, owner: string, own: boolean };
+
+export type SavedViewsQueryVariables = Exact<{
+  list?: string | null | undefined;
+}>;
+
+
+export type SavedViewsQuery = { savedViews: Array<{ id: string, name: string, list: string, query: string, filters: Record<string, unknown>, columns: Array<string>, order: string, sharing: ViewSharing, projectId: string | null, owner: string, own: boolean }> };
+
+export type SavedViewQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type SavedViewQuery = { savedView: { id: string, name: string, list: string, query: string, filters: Record<string, unknown>, columns: Array<string>, order: string, sharing: ViewSharing, projectId: string | null, owner: string, own: boolean } | null };
+
+export type SaveViewMutationVariables = Exact<{
+  id?: string | null | undefined;
+  attributes: SavedViewAttributes;
+}>;
+
+
+export type SaveViewMutation = { saveView: { id: string, name: string, list: string, query: string, filters: Record<string, unknown>, columns: Array<string>, order: string, sharing: ViewSharing, projectId: string | null, owner: string, own: boolean } | null };
+
+export type DeleteViewMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type DeleteViewMutation = { deleteView: { id: string } | null };
 
 export type DryRunPlanQueryVariables = Exact<{
   serviceId: string;
@@ -4080,6 +4140,7 @@ const NamespaceRowText = "fragment NamespaceRow on ManagedNamespace{id name name
 const GeneratedText = "fragment Generated on ServiceDeployment{id name namespace status cluster{id handle}}";
 const PlannedText = "fragment Planned on PlannedService{clusterId name namespace ref folder}";
 const PlanText = "fragment Plan on TargetPlan{creates updates deletes frozen complete problem create{...Planned}update{...Planned}delete{...Planned}withheld{...Planned}collisions{...Planned}}";
+const SavedViewRowText = "fragment SavedViewRow on SavedView{id name list query filters columns order sharing projectId owner own}";
 const SinkRowText = "fragment SinkRow on NotificationSink{id name type projectId host repositoryId audit failures error insertedAt}";
 const SinkNamesText = "fragment SinkNames on NotificationSink{id name}";
 const RouterRowText = "fragment RouterRow on NotificationRouter{id name projectId events severity sinkIds filters{clusterId serviceId pipelineId regex}}";
@@ -4212,6 +4273,10 @@ export const EncryptionKeysDocument = typed<EncryptionKeysQuery, EncryptionKeysQ
 export const AgentSettingsDocument = typed<AgentSettingsQuery, AgentSettingsQueryVariables>("query AgentSettings{deploymentSettings{id agentHelmValues agentHelmValuesTemplateable agentVsn}}");
 export const RotateEncryptionKeysDocument = typed<RotateEncryptionKeysMutation, RotateEncryptionKeysMutationVariables>("mutation RotateEncryptionKeys{rotateEncryptionKeys{id}}");
 export const UpdateAgentSettingsDocument = typed<UpdateAgentSettingsMutation, UpdateAgentSettingsMutationVariables>("mutation UpdateAgentSettings($attributes:DeploymentSettingsAttributes!){updateDeploymentSettings(attributes:$attributes){id agentHelmValues agentHelmValuesTemplateable}}");
+export const SavedViewsDocument = typed<SavedViewsQuery, SavedViewsQueryVariables>("query SavedViews($list:String){savedViews(list:$list){...SavedViewRow}}" + SavedViewRowText);
+export const SavedViewDocument = typed<SavedViewQuery, SavedViewQueryVariables>("query SavedView($id:ID!){savedView(id:$id){...SavedViewRow}}" + SavedViewRowText);
+export const SaveViewDocument = typed<SaveViewMutation, SaveViewMutationVariables>("mutation SaveView($id:ID$attributes:SavedViewAttributes!){saveView(id:$id attributes:$attributes){...SavedViewRow}}" + SavedViewRowText);
+export const DeleteViewDocument = typed<DeleteViewMutation, DeleteViewMutationVariables>("mutation DeleteView($id:ID!){deleteView(id:$id){id}}");
 export const DryRunPlanDocument = typed<DryRunPlanQuery, DryRunPlanQueryVariables>("query DryRunPlan($serviceId:ID!){dryRunPlan(serviceId:$serviceId){sequence changes{action object{group version kind namespace name}fields{pointer old new}}}}");
 export const ForceServiceDocument = typed<ForceServiceMutation, ForceServiceMutationVariables>("mutation ForceService($id:ID!){forceService(id:$id){id status}}");
 export const ProceedServiceDocument = typed<ProceedServiceMutation, ProceedServiceMutationVariables>("mutation ProceedService($id:ID!){proceedService(id:$id){id status}}");

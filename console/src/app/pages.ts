@@ -119,6 +119,8 @@ export const PAGES: readonly Page[] = [
     nav: { title: "Audit log", key: "a", group: "insights", icon: FileClock },
   },
   { path: "/recordings/:id", page: later(() => import("../audit/ReplayPage"), "ReplayPage") },
+  { path: "/views", page: later(() => import("../lists/ViewsPage"), "ViewsPage") },
+  { path: "/views/:id", page: later(() => import("../lists/ViewsPage"), "ViewPage") },
   {
     path: "/access",
     page: later(() => import("../access/AccessPage"), "AccessPage"),

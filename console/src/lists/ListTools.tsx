@@ -1,16 +1,13 @@
-import { useState, type SubmitEvent } from "react";
 import { useClient, type AnyVariables, type TypedDocumentNode } from "urql";
-import { Link, useLocation, useSearch } from "wouter";
 import { useDensity } from "../app/density";
 import { reasonOf } from "../bulk/operation";
-import { CopyButton } from "../ui/CopyButton";
 import { Menu } from "../ui/Menu";
 import type { Connection } from "../ui/PagedTable";
 import { Popover } from "../ui/Popover";
 import { toast } from "../ui/toast";
 import { allRows, download, toCsv, toJson, MAX_ROWS, PAGE_SIZE } from "./export";
 import type { Column } from "./List";
-import { removeView, saveView, useViews } from "./views";
+import { SavedViews } from "./SavedViews";
 
 type ColumnProps<Node> = { readonly columns: readonly Column<Node>[]; readonly shown: readonly Column<Node>[]; readonly onColumns: (ids: string) => void };
 
@@ -49,43 +46,6 @@ function Density() {
   );
 }
 
-function Views() {
-  const [page] = useLocation();
-  const search = useSearch();
-  const views = useViews(page);
-  const [name, setName] = useState("");
-  const save = (event: SubmitEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    saveView(page, { name: name.trim(), search });
-    setName("");
-    toast("View saved in this browser");
-  };
-  return (
-    <fieldset>
-      <legend>Views</legend>
-      {views.length > 0 && (
-        <ul className="views">
-          {views.map((view) => (
-            <li key={view.name}>
-              <Link href={`${page}?${view.search}`} aria-current={view.search === search ? "true" : undefined}>
-                {view.name}
-              </Link>
-              <button type="button" className="link" aria-label={`Remove view ${view.name}`} onClick={() => removeView(page, view.name)}>
-                ✕
-              </button>
-            </li>
-          ))}
-        </ul>
-      )}
-      <form onSubmit={save}>
-        <input aria-label="Name of the view" placeholder="Name of the view" maxLength={60} value={name} onChange={(event) => setName(event.target.value)} />
-        <button disabled={name.trim() === ""}>Save view</button>
-      </form>
-      <CopyButton text={location.href} title="Copy link to this view" />
-    </fieldset>
-  );
-}
-
 type Props<Data, Variables extends AnyVariables, Node> = ColumnProps<Node> & {
   readonly label: string;
   readonly query: TypedDocumentNode<Data, Variables>;
@@ -115,7 +75,7 @@ export function ListTools<Data, Variables extends AnyVariables, Node>({ label, q
           <>
             <Columns {...columns} />
             <Density />
-            <Views />
+            <SavedViews />
           </>
         )}
       </Popover>

@@ -1,46 +1,25 @@
-// Saved views of lists: a name and the filters, columns and order in the address. The browser keeps them.
-import { useSyncExternalStore } from "react";
+// Saved views of lists: a name for the filters, columns and order in the address of a list.
+import type { SavedViewAttributes, SavedViewRowFragment } from "../api/generated";
 
-export type View = { readonly name: string; readonly search: string };
-type Saved = Readonly<Record<string, readonly View[]>>;
+/** Parameters of the address that belong to no view. */
+const PASSING: readonly string[] = ["open", "new"];
 
-const KEY = "towline.views";
-const MAX_VIEWS = 50;
-const listeners = new Set<() => void>();
-let text: string | null = null;
-let parsed: Saved = {};
+/** Path of a list without its first slash, which names the list. */
+export const listOf = (pathname: string): string => pathname.replace(/^\//, "");
 
-/** Saved views of all pages. Views that another tab saved appear with the next change here. */
-function read(): Saved {
-  const stored = localStorage.getItem(KEY);
-  if (stored === text) return parsed;
-  text = stored;
-  try {
-    parsed = JSON.parse(stored ?? "{}") as Saved;
-  } catch {
-    parsed = {};
-  }
-  return parsed;
+/** Fields of a view with the parameters of an address. */
+export function attributesOf(search: string): SavedViewAttributes {
+  const { q = "", columns = "", order = "", ...others } = Object.fromEntries(new URLSearchParams(search));
+  const filters = Object.fromEntries(Object.entries(others).filter(([name, value]) => value !== "" && !PASSING.includes(name)));
+  return { query: q, columns: columns === "" ? [] : columns.split(","), order, filters };
 }
 
-function write(page: string, views: readonly View[]): void {
-  localStorage.setItem(KEY, JSON.stringify({ ...read(), [page]: views.slice(0, MAX_VIEWS) }));
-  for (const listener of listeners) listener();
+type Content = Pick<SavedViewRowFragment, "list" | "query" | "filters" | "columns" | "order">;
+
+/** Address of a list with the parameters of a view. */
+export function addressOf({ list, query, filters, columns, order }: Content): string {
+  const given = Object.entries({ ...filters, q: query, columns: columns.join(","), order });
+  const params = new URLSearchParams(given.flatMap(([name, value]) => (typeof value === "string" && value !== "" ? [[name, value]] : [])));
+  params.sort();
+  return params.size === 0 ? `/${list}` : `/${list}?${params.toString()}`;
 }
-
-function listen(listener: () => void): () => void {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
-}
-
-const NONE: readonly View[] = [];
-
-export const useViews = (page: string): readonly View[] => useSyncExternalStore(listen, () => read()[page] ?? NONE);
-
-/** Saves a view; replaces the one with the same name. */
-export function saveView(page: string, view: View): void {
-  const others = (read()[page] ?? NONE).filter(({ name }) => name !== view.name);
-  write(page, [...others, view].sort((left, right) => left.name.localeCompare(right.name)));
-}
-
-export const removeView = (page: string, name: string): void => write(page, (read()[page] ?? NONE).filter((view) => view.name !== name));

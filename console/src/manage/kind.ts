@@ -32,7 +32,8 @@ export type Outcome = {
 export type Action<Node> = {
   /** Verb and object, the label of the button. */
   readonly title: string;
-  readonly permission: Permission;
+  /** Absent: every user may do it, or only the server can tell. */
+  readonly permission?: Permission;
   readonly fields?: readonly FormField[];
   readonly initial?: (node: Node) => Values;
   /** Effect of the action, in one or two sentences. */

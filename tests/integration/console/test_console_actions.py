@@ -257,6 +257,27 @@ def test_a_list_is_narrowed_by_conditions_and_exported(ada: Desk, story: DemoSte
         page.get_by_role("menuitem", name="Export as JSON").click()
     rows = json.loads(waiting.value.path().read_text())
     assert [(row["name"], row["cluster"]["handle"]) for row in rows] == [("shop", "dev")]
+    page.get_by_role("button", name="View", exact=True).click()
+    page.get_by_label("Name of the view").fill("Shop in dev")
+    page.get_by_role("button", name="Save view").click()
+    expect(page.get_by_role("link", name="Shop in dev")).to_be_visible()
+    check_shared_view(ada, story)
+
+
+def check_shared_view(ada: Desk, story: DemoSteps) -> None:
+    """A view is shared with everybody, and its link opens the list."""
+    page = ada.go("/views")
+    page.get_by_role("link", name="Shop in dev").click()
+    page.get_by_role("button", name="Share view…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Shared with").select_option("EVERYBODY")
+    dialog.get_by_role("button", name="Share view", exact=True).click()
+    row = page.get_by_role("row").filter(has_text="services")
+    expect(row.get_by_role("cell", name="everybody")).to_be_visible()
+    (view,) = story.stage.ask("{ savedViews { id sharing } }")["savedViews"]
+    assert view["sharing"] == "EVERYBODY"
+    page = ada.go(f"/views/{view['id']}")
+    expect(page.get_by_label("Filter services")).to_have_value("shop cluster:dev")
 
 
 def test_the_overview_has_the_state_of_the_workloads(ada: Desk, story: DemoSteps) -> None:
