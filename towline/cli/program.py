@@ -80,6 +80,7 @@ _COMMANDS = LazyCommands(
         "streams": "towline.cli.reports.streams:app",
         "tokens": "towline.cli.access.tokens:app",
         "users": "towline.cli.access.users:app",
+        "views": "towline.cli.views.views:app",
     }
 )
 

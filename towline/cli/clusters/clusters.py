@@ -21,6 +21,7 @@ from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, age, field, say, show, since
 from towline.cli.shell.selectors import Selector, fields_of, tags_of
 from towline.cli.shell.session import Search, connect, named, parse_pairs, selected_target
+from towline.cli.views.filters import View, conditions_of_view
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def list_clusters(
         str | None,
         typer.Option(help="Only with this connection: health=CONNECTED, SILENT or NEVER."),
     ] = None,
+    view: View = None,
     output: Output = Format.TABLE,
 ) -> None:
     """List clusters.
@@ -74,11 +76,16 @@ def list_clusters(
     Example:
       towline clusters list -o name
       towline clusters list -l env=prod --field-selector health=SILENT
+      towline clusters list --view "lost in prod"
     """
-    health = fields_of(field_selector, ("health",)).get("health", [None])
+    health = fields_of(field_selector, ("health",)).get("health", [])
     if len(health) > 1:
         raise Invalid("give one health", field="--field-selector")
-    found = operations.clusters(connect(context), q=query, tags=tags_of(selector), health=health[0])
+    api = connect(context)
+    words, saved = conditions_of_view(api, "clusters", view, ("tag", "health"))
+    tags = tags_of(selector or ",".join(saved.get("tag", ())) or None)
+    health = health or saved.get("health") or [None]
+    found = operations.clusters(api, q=query or words or None, tags=tags, health=health[0])
     show(found, COLUMNS, output, "handle")
 
 

@@ -29,6 +29,7 @@ from towline.cli.services.reasons import (
 )
 from towline.cli.services.service_diff import diff_service
 from towline.cli.services.service_manifests import show_manifests
+from towline.cli.services.views import filter_of_view
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
@@ -36,6 +37,7 @@ from towline.cli.shell.output import Column, field, say, short, show, since
 from towline.cli.shell.polling import poll_until, seconds, telling
 from towline.cli.shell.selectors import Selector, fields_of, tags_of
 from towline.cli.shell.session import Search, configuration_of, connect, parse_pairs
+from towline.cli.views.filters import View
 from towline.operations import LARGE_PAGE, GraphQLApi, pages
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ def list_services(
     problems: Annotated[
         bool, typer.Option("--problems", help="Only services that are not as they should be.")
     ] = False,
+    view: View = None,
     output: Output = Format.TABLE,
 ) -> None:
     """List services.
@@ -103,6 +106,7 @@ def list_services(
       towline services list --cluster prod-eu
       towline services list -l env=prod --field-selector status=FAILED
       towline services list --problems --exit-code
+      towline services list --view "failed in prod"
     """
     if problems and field_selector:
         raise Invalid("use either --problems or --field-selector")
@@ -115,6 +119,8 @@ def list_services(
         "tags": tags_of(selector),
         "status": PROBLEMS if problems else fields_of(field_selector, ("status",)).get("status"),
     }
+    options = {name: value for name, value in given.items() if value is not None}
+    given = {**filter_of_view(api, view), **options}
     if output in (Format.TABLE, Format.NAME):
         found = pages(api, operations.SERVICE_ROWS, LARGE_PAGE, **given)
         show(found, ROW_COLUMNS, output, label)

@@ -1,0 +1,67 @@
+"""Finds saved views, and parses their queries, in the language of the console's filter."""
+
+import re
+from collections.abc import Collection
+from typing import Annotated
+
+import typer
+
+from core.errors import Invalid, NotFound
+from towline.cli.views.generated import SavedView, saved_views
+from towline.operations import GraphQLApi
+
+View = Annotated[
+    str | None,
+    typer.Option(
+        "--view", help="Saved view, by name or id: its filter. Other options replace its parts."
+    ),
+]
+_WORD = re.compile(r'[^\s"]*"[^"]*"|\S+')
+_CONDITION = re.compile(r"([a-z]+):(.*)", re.DOTALL)
+
+
+def find_view(api: GraphQLApi, name: str, list: str | None = None) -> SavedView:
+    """Finds a view by name or id; of several with a name, the own one.
+
+    Invalid: several views have this name.
+    """
+    views = saved_views(api, list=list)
+    same = [view for view in views if name in (view["name"], view["id"])]
+    found = [view for view in same if view["own"]] or same
+    if not found:
+        raise NotFound(f"could not find view {name}; `towline views list` shows yours")
+    if len(found) > 1:
+        places = ", ".join(f"{view['id']} of {view['list']}" for view in found[:5])
+        raise Invalid(f"{len(found)} views are called {name}; use an id: {places}")
+    return found[0]
+
+
+def conditions_of_view(
+    api: GraphQLApi, list: str, name: str | None, known: Collection[str]
+) -> tuple[str, dict[str, list[str]]]:
+    """Returns the words of a view's query, and the values of its conditions and other filters.
+
+    Both are empty without a name. Invalid: the command has no such condition.
+    """
+    return ("", {}) if name is None else parse_view(find_view(api, name, list), known)
+
+
+def parse_view(view: SavedView, known: Collection[str]) -> tuple[str, dict[str, list[str]]]:
+    """Parses the query and the other filters of a view."""
+    words: list[str] = []
+    values: dict[str, list[str]] = {}
+    for word in _WORD.findall(view["query"]):
+        if (condition := _CONDITION.fullmatch(word)) is None:
+            words.append(word.replace('"', ""))
+        else:
+            given = condition[2].replace('"', "").split(",")
+            values.setdefault(condition[1], []).extend(filter(None, given))
+    for name, value in view["filters"].items():
+        values.setdefault(name, []).append(str(value))
+    if unknown := sorted(values.keys() - set(known)):
+        raise Invalid(
+            f"view {view['name']} has the condition {unknown[0]}, which this command does not "
+            f"know; known: {', '.join(sorted(known))}",
+            field="--view",
+        )
+    return " ".join(words), values
