@@ -27,6 +27,7 @@ from controlplane.audit.api.refusals import DenialAudit
 from controlplane.authorization import require_member, without_doubt
 from controlplane.platform.graphql.descriptions import describe
 from controlplane.platform.graphql.execution import FastExecution
+from controlplane.platform.graphql.input_errors import without_input
 from controlplane.platform.graphql.limits import (
     MAX_TOKENS,
     DocumentCost,
@@ -43,7 +44,7 @@ from core.json_object import JsonObject
 log = structlog.get_logger(__name__)
 
 _MAX_CACHED_LENGTH = 10_000
-_UNKNOWN_ENUM_VALUE = re.compile(r"['\"](\w+)['\"] enum")
+_UNKNOWN_ENUM_VALUE = re.compile(r"not a value of (\w+)")
 
 # A constant, since the validation cache uses these objects as its key.
 _RULES: list[Any] = [MaxIntrospectionDepthRule, StorableStrings]
@@ -75,11 +76,12 @@ class CodedErrors(MaskErrors):
         """
         if not self.execution_context.context.backend.introspection:
             message = message.partition(" Did you mean")[0]
+        message = without_input(message)
         wrong = _UNKNOWN_ENUM_VALUE.search(message)
         kind = self.execution_context.schema._schema.get_type(wrong[1]) if wrong else None
         if not isinstance(kind, GraphQLEnumType):
             return message
-        return f"{message} Use {', '.join(kind.values)}."
+        return f"{message}: use {', '.join(kind.values)}"
 
 
 class MemberParserCache(ParserCache):

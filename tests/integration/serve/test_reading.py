@@ -118,7 +118,7 @@ async def test_reports_of_an_empty_ledger(hub: Running) -> None:
 async def test_errors_suggest_the_correction(hub: Running) -> None:
     """A wrong word, a name that is taken, a query that asks for too much."""
     wrong = "{ serviceDeployments(status: [ILL]) { totalCount } }"
-    assert "Use STALE, OUT_OF_SYNC, SYNCED, HEALTHY" in (await hub.refusal(wrong))["message"]
+    assert "use STALE, OUT_OF_SYNC, SYNCED, HEALTHY" in (await hub.refusal(wrong))["message"]
     first = await hub.cluster("dev")
     taken = await hub.refusal('mutation { createCluster(attributes: {name: "dev"}) { id } }')
     assert taken["extensions"]["code"] == "CONFLICT"
