@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 ENDS_SECONDS = 0.1
 ENDS_AT_ONCE = 500
 SWEEP_SECONDS = 5.0
-# A decision in use is made anew in the last part of its life. The next read with its head would
+# A decision in use is made again in the last part of its life. The next read with its head would
 # otherwise wait for Python, which may be busy with the API.
 RENEW_SECONDS = 0.5
 _LAST_PART = 0.6

@@ -1,5 +1,6 @@
 """JSON Schemas of kinds, for editors, and their fields as text."""
 
+import re
 from collections.abc import Mapping, Set
 from dataclasses import is_dataclass
 from enum import Enum
@@ -22,6 +23,7 @@ from core.json_object import JsonObject
 
 _WORDS: JsonObject = {"type": "object", "additionalProperties": {"type": "string"}}
 _READER = DocstringReader()
+_BY_ID = re.compile(r"\AID(s?) of")
 
 
 def json_schema(kind: AnyKind, codec: SpecCodec) -> JsonObject:
@@ -75,7 +77,8 @@ class _SpecTypes:
     def _field(self, field: SpecField) -> JsonObject:
         description = _READER.of_member(field.owner, field.attribute)
         if field.family:
-            description = f"{description} By name.".strip()
+            by_name = _BY_ID.sub(r"Name\1 of", description)
+            description = by_name if by_name != description else f"{description} By name.".strip()
         schema = self._type(field.hint)
         if field in self._codec.immutable:
             description = f"{description} Cannot be changed.".strip()

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from controlplane.access.api.loading import projects_of
+from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.clusters.api.loading import RELATED_TO_CLUSTERS, cluster_types
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.selections import selected_fields
@@ -17,7 +19,7 @@ from controlplane.services.api.types import (
 from controlplane.services.model.service import Component, Service
 from controlplane.services.operations.services import Services
 
-_RELATED = ("cluster", "repository", "revision", "components", "contexts", "sources")
+_RELATED = ("cluster", "project", "repository", "revision", "components", "contexts", "sources")
 
 
 class ContextLoader(Protocol):
@@ -50,6 +52,8 @@ async def with_related(
     repositories = {
         id: GitRepository.of(repository) for id, repository in found.repositories.items()
     }
+    homes = [row.project_id or DEFAULT_PROJECT for row in rows] if "project" in kinds else []
+    projects = await projects_of(context, homes)
     components: dict[str, list[Component]] = {}
     for component in found.components:
         components.setdefault(component.service_id, []).append(component)
@@ -57,6 +61,7 @@ async def with_related(
         ServiceDeployment.of(
             row,
             cluster=clusters.get(row.cluster_id),
+            project=projects.get(row.project_id or DEFAULT_PROJECT),
             repository=repositories.get(row.repository_id or ""),
             revision=RevisionType.of_optional(found.revisions.get(row.desired.revision_id or "")),
             components=ServiceComponent.of_each(components.get(row.id, ())),

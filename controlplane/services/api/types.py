@@ -10,6 +10,7 @@ import orjson
 import strawberry
 from strawberry.types.lazy_type import LazyType
 
+from controlplane.access.api.types import ProjectType
 from controlplane.clusters.api.clusters import ClusterType
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Output, computed, output
@@ -364,6 +365,8 @@ class ServiceDeployment(Output[Service]):
     """Denied or quarantined revision that the service does not get. Null without one."""
     cluster: ClusterType | None = None
     """Cluster of the service."""
+    project: ProjectType | None = None
+    """Project of the service. Null if you may not read it."""
     repository: GitRepository | None = None
     """Git repository. Null without one."""
     revision: RevisionType | None = None

@@ -101,7 +101,7 @@ async def stand() -> Stand:
     return stand
 
 
-async def test_a_decision_in_use_is_made_anew_before_it_ends(stand: Stand) -> None:
+async def test_a_decision_in_use_is_made_again_before_it_ends(stand: Stand) -> None:
     """By asking for the user and the permission again."""
     stand.use(1)
     await stand.after(1.5)

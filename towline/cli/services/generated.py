@@ -169,6 +169,10 @@ class ServiceCluster(TypedDict):
     pingedAt: str | None
 
 
+class ServiceProject(TypedDict):
+    name: str
+
+
 class ServiceRepository(TypedDict):
     id: str
     url: str
@@ -247,6 +251,7 @@ class Service(TypedDict):
     configuration: list[ServiceConfiguration]
     rendering: ServiceRendering
     cluster: ServiceCluster | None
+    project: ServiceProject | None
     repository: ServiceRepository | None
     revision: ServiceRevision | None
     errors: list[ServiceErrors]
@@ -361,7 +366,7 @@ class LedgerEvent(TypedDict):
 
 
 _SERVICE_ROW = 'fragment ServiceRow on ServiceDeployment{id name status:state sha commitsBehind drifted message git{ref folder}cluster{id handle pingedAt}errors{source message}}'
-_SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state health:status protect templated dryRun paused promoted sha pinnedSha commitsBehind drifted digest insertedAt updatedAt deletedAt observedAt git{ref folder}kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
+_SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state health:status protect templated dryRun paused promoted sha pinnedSha commitsBehind drifted digest insertedAt updatedAt deletedAt observedAt git{ref folder}kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}project{name}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
 _SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message ownerUid updatedAt}}'
 _SERVICE_EVENT = 'fragment ServiceEvent on ComponentEvent{kind namespace name type reason message count source firstAt lastAt}'
 _PENDING_DELETION = 'fragment PendingDeletion on ObjectReference{kind name namespace group}'

@@ -7,6 +7,7 @@ import typer
 
 from core.errors import Invalid, NotFound
 from towline.cli.clusters.find import find_cluster, find_cluster_id
+from towline.cli.projects.find import find_project_id
 from towline.cli.repositories.find import find_or_add_repository
 from towline.cli.services import generated as operations
 from towline.cli.services.explain import explain
@@ -61,6 +62,7 @@ ROW_COLUMNS: tuple[Column[ServiceRow], ...] = (
 )
 COLUMNS: tuple[Column[Service], ...] = (
     *ROW_COLUMNS,
+    field("PROJECT", "project", "name", wide=True),
     field("NAMESPACE", wide=True),
     field("REPOSITORY", "repository", "url", wide=True),
     field("FOLDER", "git", "folder", wide=True),
@@ -160,6 +162,10 @@ class NewServiceOptions(OptionGroup):
     ] = False
     protect: Annotated[bool, typer.Option(help="Protect the service from deletion.")] = False
     promoted: Annotated[bool, typer.Option(help="Take commits only from a pipeline.")] = False
+    project: Annotated[
+        str | None,
+        typer.Option(help="Project whose fence and permissions count (default: the cluster's)."),
+    ] = None
 
     def attributes(self, api: GraphQLApi, name: str) -> "ServiceDeploymentAttributes":
         """Builds the attributes for the API."""
@@ -169,6 +175,7 @@ class NewServiceOptions(OptionGroup):
             "templated": self.templated,
             "protect": self.protect,
             "promoted": self.promoted,
+            "projectId": find_project_id(api, self.project),
             "repositoryId": find_or_add_repository(api, self.repo)["id"],
             "git": {"ref": self.ref, "folder": self.folder},
             "kustomize": {"path": self.kustomize} if self.kustomize else None,

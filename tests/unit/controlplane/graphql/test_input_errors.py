@@ -7,9 +7,7 @@ from graphql import (
     GraphQLEnumType,
     GraphQLError,
     GraphQLInputObjectType,
-    GraphQLInputType,
     GraphQLSyntaxError,
-    get_named_type,
     parse,
     validate,
 )
@@ -30,7 +28,7 @@ SECRETS = st.recursive(
 )
 
 
-def errors(kind: GraphQLInputType, value: object) -> list[str]:
+def errors(kind: Any, value: object) -> list[str]:
     found: list[GraphQLError] = []
     validate_input_value(value, kind, lambda error, path: found.append(error))
     prefix = "Variable '$attributes' has invalid value at .a[0]: "
@@ -102,5 +100,5 @@ def test_every_enum_hides_an_unknown_value() -> None:
     for kind in TYPES.values():
         if isinstance(kind, GraphQLEnumType):
             for value in (SECRET, [SECRET], {"a": SECRET}):
-                for message in errors(get_named_type(kind), value):
+                for message in errors(kind, value):
                     assert SECRET not in without_input(message), message
