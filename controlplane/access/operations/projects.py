@@ -131,11 +131,12 @@ class Projects:
     async def _apply_fence(self, tx: Change, project: Project, *, confirmed: bool) -> None:
         outside = await self._effects.outside(tx, project)
         if outside and not confirmed:
-            names = ", ".join(outside[:_MAX_NAMED]) + (", …" if len(outside) > _MAX_NAMED else "")
+            more = len(outside) - _MAX_NAMED
+            names = ", ".join(outside[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
             raise Conflict(
-                f"this fence leaves {len(outside)} services of project {project.name!r} outside: "
-                f"{names}. Nothing was changed. To apply it anyway, set confirmFence: these "
-                "services keep their objects, and get no new ones"
+                f"this fence leaves services of project {project.name!r} outside: {names}. Nothing "
+                "was changed. To apply it anyway, confirm it (--confirm; in the API confirmFence): "
+                "these services keep their objects, and get no new ones"
             )
         await self._effects.renew(tx, project)
 

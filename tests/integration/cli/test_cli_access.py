@@ -57,6 +57,45 @@ def test_a_project_gets_its_fence(installation: Installation, tmp_path: Path) ->
     run("projects", "delete", "fenced", "--yes")
 
 
+FENCE = """
+sources: [{{url: https://git.example.org/bank.git}}]
+destinations: [{{clusters: [bank-*], namespaces: [{namespace}], serviceAccount: "bank:deployer"}}]
+"""
+
+
+def test_services_are_made_behind_the_fence_of_their_project(
+    installation: Installation, tmp_path: Path
+) -> None:
+    """A narrower fence names the services that it would leave outside."""
+    run = installation.run
+    file = tmp_path / "fence.yaml"
+    run("clusters", "create", "bank-1", "--token-file", str(tmp_path / "token"))
+    run("projects", "create", "bank")
+
+    def fence(namespace: str, *options: str, code: int = 0) -> str:
+        file.write_text(FENCE.format(namespace=namespace))
+        return run("projects", "fence", "bank", "-f", str(file), *options, code=code).stderr
+
+    def create(namespace: str, code: int = 0) -> str:
+        place = ("--cluster", "bank-1", "--namespace", namespace, "--project", "bank")
+        source = ("--repo", "https://git.example.org/bank.git", "--folder", "web")
+        return run("services", "create", "web", *place, *source, code=code).stderr
+
+    fence("bank")
+    assert "no destination rule allows namespace shop of cluster bank-1" in create("shop", code=4)
+    create("bank")
+    rows = run("services", "list", "--cluster", "bank-1", "-o", "wide").stdout.splitlines()
+    assert "PROJECT" in rows[0] and " bank " in rows[1]
+    assert "applied as bank:deployer" in run("projects", "check", "bank-1/web").stderr
+    assert "outside: bank-1/web. Nothing was changed" in fence("vault", code=1)
+    fence("vault", "--confirm")
+    refused = run("projects", "check", "bank-1/web", code=1).stdout
+    assert "no destination rule allows namespace bank of cluster bank-1" in refused
+    file.write_text("sources: [{repository: https://git.example.org/bank.git}]")
+    wrong = run("projects", "fence", "bank", "-f", str(file), code=2).stderr
+    assert "attributes.fence.sources[0]: SourceRuleAttributes needs the field 'url'" in wrong
+
+
 def test_a_narrow_token_may_what_it_names(installation: Installation) -> None:
     """Reading, and nothing else; what it lacks is exit code 4."""
     made = installation.run("tokens", "create", "reader", "--verb", "read")
