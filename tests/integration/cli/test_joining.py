@@ -1,10 +1,13 @@
 """A cluster joins by one command, with the kubeconfig of its administrator."""
 
+import base64
 import json
 import re
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,6 +15,7 @@ import yaml
 from tests.integration.cli.conftest import TOWLINE, Installation
 from towline.cli.shell.polling import poll_until
 from towline.demo.clusters.cluster import LocalCluster
+from towline.demo.ports import free_ports
 
 
 @pytest.fixture
@@ -188,3 +192,71 @@ def test_a_cluster_that_does_not_answer_is_not_registered(
     words = ("clusters", "join", "gone", "--kubeconfig", str(file))
     assert "has no TLS" in installation.run(*words, code=2).stderr
     assert "gone" not in handles(installation)
+
+
+def pod_program(cluster: LocalCluster, folder: Path, port: int) -> tuple[list[str], dict[str, str]]:
+    """Arguments and variables of the installed agent, for this machine.
+
+    Files of the pod, and the account of the agent, are in a folder.
+    """
+
+    def read(*words: str) -> dict[str, Any]:
+        return json.loads(cluster.kubectl(*words, "-n", "towline-agent", "-o", "json"))
+
+    container = read("get", "deployment", "towline-agent")["spec"]["template"]["spec"]["containers"]
+    token = read("get", "secret", "towline-agent")["data"]["bootstrapToken"]
+    (folder / "token").write_bytes(base64.b64decode(token))
+    (folder / "ca.crt").write_text(read("get", "configmap", "towline-agent-ca")["data"]["ca.crt"])
+    config = read("config", "view", "--minify", "--raw", "--flatten")
+    account = cluster.kubectl("create", "token", "towline-agent", "-n", "towline-agent").strip()
+    config["users"][0]["user"] = {"token": account}
+    (folder / "kubeconfig").write_text(json.dumps(config))
+    places = {
+        "/etc/towline/": f"{folder}/",
+        "/var/lib/towline-agent": str(folder / "state"),
+        "0.0.0.0:8081": f"127.0.0.1:{port}",
+    }
+
+    def replaced(text: str) -> str:
+        return re.sub("|".join(map(re.escape, places)), lambda found: places[found[0]], text)
+
+    (agent,) = container
+    variables = {one["name"]: replaced(one["value"]) for one in agent["env"]}
+    return [*map(replaced, agent["args"]), f"--kubeconfig={folder}/kubeconfig"], variables
+
+
+def test_a_cluster_joins_by_the_printed_command(
+    installation: Installation, cluster: LocalCluster, kubernetes: Path, tmp_path: Path
+) -> None:
+    """The command contains the CA of the control plane; kubectl alone runs it."""
+    log = tmp_path / "join.log"
+    words = ["clusters", "join", "printed", "--print", "--kubectl", "--tag", "env=edge"]
+    wait = installation.group.spawn([TOWLINE, *words], log=log, env=installation.environment)
+    text = poll_until(log.read_text, lambda text: "waiting for the agent" in text, 30, every=0.1)
+    command = "kubectl apply" + text.partition("kubectl apply")[2].rpartition("waiting for")[0]
+    environment = {"PATH": f"{kubernetes}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    environment["KUBECONFIG"] = str(cluster.kubeconfig)
+    applied = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True)
+    assert applied.returncode == 0, applied.stderr
+    assert "deployment.apps/towline-agent created" in applied.stdout
+
+    (port,) = free_ports(1)
+    argv, variables = pod_program(cluster, tmp_path, port)
+    agent_log = tmp_path / "agent.log"
+    environment = {"PATH": installation.environment["PATH"], **variables}
+    program = installation.group.spawn([TOWLINE, *argv], log=agent_log, env=environment)
+    try:
+        assert wait.wait(60) == 0, agent_log.read_text()
+        assert "registered: cluster printed\nconnected: cluster printed\n" in log.read_text()
+        ready = f"http://127.0.0.1:{port}/readyz"
+        with urllib.request.urlopen(ready, timeout=10) as answer:
+            assert answer.read() == b"ok\n"
+        secret = ("get", "secret", "towline-agent-credentials", "-n", "towline-agent")
+        kept = cluster.kubectl(*secret, "-o", "jsonpath={.data.deployToken}")
+        assert base64.b64decode(kept).startswith(b"twa_")
+        described = json.loads(installation.run("clusters", "get", "printed", "-o", "json").stdout)
+        assert described["tags"] == [{"name": "env", "value": "edge"}]
+    finally:
+        program.terminate()
+        assert program.wait(20) == 0, agent_log.read_text()
+    installation.run("clusters", "detach", "printed", "--yes")

@@ -1,9 +1,7 @@
-"""`towline clusters bootstrap-tokens`, and the command with which a cluster joins by itself."""
+"""`towline clusters bootstrap-tokens`."""
 
-import shlex
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 import typer
 
@@ -14,9 +12,7 @@ from towline.cli.projects.find import find_project_id
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, say, show, since
-from towline.cli.shell.polling import poll_until
-from towline.cli.shell.session import connect, named, parse_pairs, selected_target
-from towline.operations import GraphQLApi
+from towline.cli.shell.session import connect, named, parse_pairs
 
 if TYPE_CHECKING:
     from towline.generated_inputs import BootstrapTokenAttributes
@@ -25,8 +21,6 @@ app = typer.Typer(
     no_args_is_help=True, help="Tokens with which agents register their clusters by themselves."
 )
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
-_JOIN_LIFE = timedelta(hours=1)
-_JOIN_SECONDS = 3600.0
 
 Tags = Annotated[
     list[str] | None, typer.Option("--tag", help="Tag of new clusters, as key=value; repeatable.")
@@ -107,55 +101,6 @@ def revoke_token(
         raise Invalid(f"{len(known)} bootstrap tokens have the name {token}; use an id")
     confirm_deletion(f"bootstrap token {token}", yes=yes)
     show(operations.revoke_bootstrap_token(api, known[0]["id"]), COLUMNS, output, "name")
-
-
-def print_join_command(
-    context: typer.Context, handle: str, admin_role: str, tags: list[str] | None
-) -> None:
-    """Prints a Helm command that installs the agent, and waits until the cluster has joined."""
-    api, console = connect(context), selected_target(context).url
-    attributes: BootstrapTokenAttributes = {
-        "name": f"join {handle}",
-        "expiresInSeconds": int(_JOIN_LIFE.total_seconds()),
-        "tags": named(parse_pairs(tags, "--tag")),
-    }
-    made = operations.create_bootstrap_token(api, attributes)
-    installation = operations.installation(api)
-    host = urlsplit(console).hostname
-    values = {
-        "secrets.bootstrapToken": made["token"],
-        "clusterName": handle,
-        "hub.address": f"{host}:{installation['agentsPort']}",
-        "people.clusterRoles.towline:admins": admin_role,
-    }
-    if key := installation["signingKeyId"]:
-        values["hub.signingKey"] = key
-    words = ["helm", "upgrade", "--install", "towline-agent", f"{console}/ext/v1/agent/chart"]
-    words += ["--namespace", "towline-agent", "--create-namespace"]
-    words += [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
-    if not key:
-        say("the installation signs nothing: the agent pins no key")
-    print(shlex.join(words), flush=True)
-    say("waiting for the agent, for at most 1 h; Ctrl-C ends the wait and keeps the token")
-    _wait(api, made["bootstrapToken"]["id"])
-
-
-def _wait(api: GraphQLApi, token_id: str) -> None:
-    """Waits until the agent of a cluster that joined with the token has connected."""
-    registered = ""
-
-    def look() -> str:
-        nonlocal registered
-        for cluster in operations.bootstrap_token(api, token_id)["clusters"]:
-            if cluster["handle"] != registered:
-                registered = cluster["handle"]
-                print(f"registered: cluster {registered}", flush=True)
-            if cluster["connected"]:
-                return registered
-        return ""
-
-    handle = poll_until(look, bool, _JOIN_SECONDS, every=2.0)
-    print(f"connected: cluster {handle}")
 
 
 def _life(text: str) -> timedelta:

@@ -14,11 +14,12 @@ import typer
 from core.errors import Invalid, NotFound, Unavailable
 from core.runtime.clock import SystemClock
 from towline.cli.clusters import generated as operations
-from towline.cli.clusters.bootstrap_tokens import print_join_command
 from towline.cli.clusters.find import find_cluster
+from towline.cli.clusters.join_command import print_join_command
 from towline.cli.lazy_import import load
 from towline.cli.operator.agent import AgentOptions, start
 from towline.cli.shell.confirmation import Yes, confirm_deletion
+from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import say
 from towline.cli.shell.session import connect, found_or_none, named, parse_pairs, selected_target
 from towline.context_file import write_private
@@ -80,9 +81,23 @@ class AgentFolder:
         return load("towline.cluster_join").open_cluster(path, context, handle)
 
 
+class PrintOptions(OptionGroup):
+    """Options that print a command instead of running an agent here."""
+
+    print_command: Annotated[
+        bool,
+        typer.Option("--print", help="Print a Helm command instead, and wait for the cluster."),
+    ] = False
+    kubectl: Annotated[
+        bool, typer.Option("--kubectl", help="Print a command of kubectl instead; with --print.")
+    ] = False
+
+
+@option_groups
 def join(
     context: typer.Context,
     handle: Handle,
+    printing: PrintOptions,
     kubeconfig: Kubeconfig = None,
     kube_context: KubeContext = None,
     admin_role: Annotated[
@@ -102,10 +117,6 @@ def join(
     run: Annotated[
         bool, typer.Option("--start/--no-start", help="Run the agent, until Ctrl-C.")
     ] = True,
-    print_command: Annotated[
-        bool,
-        typer.Option("--print", help="Print a Helm command instead, and wait for the cluster."),
-    ] = False,
 ) -> None:
     """Register a cluster, bind the groups of users in it, and run its agent here.
 
@@ -116,15 +127,19 @@ def join(
     unless you name it.
 
     The agent pins the signing key of the installation, and accepts only bundles and orders that
-    this key has signed. With --print, the agent runs in the cluster, which it registers itself.
+    this key has signed. With --print, the agent runs in the cluster, which it registers itself. A
+    private CA of the control plane is part of the printed command.
 
     \b
     Example:
       towline clusters join dev --admin-role cluster-admin --context kind-dev
       towline clusters join prod-eu --print
+      towline clusters join prod-eu --print --kubectl
     """
-    if print_command:
-        return print_join_command(context, handle, admin_role, tag)
+    if printing.kubectl and not printing.print_command:
+        raise Invalid("only with --print", field="--kubectl")
+    if printing.print_command:
+        return print_join_command(context, handle, admin_role, tag, kubectl=printing.kubectl)
     if service_account is (agent_role is None):
         raise Invalid("--service-account and --agent-role need each other", field="--agent-role")
     folder = _folder(handle, data)

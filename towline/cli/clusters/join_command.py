@@ -1,0 +1,116 @@
+"""The command with which a cluster joins by itself: `towline clusters join NAME --print`."""
+
+import shlex
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import typer
+
+from core.json_object import JsonObject
+from towline.cli.clusters import generated as operations
+from towline.cli.lazy_import import load
+from towline.cli.shell.output import say
+from towline.cli.shell.polling import poll_until
+from towline.cli.shell.session import connect, named, parse_pairs, selected_target
+from towline.operations import GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import BootstrapTokenAttributes
+
+NAMESPACE = "towline-agent"
+_TOKEN_LIFE = timedelta(hours=1)
+_WAIT_SECONDS = 3600.0
+_CA_FILE = "towline-ca.crt"
+_END = "END_OF_TOWLINE"
+
+
+def print_join_command(
+    context: typer.Context,
+    handle: str,
+    admin_role: str,
+    tags: list[str] | None,
+    *,
+    kubectl: bool,
+) -> None:
+    """Prints a command that installs the agent, and waits until the cluster has joined."""
+    api, target = connect(context), selected_target(context)
+    agent_manifests = load("towline.agent_manifests")
+    # Read first: without it, no token is needed.
+    chart = agent_manifests.fetch_chart(target) if kubectl else b""
+    attributes: BootstrapTokenAttributes = {
+        "name": f"join {handle}",
+        "expiresInSeconds": int(_TOKEN_LIFE.total_seconds()),
+        "tags": named(parse_pairs(tags, "--tag")),
+    }
+    made = operations.create_bootstrap_token(api, attributes)
+    installation = operations.installation(api)
+    address = f"{urlsplit(target.url).hostname}:{installation['agentsPort']}"
+    key = installation["signingKeyId"]
+    hub = {"address": address, "signingKey": key or "", "ca": target.ca}
+    values: JsonObject = {
+        "secrets": {"bootstrapToken": made["token"]},
+        "clusterName": handle,
+        "hub": {name: value for name, value in hub.items() if value},
+        "people": {"clusterRoles": {"towline:admins": admin_role}},
+    }
+    if not key:
+        say("the installation signs nothing: the agent pins no key")
+    if kubectl:
+        manifests = agent_manifests.render_manifests(chart, values, NAMESPACE)
+        print(kubectl_command(manifests), flush=True)
+    else:
+        print(helm_command(agent_manifests.chart_url(target), values), flush=True)
+    say("waiting for the agent, for at most 1 h; Ctrl-C ends the wait and keeps the token")
+    _wait(api, made["bootstrapToken"]["id"])
+
+
+def kubectl_command(manifests: str) -> str:
+    """Command for a shell that applies manifests."""
+    return f"kubectl apply -f - <<'{_END}'\n{manifests}{_END}"
+
+
+def helm_command(chart: str, values: JsonObject) -> str:
+    """Command for a shell that installs the agent's chart from its URL.
+
+    A private CA is first written into a file, because Helm also reads the chart with it.
+    """
+    words = ["helm", "upgrade", "--install", "towline-agent", chart]
+    words += ["--namespace", NAMESPACE, "--create-namespace"]
+    given = dict(_flat(values))
+    ca = given.pop("hub.ca", "")
+    for name, value in given.items():
+        escaped = value.replace("\\", "\\\\").replace(",", "\\,")
+        words += ["--set-string", f"{name}={escaped}"]
+    if not ca:
+        return shlex.join(words)
+    words += ["--ca-file", _CA_FILE, "--set-file", f"hub.ca={_CA_FILE}"]
+    return f"cat > {_CA_FILE} <<'{_END}'\n{ca.strip()}\n{_END}\n{shlex.join(words)}"
+
+
+def _flat(values: JsonObject, parent: str = "") -> Iterator[tuple[str, str]]:
+    """Yields the path and the text of each value."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{parent}{name}.")
+        else:
+            yield f"{parent}{name}", str(value)
+
+
+def _wait(api: GraphQLApi, token_id: str) -> None:
+    """Waits until the agent of a cluster that joined with the token has connected."""
+    registered = ""
+
+    def look() -> str:
+        nonlocal registered
+        for cluster in operations.bootstrap_token(api, token_id)["clusters"]:
+            if cluster["handle"] != registered:
+                registered = cluster["handle"]
+                print(f"registered: cluster {registered}", flush=True)
+            if cluster["connected"]:
+                return registered
+        return ""
+
+    handle = poll_until(look, bool, _WAIT_SECONDS, every=2.0)
+    print(f"connected: cluster {handle}")
