@@ -205,6 +205,24 @@ def test_a_fleet_is_applied_once_and_then_unchanged(
     assert "of shop-dev last seen never" in why
 
 
+def test_a_chart_is_deployed_by_one_command(installation: Installation, tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text("replicas: 2")
+    token = ("--token-file", str(tmp_path / "token"))
+    installation.run("clusters", "create", "Charted", "--handle", "charted", *token)
+    place = ("--cluster", "charted", "--namespace", "web")
+    chart = ("--chart", "podinfo", "--chart-repo", "https://charts.example.org")
+    more = ("--chart-version", "^6", "--values", str(tmp_path / "values.yaml"), "-o", "json")
+    made = installation.run("services", "create", "podinfo", *place, *chart, *more)
+    found = json.loads(made.stdout)
+    assert found["repository"]["url"] == "https://charts.example.org"
+    helm = found["helm"]
+    assert (helm["chart"], helm["version"], helm["values"]) == ("podinfo", "^6", "replicas: 2")
+    for wrong in (chart[:2], ("--folder", "a"), (*chart, "--repo", "https://git.example.org/a")):
+        refused = installation.run("services", "create", "x", *place, *wrong, code=2)
+        assert "either --repo and --folder, or --chart and --chart-repo" in refused.stderr
+    installation.run("clusters", "delete", "charted", "--yes")
+
+
 def test_services_are_made_changed_and_deleted_by_commands(
     installation: Installation, git_server: GitServer
 ) -> None:

@@ -1,6 +1,7 @@
 """`towline services …`."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,6 +40,7 @@ from towline.cli.shell.polling import poll_until, seconds, telling
 from towline.cli.shell.selectors import Selector, fields_of, tags_of
 from towline.cli.shell.session import Search, configuration_of, connect, parse_pairs
 from towline.cli.views.filters import View
+from towline.input_files import read_text
 from towline.operations import LARGE_PAGE, GraphQLApi, pages
 
 if TYPE_CHECKING:
@@ -149,9 +151,25 @@ class NewServiceOptions(OptionGroup):
     """Options of a new service."""
 
     cluster: Annotated[str, typer.Option(help="Handle or id of the cluster.")]
-    repo: Annotated[str, typer.Option(help="URL or id of the repository; an unknown URL is added.")]
-    folder: Annotated[str, typer.Option(help="Folder in the repository.")]
     namespace: Annotated[str, typer.Option(help="Target namespace.")]
+    repo: Annotated[
+        str | None,
+        typer.Option(help="URL or id of the Git repository; an unknown URL is added."),
+    ] = None
+    folder: Annotated[str | None, typer.Option(help="Folder in the repository.")] = None
+    chart: Annotated[
+        str | None, typer.Option(help="Helm chart of a chart repository, instead of a folder.")
+    ] = None
+    chart_repo: Annotated[
+        str | None, typer.Option(help="URL of the chart repository: https://… or oci://….")
+    ] = None
+    chart_version: Annotated[
+        str | None,
+        typer.Option(help="Version of the chart, or a range such as ^6 (default: newest)."),
+    ] = None
+    values: Annotated[
+        Path | None, typer.Option(help="YAML file with values of the chart; - for stdin.")
+    ] = None
     ref: Annotated[str, typer.Option(help="Branch, tag or commit.")] = "main"
     kustomize: Annotated[
         str | None, typer.Option(help="Path of the kustomization in the folder.")
@@ -168,19 +186,41 @@ class NewServiceOptions(OptionGroup):
     ] = None
 
     def attributes(self, api: GraphQLApi, name: str) -> "ServiceDeploymentAttributes":
-        """Builds the attributes for the API."""
-        return {
+        """Builds the attributes for the API. Raises Invalid for an unreadable file, and for
+        anything but one source.
+        """
+        values = read_text(self.values, "--values") if self.values else None
+        attributes: ServiceDeploymentAttributes = {
             "name": name,
             "namespace": self.namespace,
             "templated": self.templated,
             "protect": self.protect,
             "promoted": self.promoted,
-            "projectId": find_project_id(api, self.project),
-            "repositoryId": find_or_add_repository(api, self.repo)["id"],
-            "git": {"ref": self.ref, "folder": self.folder},
             "kustomize": {"path": self.kustomize} if self.kustomize else None,
             "configuration": configuration_of(parse_pairs(self.setting, "--set")) or None,
         }
+        if self._is_chart():
+            attributes["helm"] = {
+                "chart": self.chart,
+                "url": self.chart_repo,
+                "version": self.chart_version,
+                "values": values,
+            }
+        else:
+            attributes["repositoryId"] = find_or_add_repository(api, self.repo or "")["id"]
+            attributes["git"] = {"ref": self.ref, "folder": self.folder or ""}
+            attributes["helm"] = {"values": values} if values is not None else None
+        attributes["projectId"] = find_project_id(api, self.project)
+        return attributes
+
+    def _is_chart(self) -> bool:
+        """Reports whether the source is a chart. Raises Invalid unless there is one source."""
+        chart, folder = (self.chart, self.chart_repo), (self.repo, self.folder)
+        is_chart, is_folder = None not in chart, None not in folder
+        more = folder if is_chart else (*chart, self.chart_version)
+        if not (is_chart or is_folder) or any(option is not None for option in more):
+            raise Invalid("give either --repo and --folder, or --chart and --chart-repo")
+        return is_chart
 
 
 @app.command("create")
@@ -194,12 +234,14 @@ def create_service(
     ] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Deploy a folder of a repository to a cluster.
+    """Deploy a folder of a Git repository, or a Helm chart, to a cluster.
 
     \b
     Example:
       towline services create web --cluster dev --namespace shop \\
         --repo https://git.example.org/shop.git --folder deploy/dev --wait
+      towline services create podinfo --cluster dev --namespace web --chart podinfo \\
+        --chart-repo https://charts.example.org --chart-version ^6 --values values.yaml
     """
     api = connect(context)
     attributes = options.attributes(api, name)
