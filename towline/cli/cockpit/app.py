@@ -18,7 +18,8 @@ from towline.cli.cockpit.program import CockpitProgram, CockpitScreen
 from towline.cli.cockpit.screens import ServiceScreen
 from towline.cli.cockpit.source import FleetSource
 from towline.cli.services.generated import ChangedService, ServiceRow
-from towline.cli.shell.output import count, state_colour
+from towline.cli.shell.output import count
+from towline.cli.shell.states import SERVICE_TONES, shape_colour, with_shape
 
 _RETRY_SECONDS = 3.0
 _BATCH = 1_000
@@ -26,7 +27,7 @@ _NEAR = 1_000
 """The cursor follows its service over this many lines; further away, it stays at its place."""
 _COLUMNS = (
     ListColumn("SERVICE", 0),
-    ListColumn("STATE", 20),
+    ListColumn("STATE", 22),
     ListColumn("COMMIT", 10),
     ListColumn("PROBLEM", 0),
 )
@@ -53,7 +54,7 @@ class FleetScreen(CockpitScreen):
         self._sign = "/"
         self._is_loading = True
         self.live = True
-        self._list: LineList[FleetLine] = LineList(_COLUMNS, _cells, _colour)
+        self._list: LineList[FleetLine] = LineList(_COLUMNS, _cells, shape_colour)
 
     def compose(self) -> ComposeResult:
         yield Static(id="summary", classes="title")
@@ -250,8 +251,4 @@ class Cockpit(CockpitProgram):
 
 
 def _cells(line: FleetLine) -> tuple[str, ...]:
-    return (line.label, line.state, line.commit, line.problem)
-
-
-def _colour(text: str) -> str | None:
-    return state_colour(text.split(" ")[0])
+    return (line.label, with_shape(line.state, SERVICE_TONES), line.commit, line.problem)

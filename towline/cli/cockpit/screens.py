@@ -17,7 +17,8 @@ from towline.cli.cockpit.program import CockpitScreen
 from towline.cli.cockpit.workload_actions import actions_for
 from towline.cli.services.generated import ServiceDetails, ServiceDetailsComponents
 from towline.cli.services.reasons import by_urgency, first_problem, status_text
-from towline.cli.shell.output import age, escape_controls, short, state_colour
+from towline.cli.shell.output import age, escape_controls, short
+from towline.cli.shell.states import OBJECT_TONES, SERVICE_TONES, shape_colour, with_shape
 
 _REFRESH_SECONDS = 5.0
 _MAX_LINES = 5_000
@@ -87,7 +88,7 @@ class ServiceScreen(CockpitScreen):
         self._line = line
         self._is_reading = False
         self._objects: LineList[ServiceDetailsComponents] = LineList(
-            _OBJECT_COLUMNS, _cells, state_colour
+            _OBJECT_COLUMNS, _cells, shape_colour
         )
 
     def compose(self) -> ComposeResult:
@@ -115,9 +116,9 @@ class ServiceScreen(CockpitScreen):
         self._is_reading = False
         if service is None or not self.is_attached:
             return
-        state = status_text(service)
+        state = with_shape(status_text(service), SERVICE_TONES)
         text = Text.assemble(
-            (state, state_colour(state.split(" ")[0]) or ""),
+            (state, shape_colour(state) or ""),
             f"  commit {short(service['sha'])}  {escape_controls(first_problem(service))}",
         )
         self.query_one("#state", Static).update(text)
@@ -173,7 +174,7 @@ def _cells(component: ServiceDetailsComponents) -> tuple[str, ...]:
         component["kind"],
         component["namespace"] or "",
         component["name"],
-        component["state"] or "UNKNOWN",
+        with_shape(component["state"] or "UNKNOWN", OBJECT_TONES),
         "yes" if component["synced"] else "no",
         " ".join((component["message"] or "").split()),
     )

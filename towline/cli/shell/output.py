@@ -15,6 +15,7 @@ import typer
 
 from towline.cli.lazy_import import load
 from towline.cli.shell.formats import CUSTOM_COLUMNS, JSONPATH, Format
+from towline.cli.shell.states import state_colour
 
 Row = Mapping[str, object]
 R = TypeVar("R", bound=Row)
@@ -29,21 +30,6 @@ _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
-_COLOURS = {
-    "HEALTHY": "green",
-    "OPEN": "green",
-    "PULLABLE": "green",
-    "FAILED": "red",
-    "CLOSED": "red",
-    "STALE": "yellow",
-    "OUT_OF_SYNC": "yellow",
-    "DRIFTED": "yellow",
-    "PINNED": "cyan",
-    "AWAITING_APPROVAL": "yellow",
-    "DRY_RUN": "cyan",
-    "PENDING": "yellow",
-    "RUNNING": "yellow",
-}
 _SHOWN_ROWS: ContextVar[int] = ContextVar("shown_rows", default=0)
 
 
@@ -223,11 +209,6 @@ def _line(cells: Sequence[str], widths: Sequence[int], paint: Callable[[str], st
     padding = [" " * (width - len(cell)) for cell, width in zip(cells, widths, strict=True)]
     painted = [paint(cell) + space for cell, space in zip(cells, padding, strict=True)]
     return "  ".join(painted).rstrip()
-
-
-def state_colour(text: str) -> str | None:
-    """Colour of a state; None for any other text."""
-    return _COLOURS.get(text)
 
 
 def _by_meaning(text: str) -> str:
