@@ -11,7 +11,13 @@ from towline.cli.program import app
 from towline.cli.services import generated as service_api
 from towline.cli.services import services
 from towline.cli.services.explain import explain
-from towline.cli.services.reasons import by_urgency, first_problem, is_silent, waiting_objects
+from towline.cli.services.reasons import (
+    by_urgency,
+    first_problem,
+    is_silent,
+    problem_in_list,
+    waiting_objects,
+)
 
 EVENT = "web-1: Unhealthy: Readiness probe failed: HTTP 503"
 MESSAGE = f"waiting for Deployment shop/web: 0 of 1 replicas available; {EVENT}"
@@ -63,6 +69,16 @@ def test_a_healthy_service_waits_for_nothing() -> None:
     """An old message of the agent is no reason."""
     found = service(component("web"), status="HEALTHY")
     assert first_problem(found) == "" and "waits" not in "".join(why(found))
+
+
+def test_a_list_tells_why_nothing_is_delivered() -> None:
+    found = service(status="STALE", message=None)
+    assert problem_in_list(found) == "no commit delivered yet"
+    found["cluster"] = {"id": "c", "handle": "eu", "pingedAt": None}
+    assert problem_in_list(found) == "the agent of eu has never connected"
+    found["errors"] = [{"source": "render", "message": "bad chart"}]
+    assert problem_in_list(found) == "bad chart"
+    assert problem_in_list(service(status="HEALTHY")) == ""
 
 
 def test_the_first_problem_is_an_error_before_a_wait() -> None:

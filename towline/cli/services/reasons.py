@@ -28,6 +28,15 @@ def first_problem(service: ServiceRow) -> str:
     return "" if service["status"] in FINE else service["message"] or ""
 
 
+def problem_in_list(service: ServiceRow) -> str:
+    """Returns the first problem; without one, the reason for which nothing is delivered."""
+    problem = first_problem(service)
+    if problem or service["status"] in FINE:
+        return problem
+    nothing = "no commit delivered yet" if service["sha"] is None else ""
+    return silent_agent(service) or nothing
+
+
 def drift_text(objects: int) -> str:
     """Describes the drift of a service."""
     verb = "differs" if objects == 1 else "differ"
@@ -50,6 +59,8 @@ def silent_agent(service: ServiceRow) -> str:
     cluster = service["cluster"]
     if cluster is None or not is_silent(cluster["pingedAt"]):
         return ""
+    if cluster["pingedAt"] is None:
+        return f"the agent of {cluster['handle']} has never connected"
     return f"the agent of {cluster['handle']} was last seen {age(cluster['pingedAt'])}"
 
 

@@ -26,6 +26,7 @@ from towline.cli.services.reasons import (
     PROBLEMS,
     by_urgency,
     first_problem,
+    problem_in_list,
     silent_agent,
     status_text,
 )
@@ -60,7 +61,7 @@ ROW_COLUMNS: tuple[Column[ServiceRow], ...] = (
     Column("COMMIT", lambda row: short(row["sha"])),
     field("REF", "git", "ref"),
     since("LAST SEEN", "cluster", "pingedAt"),
-    Column("PROBLEM", first_problem),
+    Column("PROBLEM", problem_in_list),
 )
 COLUMNS: tuple[Column[Service], ...] = (
     *ROW_COLUMNS,
