@@ -12,8 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from core.errors import Forbidden
 from tests.integration.cli.conftest import TOWLINE, Installation
+from towline.cli.cockpit.source import ControlPlaneFleet
 from towline.cli.shell.polling import poll_until
+from towline.client import GraphQLClient
+from towline.contexts import ControlPlaneTarget
 from towline.demo.clusters.cluster import LocalCluster
 from towline.demo.ports import free_ports
 
@@ -73,6 +77,7 @@ def test_a_cluster_joins_by_one_command(
         groups = json.loads(poll_until(whoami, bool, 60))["status"]["userInfo"]["groups"]
         assert "towline:admins" in groups
         check_objects(installation)
+        check_actions(installation, cluster)
     finally:
         program.terminate()
         assert program.wait(20) == 0, log.read_text()
@@ -97,6 +102,33 @@ def check_objects(installation: Installation) -> None:
     # The role `admin` of a cluster does not include metrics of all namespaces.
     assert "metrics.k8s.io is forbidden" in run("top", "pods", "-c", "joined", code=4).stderr
     run("clusters", "delete", "mute", "--yes")
+
+
+def check_actions(installation: Installation, cluster: LocalCluster) -> None:
+    """The actions of the cockpit reach the API server, as oneself."""
+    cluster.kubectl("create", "deployment", "web", "--image=web:1", "-n", "default")
+    target = ControlPlaneTarget(installation.url, installation.token, installation.ca.read_text())
+    fleet = ControlPlaneFleet(GraphQLClient(target), target)
+    component: Any = {"group": "apps", "kind": "Deployment", "namespace": "default", "name": "web"}
+    state = fleet.object_state("joined", component)
+    actions = {offered.action.id: offered for offered in state.offered}
+    assert {id: offered.lack for id, offered in actions.items()} == {
+        "restart": "",
+        "scale": "",
+        "pause": "",
+    }
+    for id in ("restart", "scale", "pause"):
+        fleet.run_action("joined", state, actions[id].action, 2)
+    live = json.loads(cluster.kubectl("get", "deployment", "web", "-n", "default", "-o", "json"))
+    assert (live["spec"]["replicas"], live["spec"]["paused"]) == (2, True)
+    annotations = live["spec"]["template"]["metadata"]["annotations"]
+    assert set(annotations) == {"kubectl.kubernetes.io/restartedAt"}
+    after = fleet.object_state("joined", component).offered
+    assert "unpause" in [offered.action.id for offered in after]
+    # The role `admin` does not include nodes.
+    node: Any = {"group": "", "kind": "Node", "namespace": None, "name": "none"}
+    with pytest.raises(Forbidden, match="nodes"):
+        fleet.object_state("joined", node)
 
 
 def test_an_agent_gets_an_account_on_request(
