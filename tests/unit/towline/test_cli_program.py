@@ -451,6 +451,14 @@ def test_the_end_of_an_agents_token_is_listed() -> None:
     assert column.cell(endless) == ""
 
 
+def test_get_takes_the_namespaces_of_kubectl() -> None:
+    """One, or all; not both."""
+    words = ["get", "pods", "-c", "eu", "-A", "-n", "shop"]
+    found = CliRunner().invoke(app, words)
+    assert isinstance(found.exception, Invalid)
+    assert found.exception.message == "use either --namespace or --all-namespaces"
+
+
 LISTS = [leaf for leaf in leaves() if leaf.words[-1] in ("list", "get", "pods", "nodes")]
 
 

@@ -44,6 +44,17 @@ class FleetOptions(OptionGroup):
     ] = "10s"
 
 
+class ObjectOptions(OptionGroup):
+    """Options that select objects, as those of kubectl."""
+
+    namespace: Namespace = None
+    every_namespace: Annotated[
+        bool, typer.Option("-A", "--all-namespaces", help="All namespaces, which is the default.")
+    ] = False
+    selector: Selector = None
+    field_selector: FieldSelector = None
+
+
 @option_groups
 def get(
     context: typer.Context,
@@ -51,10 +62,8 @@ def get(
         str, typer.Argument(help="Kind, such as pods, deploy or crontabs.example.org.")
     ],
     fleet: FleetOptions,
+    objects: ObjectOptions,
     name: Annotated[str | None, typer.Argument(help="Name of the object.")] = None,
-    namespace: Namespace = None,
-    selector: Selector = None,
-    field_selector: FieldSelector = None,
     output: Output = Format.TABLE,
 ) -> None:
     """Get objects of clusters as yourself, through the Kubernetes proxy.
@@ -67,17 +76,21 @@ def get(
       towline get pods --all-clusters -l app=web
       towline get deploy web -n shop -c prod-eu -o yaml
     """
+    if objects.namespace and objects.every_namespace:
+        raise Invalid("use either --namespace or --all-namespaces")
     handles = chosen(context, fleet)
-    asked = {"labelSelector": selector, "fieldSelector": field_selector}
+    fields = (objects.field_selector, f"metadata.name={name}" if name else None)
+    asked = {
+        "labelSelector": objects.selector,
+        "fieldSelector": ",".join(filter(None, fields)),
+    }
     given = {key: value for key, value in asked.items() if value}
-    if name:
-        given["fieldSelector"] = ",".join(filter(None, (field_selector, f"metadata.name={name}")))
     target, limit = selected_target(context), seconds(fleet.timeout, "--timeout")
     is_table = output.is_table
 
     def ask(handle: str) -> JsonObject:
         api = load("towline.kube_api").KubeApi(target, handle, limit)
-        path = api.kind(kind).path(namespace)
+        path = api.kind(kind).path(objects.namespace)
         return api.get(path, accept=TABLE if is_table else "application/json", **given)
 
     answers = ask_all(handles, ask, limit)
@@ -87,8 +100,8 @@ def get(
         rows = [row for handle, page in answers.found.items() for row in _rows(handle, page)]
         show(rows, _columns(answers, output), output, "name")
     else:
-        objects = [item for handle, page in answers.found.items() for item in _items(handle, page)]
-        found = objects[0] if name and len(objects) == 1 else objects
+        items = [item for handle, page in answers.found.items() for item in _items(handle, page)]
+        found = items[0] if name and len(items) == 1 else items
         show(found, (), output, lambda row: f"{row['cluster']}/{row['metadata']['name']}")
     report(answers)
     if name and not any(page.get("rows") or page.get("items") for page in answers.found.values()):
