@@ -121,6 +121,7 @@ class Query(
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
         last: int | None = None,
         before: str | None = None,
         project_id: strawberry.ID | None = None,
@@ -140,6 +141,7 @@ class Query(
             first,
             after,
             q,
+            labels=labels,
             last=last,
             before=before,
             tags=tags,
@@ -175,13 +177,14 @@ class Query(
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[GitRepository]:
         """Git repositories.
 
         Args:
             q: Text to search for in URLs. Limit: 200 characters.
         """
-        asked = relay.page_query(first, after, q)
+        asked = relay.page_query(first, after, q, labels=labels)
         page = await info.context[RepositoryOperations].page(info.context.actor, asked)
         return relay.connection_of(page, asked, GitRepository.of)
 
@@ -216,6 +219,7 @@ class Query(
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
         cluster_id: strawberry.ID | None = None,
         repository_id: strawberry.ID | None = None,
         last: int | None = None,
@@ -237,6 +241,7 @@ class Query(
             first,
             after,
             q,
+            labels=labels,
             last=last,
             before=before,
             tags=tags,
@@ -312,8 +317,9 @@ class Query(
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[PipelineType]:
         """Pipelines."""
-        asked = relay.page_query(first, after, q)
+        asked = relay.page_query(first, after, q, labels=labels)
         page = await info.context[Pipelines].page(info.context.actor, asked)
         return relay.connection_of(page, asked, PipelineType.of)

@@ -75,13 +75,14 @@ class ConfigurationSourceQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[ConfigurationSourceType]:
         """Configuration sources.
 
         Args:
             q: Text to search for in names and folders. Limit: 200 characters.
         """
-        asked = relay.page_query(first, after, q)
+        asked = relay.page_query(first, after, q, labels=labels)
         page = await info.context[ConfigurationSources].page(info.context.actor, asked)
         return await relay.connection_of_many(info.context, page, asked, _types)
 

@@ -135,14 +135,19 @@ class NotificationQuery:
 
     @strawberry.field
     async def notification_sinks(
-        self, info: Info, first: int | None = None, after: str | None = None, q: str | None = None
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[NotificationSink]:
         """Notification sinks.
 
         Args:
             q: Text to search for in names and hosts. Limit: 200 characters.
         """
-        asked = relay.page_query(first, after, q)
+        asked = relay.page_query(first, after, q, labels=labels)
         page = await info.context[NotificationOperations].sinks(info.context.actor, asked)
         return relay.connection_of(page, asked, NotificationSink.of)
 
@@ -160,10 +165,15 @@ class NotificationQuery:
 
     @strawberry.field
     async def notification_routers(
-        self, info: Info, first: int | None = None, after: str | None = None, q: str | None = None
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[NotificationRouter]:
         """Notification routers."""
-        asked = relay.page_query(first, after, q)
+        asked = relay.page_query(first, after, q, labels=labels)
         page = await info.context[NotificationOperations].routers(info.context.actor, asked)
         return relay.connection_of(page, asked, NotificationRouter.of)
 

@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from controlplane.authorization import Visible
 from controlplane.platform.audit_entry import AuditEntry
 from controlplane.platform.jobs import Job
+from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.notification import Notification
 from core.errors import Invalid, Unavailable
 
@@ -31,8 +32,8 @@ class PageQuery:
     `equals` compares columns, `text` is searched in names; `after` is the id of the last row of the
     previous page. `newest` reverses the order. `visible` keeps only rows in visible scopes.
     `backwards` returns the rows before `after`, or the last ones, in the same order. `tags` are of
-    clusters; `seen_since` and `not_seen_since` compare when their agents were last seen. `counting`
-    requests the total number of rows.
+    clusters, `labels` of the rows; `seen_since` and `not_seen_since` compare when their agents were
+    last seen. `counting` requests the total number of rows.
     """
 
     first: int = 50
@@ -43,6 +44,7 @@ class PageQuery:
     visible: Visible = ()
     backwards: bool = False
     tags: Sequence[tuple[str, str]] = ()
+    labels: Sequence[LabelRequirement] = ()
     seen_since: datetime | None = None
     not_seen_since: datetime | None = None
     counting: bool = False

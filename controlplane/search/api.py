@@ -86,6 +86,9 @@ class FleetFilter:
     """ID of the repository."""
     tags: list[TagAttributes] | None = None
     """Tags of the cluster. All are required. Limit: 10."""
+    labels: str | None = None
+    """Labels of the service or tags of its cluster in the words of kubectl: `team=a,tier!=web`.
+    Limit: 10 labels."""
     q: str | None = None
     """Text to search for in service names and namespaces. Limit: 200 characters."""
 
@@ -96,6 +99,7 @@ class FleetFilter:
             None,
             self.q,
             tags=self.tags,
+            labels=self.labels,
             deleted_at=ANY,
             status_code=status_codes_of(self.status) if self.status else None,
             cluster_id=self.cluster_id,

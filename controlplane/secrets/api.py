@@ -235,13 +235,14 @@ class SecretQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[SecretType]:
         """Secrets.
 
         Args:
             q: Text to search for in names and descriptions. Limit: 200 characters.
         """
-        asked = relay.page_query(first, after, q)
+        asked = relay.page_query(first, after, q, labels=labels)
         page = await info.context[Secrets].page(info.context.actor, asked)
         return await relay.connection_of_many(info.context, page, asked, _types)
 

@@ -23,6 +23,7 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.notifications.ports import NotificationStore
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.jobs import Job
+from controlplane.platform.labels import parse_selector
 from controlplane.platform.ports import ANY, JobStore, PageQuery, Store, Transaction
 from controlplane.platform.store.engine import make_engine
 from controlplane.platform.store.transaction import SqlStore
@@ -66,6 +67,7 @@ WHATEVER: dict[str, st.SearchStrategy[Any]] = {
     "backwards": st.booleans(),
     "visible": VISIBLE,
     "tags": st.lists(st.tuples(st.just("env"), st.sampled_from(["a", "b"])), max_size=1),
+    "labels": st.sampled_from(["", "env=a", "env!=a", "tier", "!tier"]).map(parse_selector),
     "counting": st.booleans(),
 }
 CLUSTER_COLUMNS: dict[str, st.SearchStrategy[Any]] = {
@@ -182,7 +184,7 @@ class TwoStores(RuleBasedStateMachine):
         for port, order in ((ClusterStore, "handle"), (ServiceStore, "name")):
             asked = PageQuery(**query, order=order if by_name else "id")
             self.both(lambda tx, port=port, asked=asked: tx[port].page(asked))
-        asked = replace(PageQuery(**query), after=None, tags=())
+        asked = replace(PageQuery(**query), after=None, tags=(), labels=())
         self.both(lambda tx: tx[LedgerStore].page(asked))
         self.both(lambda tx: tx[AuditLog].search(AuditFilter(), asked))
 
@@ -208,7 +210,11 @@ class TwoStores(RuleBasedStateMachine):
 
         self.both(act)
 
-    @rule(query=st.fixed_dictionaries({}, optional={n: WHATEVER[n] for n in ("text", "visible")}))
+    @rule(
+        query=st.fixed_dictionaries(
+            {}, optional={n: WHATEVER[n] for n in ("text", "visible", "labels")}
+        )
+    )
     def look_at_the_fleet(self, query: dict[str, Any]) -> None:
         async def act(tx: Transaction) -> Any:
             snapshot = await tx[MetricsSnapshotStore].take(NOW)

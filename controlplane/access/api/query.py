@@ -64,13 +64,14 @@ class AccessQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[UserType]:
         """Users and service accounts of the installation.
 
         Args:
             q: Text to search for in names and e-mail addresses. Limit: 200 characters.
         """
-        query = relay.page_query(first, after, q)
+        query = relay.page_query(first, after, q, labels=labels)
         users, actor = info.context[UserOperations], info.context.actor
         page = await users.users(actor, query)
         roles = await users.roles_everywhere(actor, page.items)
@@ -93,9 +94,10 @@ class AccessQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[GroupType]:
         """Groups."""
-        query = relay.page_query(first, after, q)
+        query = relay.page_query(first, after, q, labels=labels)
         page = await info.context[UserOperations].groups(info.context.actor, query)
         return relay.connection_of(page, query, GroupType.of)
 
@@ -125,9 +127,10 @@ class AccessQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[ProjectType]:
         """Projects."""
-        query = relay.page_query(first, after, q)
+        query = relay.page_query(first, after, q, labels=labels)
         context, actor = info.context, info.context.actor
         page = await context[Projects].page(actor, query)
         bindings = await context[AccessControl].bindings_of_resources(actor)

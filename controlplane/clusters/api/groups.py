@@ -59,9 +59,10 @@ class ClusterGroupQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[ClusterGroupType]:
         """Cluster groups."""
-        asked = relay.page_query(first, after, q)
+        asked = relay.page_query(first, after, q, labels=labels)
         page = await info.context[ClusterGroups].page(info.context.actor, asked)
         return await relay.connection_of_many(info.context, page, asked, _types)
 

@@ -80,9 +80,10 @@ class ContextQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[ServiceContextType]:
         """Service contexts."""
-        asked = relay.page_query(first, after, q)
+        asked = relay.page_query(first, after, q, labels=labels)
         page = await info.context[ServiceContexts].page(info.context.actor, asked)
         return await relay.connection_of_many(info.context, page, asked, context_types)
 

@@ -166,9 +166,10 @@ class GlobalQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[GlobalServiceType]:
         """Global services."""
-        asked = relay.page_query(first, after, q)
+        asked = relay.page_query(first, after, q, labels=labels)
         page = await info.context[GlobalServices].page(info.context.actor, asked)
         return await relay.connection_of_many(info.context, page, asked, _types)
 

@@ -67,13 +67,14 @@ class NamespaceQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[ManagedNamespaceType]:
         """Managed namespaces.
 
         Args:
             q: Text to search for in names and namespaces. Limit: 200 characters.
         """
-        asked = relay.page_query(first, after, q)
+        asked = relay.page_query(first, after, q, labels=labels)
         page = await info.context[ManagedNamespaces].page(info.context.actor, asked)
         return await relay.connection_of_many(info.context, page, asked, _types)
 

@@ -113,9 +113,10 @@ class SetQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[ServiceSetType]:
         """Service sets."""
-        asked = relay.page_query(first, after, q)
+        asked = relay.page_query(first, after, q, labels=labels)
         page = await info.context[ServiceSets].page(info.context.actor, asked)
         return await relay.connection_of_many(info.context, page, asked, _types)
 

@@ -50,6 +50,8 @@ ARGUMENTS = {
     "before": "Cursor of the row after the page: `startCursor` of the next page. Needs `last`.",
     "q": "Text to search for in names. Limit: 200 characters.",
     "name": "Exact name. Used without `id`.",
+    "labels": "Labels in the words of kubectl: `team=a,tier!=web,owner,!old`. Clusters have their "
+    "tags as labels, and services those of their cluster. Limit: 10 labels.",
     "project_id": "Only rows of the project with this ID.",
     "cluster_id": "Only rows of the cluster with this ID.",
     "service_id": "Only rows of the service with this ID.",

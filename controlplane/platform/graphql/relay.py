@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import strawberry
 from strawberry.types.nodes import SelectedField
 
+from controlplane.platform.labels import parse_selector
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import MAX_COUNTED, MAX_PAGE_ROWS, Page, PageQuery
 from core.errors import Invalid
@@ -105,6 +106,7 @@ def page_query(
     last: int | None = None,
     before: str | None = None,
     tags: Sequence[TagLike] | None = None,
+    labels: str | None = None,
     info: object = None,
     order: str = "id",
     **equals: object,
@@ -132,6 +134,7 @@ def page_query(
         text or None,
         backwards=last is not None,
         tags=_checked_tags(tags or ()),
+        labels=parse_selector(labels or ""),
         counting=info is not None and _is_counting(info),
         order=order,
     )

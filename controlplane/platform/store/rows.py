@@ -42,7 +42,7 @@ from controlplane.platform.store.columns import contains
 from controlplane.platform.store.connection import StoreConnection
 from controlplane.platform.store.remembered import question
 from controlplane.platform.store.transaction import Repositories, SqlTransaction
-from controlplane.platform.store.visibility import rows_with_tag, visible_rows
+from controlplane.platform.store.visibility import rows_with_label, rows_with_tag, visible_rows
 from core.errors import Conflict, Invalid
 
 T = TypeVar("T")
@@ -267,7 +267,9 @@ class SqlReading(ReadableRows[T]):
     def _filtered(self, query: PageQuery) -> list[ColumnElement[bool]]:
         """Returns the condition for all rows of a list, independent of the page."""
         where = [self._where(query.equals), visible_rows(self._table, query.visible)]
-        where += [rows_with_tag(self._table, tag, self._connection.dialect) for tag in query.tags]
+        dialect = self._connection.dialect
+        where += [rows_with_tag(self._table, tag, dialect) for tag in query.tags]
+        where += [rows_with_label(self._table, label, dialect) for label in query.labels]
         if query.seen_since is not None:
             where.append(self._table.c.pinged_at >= query.seen_since)
         if query.not_seen_since is not None:

@@ -1,11 +1,24 @@
 """Conditions that select rows by scope, and that indexes can answer."""
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
-from sqlalchemy import ColumnElement, Table, and_, func, literal, or_, select, type_coerce
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Table,
+    and_,
+    func,
+    literal,
+    not_,
+    or_,
+    select,
+    type_coerce,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
 from controlplane.authorization import DEFAULT_PROJECT, Scope, Visible
+from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.store.schema import metadata
 
 _OF_PROJECT = {"project": "project_id"}
@@ -34,6 +47,9 @@ ANCESTORS: Mapping[str, Mapping[str, str]] = {
 """The scopes of each table's rows, as in the path of their target: for each kind, the column of
 its id. Rows of other tables are visible only in the whole installation.
 """
+
+CLUSTER_IDS: Mapping[str, str] = {"clusters": "id", "services": "cluster_id"}
+"""Columns with the cluster whose tags are labels of the rows."""
 
 OF_SERVICE = frozenset({"components"})
 """Rows of these tables are in the project of their service, which exists as long as they do."""
@@ -81,16 +97,31 @@ def rows_with_tag(table: Table, tag: tuple[str, str], dialect: str) -> ColumnEle
         # Tags cover many clusters: SQLite must not sort all their rows for one page.
         column = table.c.cluster_id.concat("") if dialect == "sqlite" else table.c.cluster_id
         return column.in_(tagged)
-    name, value = tag
+    return _has_pair(table.c.tags, *tag, dialect)
+
+
+def rows_with_label(table: Table, label: LabelRequirement, dialect: str) -> ColumnElement[bool]:
+    """Selects rows by a label of their manifest, or a tag of their cluster."""
+    declared = metadata.tables["declared_resources"]
+    labelled = _has_pair(declared.c.labels, label.name, label.value, dialect)
+    found = table.c.id.in_(select(declared.c.id).where(labelled))
+    clusters = _clusters()
+    if (column := table.c.get(CLUSTER_IDS.get(table.name, ""))) is not None:
+        tagged = _has_pair(clusters.c.tags, label.name, label.value, dialect)
+        found = or_(found, column.in_(select(clusters.c.id).where(tagged)))
+    return not_(found) if label.negated else found
+
+
+def _has_pair(
+    column: Column[Any], name: str, value: str | None, dialect: str
+) -> ColumnElement[bool]:
+    """Matches JSON objects with a text at a key; without a value, with any text there."""
     if dialect == "postgresql":
-        return type_coerce(table.c.tags, JSONB).contains({name: value})
-    each = func.json_each(table.c.tags).table_valued("key", "value", name="tag")
-    return (
-        select(literal(1))
-        .select_from(each)
-        .where(each.c.key == name, each.c.value == value)
-        .exists()
-    )
+        pairs = type_coerce(column, JSONB)
+        return pairs.has_key(name) if value is None else pairs.contains({name: value})
+    each = func.json_each(column).table_valued("key", "value", name="pair")
+    found = select(literal(1)).select_from(each).where(each.c.key == name)
+    return (found if value is None else found.where(each.c.value == value)).exists()
 
 
 def _clusters() -> Table:

@@ -87,13 +87,14 @@ class HelmRepositoryQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        labels: str | None = None,
     ) -> relay.Connection[HelmRepository]:
         """Helm repositories.
 
         Args:
             q: Text to search for in URLs. Limit: 200 characters.
         """
-        asked = relay.page_query(first, after, q)
+        asked = relay.page_query(first, after, q, labels=labels)
         page = await info.context[RepositoryOperations].page(info.context.actor, asked, _HELM)
         return relay.connection_of(page, asked, HelmRepository.of)
 

@@ -70,7 +70,9 @@ class SqlServices(SqlRows[Service], ServiceStore):
         codes = await self._status_codes(and_(*where))
         asked = select(*(_K[n] for n in _CLUSTER), is_visible).where(*shown)
         rows = await self._connection.execute(asked.order_by(_K.handle))
-        is_narrow = bool(query.equals.keys() - {"deleted_at"} or query.text or query.tags)
+        is_narrow = bool(
+            query.equals.keys() - {"deleted_at"} or query.text or query.tags or query.labels
+        )
         return [
             ClusterMapRow(id, handle, name, project, pinged, codes.get(id, ""), tags)
             if is_own

@@ -6,9 +6,15 @@ from typing import Any
 from sqlalchemy import Column, Table
 
 from controlplane.authorization import DEFAULT_PROJECT, Scope, Visible
+from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.ports import ANY, PageQuery
 from controlplane.platform.store.schema import metadata
-from controlplane.platform.store.visibility import ANCESTORS, OF_INSTALLATION, OF_SERVICE
+from controlplane.platform.store.visibility import (
+    ANCESTORS,
+    CLUSTER_IDS,
+    OF_INSTALLATION,
+    OF_SERVICE,
+)
 from tests.fakes.memory_store.columns import codec_of
 from tests.fakes.memory_store.connection import MemoryConnection, Predicate
 from tests.fakes.memory_store.constraints import Row
@@ -34,6 +40,7 @@ def listed(
     """Matches all rows of a list, independent of the page."""
     terms = [equal(table, query.equals), visible_rows(connection, table, query.visible)]
     terms += [_tagged(connection, table, tag) for tag in query.tags]
+    terms += [_labelled(connection, table, label) for label in query.labels]
     if (since := query.seen_since) is not None:
         terms.append(lambda row: row["pinged_at"] is not None and row["pinged_at"] >= since)
     if (until := query.not_seen_since) is not None:
@@ -92,6 +99,23 @@ def _tagged(connection: MemoryConnection, table: Table, tag: tuple[str, str]) ->
     found = connection.where(clusters, _tagged(connection, clusters, tag))
     tagged = {row["id"] for row in found}
     return lambda row: row["cluster_id"] in tagged
+
+
+def _labelled(connection: MemoryConnection, table: Table, label: LabelRequirement) -> Predicate:
+    """Matches rows by a label of their manifest, or a tag of their cluster."""
+    own = _by_id(connection, "declared_resources", "labels")
+    tags = _by_id(connection, "clusters", "tags")
+    column = CLUSTER_IDS.get(table.name)
+    none: dict[str, str] = {}
+    return lambda row: label.matches(
+        own.get(row["id"], none), tags.get(row[column], none) if column else none
+    )
+
+
+def _by_id(connection: MemoryConnection, name: str, column: str) -> dict[str, Any]:
+    table = metadata.tables[name]
+    read = codec_of(table.c[column]).read
+    return {row["id"]: read(row[column]) for row in connection.rows(table)}
 
 
 def _equals(column: Column[Any], value: Any) -> Predicate:

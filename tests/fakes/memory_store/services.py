@@ -35,7 +35,9 @@ class MemoryServices(MemoryRows[Service], ServiceStore):
         codes: dict[str, str] = defaultdict(str)
         for row in sorted(self._connection.where(services, matches), key=lambda row: row["name"]):
             codes[row["cluster_id"]] += row["status_code"]
-        is_narrow = bool(query.equals.keys() - {"deleted_at"} or query.text or query.tags)
+        is_narrow = bool(
+            query.equals.keys() - {"deleted_at"} or query.text or query.tags or query.labels
+        )
         is_visible = visible_rows(self._connection, cluster_table, query.visible)
         own = {row["id"] for row in self._connection.where(cluster_table, is_visible)}
         shown = [
