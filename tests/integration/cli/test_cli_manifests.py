@@ -23,7 +23,7 @@ spec:
 ---
 apiVersion: towline.io/v1
 kind: Service
-metadata: {name: web, cluster: shop-1}
+metadata: {name: web, cluster: shop-1, labels: {team: web}}
 spec:
   namespace: web
   repository: https://git.example.org/shop.git
@@ -47,6 +47,8 @@ def test_a_fleet_lives_through_its_manifests(installation: Installation, tmp_pat
     applied = run("apply", "-f", str(tmp_path / "fleet.yaml"), "--prune-set", "shop").stdout
     assert "+ Service shop-1/web created" in applied
     assert run("diff", "-f", str(file)).stdout == ""
+    for selector, found in (("team=web,tier=prod", "shop-1/web\n"), ("team!=web,tier=prod", "")):
+        assert run("services", "list", "-l", selector, "-o", "name").stdout == found
 
     file.write_text(FLEET.replace("blue", "green"))
     assert (

@@ -55,13 +55,16 @@ def test_a_query_has_words_and_conditions() -> None:
 
 
 def test_a_view_filters_services_as_in_the_console() -> None:
-    view = make_view("1", "x", query="web cluster:dev state:failed,progressing tag:tier=web")
+    view = make_view(
+        "1", "x", query="web cluster:dev state:failed,progressing tag:tier=web label:a,!b"
+    )
     assert filter_of_view(api_with(view), "x") == {
         "q": "web",
         "clusterId": "c1",
         "projectId": None,
         "repositoryId": None,
         "tags": [{"name": "tier", "value": "web"}],
+        "labels": "a,!b",
         "status": ["FAILED", "STALE"],
     }
     chip = make_view("1", "x", query="state:healthy", filters={"status": "FAILED"})

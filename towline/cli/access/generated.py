@@ -272,11 +272,11 @@ def sign_out_everywhere(api: GraphQLApi) -> int:
     return run(api, SIGN_OUT_EVERYWHERE)
 
 
-GROUPS: GraphQLDocument[Mapping[str, Page[Group]]] = GraphQLDocument('query Groups($first:Int$after:String$q:String){groups(first:$first after:$after q:$q){edges{node{...Group}}pageInfo{hasNextPage endCursor}}}' + _GROUP)
+GROUPS: GraphQLDocument[Mapping[str, Page[Group]]] = GraphQLDocument('query Groups($first:Int$after:String$q:String$labels:String){groups(first:$first after:$after q:$q labels:$labels){edges{node{...Group}}pageInfo{hasNextPage endCursor}}}' + _GROUP)
 
 
-def groups(api: GraphQLApi, *, q: str | None = None) -> Iterator[Group]:
-    return pages(api, GROUPS, q=q)
+def groups(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[Group]:
+    return pages(api, GROUPS, q=q, labels=labels)
 
 
 GROUP: GraphQLDocument[Mapping[str, Group | None]] = GraphQLDocument('query Group($name:String!){group(name:$name){...Group}}' + _GROUP)
@@ -398,11 +398,11 @@ def create_account_token(api: GraphQLApi, id: str, attributes: "inputs.AccessTok
     return run(api, CREATE_ACCOUNT_TOKEN, id=id, attributes=attributes)
 
 
-USERS: GraphQLDocument[Mapping[str, Page[User]]] = GraphQLDocument('query Users($first:Int$after:String$q:String){users(first:$first after:$after q:$q){edges{node{...User}}pageInfo{hasNextPage endCursor}}}' + _USER)
+USERS: GraphQLDocument[Mapping[str, Page[User]]] = GraphQLDocument('query Users($first:Int$after:String$q:String$labels:String){users(first:$first after:$after q:$q labels:$labels){edges{node{...User}}pageInfo{hasNextPage endCursor}}}' + _USER)
 
 
-def users(api: GraphQLApi, *, q: str | None = None) -> Iterator[User]:
-    return pages(api, USERS, q=q)
+def users(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[User]:
+    return pages(api, USERS, q=q, labels=labels)
 
 
 USER: GraphQLDocument[Mapping[str, User | None]] = GraphQLDocument('query User($email:String!){user(email:$email){...User}}' + _USER)

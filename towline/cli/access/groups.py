@@ -11,6 +11,7 @@ from towline.cli.access.generated import Group, Member
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, show
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect
 from towline.operations import GraphQLApi
 
@@ -31,7 +32,10 @@ Email = Annotated[str, typer.Argument(help="Email address of the user.")]
 
 @app.command("list")
 def list_groups(
-    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    output: Output = Format.TABLE,
 ) -> None:
     """List groups.
 
@@ -39,7 +43,7 @@ def list_groups(
     Example:
       towline groups list
     """
-    show(operations.groups(connect(context), q=query), COLUMNS, output, "name")
+    show(operations.groups(connect(context), q=query, labels=selector), COLUMNS, output, "name")
 
 
 @app.command("create")

@@ -11,6 +11,7 @@ from towline.cli.access.generated import TrustRule, User
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, show
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect, named, parse_pairs
 from towline.input_files import read_text
 
@@ -46,14 +47,19 @@ class InstallationRole(StrEnum):
 
 
 @app.command("list")
-def list_users(context: typer.Context, query: Search = None, output: Output = Format.TABLE) -> None:
+def list_users(
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    output: Output = Format.TABLE,
+) -> None:
     """List users.
 
     \b
     Example:
       towline users list
     """
-    show(operations.users(connect(context), q=query), COLUMNS, output, "email")
+    show(operations.users(connect(context), q=query, labels=selector), COLUMNS, output, "email")
 
 
 @app.command("set")

@@ -82,10 +82,13 @@ def list_clusters(
     if len(health) > 1:
         raise Invalid("give one health", field="--field-selector")
     api = connect(context)
-    words, saved = conditions_of_view(api, "clusters", view, ("tag", "health"))
-    tags = tags_of(selector or ",".join(saved.get("tag", ())) or None)
+    words, saved = conditions_of_view(api, "clusters", view, ("tag", "label", "health"))
+    tags = tags_of(",".join(saved.get("tag", ())) or None)
+    labels = selector or ",".join(saved.get("label", ())) or None
     health = health or saved.get("health") or [None]
-    found = operations.clusters(api, q=query or words or None, tags=tags, health=health[0])
+    found = operations.clusters(
+        api, q=query or words or None, tags=tags, labels=labels, health=health[0]
+    )
     show(found, COLUMNS, output, "handle")
 
 

@@ -88,11 +88,11 @@ _BOOTSTRAP_TOKEN = 'fragment BootstrapToken on BootstrapToken{id name expiresAt 
 _BOOTSTRAP_TOKEN_CLUSTERS = 'fragment BootstrapTokenClusters on BootstrapToken{clusters{id handle connected}}'
 
 
-CLUSTERS: GraphQLDocument[Mapping[str, Page[Cluster]]] = GraphQLDocument('query Clusters($first:Int$after:String$q:String$tags:[TagAttributes!]$health:ClusterHealth){clusters(first:$first after:$after q:$q tags:$tags health:$health){edges{node{...Cluster}}pageInfo{hasNextPage endCursor}}}' + _CLUSTER)
+CLUSTERS: GraphQLDocument[Mapping[str, Page[Cluster]]] = GraphQLDocument('query Clusters($first:Int$after:String$q:String$tags:[TagAttributes!]$health:ClusterHealth$labels:String){clusters(first:$first after:$after q:$q tags:$tags health:$health labels:$labels){edges{node{...Cluster}}pageInfo{hasNextPage endCursor}}}' + _CLUSTER)
 
 
-def clusters(api: GraphQLApi, *, q: str | None = None, tags: "Sequence[inputs.TagAttributes] | None" = None, health: str | None = None) -> Iterator[Cluster]:
-    return pages(api, CLUSTERS, q=q, tags=tags, health=health)
+def clusters(api: GraphQLApi, *, q: str | None = None, tags: "Sequence[inputs.TagAttributes] | None" = None, health: str | None = None, labels: str | None = None) -> Iterator[Cluster]:
+    return pages(api, CLUSTERS, q=q, tags=tags, health=health, labels=labels)
 
 
 CLUSTER: GraphQLDocument[Mapping[str, Cluster | None]] = GraphQLDocument('query Cluster($id:ID$handle:String){cluster(id:$id handle:$handle){...Cluster}}' + _CLUSTER)

@@ -18,6 +18,7 @@ from towline.cli.shell.confirmation import Approve, Yes, confirm_approval, confi
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, say, short, show, since
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect, first_found, found_or_none
 from towline.operations import GraphQLApi
 
@@ -111,7 +112,10 @@ class NewSourceOptions(OptionGroup):
 
 @app.command("list")
 def list_sources(
-    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    output: Output = Format.TABLE,
 ) -> None:
     """List configuration sources.
 
@@ -119,7 +123,7 @@ def list_sources(
     Example:
       towline config-sources list
     """
-    rows = operations.configuration_sources(connect(context), q=query)
+    rows = operations.configuration_sources(connect(context), q=query, labels=selector)
     show(rows, COLUMNS, output, "name")
 
 

@@ -87,11 +87,11 @@ def configuration_source_plan(api: GraphQLApi, id: str) -> SourcePlan:
     return run(api, CONFIGURATION_SOURCE_PLAN, id=id)
 
 
-CONFIGURATION_SOURCES: GraphQLDocument[Mapping[str, Page[ConfigurationSource]]] = GraphQLDocument('query ConfigurationSources($first:Int$after:String$q:String){configurationSources(first:$first after:$after q:$q){edges{node{...ConfigurationSource}}pageInfo{hasNextPage endCursor}}}' + _CONFIGURATION_SOURCE)
+CONFIGURATION_SOURCES: GraphQLDocument[Mapping[str, Page[ConfigurationSource]]] = GraphQLDocument('query ConfigurationSources($first:Int$after:String$q:String$labels:String){configurationSources(first:$first after:$after q:$q labels:$labels){edges{node{...ConfigurationSource}}pageInfo{hasNextPage endCursor}}}' + _CONFIGURATION_SOURCE)
 
 
-def configuration_sources(api: GraphQLApi, *, q: str | None = None) -> Iterator[ConfigurationSource]:
-    return pages(api, CONFIGURATION_SOURCES, q=q)
+def configuration_sources(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[ConfigurationSource]:
+    return pages(api, CONFIGURATION_SOURCES, q=q, labels=labels)
 
 
 CONFIGURATION_SOURCE: GraphQLDocument[Mapping[str, ConfigurationSource | None]] = GraphQLDocument('query ConfigurationSource($id:ID$name:String){configurationSource(id:$id name:$name){...ConfigurationSource}}' + _CONFIGURATION_SOURCE)

@@ -16,6 +16,7 @@ from towline.cli.generators.generators import Name, Tags
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, show, since
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect, named, parse_pairs
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ Clusters = Annotated[
 
 @app.command("list")
 def list_groups(
-    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    output: Output = Format.TABLE,
 ) -> None:
     """List cluster groups.
 
@@ -55,7 +59,12 @@ def list_groups(
     Example:
       towline cluster-groups list
     """
-    show(operations.cluster_groups(connect(context), q=query), COLUMNS, output, "name")
+    show(
+        operations.cluster_groups(connect(context), q=query, labels=selector),
+        COLUMNS,
+        output,
+        "name",
+    )
 
 
 @app.command("create")

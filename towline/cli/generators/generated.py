@@ -279,11 +279,11 @@ _SERVICE_SET = 'fragment ServiceSet on ServiceSet{id name selector{...Selector}o
 _PLANNED_SERVICE = 'fragment PlannedService on PlannedService{clusterId name namespace ref folder}'
 
 
-CLUSTER_GROUPS: GraphQLDocument[Mapping[str, Page[ClusterGroup]]] = GraphQLDocument('query ClusterGroups($first:Int$after:String$q:String){clusterGroups(first:$first after:$after q:$q){edges{node{...ClusterGroup}}pageInfo{hasNextPage endCursor}}}' + _CLUSTER_GROUP)
+CLUSTER_GROUPS: GraphQLDocument[Mapping[str, Page[ClusterGroup]]] = GraphQLDocument('query ClusterGroups($first:Int$after:String$q:String$labels:String){clusterGroups(first:$first after:$after q:$q labels:$labels){edges{node{...ClusterGroup}}pageInfo{hasNextPage endCursor}}}' + _CLUSTER_GROUP)
 
 
-def cluster_groups(api: GraphQLApi, *, q: str | None = None) -> Iterator[ClusterGroup]:
-    return pages(api, CLUSTER_GROUPS, q=q)
+def cluster_groups(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[ClusterGroup]:
+    return pages(api, CLUSTER_GROUPS, q=q, labels=labels)
 
 
 CLUSTER_GROUP: GraphQLDocument[Mapping[str, ClusterGroup | None]] = GraphQLDocument('query ClusterGroup($id:ID$name:String){clusterGroup(id:$id name:$name){...ClusterGroup}}' + _CLUSTER_GROUP)
@@ -342,11 +342,11 @@ def upgrade_agents(api: GraphQLApi, group_id: str, version: str, image: str, *, 
     return run(api, UPGRADE_AGENTS, groupId=group_id, version=version, image=image, without=without)
 
 
-GLOBAL_SERVICES: GraphQLDocument[Mapping[str, Page[GlobalService]]] = GraphQLDocument('query GlobalServices($first:Int$after:String$q:String){globalServices(first:$first after:$after q:$q){edges{node{...GlobalService}}pageInfo{hasNextPage endCursor}}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+GLOBAL_SERVICES: GraphQLDocument[Mapping[str, Page[GlobalService]]] = GraphQLDocument('query GlobalServices($first:Int$after:String$q:String$labels:String){globalServices(first:$first after:$after q:$q labels:$labels){edges{node{...GlobalService}}pageInfo{hasNextPage endCursor}}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
-def global_services(api: GraphQLApi, *, q: str | None = None) -> Iterator[GlobalService]:
-    return pages(api, GLOBAL_SERVICES, q=q)
+def global_services(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[GlobalService]:
+    return pages(api, GLOBAL_SERVICES, q=q, labels=labels)
 
 
 GLOBAL_SERVICE: GraphQLDocument[Mapping[str, GlobalService | None]] = GraphQLDocument('query GlobalService($id:ID$name:String){globalService(id:$id name:$name){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
@@ -405,11 +405,11 @@ def override_global_service(api: GraphQLApi, id: str, cluster_id: str, attribute
     return run(api, OVERRIDE_GLOBAL_SERVICE, id=id, clusterId=cluster_id, attributes=attributes)
 
 
-NAMESPACES: GraphQLDocument[Mapping[str, Page[Namespace]]] = GraphQLDocument('query Namespaces($first:Int$after:String$q:String){managedNamespaces(first:$first after:$after q:$q){edges{node{...Namespace}}pageInfo{hasNextPage endCursor}}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+NAMESPACES: GraphQLDocument[Mapping[str, Page[Namespace]]] = GraphQLDocument('query Namespaces($first:Int$after:String$q:String$labels:String){managedNamespaces(first:$first after:$after q:$q labels:$labels){edges{node{...Namespace}}pageInfo{hasNextPage endCursor}}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
-def namespaces(api: GraphQLApi, *, q: str | None = None) -> Iterator[Namespace]:
-    return pages(api, NAMESPACES, q=q)
+def namespaces(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[Namespace]:
+    return pages(api, NAMESPACES, q=q, labels=labels)
 
 
 NAMESPACE: GraphQLDocument[Mapping[str, Namespace | None]] = GraphQLDocument('query Namespace($id:ID$name:String){managedNamespace(id:$id name:$name){...Namespace}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
@@ -454,11 +454,11 @@ def namespace_services(api: GraphQLApi, id: str) -> list[GeneratedService]:
     return run(api, NAMESPACE_SERVICES, id=id)
 
 
-SERVICE_SETS: GraphQLDocument[Mapping[str, Page[ServiceSet]]] = GraphQLDocument('query ServiceSets($first:Int$after:String$q:String){serviceSets(first:$first after:$after q:$q){edges{node{...ServiceSet}}pageInfo{hasNextPage endCursor}}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+SERVICE_SETS: GraphQLDocument[Mapping[str, Page[ServiceSet]]] = GraphQLDocument('query ServiceSets($first:Int$after:String$q:String$labels:String){serviceSets(first:$first after:$after q:$q labels:$labels){edges{node{...ServiceSet}}pageInfo{hasNextPage endCursor}}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
-def service_sets(api: GraphQLApi, *, q: str | None = None) -> Iterator[ServiceSet]:
-    return pages(api, SERVICE_SETS, q=q)
+def service_sets(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[ServiceSet]:
+    return pages(api, SERVICE_SETS, q=q, labels=labels)
 
 
 SERVICE_SET: GraphQLDocument[Mapping[str, ServiceSet | None]] = GraphQLDocument('query ServiceSet($id:ID$name:String){serviceSet(id:$id name:$name){...ServiceSet}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)

@@ -22,6 +22,7 @@ from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, show, since
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, configuration_of, connect, named, parse_pairs
 from towline.operations import GraphQLApi
 
@@ -55,7 +56,10 @@ Cluster = Annotated[str, typer.Option(help="Handle or id of the cluster.")]
 
 @app.command("list")
 def list_globals(
-    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    output: Output = Format.TABLE,
 ) -> None:
     """List global services.
 
@@ -63,7 +67,12 @@ def list_globals(
     Example:
       towline globals list
     """
-    show(operations.global_services(connect(context), q=query), COLUMNS, output, "name")
+    show(
+        operations.global_services(connect(context), q=query, labels=selector),
+        COLUMNS,
+        output,
+        "name",
+    )
 
 
 class GlobalServiceOptions(OptionGroup):

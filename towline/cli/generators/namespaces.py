@@ -7,6 +7,7 @@ from towline.cli.generators.generators import COLUMNS, SERVICES, Confirm, Name, 
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import show
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect
 
 app = typer.Typer(no_args_is_help=True, help="Managed namespaces: one namespace on many clusters.")
@@ -14,7 +15,10 @@ app = typer.Typer(no_args_is_help=True, help="Managed namespaces: one namespace 
 
 @app.command("list")
 def list_namespaces(
-    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    output: Output = Format.TABLE,
 ) -> None:
     """List managed namespaces.
 
@@ -22,7 +26,7 @@ def list_namespaces(
     Example:
       towline namespaces list
     """
-    show(operations.namespaces(connect(context), q=query), COLUMNS, output, "name")
+    show(operations.namespaces(connect(context), q=query, labels=selector), COLUMNS, output, "name")
 
 
 @app.command("services")

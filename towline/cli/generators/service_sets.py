@@ -8,6 +8,7 @@ from towline.cli.generators.generators import COLUMNS, SERVICES, Confirm, Name, 
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, say, show
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect
 
 app = typer.Typer(
@@ -31,14 +32,21 @@ PLANNED: tuple[Column[_PlannedService], ...] = (
 
 
 @app.command("list")
-def list_sets(context: typer.Context, query: Search = None, output: Output = Format.TABLE) -> None:
+def list_sets(
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    output: Output = Format.TABLE,
+) -> None:
     """List service sets.
 
     \b
     Example:
       towline sets list
     """
-    show(operations.service_sets(connect(context), q=query), COLUMNS, output, "name")
+    show(
+        operations.service_sets(connect(context), q=query, labels=selector), COLUMNS, output, "name"
+    )
 
 
 @app.command("services")

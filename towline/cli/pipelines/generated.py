@@ -298,11 +298,11 @@ _DIGEST = 'fragment Digest on ServiceRevision{serviceId sha digest}'
 _DENIED_REVISION = 'fragment DeniedRevision on DeniedRevision{revision projectId actor reason insertedAt}'
 
 
-PIPELINES: GraphQLDocument[Mapping[str, Page[Pipeline]]] = GraphQLDocument('query Pipelines($first:Int$after:String$q:String){pipelines(first:$first after:$after q:$q){edges{node{...Pipeline}}pageInfo{hasNextPage endCursor}}}' + _PIPELINE)
+PIPELINES: GraphQLDocument[Mapping[str, Page[Pipeline]]] = GraphQLDocument('query Pipelines($first:Int$after:String$q:String$labels:String){pipelines(first:$first after:$after q:$q labels:$labels){edges{node{...Pipeline}}pageInfo{hasNextPage endCursor}}}' + _PIPELINE)
 
 
-def pipelines(api: GraphQLApi, *, q: str | None = None) -> Iterator[Pipeline]:
-    return pages(api, PIPELINES, q=q)
+def pipelines(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[Pipeline]:
+    return pages(api, PIPELINES, q=q, labels=labels)
 
 
 PIPELINE: GraphQLDocument[Mapping[str, PipelineDetails | None]] = GraphQLDocument('query Pipeline($id:ID$name:String){pipeline(id:$id name:$name){...PipelineDetails}}' + _PIPELINE_DETAILS + _GIT_CHANGE + _STAGE + _DIGEST + _GATE + _EDGE)

@@ -30,6 +30,7 @@ from towline.cli.projects.find import find_project_id
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, age, escape_controls, field, say, short, show, since
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect
 from towline.operations import GraphQLApi
 
@@ -109,7 +110,10 @@ _EVENTS: tuple[Column[PipelineDetailsHistory], ...] = (
 
 @app.command("list")
 def list_pipelines(
-    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    output: Output = Format.TABLE,
 ) -> None:
     """List pipelines.
 
@@ -117,7 +121,7 @@ def list_pipelines(
     Example:
       towline pipelines list
     """
-    show(operations.pipelines(connect(context), q=query), COLUMNS, output, "name")
+    show(operations.pipelines(connect(context), q=query, labels=selector), COLUMNS, output, "name")
 
 
 @app.command("get")

@@ -84,11 +84,11 @@ class FencedService(TypedDict):
 _PROJECT = 'fragment Project on Project{id name default description insertedAt}'
 
 
-PROJECTS: GraphQLDocument[Mapping[str, Page[Project]]] = GraphQLDocument('query Projects($first:Int$after:String$q:String){projects(first:$first after:$after q:$q){edges{node{...Project}}pageInfo{hasNextPage endCursor}}}' + _PROJECT)
+PROJECTS: GraphQLDocument[Mapping[str, Page[Project]]] = GraphQLDocument('query Projects($first:Int$after:String$q:String$labels:String){projects(first:$first after:$after q:$q labels:$labels){edges{node{...Project}}pageInfo{hasNextPage endCursor}}}' + _PROJECT)
 
 
-def projects(api: GraphQLApi, *, q: str | None = None) -> Iterator[Project]:
-    return pages(api, PROJECTS, q=q)
+def projects(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[Project]:
+    return pages(api, PROJECTS, q=q, labels=labels)
 
 
 PROJECT: GraphQLDocument[Mapping[str, Project | None]] = GraphQLDocument('query Project($id:ID$name:String){project(id:$id name:$name){...Project}}' + _PROJECT)

@@ -11,6 +11,7 @@ from towline.cli.projects.generated import Project, ServiceFenceChecks
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect, first_found
 from towline.cli.shell.yaml_files import read_map
 
@@ -34,7 +35,10 @@ Name = Annotated[str, typer.Argument(help="Name of the project.")]
 
 @app.command("list")
 def list_projects(
-    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    output: Output = Format.TABLE,
 ) -> None:
     """List the projects that you can read.
 
@@ -42,7 +46,7 @@ def list_projects(
     Example:
       towline projects list
     """
-    show(operations.projects(connect(context), q=query), COLUMNS, output, "name")
+    show(operations.projects(connect(context), q=query, labels=selector), COLUMNS, output, "name")
 
 
 @app.command("create")

@@ -239,11 +239,11 @@ def notifications(api: GraphQLApi, *, first: int | None = None, q: str | None = 
     return nodes(api, NOTIFICATIONS, first=first, q=q)
 
 
-SINKS: GraphQLDocument[Mapping[str, Page[Sink]]] = GraphQLDocument('query Sinks($first:Int$after:String$q:String){notificationSinks(first:$first after:$after q:$q){edges{node{...Sink}}pageInfo{hasNextPage endCursor}}}' + _SINK)
+SINKS: GraphQLDocument[Mapping[str, Page[Sink]]] = GraphQLDocument('query Sinks($first:Int$after:String$q:String$labels:String){notificationSinks(first:$first after:$after q:$q labels:$labels){edges{node{...Sink}}pageInfo{hasNextPage endCursor}}}' + _SINK)
 
 
-def sinks(api: GraphQLApi, *, q: str | None = None) -> Iterator[Sink]:
-    return pages(api, SINKS, q=q)
+def sinks(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[Sink]:
+    return pages(api, SINKS, q=q, labels=labels)
 
 
 SET_SINK: GraphQLDocument[Mapping[str, SetSink | None]] = GraphQLDocument('mutation SetSink($attributes:NotificationSinkAttributes!){upsertNotificationSink(attributes:$attributes){...Sink signingSecret}}' + _SINK)
@@ -267,11 +267,11 @@ def test_sink(api: GraphQLApi, id: str) -> Delivery:
     return run(api, TEST_SINK, id=id)
 
 
-ROUTERS: GraphQLDocument[Mapping[str, Page[Router]]] = GraphQLDocument('query Routers($first:Int$after:String$q:String){notificationRouters(first:$first after:$after q:$q){edges{node{...Router}}pageInfo{hasNextPage endCursor}}}' + _ROUTER)
+ROUTERS: GraphQLDocument[Mapping[str, Page[Router]]] = GraphQLDocument('query Routers($first:Int$after:String$q:String$labels:String){notificationRouters(first:$first after:$after q:$q labels:$labels){edges{node{...Router}}pageInfo{hasNextPage endCursor}}}' + _ROUTER)
 
 
-def routers(api: GraphQLApi, *, q: str | None = None) -> Iterator[Router]:
-    return pages(api, ROUTERS, q=q)
+def routers(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[Router]:
+    return pages(api, ROUTERS, q=q, labels=labels)
 
 
 SET_ROUTER: GraphQLDocument[Mapping[str, Router | None]] = GraphQLDocument('mutation SetRouter($attributes:NotificationRouterAttributes!){upsertNotificationRouter(attributes:$attributes){...Router}}' + _ROUTER)

@@ -17,6 +17,7 @@ from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, show
 from towline.cli.shell.plugin_kinds import SINK_KINDS
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect
 from towline.input_files import read_secret
 from towline.operations import PAGE, GraphQLApi
@@ -104,14 +105,19 @@ def list_news(context: typer.Context, query: Search = None, output: Output = For
 
 
 @app.command("sinks")
-def list_sinks(context: typer.Context, query: Search = None, output: Output = Format.TABLE) -> None:
+def list_sinks(
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    output: Output = Format.TABLE,
+) -> None:
     """List notification sinks.
 
     \b
     Example:
       towline notifications sinks
     """
-    show(operations.sinks(connect(context), q=query), _SINKS, output, "name")
+    show(operations.sinks(connect(context), q=query, labels=selector), _SINKS, output, "name")
 
 
 class SinkOptions(OptionGroup):
@@ -220,7 +226,10 @@ def test_sink(
 
 @app.command("routers")
 def list_routers(
-    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    output: Output = Format.TABLE,
 ) -> None:
     """List notification routers.
 
@@ -228,7 +237,7 @@ def list_routers(
     Example:
       towline notifications routers
     """
-    show(operations.routers(connect(context), q=query), _ROUTERS, output, "name")
+    show(operations.routers(connect(context), q=query, labels=selector), _ROUTERS, output, "name")
 
 
 class RouterOptions(OptionGroup):

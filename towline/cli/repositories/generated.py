@@ -47,11 +47,11 @@ _HELM_REPOSITORY = 'fragment HelmRepository on HelmRepository{id url health erro
 _REPOSITORY = 'fragment Repository on GitRepository{id url health error signIn insertedAt pulledAt polledAt viaClusterId recurseSubmodules size owner}'
 
 
-HELM_REPOSITORIES: GraphQLDocument[Mapping[str, Page[HelmRepository]]] = GraphQLDocument('query HelmRepositories($first:Int$after:String$q:String){helmRepositories(first:$first after:$after q:$q){edges{node{...HelmRepository}}pageInfo{hasNextPage endCursor}}}' + _HELM_REPOSITORY)
+HELM_REPOSITORIES: GraphQLDocument[Mapping[str, Page[HelmRepository]]] = GraphQLDocument('query HelmRepositories($first:Int$after:String$q:String$labels:String){helmRepositories(first:$first after:$after q:$q labels:$labels){edges{node{...HelmRepository}}pageInfo{hasNextPage endCursor}}}' + _HELM_REPOSITORY)
 
 
-def helm_repositories(api: GraphQLApi, *, q: str | None = None) -> Iterator[HelmRepository]:
-    return pages(api, HELM_REPOSITORIES, q=q)
+def helm_repositories(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[HelmRepository]:
+    return pages(api, HELM_REPOSITORIES, q=q, labels=labels)
 
 
 HELM_REPOSITORY: GraphQLDocument[Mapping[str, HelmRepository | None]] = GraphQLDocument('query HelmRepository($id:ID$url:String){helmRepository(id:$id url:$url){...HelmRepository}}' + _HELM_REPOSITORY)
@@ -89,11 +89,11 @@ def sync_helm_repository(api: GraphQLApi, id: str) -> HelmRepository:
     return run(api, SYNC_HELM_REPOSITORY, id=id)
 
 
-REPOSITORIES: GraphQLDocument[Mapping[str, Page[Repository]]] = GraphQLDocument('query Repositories($first:Int$after:String$q:String){gitRepositories(first:$first after:$after q:$q){edges{node{...Repository}}pageInfo{hasNextPage endCursor}}}' + _REPOSITORY)
+REPOSITORIES: GraphQLDocument[Mapping[str, Page[Repository]]] = GraphQLDocument('query Repositories($first:Int$after:String$q:String$labels:String){gitRepositories(first:$first after:$after q:$q labels:$labels){edges{node{...Repository}}pageInfo{hasNextPage endCursor}}}' + _REPOSITORY)
 
 
-def repositories(api: GraphQLApi, *, q: str | None = None) -> Iterator[Repository]:
-    return pages(api, REPOSITORIES, q=q)
+def repositories(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[Repository]:
+    return pages(api, REPOSITORIES, q=q, labels=labels)
 
 
 REPOSITORY: GraphQLDocument[Mapping[str, Repository | None]] = GraphQLDocument('query Repository($id:ID$url:String){gitRepository(id:$id url:$url){...Repository}}' + _REPOSITORY)

@@ -12,6 +12,7 @@ from towline.cli.repositories.generated import HelmRepository, HelmRepositoryCha
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, show, since
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect
 from towline.input_files import read_secret
 
@@ -39,7 +40,10 @@ CHARTS: tuple[Column[HelmRepositoryCharts], ...] = (
 
 @app.command("list")
 def list_helm_repositories(
-    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    output: Output = Format.TABLE,
 ) -> None:
     """List chart repositories.
 
@@ -47,7 +51,12 @@ def list_helm_repositories(
     Example:
       towline helm-repos list
     """
-    show(operations.helm_repositories(connect(context), q=query), COLUMNS, output, "url")
+    show(
+        operations.helm_repositories(connect(context), q=query, labels=selector),
+        COLUMNS,
+        output,
+        "url",
+    )
 
 
 @app.command("get")

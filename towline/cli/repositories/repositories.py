@@ -13,6 +13,7 @@ from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, amount, field, show, since
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect
 from towline.input_files import read_secret
 from towline.operations import GraphQLApi
@@ -115,7 +116,10 @@ DETAILS: tuple[Column[Repository], ...] = (
 
 @app.command("list")
 def list_repositories(
-    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    output: Output = Format.TABLE,
 ) -> None:
     """List repositories.
 
@@ -123,7 +127,9 @@ def list_repositories(
     Example:
       towline repos list
     """
-    show(operations.repositories(connect(context), q=query), COLUMNS, output, "url")
+    show(
+        operations.repositories(connect(context), q=query, labels=selector), COLUMNS, output, "url"
+    )
 
 
 @app.command("get")

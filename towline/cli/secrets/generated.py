@@ -92,11 +92,11 @@ _SECRET_USE = 'fragment SecretUse on SecretUse{id name secretId secretName servi
 _DATA_KEY = 'fragment DataKey on DataKey{id kek insertedAt beginsAt}'
 
 
-SECRETS: GraphQLDocument[Mapping[str, Page[Secret]]] = GraphQLDocument('query Secrets($first:Int$after:String$q:String){secrets(first:$first after:$after q:$q){edges{node{...Secret}}pageInfo{hasNextPage endCursor}}}' + _SECRET)
+SECRETS: GraphQLDocument[Mapping[str, Page[Secret]]] = GraphQLDocument('query Secrets($first:Int$after:String$q:String$labels:String){secrets(first:$first after:$after q:$q labels:$labels){edges{node{...Secret}}pageInfo{hasNextPage endCursor}}}' + _SECRET)
 
 
-def secrets(api: GraphQLApi, *, q: str | None = None) -> Iterator[Secret]:
-    return pages(api, SECRETS, q=q)
+def secrets(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[Secret]:
+    return pages(api, SECRETS, q=q, labels=labels)
 
 
 SECRET: GraphQLDocument[Mapping[str, Secret | None]] = GraphQLDocument('query Secret($name:String!){secret(name:$name){...Secret}}' + _SECRET)

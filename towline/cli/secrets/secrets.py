@@ -16,6 +16,7 @@ from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect, parse_pairs
 from towline.input_files import STDIN, read_bytes
 from towline.operations import GraphQLApi
@@ -65,7 +66,10 @@ _DECISIONS = ("resume", "revoke", "abort")
 
 @app.command("list")
 def list_secrets(
-    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+    context: typer.Context,
+    query: Search = None,
+    selector: Selector = None,
+    output: Output = Format.TABLE,
 ) -> None:
     """List secrets, never their values.
 
@@ -73,7 +77,7 @@ def list_secrets(
     Example:
       towline secrets list
     """
-    show(operations.secrets(connect(context), q=query), COLUMNS, output, "name")
+    show(operations.secrets(connect(context), q=query, labels=selector), COLUMNS, output, "name")
 
 
 class RotationOptions(OptionGroup):

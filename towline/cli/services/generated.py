@@ -423,18 +423,18 @@ def service_diff(api: GraphQLApi, id: str, *, ref: str | None = None, new_digest
     return run(api, SERVICE_DIFF, id=id, ref=ref, newDigest=new_digest, oldDigest=old_digest)
 
 
-SERVICES: GraphQLDocument[Mapping[str, Page[Service]]] = GraphQLDocument('query Services($first:Int$after:String$q:String$clusterId:ID$tags:[TagAttributes!]$status:[ServiceState!]$projectId:ID$repositoryId:ID){serviceDeployments(first:$first after:$after q:$q clusterId:$clusterId tags:$tags status:$status projectId:$projectId repositoryId:$repositoryId){edges{node{...Service}}pageInfo{hasNextPage endCursor}}}' + _SERVICE)
+SERVICES: GraphQLDocument[Mapping[str, Page[Service]]] = GraphQLDocument('query Services($first:Int$after:String$q:String$clusterId:ID$tags:[TagAttributes!]$status:[ServiceState!]$projectId:ID$repositoryId:ID$labels:String){serviceDeployments(first:$first after:$after q:$q clusterId:$clusterId tags:$tags status:$status projectId:$projectId repositoryId:$repositoryId labels:$labels){edges{node{...Service}}pageInfo{hasNextPage endCursor}}}' + _SERVICE)
 
 
-def services(api: GraphQLApi, *, q: str | None = None, cluster_id: str | None = None, tags: "Sequence[inputs.TagAttributes] | None" = None, status: Sequence[str] | None = None, project_id: str | None = None, repository_id: str | None = None) -> Iterator[Service]:
-    return pages(api, SERVICES, q=q, clusterId=cluster_id, tags=tags, status=status, projectId=project_id, repositoryId=repository_id)
+def services(api: GraphQLApi, *, q: str | None = None, cluster_id: str | None = None, tags: "Sequence[inputs.TagAttributes] | None" = None, status: Sequence[str] | None = None, project_id: str | None = None, repository_id: str | None = None, labels: str | None = None) -> Iterator[Service]:
+    return pages(api, SERVICES, q=q, clusterId=cluster_id, tags=tags, status=status, projectId=project_id, repositoryId=repository_id, labels=labels)
 
 
-SERVICE_ROWS: GraphQLDocument[Mapping[str, Page[ServiceRow]]] = GraphQLDocument('query ServiceRows($first:Int$after:String$q:String$clusterId:ID$tags:[TagAttributes!]$status:[ServiceState!]$projectId:ID$repositoryId:ID){serviceDeployments(first:$first after:$after q:$q clusterId:$clusterId tags:$tags status:$status projectId:$projectId repositoryId:$repositoryId){edges{node{...ServiceRow}}pageInfo{hasNextPage endCursor}}}' + _SERVICE_ROW)
+SERVICE_ROWS: GraphQLDocument[Mapping[str, Page[ServiceRow]]] = GraphQLDocument('query ServiceRows($first:Int$after:String$q:String$clusterId:ID$tags:[TagAttributes!]$status:[ServiceState!]$projectId:ID$repositoryId:ID$labels:String){serviceDeployments(first:$first after:$after q:$q clusterId:$clusterId tags:$tags status:$status projectId:$projectId repositoryId:$repositoryId labels:$labels){edges{node{...ServiceRow}}pageInfo{hasNextPage endCursor}}}' + _SERVICE_ROW)
 
 
-def service_rows(api: GraphQLApi, *, q: str | None = None, cluster_id: str | None = None, tags: "Sequence[inputs.TagAttributes] | None" = None, status: Sequence[str] | None = None, project_id: str | None = None, repository_id: str | None = None) -> Iterator[ServiceRow]:
-    return pages(api, SERVICE_ROWS, q=q, clusterId=cluster_id, tags=tags, status=status, projectId=project_id, repositoryId=repository_id)
+def service_rows(api: GraphQLApi, *, q: str | None = None, cluster_id: str | None = None, tags: "Sequence[inputs.TagAttributes] | None" = None, status: Sequence[str] | None = None, project_id: str | None = None, repository_id: str | None = None, labels: str | None = None) -> Iterator[ServiceRow]:
+    return pages(api, SERVICE_ROWS, q=q, clusterId=cluster_id, tags=tags, status=status, projectId=project_id, repositoryId=repository_id, labels=labels)
 
 
 CHANGED_SERVICE: GraphQLDocument[Mapping[str, ChangedService]] = GraphQLDocument('subscription ChangedService($since:DateTime){serviceDeploymentDelta(since:$since){id at payload{...ServiceRow}}}' + _SERVICE_ROW)

@@ -38,7 +38,7 @@ from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, say, short, show, since
 from towline.cli.shell.polling import poll_until, seconds, telling
-from towline.cli.shell.selectors import Selector, fields_of, tags_of
+from towline.cli.shell.selectors import Selector, fields_of
 from towline.cli.shell.session import Search, configuration_of, connect, parse_pairs
 from towline.cli.views.filters import View
 from towline.input_files import read_text
@@ -121,7 +121,7 @@ def list_services(
     given = {
         "q": query,
         "clusterId": find_cluster_id(api, cluster),
-        "tags": tags_of(selector),
+        "labels": selector,
         "status": PROBLEMS if problems else fields_of(field_selector, ("status",)).get("status"),
     }
     options = {name: value for name, value in given.items() if value is not None}

@@ -13,7 +13,7 @@ _STATES = {
     "PROGRESSING": "STALE",
     "SUSPENDED": "PAUSED",
 }
-_CONDITIONS = ("state", "status", "cluster", "project", "repository", "tag")
+_CONDITIONS = ("state", "status", "cluster", "project", "repository", "tag", "label")
 
 
 def state_of(word: str) -> str:
@@ -34,5 +34,6 @@ def filter_of_view(api: GraphQLApi, name: str | None) -> dict[str, object]:
         "projectId": find_project_id(api, first.get("project")),
         "repositoryId": find_repository(api, repository)["id"] if repository else None,
         "tags": tags_of(",".join(values["tag"])) if "tag" in values else None,
+        "labels": ",".join(values.get("label", ())) or None,
         "status": states or None,
     }

@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 Selector = Annotated[
     str | None,
     typer.Option(
-        "-l", "--selector", help="Only with all these tags of clusters, such as env=prod,region=eu."
+        "-l",
+        "--selector",
+        help="Only with all these labels, such as team=a,tier!=web; tags of clusters are labels.",
     ),
 ]
 
 
 def tags_of(selector: str | None) -> "list[TagAttributes] | None":
-    """Parses a selector of tags. Invalid: a part without `=`."""
+    """Parses tags of clusters. Invalid: a part without `=`."""
     if selector is None:
         return None
     return named(parse_pairs(selector.split(","), "--selector"))
