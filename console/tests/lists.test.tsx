@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { delay, filter, map, pipe } from "wonka";
 import { parseQuery, completions } from "../src/lists/conditions";
 import { toCsv, toJson } from "../src/lists/export";
-import { SERVICE_CONDITIONS } from "../src/lists/serviceFilter";
+import { labelConditions, SERVICE_CONDITIONS } from "../src/lists/serviceFilter";
 import { retagged } from "../src/clusters/bulkOperations";
 import { ServiceList } from "../src/services/ServicesPage";
 import { OverlayPlace } from "../src/ui/OverlayPlace";
@@ -90,6 +90,11 @@ it("shows the selected columns", async () => {
   expect(decodeURIComponent(location.search)).toContain("columns=service,cluster,");
   await userEvent.click(screen.getByRole("checkbox", { name: "Drifted objects" }));
   await waitFor(() => expect(location.search).toBe(""));
+});
+
+it("passes labels to the server as kubectl writes them", () => {
+  expect(labelConditions(parseQuery("web label:team=a,tier!=web label:!old", SERVICE_CONDITIONS))).toBe("team=a,tier!=web,!old");
+  expect(labelConditions(parseQuery("web", SERVICE_CONDITIONS))).toBeNull();
 });
 
 it("saves a view on the server, and links own and shared views", async () => {

@@ -462,6 +462,8 @@ export type FleetFilter = {
   repositoryId?: string | null | undefined;
   /** Tags of the cluster. All are required. Limit: 10. */
   tags?: Array<TagAttributes> | null | undefined;
+  /** Labels of the service or tags of its cluster in the words of kubectl: `team=a,tier!=web`. Limit: 10 labels. */
+  labels?: string | null | undefined;
   /** Text to search for in service names and namespaces. Limit: 200 characters. */
   q?: string | null | undefined;
 };
@@ -2367,6 +2369,7 @@ export type ClustersQueryVariables = Exact<{
   projectId?: string | null | undefined;
   tags?: Array<TagAttributes> | TagAttributes | null | undefined;
   health?: ClusterHealth | null | undefined;
+  labels?: string | null | undefined;
 }>;
 
 
@@ -2736,6 +2739,7 @@ export type FailedServicesQueryVariables = Exact<{
   projectId?: string | null | undefined;
   repositoryId?: string | null | undefined;
   tags?: Array<TagAttributes> | TagAttributes | null | undefined;
+  labels?: string | null | undefined;
   status?: Array<ServiceState> | ServiceState | null | undefined;
 }>;
 
@@ -3929,6 +3933,7 @@ export type ServicesQueryVariables = Exact<{
   repositoryId?: string | null | undefined;
   projectId?: string | null | undefined;
   tags?: Array<TagAttributes> | TagAttributes | null | undefined;
+  labels?: string | null | undefined;
   status?: Array<ServiceState> | ServiceState | null | undefined;
 }>;
 
@@ -4192,7 +4197,7 @@ export const MeDocument = typed<MeQuery, MeQueryVariables>("query Me{me{id name 
 export const TicketDocument = typed<TicketMutation, TicketMutationVariables>("mutation Ticket{createTicket}");
 export const AuditRowsDocument = typed<AuditRowsQuery, AuditRowsQueryVariables>("query AuditRows($after:String$q:String$filter:AuditLogFilter){auditLogs(first:50 after:$after q:$q filter:$filter){pageInfo{hasNextPage endCursor}edges{node{...AuditRow}}}}" + AuditRowText);
 export const RecordingDocument = typed<RecordingQuery, RecordingQueryVariables>("query Recording($requestId:ID!$offset:Int!){sessionRecording(requestId:$requestId offset:$offset){data next ongoing}}");
-export const ClustersDocument = typed<ClustersQuery, ClustersQueryVariables>("query Clusters($first:Int=50$after:String$q:String$projectId:ID$tags:[TagAttributes!]$health:ClusterHealth){clusters(first:$first after:$after q:$q projectId:$projectId tags:$tags health:$health){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...ClusterRow}}}}" + ClusterRowText);
+export const ClustersDocument = typed<ClustersQuery, ClustersQueryVariables>("query Clusters($first:Int=50$after:String$q:String$projectId:ID$tags:[TagAttributes!]$health:ClusterHealth$labels:String){clusters(first:$first after:$after q:$q projectId:$projectId tags:$tags health:$health labels:$labels){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...ClusterRow}}}}" + ClusterRowText);
 export const ClusterDeltaDocument = typed<ClusterDeltaSubscription, ClusterDeltaSubscriptionVariables>("subscription ClusterDelta($id:ID){clusterDelta(id:$id){id payload{...ClusterRow}}}" + ClusterRowText);
 export const ClusterDocument = typed<ClusterQuery, ClusterQueryVariables>("query Cluster($handle:String!){cluster(handle:$handle){...ClusterRow insertedAt protect agentMode facts{cpuMillis memoryBytes podCapacity deprecatedApis{group version resource removedIn}}}}" + ClusterRowText);
 export const CreateClusterDocument = typed<CreateClusterMutation, CreateClusterMutationVariables>("mutation CreateCluster($attributes:ClusterAttributes!){createCluster(attributes:$attributes){id handle name deployToken}}");
@@ -4239,7 +4244,7 @@ export const FleetChangesDocument = typed<FleetChangesSubscription, FleetChanges
 export const FleetLastSeenDocument = typed<FleetLastSeenQuery, FleetLastSeenQueryVariables>("query FleetLastSeen($filter:FleetFilter){fleetMap(filter:$filter){rows{id pingedAt}}}");
 export const FleetAtDocument = typed<FleetAtQuery, FleetAtQueryVariables>("query FleetAt($at:DateTime!){fleet(at:$at){at clusters{clusterId cluster services{serviceId service statusCode}}}}");
 export const LastHourDocument = typed<LastHourQuery, LastHourQueryVariables>("query LastHour($then:DateTime!$now:DateTime!){fleetChanges(then:$then now:$now){kind serviceId service clusterId cluster shaBefore shaAfter statusBefore statusAfter}}");
-export const FailedServicesDocument = typed<FailedServicesQuery, FailedServicesQueryVariables>("query FailedServices($q:String$clusterId:ID$projectId:ID$repositoryId:ID$tags:[TagAttributes!]$status:[ServiceState!]){serviceDeployments(first:40 q:$q clusterId:$clusterId projectId:$projectId repositoryId:$repositoryId tags:$tags status:$status){totalCount totalCountKind edges{node{id name status:state updatedAt cluster{id handle pingedAt}errors{source message}message}}}}");
+export const FailedServicesDocument = typed<FailedServicesQuery, FailedServicesQueryVariables>("query FailedServices($q:String$clusterId:ID$projectId:ID$repositoryId:ID$tags:[TagAttributes!]$labels:String$status:[ServiceState!]){serviceDeployments(first:40 q:$q clusterId:$clusterId projectId:$projectId repositoryId:$repositoryId tags:$tags labels:$labels status:$status){totalCount totalCountKind edges{node{id name status:state updatedAt cluster{id handle pingedAt}errors{source message}message}}}}");
 export const CellNamesDocument = typed<CellNamesQuery, CellNamesQueryVariables>("query CellNames($clusterId:ID!$after:String$q:String$repositoryId:ID$status:[ServiceState!]){serviceDeployments(first:100 after:$after clusterId:$clusterId q:$q repositoryId:$repositoryId status:$status){pageInfo{hasNextPage endCursor}edges{node{id name}}}}");
 export const ProjectsDocument = typed<ProjectsQuery, ProjectsQueryVariables>("query Projects{projects(first:100){edges{node{id name}}}}");
 export const ServiceValuesDocument = typed<ServiceValuesQuery, ServiceValuesQueryVariables>("query ServiceValues($id:ID!){serviceFlow(serviceId:$id){serviceId problem exports{name type value shared}imports{alias sourceId export default value origin}}affectedServices(serviceId:$id){serviceId name clusterId}serviceContextValues(serviceId:$id){context key value origin}}");
@@ -4391,7 +4396,7 @@ export const DeleteSecretDocument = typed<DeleteSecretMutation, DeleteSecretMuta
 export const RevokeVersionDocument = typed<RevokeVersionMutation, RevokeVersionMutationVariables>("mutation RevokeVersion($id:ID!$number:Int!){revokeSecretVersion(id:$id number:$number){...SecretRow}}" + SecretRowText);
 export const DecideRotationDocument = typed<DecideRotationMutation, DecideRotationMutationVariables>("mutation DecideRotation($id:ID!$decision:SecretRotationDecision!){decideSecretRotation(id:$id decision:$decision){...SecretRow}}" + SecretRowText);
 export const RefreshSecretDocument = typed<RefreshSecretMutation, RefreshSecretMutationVariables>("mutation RefreshSecret($id:ID!){refreshSecret(id:$id){...SecretRow}}" + SecretRowText);
-export const ServicesDocument = typed<ServicesQuery, ServicesQueryVariables>("query Services($first:Int=50$after:String$q:String$clusterId:ID$repositoryId:ID$projectId:ID$tags:[TagAttributes!]$status:[ServiceState!]){serviceDeployments(first:$first after:$after q:$q clusterId:$clusterId repositoryId:$repositoryId projectId:$projectId tags:$tags status:$status){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...ServiceRow}}}}" + ServiceRowText);
+export const ServicesDocument = typed<ServicesQuery, ServicesQueryVariables>("query Services($first:Int=50$after:String$q:String$clusterId:ID$repositoryId:ID$projectId:ID$tags:[TagAttributes!]$labels:String$status:[ServiceState!]){serviceDeployments(first:$first after:$after q:$q clusterId:$clusterId repositoryId:$repositoryId projectId:$projectId tags:$tags labels:$labels status:$status){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...ServiceRow}}}}" + ServiceRowText);
 export const ServiceDocument = typed<ServiceQuery, ServiceQueryVariables>("query Service($id:ID!){serviceDeployment(id:$id){...ServiceFull}}" + ServiceFullText + ServiceRowText + ComponentRowText);
 export const ServiceLiveDocument = typed<ServiceLiveSubscription, ServiceLiveSubscriptionVariables>("subscription ServiceLive($id:ID!$since:DateTime){serviceDeploymentDelta(id:$id since:$since){id at payload{...ServiceFull}}}" + ServiceFullText + ServiceRowText + ComponentRowText);
 export const ProvenanceDocument = typed<ProvenanceQuery, ProvenanceQueryVariables>("query Provenance($id:ID!){serviceProvenance(serviceId:$id){links{stage subject state detail}}}");

@@ -6,7 +6,7 @@ import { BulkButtons } from "../bulk/BulkButtons";
 import { parseQuery, type Conditions } from "../lists/conditions";
 import { List, type Column } from "../lists/List";
 import { QueryField } from "../lists/QueryField";
-import { tagConditions } from "../lists/serviceFilter";
+import { labelConditions, tagConditions } from "../lists/serviceFilter";
 import { Age } from "../ui/Age";
 import { Chips } from "../ui/Chips";
 import { Empty } from "../ui/Empty";
@@ -83,7 +83,7 @@ const COLUMNS: readonly Column<ClusterRowFragment>[] = [
   },
 ];
 
-const CONDITIONS: Conditions = { tag: { example: "tag:region=eu" } };
+const CONDITIONS: Conditions = { tag: { example: "tag:region=eu" }, label: { example: "label:team=a,tier!=web" } };
 
 /** Table of all clusters with the state of their agents. */
 export function ClustersPage() {
@@ -115,7 +115,7 @@ export function ClustersPage() {
           counted={["cluster", "clusters"]}
           columns={COLUMNS}
           query={ClustersDocument}
-          variables={{ q: parsed.text || null, health: HEALTHS.find(([key]) => key === health)?.[0] || null, tags: tagConditions(parsed) }}
+          variables={{ q: parsed.text || null, health: HEALTHS.find(([key]) => key === health)?.[0] || null, tags: tagConditions(parsed), labels: labelConditions(parsed) }}
           pick={(data) => data.clusters}
           id={idOf}
           name={({ handle }) => handle}

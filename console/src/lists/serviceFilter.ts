@@ -18,7 +18,11 @@ export const SERVICE_CONDITIONS: Conditions = {
   project: { example: "project:shop" },
   repository: { example: "repository:https://git.example.org/shop.git" },
   tag: { example: "tag:region=eu" },
+  label: { example: "label:team=a,tier!=web" },
 };
+
+/** Label selector of conditions such as `label:team=a`; null without one. */
+export const labelConditions = ({ values }: ParsedQuery): string | null => values["label"]?.join(",") ?? null;
 
 /** Tags of a condition such as `tag:region=eu`. */
 export const tagConditions = ({ values }: ParsedQuery): { name: string; value: string }[] =>
@@ -78,6 +82,7 @@ export function useServiceFilter(q: string, status: string): ServiceFilter {
       ...(places.project === undefined ? {} : { projectId: places.project }),
       ...(places.repository === undefined ? {} : { repositoryId: places.repository }),
       ...(tags.length === 0 ? {} : { tags }),
+      ...(parsed.values["label"] === undefined ? {} : { labels: labelConditions(parsed) }),
     };
   }, [parsed, chip, foundKey]);
   return { filter, problems: [...parsed.problems, ...problems], isReady: key !== "" };
