@@ -27,7 +27,8 @@ from controlplane.generators.operations.template_ownership import (
     prefetch_sources,
 )
 from controlplane.generators.ports import GlobalServiceStore, ManagedNamespaceStore, ServiceSetStore
-from controlplane.notifications.ports import SinkStore
+from controlplane.manifests.ports import DeclaredResourceStore
+from controlplane.notifications.ports import ResourceLabels, SinkStore
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.operations.gate_secrets import SealedGates
 from controlplane.pipelines.operations.stages import pipeline_of
@@ -230,11 +231,19 @@ class AllSealedTables(_Bridge):
         )
 
 
+class LabelsOfManifests(_Bridge):
+    """Implements `ResourceLabels`."""
+
+    async def of(self, ids: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        return await self.tx[DeclaredResourceStore].column("labels", ids)
+
+
 BRIDGES: Mapping[type[Any], Callable[[Any], object]] = {
     ResourceDirectory: StoredResources,
     ClusterContents: ServicesOfCluster,
     GroupUsers: DefinitionsOfGroup,
     RepositoryUsers: UsersOfRepository,
+    ResourceLabels: LabelsOfManifests,
     FlowStore: FlowsOfService,
     SealedTables: AllSealedTables,
 }

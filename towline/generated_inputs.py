@@ -727,6 +727,7 @@ class RouterFilterAttributes(TypedDict, total=False):
     serviceId: str | None
     pipelineId: str | None
     regex: str | None
+    labels: str | None
 
 
 class RouterSinkAttributes(TypedDict, total=False):

@@ -6,6 +6,7 @@ import { filter, map, pipe } from "wonka";
 import { ResourceList } from "../src/manage/ResourceList";
 import { complaintsOf } from "../src/manage/values";
 import { GROUPS } from "../src/people/groups";
+import { filtersOf } from "../src/notifications/rules";
 import { configurationOf } from "../src/notifications/sinks";
 
 vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined })));
@@ -113,4 +114,10 @@ it("reports missing and invalid fields", () => {
 it("configures a sink by its type", () => {
   expect(configurationOf({ type: "SYSLOG", url: "syslog+tls://log.example.org" })).toEqual({ syslog: { url: "syslog+tls://log.example.org" } });
   expect(configurationOf({ type: "GITHUB", repository: "r", token: "t" })).toEqual({ commitStatus: { repositoryId: "r", token: "t", apiUrl: null } });
+});
+
+it("restricts all filters of a rule by its labels", () => {
+  expect(filtersOf({ clusters: ["c"], regex: "^shop" })).toEqual([{ clusterId: "c" }, { regex: "^shop" }]);
+  expect(filtersOf({ clusters: ["c"], labels: "team=a" })).toEqual([{ clusterId: "c", labels: "team=a" }]);
+  expect(filtersOf({ labels: "team=a" })).toEqual([{ labels: "team=a" }]);
 });

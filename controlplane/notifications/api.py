@@ -41,7 +41,7 @@ class NotificationSink(Output[Sink]):
     """Generated signing secret. Returned only by the mutation that creates it."""
 
 
-@output(RouterFilter, nullable={"cluster_id", "service_id", "pipeline_id", "regex"})
+@output(RouterFilter, nullable={"cluster_id", "service_id", "pipeline_id", "regex", "labels"})
 class NotificationFilter(Output[RouterFilter]):
     """Filter of a router. A notification must match every given field."""
 

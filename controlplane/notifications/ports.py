@@ -1,6 +1,6 @@
 """Ports of notifications."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -8,6 +8,14 @@ from controlplane.notifications.model.notification import Delivery, Notification
 from controlplane.platform.notification import Notification
 from controlplane.platform.ports import AppendOnlyRows, NamedRows, Rows
 from controlplane.services.model.ledger import LedgerStage
+
+
+class ResourceLabels(Protocol):
+    """Labels of resources that manifests describe."""
+
+    async def of(self, ids: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        """Returns the labels of these resources, by id."""
+        ...
 
 
 class NotificationStore(AppendOnlyRows[Notification], Protocol):

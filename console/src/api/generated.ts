@@ -1493,6 +1493,8 @@ export type RouterFilterAttributes = {
   pipelineId?: string | null | undefined;
   /** Regular expression to search for in the subject. Limit: 200 characters. */
   regex?: string | null | undefined;
+  /** Labels of the service, the pipeline or the cluster in the words of kubectl: `team=a,tier!=web`. Services have the tags of their cluster as well. Limit: 10 labels. */
+  labels?: string | null | undefined;
 };
 
 /** A sink of a router. */
@@ -3154,7 +3156,7 @@ export type SinksQuery = { notificationSinks: { pageInfo: { hasNextPage: boolean
 
 export type SinkNamesFragment = { id: string, name: string };
 
-export type RouterRowFragment = { id: string, name: string, projectId: string | null, events: Array<string>, severity: NotificationSeverity, sinkIds: Array<string>, filters: Array<{ clusterId: string | null, serviceId: string | null, pipelineId: string | null, regex: string | null }> };
+export type RouterRowFragment = { id: string, name: string, projectId: string | null, events: Array<string>, severity: NotificationSeverity, sinkIds: Array<string>, filters: Array<{ clusterId: string | null, serviceId: string | null, pipelineId: string | null, regex: string | null, labels: string | null }> };
 
 export type RoutersQueryVariables = Exact<{
   q?: string | null | undefined;
@@ -3162,7 +3164,7 @@ export type RoutersQueryVariables = Exact<{
 }>;
 
 
-export type RoutersQuery = { notificationRouters: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, projectId: string | null, events: Array<string>, severity: NotificationSeverity, sinkIds: Array<string>, filters: Array<{ clusterId: string | null, serviceId: string | null, pipelineId: string | null, regex: string | null }> } }> }, notificationSinks: { edges: Array<{ node: { id: string, name: string } }> }, projects: { edges: Array<{ node: { id: string, name: string } }> } };
+export type RoutersQuery = { notificationRouters: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, projectId: string | null, events: Array<string>, severity: NotificationSeverity, sinkIds: Array<string>, filters: Array<{ clusterId: string | null, serviceId: string | null, pipelineId: string | null, regex: string | null, labels: string | null }> } }> }, notificationSinks: { edges: Array<{ node: { id: string, name: string } }> }, projects: { edges: Array<{ node: { id: string, name: string } }> } };
 
 export type DeliveriesQueryVariables = Exact<{
   after?: string | null | undefined;
@@ -3206,7 +3208,7 @@ export type UpsertRouterMutationVariables = Exact<{
 }>;
 
 
-export type UpsertRouterMutation = { upsertNotificationRouter: { id: string, name: string, projectId: string | null, events: Array<string>, severity: NotificationSeverity, sinkIds: Array<string>, filters: Array<{ clusterId: string | null, serviceId: string | null, pipelineId: string | null, regex: string | null }> } | null };
+export type UpsertRouterMutation = { upsertNotificationRouter: { id: string, name: string, projectId: string | null, events: Array<string>, severity: NotificationSeverity, sinkIds: Array<string>, filters: Array<{ clusterId: string | null, serviceId: string | null, pipelineId: string | null, regex: string | null, labels: string | null }> } | null };
 
 export type DeleteRouterMutationVariables = Exact<{
   id: string;
@@ -4148,7 +4150,7 @@ const PlanText = "fragment Plan on TargetPlan{creates updates deletes frozen com
 const SavedViewRowText = "fragment SavedViewRow on SavedView{id name list query filters columns order sharing projectId owner own}";
 const SinkRowText = "fragment SinkRow on NotificationSink{id name type projectId host repositoryId audit failures error insertedAt}";
 const SinkNamesText = "fragment SinkNames on NotificationSink{id name}";
-const RouterRowText = "fragment RouterRow on NotificationRouter{id name projectId events severity sinkIds filters{clusterId serviceId pipelineId regex}}";
+const RouterRowText = "fragment RouterRow on NotificationRouter{id name projectId events severity sinkIds filters{clusterId serviceId pipelineId regex labels}}";
 const UserRowText = "fragment UserRow on User{id email name kind disabledAt role}";
 const GroupRowText = "fragment GroupRow on Group{id name description global issuer}";
 const GateBoardText = "fragment GateBoard on PipelineGate{id name type state reason quorum notAuthor skipped awaitsDecision approvals{actor at comment}}";

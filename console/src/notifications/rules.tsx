@@ -15,19 +15,26 @@ const FIELDS: readonly FormField[] = [
   { path: "sinks", title: "Sinks", choice: "sink", many: true, required: true },
   { path: "clusters", title: "Only clusters", note: "an event must match one filter", choice: "cluster", many: true },
   { path: "regex", title: "Only subjects", note: "regular expression (RE2)" },
+  { path: "labels", title: "Only labels", note: "such as team=a,tier!=web; tags of clusters are labels" },
   { path: "project", title: "Project", note: "empty: the whole installation", choice: "project" },
 ];
 
 const severityOf = (values: Values): NotificationSeverity => SEVERITIES.find((severity) => severity === text(values, "severity")) ?? "INFO";
 
-const filtersOf = (values: Values) => [...list(values, "clusters").map((clusterId) => ({ clusterId })), ...(optional(values, "regex") === null ? [] : [{ regex: text(values, "regex") }])];
+/** A filter for each cluster and for the subject; labels restrict all of them. */
+export function filtersOf(values: Values) {
+  const filters = [...list(values, "clusters").map((clusterId) => ({ clusterId })), ...(optional(values, "regex") === null ? [] : [{ regex: text(values, "regex") }])];
+  const labels = optional(values, "labels");
+  if (labels === null) return filters;
+  return filters.length === 0 ? [{ labels }] : filters.map((filter) => ({ ...filter, labels }));
+}
 
 const SAVE = {
   permission: WRITE,
   fields: FIELDS,
   command: (values: Values) => [
     ...["notifications", "set-router", text(values, "name"), ...options("--sink", list(values, "sinks")), ...options("--event", list(values, "events"))],
-    ...["--severity", severityOf(values).toLowerCase(), ...option("--regex", text(values, "regex"))],
+    ...["--severity", severityOf(values).toLowerCase(), ...option("--regex", text(values, "regex")), ...option("--selector", text(values, "labels"))],
   ],
   run: (client, values) =>
     client
@@ -56,6 +63,7 @@ const EDIT: Action<Rule> = {
     ...{ name, events, severity, sinks, project },
     clusters: filters.flatMap(({ clusterId }) => (clusterId === null ? [] : [clusterId])),
     regex: filters.find(({ regex }) => regex !== null)?.regex ?? "",
+    labels: filters.find(({ labels }) => labels !== null)?.labels ?? "",
   }),
 };
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from controlplane.audit.model.chains import AuditKind
 from controlplane.authorization import Resource, ResourceKind
+from controlplane.platform.labels import parse_selector
 from controlplane.platform.notification import (
     Notification,
     NotificationKind,
@@ -120,11 +121,15 @@ class RouterFilter:
     """ID of the pipeline."""
     regex: str = ""
     """Regular expression to search for in the subject. Limit: 200 characters."""
+    labels: str = ""
+    """Labels of the service, the pipeline or the cluster in the words of kubectl:
+    `team=a,tier!=web`. Services have the tags of their cluster as well. Limit: 10 labels."""
 
-    def fits(self, notification: Notification) -> bool:
-        """Returns whether the notification matches."""
+    def fits(self, notification: Notification, *labels: Mapping[str, str]) -> bool:
+        """Returns whether the notification of a resource with these labels matches."""
         return (
-            self.cluster_id in ("", notification.cluster_id)
+            all(label.matches(*labels) for label in parse_selector(self.labels))
+            and self.cluster_id in ("", notification.cluster_id)
             and self.service_id in ("", notification.service_id)
             and self.pipeline_id in ("", notification.pipeline_id)
             and (not self.regex or _names(self.regex, notification.subject))
@@ -156,13 +161,13 @@ class Router:
         """Returns the router's location for authorization."""
         return scope_of_installation_or_project(self.project_id, self.id, self.name)
 
-    def matches(self, notification: Notification) -> bool:
-        """Returns whether the router forwards the notification."""
+    def matches(self, notification: Notification, *labels: Mapping[str, str]) -> bool:
+        """Returns whether the router forwards the notification of a resource with these labels."""
         return (
             self.project_id in ("", notification.project_id)
             and notification.severity.rank >= self.severity.rank
             and any(event_matches(notification.kind, pattern) for pattern in self.events)
-            and (not self.filters or any(rule.fits(notification) for rule in self.filters))
+            and (not self.filters or any(rule.fits(notification, *labels) for rule in self.filters))
         )
 
     def check(self) -> None:
@@ -177,6 +182,7 @@ class Router:
             raise Invalid(f"at most {MAX_FILTERS} filters and {MAX_SINKS} sinks", field="filters")
         for filter_ in self.filters:
             _check_regex(filter_.regex)
+            parse_selector(filter_.labels, "filters.labels")
 
 
 def scope_of_installation_or_project(project_id: str, id: str = "", name: str = "") -> Resource:

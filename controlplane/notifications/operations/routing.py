@@ -21,6 +21,7 @@ from controlplane.notifications.ports import (
     DeliveryStore,
     NotificationKeyStore,
     NotificationStore,
+    ResourceLabels,
     RouterStore,
     SinkStore,
 )
@@ -43,7 +44,7 @@ from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.service import Service
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid
-from core.identity import ServiceId, TokenKind
+from core.identity import ClusterId, ServiceId, TokenKind
 
 OFFLINE_AFTER = timedelta(seconds=90)
 EXPIRES_SOON = timedelta(days=7)
@@ -64,11 +65,18 @@ class _RelatedResources:
     """Services of notifications (also deleted ones) and their clusters, by id.
 
     `before`: the previous stage of the service, by id of each notification about health.
+    `labels`: those of services, pipelines and clusters, by id.
     """
 
     services: Mapping[str, Service]
     clusters: Mapping[str, Cluster]
     before: Mapping[int, LedgerStage | None]
+    labels: Mapping[str, Mapping[str, str]]
+
+    def labels_of(self, pending: Notification) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Returns the labels of a notification's resource, and the tags of its cluster."""
+        cluster = self.clusters.get(pending.cluster_id)
+        return self.labels.get(_labelled_id(pending), {}), cluster.tags if cluster else {}
 
 
 class NotificationRouting:
@@ -92,7 +100,8 @@ class NotificationRouting:
                 located, commits = await _located(tx, pending, known)
                 if located is not None:
                     routed.append(located)
-                    receivers = _receivers(located, commits, routers, sinks)
+                    fitting = [r for r in routers if r.matches(located, *known.labels_of(located))]
+                    receivers = _receivers(commits, fitting, sinks)
                     deliveries += self._deliveries(_id(pending), receivers)
             await tx[NotificationStore].routed(routed, self._context.clock.now())
             await tx[NotificationStore].drop(
@@ -234,6 +243,7 @@ async def _known(tx: Transaction, waiting: Sequence[Notification]) -> _RelatedRe
     ids = {pending.service_id for pending in waiting if pending.service_id}
     services = await tx[ServiceStore].by_ids(ids, deleted=True) if ids else []
     homes = {service.cluster_id for service in services}
+    homes |= {ClusterId(pending.cluster_id) for pending in waiting if pending.cluster_id}
     clusters = await tx[ClusterStore].by_ids(homes) if homes else []
     healthy = {
         _id(pending) for pending in waiting if pending.kind is NotificationKind.SERVICE_RECOVERED
@@ -243,7 +253,13 @@ async def _known(tx: Transaction, waiting: Sequence[Notification]) -> _RelatedRe
         {service.id: service for service in services},
         {cluster.id: cluster for cluster in clusters},
         before,
+        await tx[ResourceLabels].of({_labelled_id(pending) for pending in waiting}),
     )
+
+
+def _labelled_id(pending: Notification) -> str:
+    """Returns the id of the resource whose labels routers compare; may be empty."""
+    return pending.service_id or pending.pipeline_id or pending.cluster_id
 
 
 async def _located(
@@ -316,13 +332,12 @@ def _of_service(pending: Notification, service: Service, known: _RelatedResource
 
 
 def _receivers(
-    pending: Notification,
     commits: Mapping[str, str],
     routers: Iterable[Router],
     sinks: Sequence[Sink],
 ) -> list[Sink]:
     """Returns the sinks that get the notification, each once, sorted by id."""
-    ids = {id for router in routers if router.matches(pending) for id in router.sinks}
+    ids = {id for router in routers for id in router.sinks}
     of_commits = (sink for sink in sinks if BY_KIND[sink.type].of_commits)
     ids |= {sink.id for sink in of_commits if commits.get(sink.repository_id)}
     return sorted((sink for sink in sinks if sink.id in ids), key=lambda sink: sink.id)

@@ -70,10 +70,20 @@ def news(**more: str) -> Notification:
         (replace(ROUTER, filters=(RouterFilter(cluster_id="d"),)), False),
         (replace(ROUTER, filters=(RouterFilter(cluster_id="d"), RouterFilter(regex="shop"))), True),
         (replace(ROUTER, filters=(RouterFilter(cluster_id="c", regex="^in"),)), False),
+        (replace(ROUTER, filters=(RouterFilter(labels="team=a,env=prod"),)), True),
+        (replace(ROUTER, filters=(RouterFilter(labels="team=b"),)), False),
+        (replace(ROUTER, filters=(RouterFilter(labels="!env"),)), False),
+        (replace(ROUTER, filters=(RouterFilter(cluster_id="d", labels="team=a"),)), False),
     ],
 )
 def test_a_router_takes_what_it_asks_for(router: Router, matches: bool) -> None:
-    assert router.matches(news(project_id="p", cluster_id="c")) is matches
+    labels = {"team": "a"}, {"env": "prod"}
+    assert router.matches(news(project_id="p", cluster_id="c"), *labels) is matches
+
+
+def test_selectors_that_are_none_are_refused() -> None:
+    with pytest.raises(Invalid, match="team=a"):
+        replace(ROUTER, filters=(RouterFilter(labels="a=b,=c"),)).check()
 
 
 def test_little_things_do_not_reach_who_wants_the_worst() -> None:

@@ -144,6 +144,7 @@ class RouterFilters(TypedDict):
     clusterId: str | None
     serviceId: str | None
     regex: str | None
+    labels: str | None
 
 
 class Router(TypedDict):
@@ -185,7 +186,7 @@ class Streams(TypedDict):
 
 _AUDIT_ROW = 'fragment AuditRow on AuditLog{id at actor action verdict target status source requestId detail kind number hash}'
 _SINK = 'fragment Sink on NotificationSink{id name type host audit projectId repositoryId failures error}'
-_ROUTER = 'fragment Router on NotificationRouter{id name events severity sinkIds projectId filters{clusterId serviceId regex}}'
+_ROUTER = 'fragment Router on NotificationRouter{id name events severity sinkIds projectId filters{clusterId serviceId regex labels}}'
 _DELIVERY = 'fragment Delivery on NotificationDelivery{id state attempts status error sinkId notificationId dueAt finishedAt}'
 _STREAM = 'fragment Stream on OpenStream{id since cluster user actingAs what kind source userAgent bytesIn bytesOut recorded replica}'
 

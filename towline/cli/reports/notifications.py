@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from towline.generated_inputs import (
         NotificationRouterAttributes,
         NotificationSinkAttributes,
+        RouterFilterAttributes,
         SinkConfigurationAttributes,
     )
 
@@ -251,7 +252,13 @@ class RouterOptions(OptionGroup):
     regex: Annotated[
         str | None, typer.Option(help="Only subjects that match this regular expression.")
     ] = None
+    selector: Selector = None
     project: Project = None
+
+    def filters(self) -> "list[RouterFilterAttributes]":
+        """Builds the filter, if there is one."""
+        found: RouterFilterAttributes = {"regex": self.regex, "labels": self.selector}
+        return [found] if self.regex or self.selector else []
 
 
 @app.command("set-router")
@@ -269,13 +276,14 @@ def set_router(
     Example:
       towline notifications set-router alerts --sink ops --severity error
       towline notifications set-router gates --sink ops --event pipeline.gate
+      towline notifications set-router shop --sink shop -l team=shop
     """
     api = connect(context)
     attributes: NotificationRouterAttributes = {
         "name": name,
         "events": options.event or ["*"],
         "routerSinks": [{"sinkId": _sink_id(api, name)} for name in sink],
-        "filters": [{"regex": options.regex}] if options.regex else [],
+        "filters": options.filters(),
         "severity": options.severity.name,
         "projectId": options.project,
     }
