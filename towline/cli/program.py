@@ -37,6 +37,7 @@ _COMMANDS = LazyCommands(
         "diff": "towline.cli.manifests.manifests:diff",
         "delete": "towline.cli.manifests.manifests:delete",
         "export": "towline.cli.manifests.manifests:export",
+        "label": "towline.cli.manifests.labels:label",
         "schema": "towline.cli.manifests.manifests:schema",
         "explain": "towline.cli.manifests.manifests:explain",
         "freeze": "towline.cli.clusters.freezing:freeze",

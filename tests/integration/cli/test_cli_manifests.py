@@ -49,6 +49,9 @@ def test_a_fleet_lives_through_its_manifests(installation: Installation, tmp_pat
     assert run("diff", "-f", str(file)).stdout == ""
     for selector, found in (("team=web,tier=prod", "shop-1/web\n"), ("team!=web,tier=prod", "")):
         assert run("services", "list", "-l", selector, "-o", "name").stdout == found
+    assert "team=shop" in run("label", "service", "shop-1/web", "team=shop", "old-").stderr
+    assert run("services", "list", "-l", "team=shop", "-o", "name").stdout == "shop-1/web\n"
+    assert run("diff", "-f", str(file)).stdout == ""
 
     file.write_text(FLEET.replace("blue", "green"))
     assert (

@@ -83,3 +83,10 @@ MANIFEST_SCHEMA: GraphQLDocument[Mapping[str, str]] = GraphQLDocument('query Man
 
 def manifest_schema(api: GraphQLApi, kind: str) -> str:
     return run(api, MANIFEST_SCHEMA, kind=kind)
+
+
+MANIFEST: GraphQLDocument[Mapping[str, str]] = GraphQLDocument('query Manifest($kind:String!$name:String!){manifest(kind:$kind name:$name)}')
+
+
+def manifest(api: GraphQLApi, kind: str, name: str) -> str:
+    return run(api, MANIFEST, kind=kind, name=name)

@@ -1,0 +1,62 @@
+"""`towline label`."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Annotated
+
+import typer
+
+from core.errors import Invalid
+from towline.cli.manifests import generated as operations
+from towline.cli.manifests.plans import problem_lines
+from towline.cli.shell.output import say
+from towline.cli.shell.session import connect, first_found
+
+_MANAGER = "label"
+
+
+def label(
+    context: typer.Context,
+    kind: Annotated[str, typer.Argument(help="Kind of manifest, such as service.")],
+    name: Annotated[str, typer.Argument(help="Name; that of a service contains its cluster.")],
+    labels: Annotated[
+        list[str], typer.Argument(metavar="NAME=VALUE", help="Label; NAME- removes one.")
+    ],
+) -> None:
+    """Set or remove labels of a resource. The next apply of its manifest replaces them.
+
+    \b
+    Example:
+      towline label service eu-1/web team=shop tier-
+      towline label cluster eu-1 owner=platform
+    """
+    api = connect(context)
+    found = json.loads(
+        first_found(f"{kind} {name}", lambda: operations.manifest(api, kind=kind, name=name))
+    )
+    found["metadata"]["labels"] = changed(found["metadata"].get("labels", {}), labels)
+    # Without a spec, the apply changes no field of another manager.
+    document = {key: value for key, value in found.items() if key != "spec"}
+    plan = operations.apply_manifests(
+        api,
+        [{"file": "labels", "content": json.dumps(document)}],
+        options={"manager": _MANAGER},
+    )
+    if plan["problems"]:
+        raise Invalid("\n".join(problem_lines(plan["problems"])))
+    shown = ",".join(f"{key}={value}" for key, value in found["metadata"]["labels"].items())
+    say(f"labels of {found['kind']} {name}: {shown or 'none'}")
+
+
+def changed(labels: Mapping[str, str], words: Iterable[str]) -> dict[str, str]:
+    """Returns labels after changes such as `team=shop` and `tier-`. Raises Invalid."""
+    after = dict(labels)
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals and key:
+            after[key] = value
+        elif word.endswith("-") and len(word) > 1:
+            after.pop(word[:-1], None)
+        else:
+            raise Invalid(f"{word!r} is neither NAME=VALUE nor NAME-", field="labels")
+    return dict(sorted(after.items()))
