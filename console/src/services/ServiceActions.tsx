@@ -15,7 +15,7 @@ export function ServiceActions({ service }: { readonly service: Service }) {
     <>
       {service.pinnedSha !== null && !service.promoted && (
         <button type="button" disabled={released.fetching} onClick={() => void release({ id: service.id }).then(say("Service unpinned"))}>
-          Unpin and follow {service.git?.ref ?? "its branch"}
+          Unpin and follow {service.follows ?? "its branch"}
         </button>
       )}
       <button

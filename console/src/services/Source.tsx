@@ -18,12 +18,18 @@ function Address({ text }: { readonly text: string }) {
 
 /** Source, commit and pin of a service. */
 export function Source({ service }: { readonly service: Service }) {
-  const { repository, git, revision, sha, pinnedSha } = service;
+  const { repository, git, follows, revision, sha, pinnedSha } = service;
   return (
     <dl className="facts card">
       <dt>Source</dt>
       <dd>
-        {repository === null ? "no repository" : <Address text={repository.url} />} <span className="quiet">at</span> <code>{git?.ref}</code> <span className="quiet">in</span> <code>{git?.folder || "/"}</code>
+        {repository === null ? "no repository" : <Address text={repository.url} />} <span className="quiet">at</span> <code>{follows}</code>
+        {(git?.folder ?? "") !== "" && (
+          <>
+            {" "}
+            <span className="quiet">in</span> <code>{git?.folder}</code>
+          </>
+        )}
         {repository?.error != null && <p className="status bad">{repository.error}</p>}
       </dd>
       <dt>Commit</dt>

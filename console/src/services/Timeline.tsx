@@ -23,7 +23,7 @@ function NewestCommit({ service }: { readonly service: Service }) {
   const variables = { sha: newest?.sha ?? "", repositoryId: service.repository?.id ?? null };
   const [{ data, error }, refetch] = useQuery({ query: TraceDocument, variables, pause: newest === undefined });
   useRefetch(refetch, ledgerKey(service));
-  if (newest === undefined) return <p className="quiet">Waiting for the first fetch of {service.git?.ref ?? "the branch"}.</p>;
+  if (newest === undefined) return <p className="quiet">Waiting for the first fetch of {service.follows ?? "the branch"}.</p>;
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={2} />;
   const trace = data.commitTrace.stragglers.find(({ serviceId }) => serviceId === service.id);

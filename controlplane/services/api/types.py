@@ -18,6 +18,7 @@ from controlplane.platform.graphql.scalars import Map
 from controlplane.repositories.api.repositories import GitRef, GitRepository
 from controlplane.services.api.rendering import ServiceRendering
 from controlplane.services.api.verification import ServiceHold
+from controlplane.services.model.helm import followed_source
 from controlplane.services.model.ledger import LedgerEntry
 from controlplane.services.model.service import (
     STATE_OF_HEALTH,
@@ -336,6 +337,15 @@ class ServiceDeployment(Output[Service]):
         lambda service: GitRef.of(service.spec) if service.repository_id or service.origin else None
     )
     """Ref and folder in the repository. Null without a repository."""
+    follows: str | None = computed(
+        lambda service: (
+            followed_source(service.spec.ref, service.spec.helm)
+            if service.repository_id or service.origin
+            else None
+        )
+    )
+    """Ref or chart that the service follows, for people: such as `main` or `podinfo ^6`. Null
+    without a repository."""
     kustomize: Kustomize | None = computed(
         lambda service: Kustomize.of_path(service.spec.kustomize_path)
     )

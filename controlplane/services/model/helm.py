@@ -63,6 +63,13 @@ def follows_chart(ref: str, helm: JsonMapping | None) -> bool:
     return bool(helm and helm.get("chart") and "url" not in helm and ref == _ref(helm))
 
 
+def followed_source(ref: str, helm: JsonMapping | None) -> str:
+    """Returns a ref for people; for a chart its name and version."""
+    if helm is None or not follows_chart(ref, helm):
+        return ref
+    return f"{helm['chart']} {helm.get('version') or '*'}"
+
+
 def _ref(helm: JsonMapping) -> str:
     return chart_ref(helm["chart"], helm.get("version") or "")
 

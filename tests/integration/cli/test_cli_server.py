@@ -217,6 +217,7 @@ def test_a_chart_is_deployed_by_one_command(installation: Installation, tmp_path
     assert found["repository"]["url"] == "https://charts.example.org"
     helm = found["helm"]
     assert (helm["chart"], helm["version"], helm["values"]) == ("podinfo", "^6", "replicas: 2")
+    assert found["follows"] == "podinfo ^6"
     for wrong in (chart[:2], ("--folder", "a"), (*chart, "--repo", "https://git.example.org/a")):
         refused = installation.run("services", "create", "x", *place, *wrong, code=2)
         assert "either --repo and --folder, or --chart and --chart-repo" in refused.stderr

@@ -105,7 +105,12 @@ def test_a_service_is_shown_with_its_objects(monkeypatch: pytest.MonkeyPatch) ->
     found = service(component("fine"), component("bad", "FAILED", "crash"), component("new", None))
     now = datetime.now(UTC).isoformat()  # noqa: TID251
     cluster = {"handle": "dev", "pingedAt": now}
-    shown = found | {"git": {"ref": "main"}, "cluster": cluster, "observedAt": "2026-01-01T00:00Z"}
+    shown = found | {
+        "git": {"ref": "main"},
+        "follows": "main",
+        "cluster": cluster,
+        "observedAt": "2026-01-01T00:00Z",
+    }
     api = FakeApi({service_api.SERVICE: {"serviceDeployment": shown}})
     monkeypatch.setattr(services, "connect", lambda context: api)
     result = CliRunner().invoke(app, ["services", "get", "dev/web"])

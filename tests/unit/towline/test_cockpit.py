@@ -41,7 +41,7 @@ def row(cluster: str, name: str, status: str = "HEALTHY", message: str = "") -> 
         "commitsBehind": None,
         "drifted": 0,
         "message": message,
-        "git": None,
+        "follows": "main",
         "cluster": {"id": cluster, "handle": cluster, "pingedAt": None},
         "errors": [],
     }

@@ -246,6 +246,7 @@ class Service(TypedDict):
     deletedAt: str | None
     observedAt: str | None
     git: ServiceGit | None
+    follows: str | None
     kustomize: ServiceKustomize | None
     helm: ServiceHelm | None
     configuration: list[ServiceConfiguration]
@@ -259,11 +260,6 @@ class Service(TypedDict):
     sources: list[ServiceSources]
     verification: ServiceVerification | None
     hold: ServiceHold | None
-
-
-class ServiceRowGit(TypedDict):
-    ref: str
-    folder: str
 
 
 class ServiceRowCluster(TypedDict):
@@ -285,7 +281,7 @@ class ServiceRow(TypedDict):
     commitsBehind: int | None
     drifted: int
     message: str | None
-    git: ServiceRowGit | None
+    follows: str | None
     cluster: ServiceRowCluster | None
     errors: list[ServiceRowErrors]
 
@@ -365,8 +361,8 @@ class LedgerEvent(TypedDict):
     detail: dict[str, object]
 
 
-_SERVICE_ROW = 'fragment ServiceRow on ServiceDeployment{id name status:state sha commitsBehind drifted message git{ref folder}cluster{id handle pingedAt}errors{source message}}'
-_SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state health:status protect templated dryRun paused promoted sha pinnedSha commitsBehind drifted digest insertedAt updatedAt deletedAt observedAt git{ref folder}kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}project{name}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
+_SERVICE_ROW = 'fragment ServiceRow on ServiceDeployment{id name status:state sha commitsBehind drifted message follows cluster{id handle pingedAt}errors{source message}}'
+_SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state health:status protect templated dryRun paused promoted sha pinnedSha commitsBehind drifted digest insertedAt updatedAt deletedAt observedAt git{ref folder}follows kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}project{name}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
 _SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message ownerUid updatedAt}}'
 _SERVICE_EVENT = 'fragment ServiceEvent on ComponentEvent{kind namespace name type reason message count source firstAt lastAt}'
 _PENDING_DELETION = 'fragment PendingDeletion on ObjectReference{kind name namespace group}'

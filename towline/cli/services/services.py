@@ -59,7 +59,7 @@ ROW_COLUMNS: tuple[Column[ServiceRow], ...] = (
     Column("SERVICE", label),
     Column("STATUS", status_text),
     Column("COMMIT", lambda row: short(row["sha"])),
-    field("REF", "git", "ref"),
+    field("FOLLOWS"),
     since("LAST SEEN", "cluster", "pingedAt"),
     Column("PROBLEM", problem_in_list),
 )
