@@ -1,7 +1,7 @@
 """Differences of specs, field by field, without values of secrets."""
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from controlplane.manifests.model.ownership import SEPARATOR
@@ -28,6 +28,23 @@ def differences(
             is_secret=not masks.secrets.isdisjoint(path.split(SEPARATOR)),
         )
     ]
+
+
+def metadata_differences(
+    name: str, before: Mapping[str, str], after: Mapping[str, str]
+) -> list[SpecDifference]:
+    """Returns the labels or annotations that differ; `name` is one of both words."""
+    return [
+        SpecDifference(
+            f"metadata.{name}.{key}", *map(_text_json, (before.get(key), after.get(key)))
+        )
+        for key in sorted(before.keys() | after.keys())
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _text_json(value: str | None) -> str | None:
+    return None if value is None else json.dumps(value)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from controlplane.authorization import DEFAULT_PROJECT, Actor, Verb, require
-from controlplane.manifests.model.differences import differences, shown_path
+from controlplane.manifests.model.differences import differences, metadata_differences, shown_path
 from controlplane.manifests.model.documents import DocumentProblem
 from controlplane.manifests.model.ownership import (
     SEPARATOR,
@@ -217,17 +217,19 @@ class ApplyRun:
         self._done[resource.id] = declaration, resource
         self._check_project(declaration, row)
         self._check_set(declaration, resource)
+        metadata = _metadata_changes(declaration, resource.declared)
         desired = self._desired(declaration, resource)
         changed = {name for name in desired if desired[name] != resource.spec.get(name)}
         if not changed:
             self._authorize_metadata(declaration, resource, row)
-            self._plan(declaration, ManifestAction.UNCHANGED)
+            action = ManifestAction.UPDATE if metadata else ManifestAction.UNCHANGED
+            self._plan(declaration, action, metadata)
             return
         before = dict(
             leaves({name: resource.spec.get(name) for name in changed if name in resource.spec})
         )
         after = dict(leaves({name: desired[name] for name in changed}))
-        changes = differences(before, after, declaration.codec.secret_names)
+        changes = [*metadata, *differences(before, after, declaration.codec.secret_names)]
         conflicts = self._conflicts(resource, before, after)
         refused = [c for c in conflicts if not self._may_take_over(c.owner)]
         if refused:
@@ -415,6 +417,14 @@ class ApplyRun:
                 document.file, document.line,
             )
         )  # fmt: skip
+
+
+def _metadata_changes(
+    declaration: Declaration, before: DeclaredResource | None
+) -> list[SpecDifference]:
+    document, known = declaration.document, before or DeclaredResource("", "")
+    labels = metadata_differences("labels", known.labels, document.labels)
+    return [*labels, *metadata_differences("annotations", known.annotations, document.annotations)]
 
 
 def _state_digest(spec: JsonObject, given: Iterable[str]) -> str:

@@ -51,7 +51,8 @@ def test_a_fleet_lives_through_its_manifests(installation: Installation, tmp_pat
         assert run("services", "list", "-l", selector, "-o", "name").stdout == found
     assert "team=shop" in run("label", "service", "shop-1/web", "team=shop", "old-").stderr
     assert run("services", "list", "-l", "team=shop", "-o", "name").stdout == "shop-1/web\n"
-    assert run("diff", "-f", str(file)).stdout == ""
+    relabelled = run("diff", "-f", str(file), code=1).stdout
+    assert '  metadata.labels.team: "shop" → "web"' in relabelled
 
     file.write_text(FLEET.replace("blue", "green"))
     assert (

@@ -472,14 +472,30 @@ async def test_a_reader_changes_no_metadata_of_a_resource(
     assert (await world.apply(text % "", VIEWER)).applied
 
 
-async def test_a_change_of_labels_is_audited(world: ManifestWorld) -> None:
-    text = (
-        "{apiVersion: towline.io/v1, kind: ClusterGroup, metadata: {name: eu, labels: {team: %s}}}"
+async def test_a_change_of_labels_is_shown_and_audited(world: ManifestWorld) -> None:
+    group = "{apiVersion: towline.io/v1, kind: ClusterGroup, metadata: {name: eu%s}}"
+    shown = []
+    for labels in ("", ", labels: {team: a}", ", labels: {team: b, tier: x}"):
+        (item,) = (await world.apply(group % labels, EDITOR)).items
+        shown.append((item.action.value, [(c.path, c.before, c.after) for c in item.changes]))
+    assert shown == [
+        ("CREATE", []),
+        ("UPDATE", [("metadata.labels.team", None, '"a"')]),
+        (
+            "UPDATE",
+            [("metadata.labels.team", '"a"', '"b"'), ("metadata.labels.tier", None, '"x"')],
+        ),
+    ]
+    actions = ("createClusterGroup", "applyManifests", "applyManifests")
+    entries = await world.memory.audited()
+    assert entries == [("ed@example.org", action, "eu") for action in actions]
+
+
+async def test_labels_of_a_resource_without_a_manifest_are_audited(world: ManifestWorld) -> None:
+    await world.operations.clusters.create(ADMIN, ClusterChange("dev"))
+    await world.apply(
+        "{apiVersion: towline.io/v1, kind: Cluster, metadata: {name: dev, labels: {a: b}}}"
     )
-    await world.apply(text % "a")
-    audited = await world.memory.audited()
-    await world.apply(text % "b", EDITOR)
-    assert await world.memory.audited() == [
-        *audited,
-        ("ed@example.org", "applyManifests", "eu"),
+    assert [action for _, action, _ in await world.memory.audited()] == [
+        *("createCluster", "applyManifests"),
     ]
