@@ -249,6 +249,8 @@ def test_a_list_is_narrowed_by_conditions_and_exported(ada: Desk, story: DemoSte
     page = ada.go("/services")
     page.get_by_label("Filter services").fill("shop cluster:dev colour:red")
     expect(page.get_by_text("Unknown condition colour")).to_be_visible()
+    page.get_by_label("Filter services").fill("shop cluster:dev label:team=none")
+    expect(page.get_by_text("No matching services")).to_be_visible()
     page.get_by_label("Filter services").fill("shop cluster:dev")
     services = page.get_by_role("region", name="Services")
     expect(services.get_by_role("link", name="shop")).to_have_count(1)
