@@ -1,10 +1,10 @@
 import { useState } from "react";
 import { Link } from "wouter";
 import { AuditRowsDocument, type AuditKind, type AuditLogFilter, type AuditRowFragment, type AuditVerdict } from "../api/generated";
+import { List, type Column } from "../lists/List";
 import { Age } from "../ui/Age";
 import { Chips } from "../ui/Chips";
 import { FilterField } from "../ui/FilterField";
-import { PagedTable } from "../ui/PagedTable";
 import { auditState } from "../ui/states";
 import { Status } from "../ui/Status";
 import { useParam } from "../ui/useParam";
@@ -44,51 +44,48 @@ function exportAddress(q: string, { kind, verdict, actor }: AuditLogFilter): str
   return `/audit/export?${query.toString()}`;
 }
 
-function Row({ row }: { readonly row: AuditRowFragment }) {
+function Details({ row }: { readonly row: AuditRowFragment }) {
   const isRecorded = row.detail["recorded"] === true;
   return (
-    <tr>
-      <td>
-        <Age at={row.at} />
-      </td>
-      <td>{row.actor}</td>
-      <td>
-        <code>{row.action}</code>
-      </td>
-      <td>
-        <Status state={auditState(row.verdict)} />
-      </td>
-      <td className="wide">{row.target}</td>
-      <td>{row.source}</td>
-      <td>
-        {isRecorded && <Link href={`/recordings/${row.requestId}`}>Play</Link>}
-        <details className="detail">
-          <summary>Details</summary>
-          <dl>
-            <dt>entry</dt>
-            <dd>
-              {row.kind.toLowerCase()} {row.number}
-            </dd>
-            <dt>hash</dt>
-            <dd>
-              <code>{row.hash.slice(0, 24)}</code>
-            </dd>
-            <dt>request</dt>
-            <dd>
-              <code>{row.requestId || "–"}</code>
-            </dd>
-            {Object.entries(row.detail).map(([name, value]) => (
-              <div key={name}>
-                <dt>{name}</dt>
-                <dd>{typeof value === "string" ? value : JSON.stringify(value)}</dd>
-              </div>
-            ))}
-          </dl>
-        </details>
-      </td>
-    </tr>
+    <>
+      {isRecorded && <Link href={`/recordings/${row.requestId}`}>Play</Link>}
+      <details className="detail">
+        <summary>Details</summary>
+        <dl>
+          <dt>entry</dt>
+          <dd>
+            {row.kind.toLowerCase()} {row.number}
+          </dd>
+          <dt>hash</dt>
+          <dd>
+            <code>{row.hash.slice(0, 24)}</code>
+          </dd>
+          <dt>request</dt>
+          <dd>
+            <code>{row.requestId || "–"}</code>
+          </dd>
+          {Object.entries(row.detail).map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{typeof value === "string" ? value : JSON.stringify(value)}</dd>
+            </div>
+          ))}
+        </dl>
+      </details>
+    </>
   );
 }
+
+const COLUMNS: readonly Column<AuditRowFragment>[] = [
+  { id: "time", title: "Time", sort: ({ at }) => at, cell: ({ at }) => <Age at={at} /> },
+  { id: "actor", title: "Actor", sort: ({ actor }) => actor, cell: ({ actor }) => actor },
+  { id: "action", title: "Action", sort: ({ action }) => action, cell: ({ action }) => <code>{action}</code> },
+  { id: "result", title: "Result", sort: ({ verdict }) => verdict, cell: ({ verdict }) => <Status state={auditState(verdict)} /> },
+  { id: "target", title: "Target", className: "wide", sort: ({ target }) => target, cell: ({ target }) => target },
+  { id: "status", title: "HTTP status", className: "number", isOptional: true, sort: ({ status }) => status, cell: ({ status }) => status },
+  { id: "source", title: "Source", sort: ({ source }) => source, cell: ({ source }) => source },
+  { id: "details", title: "", cell: (row) => <Details row={row} /> },
+];
 
 /** Audit log with filters and live updates. */
 export function AuditPage() {
@@ -109,16 +106,18 @@ export function AuditPage() {
         <span className="fill" />
         {/* The browser streams this to a file: the log may exceed the memory of a page. */}
         <a className="button" href={exportAddress(q, filter)} download="audit.jsonl">
-          Export
+          Export log
         </a>
       </div>
-      <PagedTable
+      <List
         label="Audit log"
-        titles={["Time", "Actor", "Action", "Result", "Target", "Source", ""]}
+        counted={["entry", "entries"]}
+        columns={COLUMNS}
         query={AuditRowsDocument}
         variables={{ q: q || null, filter }}
         pick={(data) => data.auditLogs}
-        row={(row) => <Row key={row.id} row={row} />}
+        id={({ id }) => id}
+        name={({ action, target }) => `${action} ${target}`}
         follow={follow ? FOLLOW : null}
         empty={<p className="quiet">No matching entries.</p>}
       />

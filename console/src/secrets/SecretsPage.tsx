@@ -1,41 +1,29 @@
 import { Link } from "wouter";
 import { SecretsDocument, type SecretRowFragment } from "../api/generated";
+import { List, type Column } from "../lists/List";
 import { Age } from "../ui/Age";
 import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
-import { PagedTable } from "../ui/PagedTable";
 import { Status } from "../ui/Status";
 import { useParam } from "../ui/useParam";
-import { useRowKeys } from "../ui/useRowKeys";
 import { stateOf } from "./rotation";
 import { storeOf } from "./source";
 import { ValueForm } from "./ValueForm";
 
-function Row({ secret }: { readonly secret: SecretRowFragment }) {
-  return (
-    <tr>
-      <td>
-        <Link href={`/secrets/${secret.id}`}>{secret.name}</Link>
-      </td>
-      <td>
-        <Status state={stateOf(secret)} pill />
-      </td>
-      <td className="wide">{secret.problem ?? secret.description}</td>
-      <td className="number">{secret.currentVersion}</td>
-      <td>{storeOf(secret)}</td>
-      <td>{secret.project?.name}</td>
-      <td>
-        <Age at={secret.updatedAt} />
-      </td>
-    </tr>
-  );
-}
+const COLUMNS: readonly Column<SecretRowFragment>[] = [
+  { id: "secret", title: "Secret", sort: ({ name }) => name, cell: ({ id, name }) => <Link href={`/secrets/${id}`}>{name}</Link> },
+  { id: "state", title: "State", sort: (secret) => stateOf(secret).label, cell: (secret) => <Status state={stateOf(secret)} pill /> },
+  { id: "description", title: "Description", className: "wide", cell: ({ problem, description }) => problem ?? description },
+  { id: "version", title: "Version", className: "number", sort: ({ currentVersion }) => currentVersion, cell: ({ currentVersion }) => currentVersion },
+  { id: "store", title: "Stored in", sort: storeOf, cell: storeOf },
+  { id: "project", title: "Project", sort: ({ project }) => project?.name, cell: ({ project }) => project?.name },
+  { id: "changed", title: "Changed", sort: ({ updatedAt }) => updatedAt, cell: ({ updatedAt }) => <Age at={updatedAt} /> },
+];
 
-/** Table of all secrets, without values. */
+/** List of all secrets, without values. */
 export function SecretsPage() {
   const [q] = useParam("q");
   const [isNew, setNew] = useParam("new");
-  useRowKeys();
   return (
     <div className="stack">
       <div className="bar">
@@ -47,13 +35,14 @@ export function SecretsPage() {
         </button>
       </div>
       {isNew !== "" && <ValueForm secret={null} onDone={() => setNew("")} />}
-      <PagedTable
+      <List
         label="Secrets"
-        titles={["Secret", "State", "Description", "Version", "Stored in", "Project", "Changed"]}
+        columns={COLUMNS}
         query={SecretsDocument}
         variables={{ q: q || null }}
         pick={(data) => data.secrets}
-        row={(secret) => <Row key={secret.id} secret={secret} />}
+        id={({ id }) => id}
+        name={({ name }) => name}
         counted={["secret", "secrets"]}
         empty={
           isNew === "" && (
