@@ -24,21 +24,23 @@ function EncryptionKeys() {
           ["Values without a usable key", undecryptable.join(", ")],
         ]}
       />
-      <Table label="Data keys" titles={["Key", "State", "Created"]}>
-        {keys.map(({ id, insertedAt }) => (
-          <tr key={id}>
-            <td>
-              <code>{id}</code>
-            </td>
-            <td>
-              <Status state={id === currentId ? STATES.current : STATES.superseded} />
-            </td>
-            <td>
-              <Age at={insertedAt} />
-            </td>
-          </tr>
-        ))}
-      </Table>
+      {keys.length > 0 && (
+        <Table label="Data keys" titles={["Key", "State", "Created"]}>
+          {keys.map(({ id, insertedAt }) => (
+            <tr key={id}>
+              <td>
+                <code>{id}</code>
+              </td>
+              <td>
+                <Status state={id === currentId ? STATES.current : STATES.superseded} />
+              </td>
+              <td>
+                <Age at={insertedAt} />
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
     </>
   );
 }

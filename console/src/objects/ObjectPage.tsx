@@ -69,9 +69,11 @@ function Relatives({ title, of }: { readonly title: string; readonly of: readonl
   );
 }
 
-/** Labels, without those that Towline sets. */
+/** Labels by name, without those that Towline sets. */
 function Labels({ labels }: { readonly labels: Readonly<Record<string, unknown>> }) {
-  const others = Object.entries(labels).filter(([name]) => !name.startsWith("towline.dev/"));
+  const others = Object.entries(labels)
+    .filter(([name]) => !name.startsWith("towline.dev/"))
+    .sort(([left], [right]) => left.localeCompare(right));
   if (others.length === 0) return null;
   return (
     <>

@@ -80,6 +80,13 @@ function Activity({ pipeline }: { readonly pipeline: Pipeline }) {
   );
 }
 
+const Stages = ({ pipeline }: { readonly pipeline: Pipeline }) => (
+  <>
+    <h2 className="hidden-text">Stages</h2>
+    <Board pipeline={pipeline} />
+  </>
+);
+
 /** Page of one pipeline: board, graph and activity. */
 export function PipelinePage() {
   const { id } = useParams<{ id: string }>();
@@ -102,7 +109,7 @@ export function PipelinePage() {
       </header>
       <Tabs
         tabs={[
-          { id: "board", title: "Board", content: () => <Board pipeline={pipeline} /> },
+          { id: "board", title: "Board", content: () => <Stages pipeline={pipeline} /> },
           { id: "graph", title: "Graph", content: () => <Graph pipeline={pipeline} /> },
           { id: "releases", title: "Releases", content: () => <Releases id={pipeline.id} /> },
           { id: "history", title: "Activity", content: () => <Activity pipeline={pipeline} /> },

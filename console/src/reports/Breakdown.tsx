@@ -37,7 +37,7 @@ export function Breakdown({ since, until }: { readonly since: string; readonly u
   if (data == null) return <Skeleton lines={4} />;
   const titles = ["Deployments", "Rate", "Lead time", "Failure rate", "Time to restore"];
   return (
-    <>
+    <div className="stack">
       <Table label="By project" titles={["Project", ...titles]}>
         {data.projects.edges.map(({ node: { id, name } }) => (
           <Row key={id} name={name} since={since} until={until} projectId={id} onOpen={() => setProject(id)} />
@@ -48,6 +48,6 @@ export function Breakdown({ since, until }: { readonly since: string; readonly u
           <Row key={id} name={handle} since={since} until={until} clusterId={id} onOpen={() => setCluster(id)} />
         ))}
       </Table>
-    </>
+    </div>
   );
 }
