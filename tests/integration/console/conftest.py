@@ -18,6 +18,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests.integration.console.keys import Keys
 from tests.migrated import put_sqlite
 from towline.demo.environment import DemoEnvironment
 from towline.demo.steps import DemoSteps
@@ -85,14 +86,20 @@ def sign_in(page: Page, email: str = EMAIL, password: str = PASSWORD) -> None:
     page.keyboard.press("Enter")
 
 
-def set_up(page: Page, url: str, data: Path) -> None:
-    """Opens the setup link of a data directory at this URL, and becomes the administrator."""
+def open_setup(page: Page, url: str, data: Path) -> None:
+    """Opens the setup link of a data directory at this URL."""
     _, path, token = (data / "setup.url").read_text().strip().partition("/setup")
     page.goto(url + path + token)
-    page.get_by_label("E-mail").fill(EMAIL)
-    page.get_by_label("Name").fill("Ada Lovelace")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Set up").click()
+
+
+def set_up(page: Page, url: str, data: Path) -> None:
+    """Opens the setup link of a data directory, and becomes the administrator. Keyboard only."""
+    open_setup(page, url, data)
+    keys = Keys(page)
+    keys.write(page.get_by_label("E-mail"), EMAIL)
+    keys.write(page.get_by_label("Name"), "Ada Lovelace")
+    keys.write(page.get_by_label("Password"), PASSWORD)
+    keys.use(page.get_by_role("button", name="Set up"))
     expect(page.get_by_role("heading", name="Fleet")).to_be_visible()
 
 

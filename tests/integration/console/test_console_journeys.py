@@ -58,13 +58,19 @@ def test_an_expired_session_loses_nothing_that_was_typed(stranger: Desk, story: 
 
 
 def test_the_fleet_shows_what_goes_wrong_without_being_asked(ada: Desk, story: DemoSteps) -> None:
-    """A commit that fails to render appears with its reason, and disappears after the fix."""
+    """A commit that fails to render appears with its reason, and disappears after the fix. The link
+    leads to the cause. Keyboard only."""
     page = ada.go("/")
     wrong = page.get_by_role("region", name="Needs attention")
     expect(wrong).to_contain_text("none")
     commit(story, {"dev/broken.yaml": "kind: [\n"}, "Break dev")
     expect(wrong.get_by_role("link", name="dev/shop")).to_be_visible()
     expect(wrong).to_contain_text("broken.yaml, line 2")
+    keys = Keys(page)
+    keys.use(wrong.get_by_role("link", name="dev/shop"))
+    expect(page.get_by_role("heading", name="shop")).to_contain_text("Failed")
+    expect(page.get_by_role("main")).to_contain_text("broken.yaml, line 2")
+    keys.turn("f", "Fleet")
     commit(story, {"dev/broken.yaml": None}, "Mend dev")
     expect(wrong).to_contain_text("none")
 
@@ -170,14 +176,16 @@ def test_the_audit_trail_is_filtered_and_exported(ada: Desk, story: DemoSteps) -
 
 
 def test_a_release_is_approved_and_goes_live(ada: Desk, story: DemoSteps) -> None:
-    """The dialog shows the digests to approve, and the board updates live."""
+    """The dialog shows the digests to approve, and the board updates live. Keyboard only."""
     page = ada.go("/pipelines")
-    page.get_by_role("button", name="Approve…").first.press("Enter")
+    keys = Keys(page)
+    page.get_by_role("button", name="Approve…").first.wait_for()
+    keys.use(page.get_by_role("button", name="Approve…").first)
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("sha256:")
     expect(dialog).to_contain_text("added Deployment web")
     expect(dialog).to_contain_text("from this repository")
-    dialog.get_by_role("button", name="Approve release").press("Enter")
+    keys.use(dialog.get_by_role("button", name="Approve release"))
     expect(dialog).to_be_hidden()
     prod = page.get_by_role("region", name="Stage prod")
     expect(prod).to_contain_text("#", timeout=30_000)
@@ -214,26 +222,30 @@ def test_the_preview_renders_another_branch(ada: Desk, story: DemoSteps) -> None
 
 
 def test_a_service_is_defined_and_deleted(ada: Desk, story: DemoSteps) -> None:
-    """Form and YAML stay in sync, and the deletion requires the name."""
+    """Form and YAML stay in sync, and the deletion requires the name. Keyboard only."""
     page = ada.go("/services/new")
-    chosen(page, "Cluster").fill("de")
+    keys = Keys(page)
+    page.get_by_role("heading", name="New service").wait_for()
+    keys.write(chosen(page, "Cluster"), "de")
     expect(page.get_by_text("cluster de not found")).to_be_visible()
     assert page.locator("datalist option[value='dev']").count() == 1
-    chosen(page, "Cluster").fill("dev")
-    chosen(page, "Repository").fill(story.stage.repository.url)
-    field(page, "Name").fill("extra")
-    field(page, "Default namespace").fill("extra")
-    field(page, "Folder").fill("dev")
+    keys.type("v")
+    keys.press("Escape")
+    keys.write(chosen(page, "Repository"), story.stage.repository.url)
+    keys.press("Escape")
+    keys.write(field(page, "Name"), "extra")
+    keys.write(field(page, "Default namespace"), "extra")
+    keys.write(field(page, "Folder"), "dev")
     expect(page.locator(".cm-content")).to_contain_text("namespace: extra")
-    page.get_by_role("button", name="Create service").click()
+    keys.use(page.get_by_role("button", name="Create service"))
     expect(page.get_by_role("heading", name="extra")).to_contain_text("Healthy", timeout=30_000)
-    page.get_by_role("tab", name="Settings").click()
-    page.get_by_role("button", name=re.compile("Delete service and")).click()
+    keys.use(page.get_by_role("tab", selected=True), "ArrowLeft")
+    keys.use(page.get_by_role("button", name=re.compile("Delete service and")))
     dialog = page.get_by_role("dialog")
     sure = dialog.get_by_role("button", name="Delete service")
     expect(sure).to_be_disabled()
-    dialog.get_by_role("textbox").fill("extra")
-    sure.click()
+    keys.write(dialog.get_by_role("textbox"), "extra")
+    keys.use(sure)
     expect(page.get_by_role("heading", name="Services")).to_be_visible()
 
 
