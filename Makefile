@@ -133,6 +133,10 @@ lint-console: $(NODE_MODULES) ## lint and type-check the console, and compare it
 test-console: $(NODE_MODULES) ## run the console's component tests
 	@cd console && npm test --silent
 
+.PHONY: screens
+screens: setup console ## take new pictures of screens of the console that look different; needs Chromium
+	@PICTURES=write $(BIN)/pytest -q tests/integration/console/test_console_pictures.py
+
 .PHONY: demo
 demo: setup console-if-npm ## run a complete installation on this machine until Ctrl-C; DEMO="--check" verifies its steps
 	@$(BIN)/towline demo $(DEMO)

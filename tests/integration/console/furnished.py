@@ -32,6 +32,8 @@ def furnish(story: DemoSteps) -> Furnished:
         s=dev,
         u=[{"name": "db", "secretId": secret}],
     )
+    # Each change then has its own rows in the history of the service.
+    story.wait_healthy("dev")
     context = ask(
         'mutation ($v: Json!) { saveServiceContext(name: "network", '
         "attributes: {configuration: $v}) { id } }",
