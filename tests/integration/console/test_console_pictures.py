@@ -160,3 +160,5 @@ def test_every_screen_is_for_everybody(visit: Visit, showroom: Showroom) -> None
     table = report(visit.violations)
     (ARTEFACTS / "axe.md").write_text(table + "\n")
     assert table in CONSOLE_PAGE.read_text(), "docs lack artifacts/console/axe.md"
+    if not visit.gallery.has_fonts:
+        pytest.skip("platform: the pictures have other fonts than this machine")
