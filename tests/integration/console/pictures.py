@@ -20,7 +20,7 @@ from tests.integration.console.conftest import ARTEFACTS, ROOT
 from tests.integration.console.page_checks import PAINTED
 
 FOLDER = ROOT / "docs" / "images" / "screens"
-FONTS = FOLDER / "fonts.json"
+FONTS = Path(__file__).parent / "picture_fonts.json"
 ENOUGH_BYTES = 25_000
 """Size of a picture above which a lower quality is tried."""
 SCALE = 0.75
@@ -146,7 +146,7 @@ class Darkroom:
 def remove_others(names: Iterable[str]) -> None:
     """Removes the pictures of screens that no longer exist."""
     kept = {f"{name}-{view.name}" for name in names for view in VIEWS}
-    for path in FOLDER.glob("*.webp"):
+    for path in FOLDER.iterdir():
         if path.stem not in kept:
             path.unlink()
 
