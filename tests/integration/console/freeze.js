@@ -10,6 +10,8 @@
     [/\b\d+[smhd]( \d+[smh])?(?= ago\b)/g, () => "2m"],
     [/^now$/, () => "2m ago"],
     [/\b\d+(\.\d+)? ms\b/g, () => "12 ms"],
+    [/\b\d+(\.\d+)? per (day|week)\b/g, () => "2 per week"],
+    [/^(under )?\d+s$/, () => "1s"],
   ];
   if (!("frozen" in window)) {
     window.frozen = new CSSStyleSheet();
