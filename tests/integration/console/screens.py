@@ -34,7 +34,7 @@ _MAX_SHARES = dict.fromkeys(
         *("service-events", "object-events", "cluster-apis"),
         *("delivery", "delivery-timeline", "delivery-groups"),
     ),
-    0.06,
+    0.2,
 )
 REDIRECTS = {"/views/:id"}
 """Routes that only lead to another page."""
