@@ -29,7 +29,7 @@ TILE = 15
 """Side of a tile in pixels of a picture: a line of text."""
 TOLERANCE = 12
 """Maximum difference of a colour channel between two tiles that count as equal."""
-MAX_SHARE = 0.02
+MAX_SHARE = 0.015
 """Maximum share of different tiles between two pictures that count as equal."""
 IS_WRITING = os.environ.get("PICTURES") == "write"
 _REWRITE_SHARE = 0.002
