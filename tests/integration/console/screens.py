@@ -29,13 +29,10 @@ class Screen:
 
 # Events of the same second have no order. The metrics of a cluster say only after a while which
 # deprecated APIs its own controllers use. Delivery is counted by day, so it differs after midnight.
-_MAX_SHARES = dict.fromkeys(
-    (
-        *("service-events", "object-events", "cluster-apis"),
-        *("delivery", "delivery-timeline", "delivery-groups"),
-    ),
-    0.2,
-)
+_MAX_SHARES = {
+    **dict.fromkeys(("service-events", "object-events"), 0.2),
+    **dict.fromkeys(("cluster-apis", "delivery", "delivery-timeline", "delivery-groups"), 0.06),
+}
 REDIRECTS = {"/views/:id"}
 """Routes that only lead to another page."""
 SCREENS = tuple(
