@@ -15,6 +15,7 @@ from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.projects import Projects
 from controlplane.access.operations.roles import AccessControl
 from controlplane.access.operations.scim import ScimDirectory
+from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import UserOperations
 from controlplane.agents.link.server import AgentLink
 from controlplane.agents.live_logs import MemoryLiveLogs
@@ -319,7 +320,7 @@ def _operations(
     return Operations(
         identity=foundation.sign_in.identity,
         people=kinds.people,
-        accounts=foundation.sign_in.accounts,
+        trust_rules=kinds.trust_rules,
         projects=kinds.projects,
         rights=kinds.rights,
         requests=shared.requests,
@@ -369,6 +370,7 @@ def _kind_operations(
 ) -> KindOperations:
     return KindOperations(
         people=UserOperations(context),
+        trust_rules=TrustRules(context),
         rights=AccessControl(context),
         projects=Projects(context, ServiceFences(), _first_fence(settings)),
         clusters=Clusters(context),

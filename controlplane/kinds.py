@@ -3,9 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controlplane.access.kinds import GroupKind, ProjectKind, RoleKind, ServiceAccountKind
+from controlplane.access.kinds import (
+    GroupKind,
+    ProjectKind,
+    RoleKind,
+    ServiceAccountKind,
+    TrustedIssuerKind,
+)
 from controlplane.access.operations.projects import Projects
 from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import UserOperations
 from controlplane.clusters.kinds import AgentSettingsKind, ClusterGroupKind, ClusterKind
 from controlplane.clusters.operations.agent_settings import DeploymentSettingsOperations
@@ -37,6 +44,7 @@ class KindOperations:
     """The operations through which manifests change resources."""
 
     people: UserOperations
+    trust_rules: TrustRules
     rights: AccessControl
     projects: Projects
     clusters: Clusters
@@ -59,6 +67,7 @@ def all_kinds(operations: KindOperations) -> Sequence[AnyKind]:
     """Returns all kinds."""
     return (
         ServiceAccountKind(operations.people),
+        TrustedIssuerKind(operations.trust_rules),
         GroupKind(operations.people),
         RoleKind(operations.rights),
         ProjectKind(operations.projects),

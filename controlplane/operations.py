@@ -7,7 +7,7 @@ from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.projects import Projects
 from controlplane.access.operations.roles import AccessControl
-from controlplane.access.operations.token_exchange import TokenExchange
+from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import UserOperations
 from controlplane.agents.operations.commands import AgentCommands
 from controlplane.agents.operations.jobs import ClusterJobs
@@ -58,7 +58,7 @@ class Operations:
 
     identity: CredentialAuthenticator
     people: UserOperations
-    accounts: TokenExchange
+    trust_rules: TrustRules
     projects: Projects
     rights: AccessControl
     requests: AccessRequests

@@ -73,11 +73,13 @@ class ClaimPatternAttributes(TypedDict, total=False):
 
 
 class TrustRuleAttributes(TypedDict, total=False):
-    issuer: Required[str]
-    audience: Required[str]
-    subject: Required[str]
-    claims: Sequence[ClaimPatternAttributes]
-    minutes: int
+    name: str | None
+    serviceAccountId: str | None
+    issuer: str | None
+    audience: str | None
+    subject: str | None
+    claims: Sequence[ClaimPatternAttributes] | None
+    minutes: int | None
     keys: str | None
 
 

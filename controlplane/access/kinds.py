@@ -1,14 +1,16 @@
-"""Kinds of manifests: projects, roles, groups and service accounts."""
+"""Kinds of manifests: projects, roles, groups, service accounts and trusted issuers."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
 from controlplane.access.model.bindings import Binding, Project, SubjectKind
+from controlplane.access.model.trust_rules import TrustRule
 from controlplane.access.model.users import Group, User, UserKind
 from controlplane.access.operations.bindings import Subjects
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.roles import AccessControl, RoleChange
+from controlplane.access.operations.trust_rules import TrustRuleChange
 from controlplane.access.operations.users import ACCOUNT_DOMAIN, GroupChange, UserOperations
 from controlplane.access.ports import (
     GroupStore,
@@ -16,6 +18,7 @@ from controlplane.access.ports import (
     ProjectStore,
     RoleBindingStore,
     RoleStore,
+    TrustRuleStore,
     UserStore,
 )
 from controlplane.authorization import Actor, Resource, ResourceKind, Role, Verb
@@ -222,3 +225,18 @@ class ServiceAccountKind(ManifestKind[User]):
     async def delete(self, actor: Actor, row: User) -> None:
         """Disables the account: its entries in the audit log keep their author."""
         await self._users.disable(actor, row.id)
+
+
+class TrustedIssuerKind(OperatedKind[TrustRule]):
+    """Trust rules: tokens of other issuers that are exchanged for those of a service account."""
+
+    name = "TrustedIssuer"
+    change = TrustRuleChange
+    port = TrustRuleStore
+    model = TrustRule
+    has_project = False
+    hidden = ("name",)
+    references = {"TrustRuleChange.service_account_id": "User"}
+
+    async def values(self, tx: Transaction, rows: Sequence[TrustRule]) -> Sequence[Columns]:
+        return [column_values(row) | {"keys": row.spec.keys or ""} for row in rows]

@@ -11,8 +11,8 @@ from controlplane.access.model.sign_in import (
     Issuer,
     SignInChallenge,
     SignInFailures,
-    TrustRule,
 )
+from controlplane.access.model.trust_rules import TrustRule
 from controlplane.access.model.users import (
     Group,
     Login,
@@ -269,7 +269,7 @@ class SignInFailureStore(Rows[SignInFailures], Protocol):
         await self.change(id, count=count)
 
 
-class TrustRuleStore(Rows[TrustRule], Protocol):
+class TrustRuleStore(NamedRows[TrustRule], Protocol):
     """Rules that trust tokens of other issuers."""
 
     async def of_issuer(self, issuer: str) -> list[TrustRule]:

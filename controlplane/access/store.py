@@ -13,8 +13,8 @@ from controlplane.access.model.sign_in import (
     ChallengeKind,
     SignInChallenge,
     SignInFailures,
-    TrustRule,
 )
+from controlplane.access.model.trust_rules import TrustRule
 from controlplane.access.model.users import Group, Login, Membership, Token, User, UserKind
 from controlplane.access.ports import (
     AccessRequestStore,
@@ -175,11 +175,12 @@ trust_rules = Table(
     "trust_rules",
     metadata,
     id_column(),
-    Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
+    Column("name", String(255), nullable=False, unique=True),
+    *time_columns(),
+    Column("service_account_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
     Column("issuer", String(512), nullable=False, index=True),
     Column("audience", String(512), nullable=False),
     Column("subject", String(512), nullable=False),
-    Column("inserted_at", UtcColumn, nullable=False),
     Column("claims", JsonColumn(dict[str, str]), nullable=False),
     Column("minutes", Integer, nullable=False),
     Column("keys", Text),

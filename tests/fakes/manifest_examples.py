@@ -8,6 +8,18 @@ EVERYTHING = "".join(
     [
         document("ServiceAccount", "ci@example.org", {"displayName": "CI"}),
         document("ServiceAccount", "robot@service-accounts", {"displayName": "The robot"}),
+        document(
+            "TrustedIssuer",
+            "shop-main",
+            {
+                "serviceAccount": "ci@example.org",
+                "issuer": "https://ci.example.org",
+                "audience": "towline",
+                "subject": "repo:shop/*",
+                "claims": {"ref": "refs/heads/main"},
+                "minutes": 30,
+            },
+        ),
         document("Group", "devs", {"description": "Developers", "members": ["ci@example.org"]}),
         document(
             "Role",

@@ -5,6 +5,7 @@ from typing import Any
 
 from controlplane.access.operations.projects import Projects
 from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import UserOperations
 from controlplane.authorization import UNRESTRICTED, Actor
 from controlplane.bridges import SERVICE_PARTS
@@ -38,6 +39,7 @@ def kind_operations(context: OperationContext) -> KindOperations:
     reconciler = GeneratorReconciler(context, None)
     return KindOperations(
         people=UserOperations(context),
+        trust_rules=TrustRules(context),
         rights=AccessControl(context),
         projects=Projects(context, ServiceFences(), UNRESTRICTED),
         clusters=Clusters(context),

@@ -2088,19 +2088,23 @@ export type TriggerType =
   /** New tags of the Git repository. */
   | 'TAG';
 
-/** A rule that exchanges tokens of an external issuer for tokens of a service account. */
+/** Fields of a trust rule. A field that is null or absent stays as it is. */
 export type TrustRuleAttributes = {
-  /** Issuer of the external tokens (`iss`), an https URL. */
-  issuer: string;
-  /** Required audience (`aud`). */
-  audience: string;
-  /** Pattern for the subject (`sub`). `*` matches any text. */
-  subject: string;
-  /** Patterns for further claims. The token needs each of them, and all must match. */
-  claims?: Array<ClaimPatternAttributes>;
+  /** Unique name, which cannot be changed. Required on creation. */
+  name?: string | null | undefined;
+  /** ID of the service account whose tokens are issued. Required on creation. */
+  serviceAccountId?: string | null | undefined;
+  /** Issuer of the external tokens (`iss`), an https URL. Required on creation. */
+  issuer?: string | null | undefined;
+  /** Required audience (`aud`). Required on creation. */
+  audience?: string | null | undefined;
+  /** Pattern for the subject (`sub`). `*` matches any text. Required on creation. */
+  subject?: string | null | undefined;
+  /** Patterns for further claims. The token needs each of them, and all must match. Replaces all patterns. Limit: 20. */
+  claims?: Array<ClaimPatternAttributes> | null | undefined;
   /** Lifetime of exchanged tokens in minutes. Default: 60. Limit: 1,440. */
-  minutes?: number;
-  /** JSON Web Key Set of the issuer. Needed if the control plane cannot reach the issuer over https. Limit: 64 KiB. */
+  minutes?: number | null | undefined;
+  /** JSON Web Key Set of the issuer. Needed if the control plane cannot reach the issuer over https. Null: none. Limit: 64 KiB. */
   keys?: string | null | undefined;
 };
 
@@ -3368,15 +3372,22 @@ export type CreateServiceAccountTokenMutation = { createServiceAccountToken: { i
 export type TrustRulesQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type TrustRulesQuery = { trustRules: Array<{ id: string, userId: string, issuer: string, audience: string, subject: string, minutes: number, claims: Array<{ name: string, value: string }> }> };
+export type TrustRulesQuery = { trustRules: Array<{ id: string, name: string, serviceAccountId: string, issuer: string, audience: string, subject: string, minutes: number, claims: Array<{ name: string, value: string }> }> };
 
 export type CreateTrustRuleMutationVariables = Exact<{
-  userId: string;
   attributes: TrustRuleAttributes;
 }>;
 
 
 export type CreateTrustRuleMutation = { createTrustRule: { id: string } };
+
+export type UpdateTrustRuleMutationVariables = Exact<{
+  id: string;
+  attributes: TrustRuleAttributes;
+}>;
+
+
+export type UpdateTrustRuleMutation = { updateTrustRule: { id: string } };
 
 export type DeleteTrustRuleMutationVariables = Exact<{
   id: string;
@@ -4328,8 +4339,9 @@ export const DisableUserDocument = typed<DisableUserMutation, DisableUserMutatio
 export const CreateServiceAccountDocument = typed<CreateServiceAccountMutation, CreateServiceAccountMutationVariables>("mutation CreateServiceAccount($attributes:ServiceAccountAttributes!){createServiceAccount(attributes:$attributes){...UserRow}}" + UserRowText);
 export const UpdateServiceAccountDocument = typed<UpdateServiceAccountMutation, UpdateServiceAccountMutationVariables>("mutation UpdateServiceAccount($id:ID!$attributes:ServiceAccountAttributes!){updateServiceAccount(id:$id attributes:$attributes){...UserRow}}" + UserRowText);
 export const CreateServiceAccountTokenDocument = typed<CreateServiceAccountTokenMutation, CreateServiceAccountTokenMutationVariables>("mutation CreateServiceAccountToken($id:ID!$attributes:AccessTokenAttributes!){createServiceAccountToken(id:$id attributes:$attributes){id token}}");
-export const TrustRulesDocument = typed<TrustRulesQuery, TrustRulesQueryVariables>("query TrustRules{trustRules{id userId issuer audience subject minutes claims{name value}}}");
-export const CreateTrustRuleDocument = typed<CreateTrustRuleMutation, CreateTrustRuleMutationVariables>("mutation CreateTrustRule($userId:ID!$attributes:TrustRuleAttributes!){createTrustRule(userId:$userId attributes:$attributes){id}}");
+export const TrustRulesDocument = typed<TrustRulesQuery, TrustRulesQueryVariables>("query TrustRules{trustRules{id name serviceAccountId issuer audience subject minutes claims{name value}}}");
+export const CreateTrustRuleDocument = typed<CreateTrustRuleMutation, CreateTrustRuleMutationVariables>("mutation CreateTrustRule($attributes:TrustRuleAttributes!){createTrustRule(attributes:$attributes){id}}");
+export const UpdateTrustRuleDocument = typed<UpdateTrustRuleMutation, UpdateTrustRuleMutationVariables>("mutation UpdateTrustRule($id:ID!$attributes:TrustRuleAttributes!){updateTrustRule(id:$id attributes:$attributes){id}}");
 export const DeleteTrustRuleDocument = typed<DeleteTrustRuleMutation, DeleteTrustRuleMutationVariables>("mutation DeleteTrustRule($id:ID!){deleteTrustRule(id:$id){id}}");
 export const GroupsDocument = typed<GroupsQuery, GroupsQueryVariables>("query Groups($q:String$after:String){groups(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...GroupRow}}}}" + GroupRowText);
 export const GroupMembersDocument = typed<GroupMembersQuery, GroupMembersQueryVariables>("query GroupMembers($groupId:ID!){groupMembers(groupId:$groupId){...UserRow}}" + UserRowText);

@@ -7,6 +7,7 @@ import {
   DisableUserDocument,
   TrustRulesDocument,
   UpdateServiceAccountDocument,
+  UpdateTrustRuleDocument,
   UpdateUserDocument,
   UpsertUserDocument,
   UsersDocument,
@@ -16,7 +17,7 @@ import {
   type UsersQueryVariables,
 } from "../api/generated";
 import { Actions } from "../manage/Actions";
-import type { Action, Kind, Permission, Values } from "../manage/kind";
+import type { Action, FormField, Kind, Permission, Values } from "../manage/kind";
 import { number, option, optional, options, pairs, pairWords, text } from "../manage/values";
 import { Age } from "../ui/Age";
 import { Problem } from "../ui/Problem";
@@ -114,40 +115,48 @@ const CREATE_TOKEN: Action<User> = {
   done: "Token created",
 };
 
+const RULE_FIELDS: readonly FormField[] = [
+  { path: "issuer", title: "Issuer", note: "https URL", required: true },
+  { path: "audience", title: "Audience", required: true },
+  { path: "subject", title: "Subject", note: "such as repo:acme/shop:*", required: true },
+  { path: "claims", title: "Required claims", note: "name=pattern, separated by spaces", of: "list" },
+  { path: "minutes", title: "Lifetime of the issued tokens in minutes", of: "number" },
+  { path: "keys", title: "JWKS", note: "for an issuer that the control plane cannot reach", of: "long" },
+];
+
+const ruleAttributes = (values: Values) => ({
+  issuer: text(values, "issuer"),
+  audience: text(values, "audience"),
+  subject: text(values, "subject"),
+  claims: pairs(values, "claims"),
+  minutes: number(values, "minutes"),
+  keys: optional(values, "keys"),
+});
+
 const TRUST: Action<User> = {
   title: "Add trust rule",
   permission: ADMINISTER,
   when: isAccount,
   consequence: ({ email }) => `Programs with a matching token of the issuer act as ${email}, without a stored secret. An asterisk in the subject matches any text.`,
-  fields: [
-    { path: "issuer", title: "Issuer", note: "https URL", required: true },
-    { path: "audience", title: "Audience", required: true },
-    { path: "subject", title: "Subject", note: "such as repo:acme/shop:*", required: true },
-    { path: "claims", title: "Required claims", note: "name=pattern, separated by spaces", of: "list" },
-    { path: "minutes", title: "Lifetime of the issued tokens in minutes", of: "number" },
-    { path: "keys", title: "JWKS", note: "for an issuer that the control plane cannot reach", of: "long" },
-  ],
+  fields: [{ path: "name", title: "Name", note: "unique", required: true }, ...RULE_FIELDS],
   initial: () => ({ minutes: 60 }),
   command: (values, { email }) => [
-    ...["users", "trust", email, ...option("--issuer", text(values, "issuer")), ...option("--audience", text(values, "audience"))],
+    ...["users", "trust", email, ...option("--name", text(values, "name")), ...option("--issuer", text(values, "issuer")), ...option("--audience", text(values, "audience"))],
     ...[...option("--subject", text(values, "subject")), ...options("--claim", pairWords(pairs(values, "claims"))), ...option("--minutes", number(values, "minutes"))],
     ...(optional(values, "keys") === null ? [] : ["--keys", "jwks.json"]),
   ],
-  run: (client, values, { id }) =>
-    client
-      .mutation(CreateTrustRuleDocument, {
-        userId: id,
-        attributes: {
-          issuer: text(values, "issuer"),
-          audience: text(values, "audience"),
-          subject: text(values, "subject"),
-          claims: pairs(values, "claims"),
-          minutes: number(values, "minutes") ?? 60,
-          keys: optional(values, "keys"),
-        },
-      })
-      .toPromise(),
+  run: (client, values, { id }) => client.mutation(CreateTrustRuleDocument, { attributes: { name: text(values, "name"), serviceAccountId: id, ...ruleAttributes(values) } }).toPromise(),
   done: "Trust rule added",
+};
+
+const EDIT_RULE: Action<TrustRule> = {
+  title: "Edit trust rule",
+  permission: ADMINISTER,
+  consequence: () => "Issued tokens stay valid until they expire. Without a new JWKS, the present one stays.",
+  fields: RULE_FIELDS,
+  initial: ({ issuer, audience, subject, claims, minutes }) => ({ issuer, audience, subject, claims: pairWords(claims), minutes }),
+  run: (client, values, { id }) => client.mutation(UpdateTrustRuleDocument, { id, attributes: ruleAttributes(values) }).toPromise(),
+  done: "Trust rule updated",
 };
 
 const DELETE_RULE: Action<TrustRule> = {
@@ -158,16 +167,19 @@ const DELETE_RULE: Action<TrustRule> = {
   done: "Trust rule deleted",
 };
 
+export const TRUST_RULE_ACTIONS = [EDIT_RULE, DELETE_RULE];
+
 function TrustRules({ userId }: { readonly userId: string }) {
   const [{ data, error }] = useQuery({ query: TrustRulesDocument });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={2} />;
-  const rules = data.trustRules.filter((rule) => rule.userId === userId);
+  const rules = data.trustRules.filter((rule) => rule.serviceAccountId === userId);
   if (rules.length === 0) return <p className="quiet">No trust rules: only tokens authenticate as this account.</p>;
   return (
-    <Table label="Trust rules" titles={["Issuer", "Audience", "Subject", "Claims", "Lifetime", ""]}>
+    <Table label="Trust rules" titles={["Name", "Issuer", "Audience", "Subject", "Claims", "Lifetime", ""]}>
       {rules.map((rule) => (
         <tr key={rule.id}>
+          <td>{rule.name}</td>
           <td className="wide">{rule.issuer}</td>
           <td>{rule.audience}</td>
           <td className="wide">
@@ -176,7 +188,7 @@ function TrustRules({ userId }: { readonly userId: string }) {
           <td>{pairWords(rule.claims).join(", ")}</td>
           <td>{rule.minutes} min</td>
           <td>
-            <Actions actions={[DELETE_RULE]} node={rule} />
+            <Actions actions={TRUST_RULE_ACTIONS} node={rule} />
           </td>
         </tr>
       ))}
@@ -203,5 +215,3 @@ export const USERS: Kind<UsersQuery, UsersQueryVariables, User> = {
   create: [CREATE_USER, CREATE_ACCOUNT],
   actions: [EDIT_USER, EDIT_ACCOUNT, CREATE_TOKEN, TRUST, disable(true), disable(false)],
 };
-
-export const TRUST_RULE_ACTIONS = [DELETE_RULE];

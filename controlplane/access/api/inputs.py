@@ -7,10 +7,10 @@ from typing import Protocol
 import strawberry
 
 from controlplane.access.api.enums import BuiltInRole
-from controlplane.access.model.sign_in import TrustRuleSpec
 from controlplane.access.operations.bindings import Subjects
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.roles import BindingDraft, RoleChange
+from controlplane.access.operations.trust_rules import TrustRuleChange
 from controlplane.access.operations.users import GroupChange
 from controlplane.authorization import (
     DestinationRule,
@@ -223,8 +223,8 @@ class ClaimPatternAttributes:
     """Pattern for its value. `*` matches any text."""
 
 
-@draft(TrustRuleSpec, publish_defaults=True)
-class TrustRuleAttributes(Draft[TrustRuleSpec]):
-    """A rule that exchanges tokens of an external issuer for tokens of a service account."""
+@draft(TrustRuleChange)
+class TrustRuleAttributes(Draft[TrustRuleChange]):
+    """Fields of a trust rule. A field that is null or absent stays as it is."""
 
-    claims: list[ClaimPatternAttributes] = strawberry.field(default_factory=list)
+    claims: list[ClaimPatternAttributes] | None = None

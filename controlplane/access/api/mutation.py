@@ -30,7 +30,7 @@ from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.projects import Projects
 from controlplane.access.operations.roles import AccessControl
-from controlplane.access.operations.token_exchange import TokenExchange
+from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import UserOperations
 from controlplane.authorization import Scope
 from controlplane.authorization.resources import ResourceKind, scope_of
@@ -121,20 +121,28 @@ class AccessMutation:
         return AccessToken.of(row, token=secret)
 
     @strawberry.mutation
-    async def create_trust_rule(
-        self, info: Info, user_id: strawberry.ID, attributes: TrustRuleAttributes
-    ) -> TrustRuleType:
+    async def create_trust_rule(self, info: Info, attributes: TrustRuleAttributes) -> TrustRuleType:
         """Lets tokens of an external issuer be exchanged for tokens of a service account. Limit:
         100 rules per issuer.
 
         Args:
-            user_id: ID of the service account.
-            attributes: Conditions for external tokens.
+            attributes: Fields of the trust rule.
         """
-        exchange = info.context[TokenExchange]
-        return TrustRuleType.of(
-            await exchange.trust(info.context.actor, user_id, attributes.change())
-        )
+        rules = info.context[TrustRules]
+        return TrustRuleType.of(await rules.create(info.context.actor, attributes.change()))
+
+    @strawberry.mutation
+    async def update_trust_rule(
+        self, info: Info, id: strawberry.ID, attributes: TrustRuleAttributes
+    ) -> TrustRuleType:
+        """Updates a trust rule. Issued tokens stay valid until they expire.
+
+        Args:
+            id: ID of the trust rule.
+            attributes: Fields to change.
+        """
+        rules = info.context[TrustRules]
+        return TrustRuleType.of(await rules.update(info.context.actor, id, attributes.change()))
 
     @strawberry.mutation
     async def delete_trust_rule(self, info: Info, id: strawberry.ID) -> TrustRuleType:
@@ -143,9 +151,7 @@ class AccessMutation:
         Args:
             id: ID of the trust rule.
         """
-        return TrustRuleType.of(
-            await info.context[TokenExchange].delete_trust_rule(info.context.actor, id)
-        )
+        return TrustRuleType.of(await info.context[TrustRules].delete(info.context.actor, id))
 
     @strawberry.mutation
     async def create_access_token(

@@ -18,7 +18,7 @@ from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.projects import Projects
 from controlplane.access.operations.roles import AccessControl
-from controlplane.access.operations.token_exchange import TokenExchange
+from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import UserOperations
 from controlplane.authorization import ResourceKind, Scope, Verb
 from controlplane.platform.graphql import relay
@@ -213,5 +213,5 @@ class AccessQuery:
     @strawberry.field
     async def trust_rules(self, info: Info) -> list[TrustRuleType]:
         """Rules that exchange external tokens for tokens of service accounts."""
-        rows = await info.context[TokenExchange].trust_rules(info.context.actor)
+        rows = await info.context[TrustRules].all(info.context.actor)
         return TrustRuleType.of_each(rows)

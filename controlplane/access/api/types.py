@@ -8,7 +8,7 @@ from controlplane.access.api.enums import BuiltInRole
 from controlplane.access.model.bindings import AccessRequest as RequestRow
 from controlplane.access.model.bindings import Binding as BindingRow
 from controlplane.access.model.bindings import Project as ProjectRow
-from controlplane.access.model.sign_in import TrustRule as TrustRuleRow
+from controlplane.access.model.trust_rules import TrustRule as TrustRuleRow
 from controlplane.access.model.users import Group as GroupRow
 from controlplane.access.model.users import Membership
 from controlplane.access.model.users import Token as TokenRow
@@ -230,7 +230,7 @@ def _claim_patterns(rule: TrustRuleRow) -> list[ClaimPattern]:
     return [ClaimPattern(name=name, value=value) for name, value in rule.spec.claims.items()]
 
 
-@output(TrustRuleRow, hide={"inserted_at", "keys"})
+@output(TrustRuleRow, hide={"inserted_at", "updated_at", "keys"})
 class TrustRuleType(Output[TrustRuleRow]):
     """A rule that exchanges tokens of an external issuer for tokens of a service account."""
 

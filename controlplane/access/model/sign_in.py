@@ -1,23 +1,14 @@
 """Sign-in: state between its steps, counts of failures, and claims of identity providers."""
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from ipaddress import ip_address, ip_network
-
-from controlplane.platform.names import check_length, check_text
-from controlplane.platform.parts import part
-from core.errors import Invalid
 
 FAILURES_WINDOW = timedelta(minutes=15)
 MAX_FAILURES_PER_ACCOUNT = 10
 MAX_FAILURES_PER_SOURCE = 50
-_MAX_KEYS_LENGTH = 64 << 10
-_MAX_MINUTES = 24 * 60
-_WILDCARDS = re.compile(r"[*?]|\[[^]]*\]")
 
 
 class ChallengeKind(StrEnum):
@@ -58,60 +49,6 @@ class SignInFailures:
 
 
 @dataclass(frozen=True, slots=True)
-class TrustRuleSpec:
-    """Values of a trust rule that a user defines."""
-
-    issuer: str
-    """Issuer of the external tokens (`iss`), an https URL."""
-    audience: str
-    """Required audience (`aud`)."""
-    subject: str
-    """Pattern for the subject (`sub`). `*` matches any text."""
-    claims: Mapping[str, str] = field(default_factory=dict)
-    """Patterns for further claims. The token needs each of them, and all must match."""
-    minutes: int = 60
-    """Lifetime of exchanged tokens in minutes. Default: 60. Limit: 1,440."""
-    keys: str | None = None
-    """JSON Web Key Set of the issuer. Needed if the control plane cannot reach the issuer over
-    https. Limit: 64 KiB."""
-
-    def checked(self) -> "TrustRuleSpec":
-        """Returns the spec. Raises Invalid if a value is not allowed."""
-        if not self.issuer.startswith("https://"):
-            raise Invalid("must begin with https://", field="issuer")
-        for name in ("issuer", "audience", "subject"):
-            check_text(getattr(self, name), name, 512)
-        if not 1 <= self.minutes <= _MAX_MINUTES or len(self.claims) > 20:
-            raise Invalid(
-                f"must be 1 to {_MAX_MINUTES} minutes, with at most 20 claims", field="minutes"
-            )
-        patterns = (self.subject, *self.claims.values())
-        if all(_matches_everything(pattern) for pattern in patterns):
-            raise Invalid(
-                "specify a subject or claims: this rule would trust every token", field="subject"
-            )
-        return replace(self, keys=check_length(self.keys or "", "keys", _MAX_KEYS_LENGTH) or None)
-
-    def matches(self, claims: "Claims") -> bool:
-        """Returns whether a token with these claims matches. An absent claim never matches."""
-        return fnmatchcase(claims.subject, self.subject) and all(
-            name in claims.every and fnmatchcase(str(claims.every[name]), pattern)
-            for name, pattern in self.claims.items()
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class TrustRule:
-    """Rule for the exchange of external tokens for a service account's token (RFC 8693)."""
-
-    id: str
-    user_id: str
-    """ID of the service account."""
-    inserted_at: datetime
-    spec: TrustRuleSpec = part(TrustRuleSpec)
-
-
-@dataclass(frozen=True, slots=True)
 class Claims:
     """Claims of a verified token."""
 
@@ -144,8 +81,3 @@ def source_network(source: str) -> str:
     except ValueError:
         return source
     return source if address.version == 4 else str(ip_network((address, 64), strict=False))
-
-
-def _matches_everything(pattern: str) -> bool:
-    """Returns whether a pattern has nothing but wildcards."""
-    return _WILDCARDS.sub("", pattern) == ""

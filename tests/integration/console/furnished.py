@@ -83,7 +83,8 @@ def _create_managed(story: DemoSteps) -> None:
         "createServiceAccount"
     ]["id"]
     ask(
-        "mutation ($id: ID!) { createTrustRule(userId: $id, attributes: {"
+        "mutation ($id: ID!) { createTrustRule(attributes: {"
+        'name: "shop-releases", serviceAccountId: $id, '
         'issuer: "https://ci.example.org", audience: "towline", subject: "repo:shop/*", '
         'keys: "{\\"keys\\": []}"}) { id } }',
         id=account,

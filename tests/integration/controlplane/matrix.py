@@ -155,8 +155,9 @@ ARGUMENTS = {
     "createServiceAccount": 'attributes: {{name: "new"}}',
     "updateServiceAccount": 'id: "{account}", attributes: {{name: "renamed"}}',
     "createServiceAccountToken": 'id: "{account}", attributes: {{name: "x"}}',
-    "createTrustRule": 'userId: "{account}", attributes: {{issuer: "https://ci.example.org",'
-    ' audience: "a", subject: "s"}}',
+    "createTrustRule": 'attributes: {{name: "new", serviceAccountId: "{account}",'
+    ' issuer: "https://ci.example.org", audience: "a", subject: "s"}}',
+    "updateTrustRule": 'id: "{trust}", attributes: {{subject: "other"}}',
     "deleteTrustRule": 'id: "{trust}"',
     "createAccessToken": 'attributes: {{name: "x"}}',
     "deleteAccessToken": 'id: "{token}"',
@@ -422,9 +423,9 @@ async def _people(stage: Stage) -> None:
         ),
     ):
         stage.ids[name] = (await stage.made(document))["id"]
-    for name in ("createGroupMember", "createTrustRule"):
-        made = await stage.made(f"{name}({filled(name, stage)}) {{ id }}")
-        stage.ids["trust"] = made["id"]
+    await stage.made(f"createGroupMember({filled('createGroupMember', stage)}) {{ id }}")
+    rule = filled("createTrustRule", stage).replace('"new"', '"ci"')
+    stage.ids["trust"] = (await stage.made(f"createTrustRule({rule}) {{ id }}"))["id"]
     asker = await stage.plane.operations.identity.actor_of(stage.ids["other"])
     row, _ = await stage.plane.operations.identity.create_token(asker, "of another")
     stage.ids["token"] = row.id

@@ -13,6 +13,7 @@ from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.sign_in import ProviderReply, SignIn
 from controlplane.access.operations.token_exchange import TokenExchange
+from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.authorization import Actor
 from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
 from controlplane.secrets.backends.passwords import ArgonPasswords
@@ -34,6 +35,7 @@ class AccessOperations:
     identity: CredentialAuthenticator
     signin: SignIn
     accounts: TokenExchange
+    trust_rules: TrustRules
     http: aiohttp.ClientSession
 
     async def by_provider(self) -> Actor:
@@ -65,6 +67,7 @@ async def access_operations(world: World, *required: str) -> AsyncGenerator[Acce
                 ),
                 SignIn(world.deps, federation, passwords),
                 TokenExchange(world.deps, issuers),
+                TrustRules(world.deps),
                 http,
             )
         finally:

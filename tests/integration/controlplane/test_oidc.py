@@ -17,11 +17,12 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import ECAlgorithm
 
 from controlplane.access.model.scim import UserPush
-from controlplane.access.model.sign_in import Issuer, TrustRuleSpec
+from controlplane.access.model.sign_in import Issuer
 from controlplane.access.oidc.issuers import OidcClient, OidcIssuers
 from controlplane.access.operations.roles import BindingDraft
 from controlplane.access.operations.scim import ScimDirectory
 from controlplane.access.operations.sign_in import ProviderReply
+from controlplane.access.operations.trust_rules import TrustRuleChange
 from controlplane.access.operations.users import GroupChange
 from controlplane.access.ports import UserStore
 from controlplane.authorization import INSTALLATION, Verb
@@ -427,7 +428,8 @@ async def exchange_rule(access: AccessOperations, **given: Any) -> str:
     keys = json.dumps(access.issuer.jwks())
     rule: dict[str, Any] = {"issuer": "https://ci.example.org", "audience": "towline-ci"}
     rule |= {"subject": "repo:acme/shop:*", "claims": {"environment": "prod"}, "keys": keys}
-    await access.accounts.trust(access.world.admin, account.id, TrustRuleSpec(**{**rule, **given}))
+    change = TrustRuleChange("ci", account.id, **{**rule, **given})
+    await access.trust_rules.create(access.world.admin, change)
     return account.id
 
 

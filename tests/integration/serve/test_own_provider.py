@@ -46,6 +46,7 @@ DRIFT: dict[str, dict[str, Any]] = {
     "Service": {"ref": "other"},
     "ServiceAccount": {"displayName": "Changed"},
     "ServiceSet": {"selector": {"tags": {"env": "test"}}},
+    "TrustedIssuer": {"minutes": 15},
 }
 """A change of each kind that somebody makes outside of Terraform."""
 

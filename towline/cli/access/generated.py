@@ -169,7 +169,8 @@ class TrustRuleClaims(TypedDict):
 
 class TrustRule(TypedDict):
     id: str
-    userId: str
+    name: str
+    serviceAccountId: str
     issuer: str
     audience: str
     subject: str
@@ -185,7 +186,7 @@ _ROLE = 'fragment Role on Role{id name description builtIn rules{verbs kinds}kub
 _TOKEN = 'fragment Token on AccessToken{id name insertedAt expiresAt lastUsedAt revokedAt}'
 _NEW_TOKEN = 'fragment NewToken on AccessToken{...Token token}'
 _USER = 'fragment User on User{id email name role kind disabledAt}'
-_TRUST_RULE = 'fragment TrustRule on TrustRule{id userId issuer audience subject claims{name value}minutes}'
+_TRUST_RULE = 'fragment TrustRule on TrustRule{id name serviceAccountId issuer audience subject claims{name value}minutes}'
 
 
 BINDINGS: GraphQLDocument[Mapping[str, list[Binding]]] = GraphQLDocument('query Bindings($scope:String){roleBindings(scope:$scope){...Binding}}' + _BINDING)
@@ -433,8 +434,8 @@ def create_service_account(api: GraphQLApi, attributes: "inputs.ServiceAccountAt
     return run(api, CREATE_SERVICE_ACCOUNT, attributes=attributes)
 
 
-CREATE_TRUST_RULE: GraphQLDocument[Mapping[str, TrustRule]] = GraphQLDocument('mutation CreateTrustRule($userId:ID!$attributes:TrustRuleAttributes!){createTrustRule(userId:$userId attributes:$attributes){...TrustRule}}' + _TRUST_RULE)
+CREATE_TRUST_RULE: GraphQLDocument[Mapping[str, TrustRule]] = GraphQLDocument('mutation CreateTrustRule($attributes:TrustRuleAttributes!){createTrustRule(attributes:$attributes){...TrustRule}}' + _TRUST_RULE)
 
 
-def create_trust_rule(api: GraphQLApi, user_id: str, attributes: "inputs.TrustRuleAttributes") -> TrustRule:
-    return run(api, CREATE_TRUST_RULE, userId=user_id, attributes=attributes)
+def create_trust_rule(api: GraphQLApi, attributes: "inputs.TrustRuleAttributes") -> TrustRule:
+    return run(api, CREATE_TRUST_RULE, attributes=attributes)

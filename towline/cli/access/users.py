@@ -30,11 +30,12 @@ COLUMNS: tuple[Column[User], ...] = (
 )
 
 _TRUST: tuple[Column[TrustRule], ...] = (
-    field("ID"),
+    field("NAME"),
     field("ISSUER"),
     field("AUDIENCE"),
     field("SUBJECT"),
     field("MINUTES"),
+    field("ID"),
 )
 
 
@@ -126,6 +127,7 @@ def create_service_account(
 class TrustOptions(OptionGroup):
     """Options of a trust rule."""
 
+    name: Annotated[str, typer.Option(help="Unique name of the trust rule.")]
     issuer: Annotated[str, typer.Option(help="Issuer of the tokens, an https URL.")]
     audience: Annotated[str, typer.Option(help="Required audience of the tokens.")]
     subject: Annotated[str, typer.Option(help="Required subject; `*` matches any text.")]
@@ -152,18 +154,20 @@ def trust(
 
     \b
     Example:
-      towline users trust ci@service-accounts \\
+      towline users trust ci@service-accounts --name shop-releases \\
         --issuer https://token.actions.githubusercontent.com --audience towline \\
         --subject "repo:acme/shop:*" --claim environment=prod
     """
+    keys = read_text(rule.keys, "--keys") if rule.keys else None
     api = connect(context)
     attributes: TrustRuleAttributes = {
+        "name": rule.name,
+        "serviceAccountId": operations.user(api, email)["id"],
         "issuer": rule.issuer,
         "audience": rule.audience,
         "subject": rule.subject,
         "claims": named(parse_pairs(rule.claim, "claim")),
         "minutes": rule.minutes,
-        "keys": read_text(rule.keys, "--keys") if rule.keys else None,
+        "keys": keys,
     }
-    user = operations.user(api, email)
-    show(operations.create_trust_rule(api, user["id"], attributes), _TRUST, output, "id")
+    show(operations.create_trust_rule(api, attributes), _TRUST, output, "id")

@@ -1386,19 +1386,24 @@ def _trust_rules() -> None:
     op.create_table(
         "trust_rules",
         sa.Column("id", sa.String(36), nullable=False),
-        sa.Column("user_id", sa.String(36), nullable=False),
+        sa.Column("name", sa.String(255), nullable=False),
+        sa.Column("inserted_at", UtcColumn(), nullable=False),
+        sa.Column("updated_at", UtcColumn(), nullable=False),
+        sa.Column("service_account_id", sa.String(36), nullable=False),
         sa.Column("issuer", sa.String(512), nullable=False),
         sa.Column("audience", sa.String(512), nullable=False),
         sa.Column("subject", sa.String(512), nullable=False),
-        sa.Column("inserted_at", UtcColumn(), nullable=False),
         sa.Column("claims", JSON_TEXT, nullable=False),
         sa.Column("minutes", sa.Integer(), nullable=False),
         sa.Column("keys", sa.Text(), nullable=True),
-        sa.ForeignKeyConstraint(["user_id"], ["users.id"], name="fk_trust_rules_user_id_users"),
+        sa.ForeignKeyConstraint(
+            ["service_account_id"], ["users.id"], name="fk_trust_rules_service_account_id_users"
+        ),
         sa.PrimaryKeyConstraint("id", name="pk_trust_rules"),
+        sa.UniqueConstraint("name", name="uq_trust_rules_name"),
     )
     op.create_index("ix_trust_rules_issuer", "trust_rules", ["issuer"])
-    op.create_index("ix_trust_rules_user_id", "trust_rules", ["user_id"])
+    op.create_index("ix_trust_rules_service_account_id", "trust_rules", ["service_account_id"])
 
 
 def _context_bindings() -> None:

@@ -16,9 +16,9 @@ from controlplane.access.api.inputs import (
     TokenScopeAttributes,
     TrustRuleAttributes,
 )
-from controlplane.access.model.sign_in import TrustRuleSpec
 from controlplane.access.operations.bindings import Subjects
 from controlplane.access.operations.projects import ProjectChange
+from controlplane.access.operations.trust_rules import TrustRuleChange
 from controlplane.access.operations.users import GroupChange
 from controlplane.authorization import (
     KubernetesRights,
@@ -68,12 +68,12 @@ def test_bindings_of_a_project_arrive_by_role() -> None:
     assert change == ProjectChange("shop", subjects={"viewer": Subjects(frozenset({"u"}))})
 
 
-def test_a_trust_rule_without_options_has_the_defaults_of_its_spec() -> None:
+def test_claims_of_a_trust_rule_arrive_by_name() -> None:
     claims = [made(ClaimPatternAttributes, name="env", value="prod")]
     given: dict[str, Any] = {"issuer": "https://ci", "audience": "towline", "subject": "repo:*"}
-    assert made(TrustRuleAttributes, **given).change() == TrustRuleSpec(**given)
+    assert made(TrustRuleAttributes, **given).change() == TrustRuleChange(**given)
     draft = made(TrustRuleAttributes, **given, claims=claims).change()
-    assert draft == TrustRuleSpec(**given, claims={"env": "prod"})
+    assert draft == TrustRuleChange(**given, claims={"env": "prod"})
 
 
 def test_scopes_of_a_token_have_limits() -> None:

@@ -41,6 +41,16 @@ async def test_every_kind_has_an_example_here() -> None:
 
 SPECS: dict[str, Any] = {
     "ServiceAccount": st.builds(dict, displayName=NAMES),
+    "TrustedIssuer": st.builds(
+        dict,
+        serviceAccount=st.just("the-account@example.org"),
+        issuer=NAMES.map("https://{}.example.org".format),
+        audience=TEXTS.filter(str.strip),
+        subject=NAMES.map("repo:{}*".format),
+        claims=WORDS,
+        minutes=st.integers(1, 1440),
+        keys=st.sampled_from(["", "{}"]),
+    ),
     "Group": st.builds(dict, description=TEXTS),
     "Role": st.builds(
         dict,

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -11,6 +12,7 @@ from tests.fakes.manifest_examples import EVERYTHING
 from tests.fakes.manifest_world import manifest_world
 
 MANIFESTS = manifest_world().manifests
+ROOT = Path(__file__).parents[4]
 EXAMPLES = list(yaml.safe_load_all(EVERYTHING))
 
 
@@ -34,6 +36,24 @@ def test_no_field_has_the_name_of_metadata(kind: str) -> None:
     """Terraform has the fields of metadata and spec side by side."""
     parts = MANIFESTS.schema(kind)["properties"]
     assert parts["metadata"]["properties"].keys() & parts["spec"]["properties"].keys() == set()
+
+
+def test_the_page_of_kinds_has_a_row_with_existing_parts_for_each() -> None:
+    """Mutations, commands, resources of Terraform and routes of the console."""
+    rows = re.findall(
+        r"^\| `(\w+)` \| .* \| `(\w+)` \| `towline ([a-z-]+)` \| `towline_(\w+)` \| `/([^`]+)` \|$",
+        (ROOT / "docs/reference/kinds.md").read_text(),
+        re.MULTILINE,
+    )
+    assert [kind for kind, *_ in rows] == sorted(MANIFESTS.kind_names())
+    schema = (ROOT / "schema.graphql").read_text()
+    commands = (ROOT / "docs/reference/cli.md").read_text()
+    routes = (ROOT / "console/src/app/pages.ts").read_text()
+    for _, mutation, command, resource, route in rows:
+        assert f"\n  {mutation}(" in schema
+        assert f"## `towline {command}" in commands
+        assert (ROOT / f"terraform/docs/resources/{resource}.md").is_file()
+        assert f'path: "/{route}"' in routes
 
 
 def test_schemas_tell_lists_without_an_order_and_fields_that_never_change() -> None:

@@ -1,0 +1,1 @@
+terraform import towline_trusted_issuer.shop_main shop-main
