@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "1069567d9a6dd83628289718b24f47cbb8006af6"
+COMMIT = "47de7996360f96c620362d70d7eb62f65f4a69f9"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
