@@ -1,13 +1,19 @@
 """The native extension module `towline_native`, which is optional; its source is `proxy/native`."""
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol, cast
+
+from core.errors import Unavailable
 
 _module: Any
 try:
     import towline_native as _module
 except ImportError:
     _module = None
+
+# Equals `INTERFACE` of `proxy/native/src/python.rs`.
+INTERFACE = 2
 
 Ends = tuple[int, str, int, int, int, int, Sequence[tuple[str, float, int]]]
 OpenRow = tuple[int, int, str, str, int, float, float, int]
@@ -150,32 +156,53 @@ class NativeAgent(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class HubSettings:
+    """Settings of the control plane's end.
+
+    `backend`: the Unix socket on which Python serves. `idle`, `answer`, `stalled`: see
+    `proxy.domain.limits.Timeouts`. `window`: bytes that one response may occupy. `full`: the
+    response above `max_connections`. `proxy_protocol`: networks of the load balancers that name
+    their clients. `http2`: TLS offers HTTP/2 too, with `max_streams` open requests of a connection
+    and heads of `max_head` bytes, counted as in RFC 9113 section 6.5.2.
+    """
+
+    backend: str
+    idle: float
+    answer: float
+    stalled: float
+    max_connections: int
+    max_in_flight: int
+    window: int
+    full: bytes
+    proxy_protocol: Sequence[str]
+    http2: bool
+    max_streams: int
+    max_head: int
+
+
 def is_available() -> bool:
-    """Reports whether the module is installed."""
+    """Reports whether the module is installed. Unavailable: see `check_interface`."""
+    if _module is not None:
+        check_interface(_module)
     return _module is not None
 
 
-def native_hub(
-    backend: str,
-    *,
-    idle: float,
-    answer: float,
-    stalled: float,
-    max_connections: int,
-    max_in_flight: int,
-    window: int,
-    full: bytes,
-    proxy_protocol: Sequence[str],
-) -> NativeHub:
-    """Creates the control plane's end. `backend`: the Unix socket on which Python serves.
-    `window`: bytes that one response may occupy. `full`: the response above `max_connections`.
-    `proxy_protocol`: networks of the load balancers that name their clients.
+def check_interface(module: object) -> None:
+    """Compares the interface of the installed module with this code. Unavailable: they differ, so
+    the module was built from other sources.
     """
-    hub = _module.NativeHub(
-        backend, idle, answer, stalled, max_connections, max_in_flight, window, full,
-        proxy_protocol,
-    )  # fmt: skip
-    return cast(NativeHub, hub)
+    found = getattr(module, "INTERFACE", "none")
+    if found != INTERFACE:
+        raise Unavailable(
+            f"the installed module towline_native is of another version: its interface is {found},"
+            f" and this code needs {INTERFACE}; run make setup"
+        )
+
+
+def native_hub(settings: HubSettings) -> NativeHub:
+    """Creates the control plane's end."""
+    return cast(NativeHub, _module.NativeHub(**asdict(settings)))
 
 
 def native_agent(host: str, port: int, authorities: Sequence[bytes] | None) -> NativeAgent:

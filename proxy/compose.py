@@ -97,7 +97,15 @@ def build(
     backend = Backend() if settings.uses_native else None
     hub = None
     if backend is not None:
-        hub = make_hub(backend, limits, timeouts, settings.memory, ingress.balancers)
+        hub = make_hub(
+            backend,
+            settings.head,
+            limits,
+            timeouts,
+            settings.memory,
+            ingress.balancers,
+            http2=settings.http2,
+        )
     data_links = DataLinks(hub, clock) if hub is not None else None
     tunnels = TunnelServer(
         ports.authenticate_agent, clock, budget, MuxSettings(), registry, data_links

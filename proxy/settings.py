@@ -24,7 +24,8 @@ class ProxySettings(BaseModel):
     """Settings of the Kubernetes proxy.
     `memory`: maximum bytes of received data that wait for slow readers, over all requests (default
     128 MiB). `passthrough`: handles of the clusters whose API server authenticates the user's own
-    token (default: none). `data_plane`: see `DataPlane` (default: `auto`).
+    token (default: none). `data_plane`: see `DataPlane` (default: `auto`). `http2`: offer HTTP/2 to
+    users; only the native data plane can (default: true).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -36,6 +37,7 @@ class ProxySettings(BaseModel):
     recordings: RecordingLimits = RecordingLimits()
     passthrough: frozenset[str] = frozenset()
     data_plane: DataPlane = DataPlane.AUTO
+    http2: bool = True
 
     @property
     def uses_native(self) -> bool:

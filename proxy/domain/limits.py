@@ -17,10 +17,11 @@ class HeadLimits:
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
     """Limits of requests open at the same time. `connections`: user connections, including idle
-    ones.
+    ones. `per_connection`: requests of one HTTP/2 connection, as many as the API server permits.
     """
 
     connections: int = 40_000
+    per_connection: int = 250
     per_user: int = 2_000
     per_user_and_cluster: int = 500
     per_agent: int = 5_000

@@ -10,9 +10,9 @@ from tempfile import gettempdir
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from core.native import NativeHub, native_hub
+from core.native import HubSettings, NativeHub, native_hub
 from core.trusted_proxies import TrustedProxies
-from proxy.domain.limits import StreamLimits, Timeouts
+from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
 from proxy.fast_path.connection import PassedConnection
 from proxy.fast_path.repeats import RepeatedReads
 from proxy.gateway.connection import UserConnection
@@ -21,6 +21,8 @@ from proxy.tunnel.data_links import DataLinks
 
 # One response occupies at most this; `ProxySettings.memory` bounds all of them.
 WINDOW = 512 << 10
+# HTTP/2 counts a field of a head by this more than its text (RFC 9113 section 6.5.2).
+_FIELD_OVERHEAD = 32
 _FULL = ErrorResponse(503, "too many connections are open")
 
 
@@ -85,14 +87,17 @@ class NativeFront:
 
 def make_hub(
     backend: Backend,
+    head: HeadLimits,
     limits: StreamLimits,
     timeouts: Timeouts,
     memory: int,
     balancers: TrustedProxies | None,
+    *,
+    http2: bool,
 ) -> NativeHub:
     """Creates the native hub in front of a backend. `balancers` send the PROXY protocol."""
-    return native_hub(
-        str(backend.path),
+    settings = HubSettings(
+        backend=str(backend.path),
         idle=timeouts.idle,
         answer=timeouts.answer,
         stalled=timeouts.stalled,
@@ -101,7 +106,11 @@ def make_hub(
         window=WINDOW,
         full=encode(_FULL, close=True),
         proxy_protocol=balancers.networks if balancers is not None else [],
+        http2=http2,
+        max_streams=limits.per_connection,
+        max_head=head.size + _FIELD_OVERHEAD * head.fields,
     )
+    return native_hub(settings)
 
 
 def make_passed_class(

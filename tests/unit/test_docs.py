@@ -223,7 +223,7 @@ def settings_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 def test_every_setting_is_documented_and_no_other() -> None:
     page = (ROOT / "docs/reference/settings.md").read_text()
-    named = set(re.findall(r"^\| `([a-z_.]+)` \|", page, re.MULTILINE))
+    named = set(re.findall(r"^\| `([a-z0-9_.]+)` \|", page, re.MULTILINE))
     assert named == set(settings_of(ServeSettings))
 
 

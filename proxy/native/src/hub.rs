@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,14 +14,15 @@ use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use crate::backend::Backend;
 use crate::link::{self, HubLinks};
 use crate::proxy_header::{self, Network};
 use crate::runtime::locked;
-use crate::sockets::{Socket, tune_user};
+use crate::sockets::{HTTP2, Socket, tune_user};
 use crate::tcp::Tcp;
-use crate::user;
 use crate::verdicts::{Verdict, Verdicts};
 use crate::wire::AuditIds;
+use crate::{http1, http2};
 
 const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 const PROXY_HEADER: Duration = Duration::from_secs(5);
@@ -45,6 +46,12 @@ pub struct HubSettings {
     pub full: Bytes,
     /// Load balancers that name their clients with the PROXY protocol.
     pub proxy_protocol: Vec<Network>,
+    /// Offers HTTP/2 to users of TLS.
+    pub http2: bool,
+    /// Streams of one HTTP/2 connection.
+    pub max_streams: u32,
+    /// Size of the head of an HTTP/2 request, as RFC 9113 counts it.
+    pub max_head: u32,
 }
 
 /// Reasons why a request ended; Python knows them by these numbers.
@@ -82,14 +89,6 @@ pub struct OpenRequest {
     /// Response of Python that ends it, if none has begun.
     pub ending: Mutex<Option<Bytes>>,
     pub end: Notify,
-}
-
-/// A connection to Python: how far Python had read and written when no request was open.
-#[derive(Default)]
-pub struct Backend {
-    pub rest: Mutex<Option<(u64, u64)>>,
-    pub aborted: AtomicBool,
-    pub abort: Notify,
 }
 
 pub struct HubState {
@@ -214,14 +213,15 @@ async fn begin(
 ) {
     let mut tcp = Tcp::new(tcp);
     let Some(source) = client_of(&hub, &mut tcp, peer).await else { return };
-    match tls {
-        None => serve(hub, tcp, source, false).await,
-        Some(tls) => {
-            let secured = TlsAcceptor::from(tls).accept(tcp);
-            if let Ok(Ok(secured)) = timeout(TLS_HANDSHAKE, secured).await {
-                serve(hub, secured, source, true).await;
-            }
-        }
+    let Some(tls) = tls else { return serve(hub, tcp, source, false).await };
+    let secured = TlsAcceptor::from(tls).accept(tcp);
+    let Ok(Ok(secured)) = timeout(TLS_HANDSHAKE, secured).await else { return };
+    if secured.get_ref().1.alpn_protocol() == Some(HTTP2) {
+        let open = Counted::new(&hub.connections);
+        let full = open.0 >= hub.settings.max_connections;
+        http2::serve(hub.clone(), secured, source, full).await;
+    } else {
+        serve(hub, secured, source, true).await;
     }
 }
 
@@ -246,7 +246,7 @@ async fn client_of(hub: &HubState, tcp: &mut Tcp, peer: SocketAddr) -> Option<So
 async fn serve(hub: Arc<HubState>, socket: impl Socket, source: SocketAddr, tls: bool) {
     let open = Counted::new(&hub.connections);
     let full = open.0 >= hub.settings.max_connections;
-    let joined = user::serve(hub.clone(), socket, source, tls, full).await;
+    let joined = http1::serve(hub.clone(), socket, source, tls, full).await;
     drop(open);
     if let Some((socket, link)) = joined {
         link::carry(socket, link, hub.settings.window).await;

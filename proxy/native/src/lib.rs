@@ -5,15 +5,20 @@
 #![cfg_attr(not(feature = "python"), allow(dead_code))]
 
 mod agent;
+mod backend;
+mod exchange;
+mod http1;
+mod http2;
 mod hub;
 mod link;
 mod observer;
 mod proxy_header;
 #[cfg(feature = "python")]
 mod python;
+mod request_head;
+mod response_stream;
 mod runtime;
 mod sockets;
 mod tcp;
-mod user;
 mod verdicts;
 mod wire;

@@ -12,6 +12,29 @@ const MAX_TRAILERS: usize = 16 << 10;
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadResponse(pub &'static str);
 
+/// Takes the parts of a response, as they are read.
+pub trait Parts {
+    /// Takes a head, which is the final one from status 200.
+    fn head(&mut self, status: u16, fields: &[httparse::Header]) -> Result<(), BadResponse>;
+    /// Takes a piece of the content.
+    fn content(&mut self, piece: &[u8]);
+    /// Takes a line of the trailers, without its end.
+    fn trailer(&mut self, line: &[u8]) -> Result<(), BadResponse>;
+}
+
+/// Needs no parts: the bytes are forwarded as they are.
+impl Parts for () {
+    fn head(&mut self, _: u16, _: &[httparse::Header]) -> Result<(), BadResponse> {
+        Ok(())
+    }
+
+    fn content(&mut self, _: &[u8]) {}
+
+    fn trailer(&mut self, _: &[u8]) -> Result<(), BadResponse> {
+        Ok(())
+    }
+}
+
 #[derive(Debug)]
 enum Body {
     Unknown,
@@ -46,8 +69,13 @@ impl ResponseObserver {
 
     /// Returns the bytes that may be forwarded now; a head only once it is complete.
     pub fn feed(&mut self, data: Bytes) -> Result<Bytes, BadResponse> {
+        self.split(data, &mut ())
+    }
+
+    /// Does the same as `feed`, and passes on the parts.
+    pub fn split(&mut self, data: Bytes, parts: &mut impl Parts) -> Result<Bytes, BadResponse> {
         if self.status.is_some() {
-            self.read_body(&data)?;
+            self.read_body(&data, parts)?;
             return Ok(data);
         }
         let text = if self.partial.is_empty() {
@@ -65,10 +93,10 @@ impl ResponseObserver {
                 self.partial.extend_from_slice(&text[at..]);
                 return Ok(text.slice(..at));
             };
-            self.read_head(&text[at..at + end])?;
+            self.read_head(&text[at..at + end], parts)?;
             at += end;
         }
-        self.read_body(&text[at..])?;
+        self.read_body(&text[at..], parts)?;
         Ok(text)
     }
 
@@ -84,7 +112,7 @@ impl ResponseObserver {
         }
     }
 
-    fn read_head(&mut self, head: &[u8]) -> Result<(), BadResponse> {
+    fn read_head(&mut self, head: &[u8], parts: &mut impl Parts) -> Result<(), BadResponse> {
         // The parser also accepts empty lines before the head, and lines that end in LF alone.
         if !head.starts_with(b"HTTP/1.") || !lines_end_in_crlf(head) {
             return Err(BadResponse("the response head is malformed"));
@@ -102,6 +130,7 @@ impl ResponseObserver {
         if !(100..=999).contains(&status) {
             return Err(BadResponse("the response head is malformed"));
         }
+        parts.head(status, parsed.headers)?;
         if status < 200 {
             return Ok(());
         }
@@ -120,21 +149,25 @@ impl ResponseObserver {
         Ok(())
     }
 
-    fn read_body(&mut self, data: &[u8]) -> Result<(), BadResponse> {
+    fn read_body(&mut self, data: &[u8], parts: &mut impl Parts) -> Result<(), BadResponse> {
         if data.is_empty() {
             return Ok(());
         }
         let excess = BadResponse("bytes beyond the end of the response");
         match &mut self.body {
             Body::Unknown => Err(BadResponse("the response does not start with a head")),
-            Body::UntilClose => Ok(()),
+            Body::UntilClose => {
+                parts.content(data);
+                Ok(())
+            }
             Body::Counted(left) => {
                 *left = left.checked_sub(data.len() as u64).ok_or(excess)?;
                 self.complete = *left == 0;
+                parts.content(data);
                 Ok(())
             }
             Body::Chunked(chunks) => {
-                let used = chunks.take(data)?;
+                let used = chunks.take(data, parts)?;
                 self.complete = chunks.done;
                 if used == data.len() { Ok(()) } else { Err(excess) }
             }
@@ -201,12 +234,13 @@ struct Chunks {
 
 impl Chunks {
     /// Returns the number of bytes that belong to the body.
-    fn take(&mut self, data: &[u8]) -> Result<usize, BadResponse> {
+    fn take(&mut self, data: &[u8], parts: &mut impl Parts) -> Result<usize, BadResponse> {
         let mut at = 0;
         while at < data.len() && !self.done {
             if self.left > 0 {
                 let size = self.left.min((data.len() - at) as u64);
                 self.left -= size;
+                parts.content(&data[at..at + size as usize]);
                 at += size as usize;
                 continue;
             }
@@ -223,13 +257,14 @@ impl Chunks {
                 self.on_line(
                     line.strip_suffix(b"\r\n")
                         .ok_or(BadResponse("a line of the chunked body does not end in CRLF"))?,
+                    parts,
                 )?;
             }
         }
         Ok(at)
     }
 
-    fn on_line(&mut self, line: &[u8]) -> Result<(), BadResponse> {
+    fn on_line(&mut self, line: &[u8], parts: &mut impl Parts) -> Result<(), BadResponse> {
         match self.step {
             Step::Size => {
                 self.left = chunk_size(line).ok_or(BadResponse("a chunk has no valid size"))?;
@@ -243,6 +278,7 @@ impl Chunks {
                 if self.trailers > MAX_TRAILERS || !is_text(line) || !line.contains(&b':') {
                     return Err(BadResponse("bad trailers after a chunked body"));
                 }
+                parts.trailer(line)?;
             }
         }
         Ok(())

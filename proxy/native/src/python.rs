@@ -18,6 +18,9 @@ use crate::runtime::{handle, locked};
 use crate::verdicts::Taught;
 use crate::{sockets, wire};
 
+/// Number of this interface: `core/native.py` uses a module of the same number only. It changes with
+/// each change of a class or a method.
+const INTERFACE: u32 = 2;
 const BACKLOG: i32 = 2048;
 /// Audit ID, duration, bytes.
 type EndTuple = (String, f64, u64);
@@ -46,6 +49,9 @@ impl NativeHub {
         window: u32,
         full: &[u8],
         proxy_protocol: Vec<String>,
+        http2: bool,
+        max_streams: u32,
+        max_head: u32,
     ) -> PyResult<Self> {
         let networks = proxy_protocol.iter().map(|text| text.parse());
         let settings = HubSettings {
@@ -58,6 +64,9 @@ impl NativeHub {
             window,
             full: Bytes::copy_from_slice(full),
             proxy_protocol: networks.collect::<Result<_, _>>().map_err(PyValueError::new_err)?,
+            http2,
+            max_streams,
+            max_head,
         };
         Ok(Self { state: Arc::new(HubState::new(settings)) })
     }
@@ -73,7 +82,8 @@ impl NativeHub {
     ) -> PyResult<u16> {
         let tls = match (certificate, key) {
             (Some(certificate), Some(key)) => {
-                Some(sockets::server_tls(certificate, key).map_err(PyValueError::new_err)?)
+                let http2 = self.state.settings.http2;
+                Some(sockets::server_tls(certificate, key, http2).map_err(PyValueError::new_err)?)
             }
             _ => None,
         };
@@ -349,6 +359,7 @@ fn text(id: &[u8; 16]) -> String {
 
 #[pymodule]
 fn towline_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("INTERFACE", INTERFACE)?;
     module.add_class::<NativeHub>()?;
     module.add_class::<NativeAgent>()?;
     module.add_class::<NativeAgentLink>()

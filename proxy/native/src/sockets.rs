@@ -19,6 +19,10 @@ const DEAD_LINK: Duration = Duration::from_secs(20);
 /// Bytes of a link that wait in the kernel, where small responses cannot overtake large ones.
 const UNSENT: u32 = 128 << 10;
 
+/// Protocols that TLS negotiates (ALPN).
+pub const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
+
 /// A TCP connection, with or without TLS.
 pub trait Socket: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     fn tcp(&self) -> &TcpStream;
@@ -67,8 +71,8 @@ pub fn tune_link(tcp: &TcpStream) {
     }
 }
 
-/// Reads a certificate chain and its key, for users that speak HTTP/1.1.
-pub fn server_tls(certificate: &str, key: &str) -> Result<Arc<ServerConfig>, String> {
+/// Reads a certificate chain and its key, for users of HTTP/1.1 and of HTTP/2 if that is offered.
+pub fn server_tls(certificate: &str, key: &str, http2: bool) -> Result<Arc<ServerConfig>, String> {
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| format!("{certificate}: {error}"))?;
@@ -77,7 +81,8 @@ pub fn server_tls(certificate: &str, key: &str) -> Result<Arc<ServerConfig>, Str
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
         .map_err(|error| error.to_string())?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let offered: &[&[u8]] = if http2 { &[HTTP2, HTTP1] } else { &[HTTP1] };
+    config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }
 
@@ -96,7 +101,7 @@ pub fn client_tls(authorities: Vec<Vec<u8>>) -> Result<Arc<ClientConfig>, String
         .map_err(|error| error.to_string())?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![HTTP1.to_vec()];
     Ok(Arc::new(config))
 }
 

@@ -1,5 +1,5 @@
-//! A user's connection. A request whose head has a verdict is served here. All other bytes go to
-//! Python unread, which parses them, and says when no request is open any more.
+//! A user's HTTP/1.1 connection. A request whose head has a verdict is served here. All other bytes
+//! go to Python unread, which parses them, and says when no request is open any more.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,46 +7,18 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
-use h2::RecvStream;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use crate::hub::{Backend, End, HubState, OpenRequest};
+use crate::backend::PythonConnection;
+use crate::exchange::{self, Entered, Stop, exchange};
+use crate::hub::{End, HubState, OpenRequest};
 use crate::link::{self, HubLink};
 use crate::observer::{ResponseObserver, end_of_head};
-use crate::runtime::locked;
 use crate::sockets::Socket;
-use crate::verdicts::Verdict;
-use crate::wire;
 
 const PIECE: usize = 16 << 10;
 const BACKLOG: usize = 64 << 10;
-/// Python closes a connection at rest after a while: one that may be about to close is not used.
-const FRESH: Duration = Duration::from_secs(30);
-
-struct PythonConnection {
-    hub: Arc<HubState>,
-    socket: UnixStream,
-    number: u64,
-    known: Arc<Backend>,
-    sent: u64,
-    received: u64,
-    used: Instant,
-}
-
-impl PythonConnection {
-    /// Reports whether Python has answered everything that it got, and expects a request.
-    fn rests(&self) -> bool {
-        *locked(&self.known.rest) == Some((self.sent, self.received))
-    }
-}
-
-impl Drop for PythonConnection {
-    fn drop(&mut self) {
-        locked(&self.hub.backends).remove(&self.number);
-    }
-}
 
 struct User<S> {
     hub: Arc<HubState>,
@@ -121,9 +93,9 @@ impl<S: Socket> User<S> {
         let Some(id) = self.hub.ids.take() else { return Served::Declined };
         let head = self.received.split_to(end);
         let request = self.hub.enter(verdict, id, self.source);
-        let mut guard = Leaving { hub: self.hub.clone(), request: request.clone(), end: None };
-        let served = self.exchange(&request, &mut guard.end).await;
-        drop(guard);
+        let mut entered = Entered::new(self.hub.clone(), request);
+        let served = self.serve_entered(&mut entered).await;
+        drop(entered);
         if matches!(served, Served::Declined) {
             self.hub.verdicts.decline(Bytes::copy_from_slice(&head));
             let rest = self.received.split();
@@ -133,142 +105,53 @@ impl<S: Socket> User<S> {
         served
     }
 
-    async fn exchange(&mut self, request: &OpenRequest, end: &mut Option<(u16, End)>) -> Served {
-        let verdict = &request.verdict;
-        let mut answer =
-            Answer { observer: ResponseObserver::new(verdict.head_request), begun: false };
-        let result = match self.body_of(verdict, request).await {
-            Ok(body) => self.pass_on(body, &mut answer, request).await,
-            Err(stop) => Err(stop),
+    async fn serve_entered(&mut self, entered: &mut Entered) -> Served {
+        let request = entered.request.clone();
+        let mut answer = Answer {
+            stalled: self.hub.settings.stalled,
+            socket: &mut self.socket,
+            received: &mut self.received,
+            observer: ResponseObserver::new(request.verdict.head_request),
+            begun: false,
         };
+        let result = exchange(&self.hub, &request, &mut answer).await;
+        let (begun, keep_alive) = (answer.begun, answer.observer.keep_alive);
         let status = answer.observer.status.unwrap_or(0);
         match result {
             Ok(()) => {
-                *end = Some((status, End::Done));
-                if answer.observer.keep_alive {
+                entered.end = Some((status, End::Done));
+                if keep_alive {
                     return Served::Done;
                 }
                 let _ = timeout(self.hub.settings.answer, self.socket.shutdown()).await;
             }
-            Err(Stop::UserLeft) => *end = Some((status, End::UserLeft)),
-            Err(Stop::Failed) if !answer.begun => return Served::Declined,
+            Err(Stop::UserLeft) => entered.end = Some((status, End::UserLeft)),
+            Err(Stop::Failed) if !begun => return Served::Declined,
             Err(Stop::Failed) => {
-                *end = Some((status, End::Upstream));
+                entered.end = Some((status, End::Upstream));
                 self.socket.reset_on_close();
             }
-            Err(Stop::Late) => {
-                let late = verdict.late.clone();
-                return self.refuse(late, End::Timeout, end).await;
-            }
-            Err(Stop::Ended) => {
-                let response = locked(&request.ending).take().unwrap_or_default();
-                if !answer.begun {
-                    return self.refuse(response, End::Ended, end).await;
-                }
-                *end = Some((status, End::Ended));
+            Err(Stop::Ended) if begun => {
+                entered.end = Some((status, End::Ended));
                 self.socket.reset_on_close();
+            }
+            Err(stop) => {
+                let response = entered.refuse(stop);
+                let _ = timeout(self.hub.settings.answer, self.socket.write_all(&response)).await;
+                let _ = timeout(self.hub.settings.answer, self.socket.shutdown()).await;
             }
         }
         Served::Closed
-    }
-
-    /// Sends a response of the proxy itself, and closes the connection.
-    async fn refuse(&mut self, response: Bytes, why: End, end: &mut Option<(u16, End)>) -> Served {
-        let status = response.get(9..12).and_then(|code| std::str::from_utf8(code).ok());
-        *end = Some((status.and_then(|code| code.parse().ok()).unwrap_or(0), why));
-        let _ = timeout(self.hub.settings.answer, self.socket.write_all(&response)).await;
-        let _ = timeout(self.hub.settings.answer, self.socket.shutdown()).await;
-        Served::Closed
-    }
-
-    /// Sends the request to the agent and returns the body with the API server's response.
-    async fn body_of(
-        &mut self,
-        verdict: &Verdict,
-        request: &OpenRequest,
-    ) -> Result<RecvStream, Stop> {
-        let packed = wire::pack(&verdict.identity, &verdict.before, &verdict.after, &request.id);
-        let sender = verdict.link.sender().ok_or(Stop::Failed)?;
-        let mut sender = sender.ready().await.map_err(|_| Stop::Failed)?;
-        let (response, mut body) =
-            sender.send_request(http::Request::new(()), false).map_err(|_| Stop::Failed)?;
-        body.send_data(packed, true).map_err(|_| Stop::Failed)?;
-        let late = sleep(self.hub.settings.answer);
-        tokio::pin!(response, late);
-        loop {
-            tokio::select! {
-                biased;
-                response = &mut response => {
-                    let response = response.map_err(|_| Stop::Failed)?;
-                    let served = response.status() == http::StatusCode::OK;
-                    return if served { Ok(response.into_body()) } else { Err(Stop::Failed) };
-                }
-                () = request.end.notified() => return Err(Stop::Ended),
-                () = &mut late => return Err(Stop::Late),
-                arrived = self.socket.read_buf(&mut self.received),
-                    if self.received.len() < BACKLOG => on_arrived(arrived)?,
-            }
-        }
-    }
-
-    async fn pass_on(
-        &mut self,
-        mut body: RecvStream,
-        answer: &mut Answer,
-        request: &OpenRequest,
-    ) -> Result<(), Stop> {
-        loop {
-            let data = tokio::select! {
-                biased;
-                () = request.end.notified() => return Err(Stop::Ended),
-                data = body.data() => data,
-                arrived = self.socket.read_buf(&mut self.received),
-                    if self.received.len() < BACKLOG => { on_arrived(arrived)?; continue; }
-            };
-            let Some(data) = data else {
-                return answer.observer.end().map_err(|_| Stop::Failed);
-            };
-            let data = data.map_err(|_| Stop::Failed)?;
-            let size = data.len();
-            let ready = answer.observer.feed(data).map_err(|_| Stop::Failed)?;
-            if !ready.is_empty() && answer.observer.status.is_some() {
-                answer.begun = true;
-                self.write(&ready, request).await?;
-                request.bytes_out.fetch_add(ready.len() as u64, Ordering::Relaxed);
-            }
-            let _ = body.flow_control().release_capacity(size);
-            if answer.observer.complete {
-                return Ok(());
-            }
-        }
-    }
-
-    async fn write(&mut self, data: &[u8], request: &OpenRequest) -> Result<(), Stop> {
-        let writing = async {
-            self.socket.write_all(data).await?;
-            self.socket.flush().await
-        };
-        tokio::select! {
-            biased;
-            written = timeout(self.hub.settings.stalled, writing) => match written {
-                Ok(Ok(())) => Ok(()),
-                _ => {
-                    self.socket.reset_on_close();
-                    Err(Stop::UserLeft)
-                }
-            },
-            () = request.end.notified() => Err(Stop::Ended),
-        }
     }
 
     // All other requests
 
     /// Passes bytes to and from Python until no request is open; false: the connection has ended.
     async fn ask_python(&mut self) -> bool {
-        self.python.take_if(|python| python.used.elapsed() > FRESH);
+        self.python.take_if(|python| !python.is_fresh());
         let mut python = match self.python.take() {
             Some(python) => python,
-            None => match self.connect().await {
+            None => match PythonConnection::open(&self.hub, self.source, self.tls).await {
                 Some(python) => python,
                 None => return false,
             },
@@ -286,26 +169,6 @@ impl<S: Socket> User<S> {
             }
         }
         false
-    }
-
-    async fn connect(&self) -> Option<PythonConnection> {
-        let mut socket = UnixStream::connect(&self.hub.settings.backend).await.ok()?;
-        let number = self.hub.last_number.fetch_add(1, Ordering::Relaxed) + 1;
-        let known = Arc::new(Backend::default());
-        locked(&self.hub.backends).insert(number, known.clone());
-        let scheme = if self.tls { "https" } else { "http" };
-        let (host, port) = (self.source.ip().to_canonical(), self.source.port());
-        let preface = format!("{number} {scheme} {host} {port}\n");
-        socket.write_all(preface.as_bytes()).await.ok()?;
-        Some(PythonConnection {
-            hub: self.hub.clone(),
-            socket,
-            number,
-            known,
-            sent: 0,
-            received: 0,
-            used: Instant::now(),
-        })
     }
 
     async fn splice(&mut self, python: &mut PythonConnection) -> Passed {
@@ -390,34 +253,44 @@ enum Passed {
     Aborted,
 }
 
-enum Stop {
-    UserLeft,
-    Failed,
-    Late,
-    Ended,
-}
-
-struct Answer {
+/// The response to one request.
+struct Answer<'a, S> {
+    stalled: Duration,
+    socket: &'a mut S,
+    received: &'a mut BytesMut,
     observer: ResponseObserver,
     begun: bool,
 }
 
-/// Releases the counts of a request, however its task ends.
-struct Leaving {
-    hub: Arc<HubState>,
-    request: Arc<OpenRequest>,
-    end: Option<(u16, End)>,
-}
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        self.hub.leave(&self.request, self.end);
+impl<S: Socket> exchange::User for Answer<'_, S> {
+    /// Reads what follows the request meanwhile.
+    async fn left(&mut self) {
+        while self.received.len() < BACKLOG {
+            if !matches!(self.socket.read_buf(self.received).await, Ok(1..)) {
+                return;
+            }
+        }
+        std::future::pending().await
     }
-}
 
-fn on_arrived(arrived: std::io::Result<usize>) -> Result<(), Stop> {
-    match arrived {
-        Ok(1..) => Ok(()),
-        _ => Err(Stop::UserLeft),
+    async fn pass_on(&mut self, data: Bytes, request: &OpenRequest) -> Result<bool, Stop> {
+        let ready = self.observer.feed(data).map_err(|_| Stop::Failed)?;
+        if !ready.is_empty() && self.observer.status.is_some() {
+            self.begun = true;
+            let writing = async {
+                self.socket.write_all(&ready).await?;
+                self.socket.flush().await
+            };
+            if !matches!(timeout(self.stalled, writing).await, Ok(Ok(()))) {
+                self.socket.reset_on_close();
+                return Err(Stop::UserLeft);
+            }
+            request.bytes_out.fetch_add(ready.len() as u64, Ordering::Relaxed);
+        }
+        Ok(self.observer.complete)
+    }
+
+    async fn finish(&mut self) -> Result<(), Stop> {
+        self.observer.end().map_err(|_| Stop::Failed)
     }
 }

@@ -1,0 +1,68 @@
+//! A connection to Python, which serves all requests without a verdict over a Unix socket.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+use tokio::sync::Notify;
+
+use crate::hub::HubState;
+use crate::runtime::locked;
+
+/// Python closes a connection at rest after a while: one that may be about to close is not used.
+const FRESH: Duration = Duration::from_secs(30);
+
+/// How far Python had read and written when no request was open, and whether it aborted.
+#[derive(Default)]
+pub struct Backend {
+    pub rest: Mutex<Option<(u64, u64)>>,
+    pub aborted: AtomicBool,
+    pub abort: Notify,
+}
+
+pub struct PythonConnection {
+    hub: Arc<HubState>,
+    pub socket: UnixStream,
+    number: u64,
+    pub known: Arc<Backend>,
+    pub sent: u64,
+    pub received: u64,
+    pub used: Instant,
+}
+
+impl PythonConnection {
+    /// Connects for a user; None: Python serves no more.
+    pub async fn open(hub: &Arc<HubState>, source: SocketAddr, tls: bool) -> Option<Self> {
+        let mut socket = UnixStream::connect(&hub.settings.backend).await.ok()?;
+        let number = hub.last_number.fetch_add(1, Ordering::Relaxed) + 1;
+        let known = Arc::new(Backend::default());
+        locked(&hub.backends).insert(number, known.clone());
+        let scheme = if tls { "https" } else { "http" };
+        let (host, port) = (source.ip().to_canonical(), source.port());
+        let preface = format!("{number} {scheme} {host} {port}\n");
+        let hub = hub.clone();
+        let written = socket.write_all(preface.as_bytes()).await;
+        let opened =
+            Self { hub, socket, number, known, sent: 0, received: 0, used: Instant::now() };
+        written.is_ok().then_some(opened)
+    }
+
+    /// Reports whether Python has answered everything that it got, and expects a request.
+    pub fn rests(&self) -> bool {
+        *locked(&self.known.rest) == Some((self.sent, self.received))
+    }
+
+    pub fn is_fresh(&self) -> bool {
+        self.used.elapsed() <= FRESH
+    }
+}
+
+impl Drop for PythonConnection {
+    fn drop(&mut self) {
+        locked(&self.hub.backends).remove(&self.number);
+    }
+}

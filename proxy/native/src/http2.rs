@@ -1,0 +1,326 @@
+//! A user's HTTP/2 connection (RFC 9113). Each stream is one request. One whose head, written as
+//! that of an HTTP/1.1 request, has a verdict is served here; Python serves the others, each on an
+//! HTTP/1.1 connection that no other stream uses meanwhile.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes, BytesMut};
+use h2::server::{Builder, SendResponse};
+use h2::{Reason, RecvStream};
+use http::{Method, Request};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::net::unix::ReadHalf;
+use tokio::sync::Notify;
+use tokio::time::{interval, timeout};
+
+use crate::backend::{Backend, PythonConnection};
+use crate::exchange::{Entered, Stop, exchange};
+use crate::hub::{End, HubState};
+use crate::request_head::{self, Framing};
+use crate::response_stream::ResponseStream;
+use crate::runtime::locked;
+use crate::sockets::Socket;
+
+const PIECE: usize = 16 << 10;
+/// Windows for contents of requests: of one stream, and of all streams of a connection.
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 4 << 20;
+/// Bytes of one response that wait for the user's connection.
+const UNSENT: usize = 64 << 10;
+const MAX_IDLE: usize = 16;
+const SWEEP: Duration = Duration::from_secs(15);
+/// Streams that a user may reset at once, and each second.
+const RESETS: f64 = 200.0;
+const RESETS_A_SECOND: f64 = 33.0;
+
+/// What the streams of one connection share.
+struct Streams {
+    hub: Arc<HubState>,
+    source: SocketAddr,
+    /// Connections to Python that no stream uses.
+    idle: Mutex<Vec<PythonConnection>>,
+    resets: Mutex<Resets>,
+    too_many_resets: Notify,
+}
+
+/// Serves a user who speaks HTTP/2 over TLS. `full`: too many connections are open.
+pub async fn serve<S: Socket>(hub: Arc<HubState>, socket: S, source: SocketAddr, full: bool) {
+    let opening = Builder::new()
+        .max_concurrent_streams(hub.settings.max_streams)
+        .max_header_list_size(hub.settings.max_head)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buffer_size(UNSENT)
+        .handshake::<_, Bytes>(socket);
+    let Ok(Ok(mut connection)) = timeout(hub.settings.idle, opening).await else { return };
+    let streams = Arc::new(Streams::new(hub.clone(), source));
+    let mut draining = hub.draining.subscribe();
+    let mut sweep = interval(SWEEP.min(hub.settings.idle / 4));
+    let mut used = Instant::now();
+    let mut closing = false;
+    loop {
+        tokio::select! {
+            biased;
+            () = streams.too_many_resets.notified() => {
+                connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                closing = true;
+            }
+            accepted = connection.accept() => {
+                let Some(Ok((request, respond))) = accepted else { return };
+                used = Instant::now();
+                if full {
+                    tokio::spawn(refuse(hub.clone(), request, respond));
+                } else {
+                    tokio::spawn(streams.clone().answer(request, respond));
+                }
+            }
+            _ = draining.wait_for(|draining| *draining), if !closing => {
+                connection.graceful_shutdown();
+                closing = true;
+            }
+            _ = sweep.tick() => {
+                streams.sweep();
+                if connection.has_streams() {
+                    used = Instant::now();
+                }
+                let idle = used.elapsed();
+                if closing && idle > hub.settings.answer {
+                    return;
+                }
+                if full || idle > hub.settings.idle && !closing {
+                    connection.graceful_shutdown();
+                    closing = true;
+                }
+            }
+        }
+    }
+}
+
+async fn refuse(hub: Arc<HubState>, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
+    let head_request = request.method() == Method::HEAD;
+    let mut response = ResponseStream::new(respond, head_request, hub.settings.stalled);
+    let _ = response.pass_on(hub.settings.full.clone()).await;
+}
+
+impl Streams {
+    fn new(hub: Arc<HubState>, source: SocketAddr) -> Self {
+        Self {
+            hub,
+            source,
+            idle: Mutex::default(),
+            resets: Mutex::new(Resets { left: RESETS, at: Instant::now() }),
+            too_many_resets: Notify::new(),
+        }
+    }
+
+    async fn answer(
+        self: Arc<Self>,
+        request: Request<RecvStream>,
+        mut respond: SendResponse<Bytes>,
+    ) {
+        let (parts, body) = request.into_parts();
+        let Ok((head, framing)) = request_head::write(&parts, body.is_end_stream()) else {
+            respond.send_reset(Reason::PROTOCOL_ERROR);
+            return;
+        };
+        let head_request = parts.method == Method::HEAD;
+        drop(parts);
+        let mut response = ResponseStream::new(respond, head_request, self.hub.settings.stalled);
+        let known = body.is_end_stream() && self.serve_known(&head, &mut response).await;
+        if !known {
+            self.ask_python(head, (body, framing), &mut response).await;
+        }
+    }
+
+    // Requests with a verdict
+
+    /// Returns false if Python must serve the request.
+    async fn serve_known(&self, head: &Bytes, response: &mut ResponseStream) -> bool {
+        let Some(verdict) = self.hub.admit(head) else { return false };
+        let Some(id) = self.hub.ids.take() else { return false };
+        let request = self.hub.enter(verdict, id, self.source);
+        let mut entered = Entered::new(self.hub.clone(), request.clone());
+        let result = exchange(&self.hub, &request, response).await;
+        let status = response.observer.status.unwrap_or(0);
+        match result {
+            Ok(()) => entered.end = Some((status, End::Done)),
+            Err(Stop::UserLeft) => {
+                entered.end = Some((status, End::UserLeft));
+                self.on_reset(response);
+            }
+            Err(Stop::Failed) if !response.begun => {
+                self.hub.verdicts.decline(head.clone());
+                response.restart();
+                return false;
+            }
+            Err(stop @ (Stop::Late | Stop::Ended)) if !response.begun => {
+                let refusal = entered.refuse(stop);
+                response.restart();
+                let _ = response.pass_on(refusal).await;
+            }
+            Err(stop) => {
+                let why = if matches!(stop, Stop::Ended) { End::Ended } else { End::Upstream };
+                entered.end = Some((status, why));
+                response.reset(Reason::INTERNAL_ERROR);
+            }
+        }
+        true
+    }
+
+    // All other requests
+
+    async fn ask_python(
+        &self,
+        head: Bytes,
+        content: (RecvStream, Framing),
+        response: &mut ResponseStream,
+    ) {
+        let Some(mut python) = self.connect().await else {
+            response.reset(Reason::REFUSED_STREAM);
+            return;
+        };
+        let known = python.known.clone();
+        let (mut from_python, mut to_python) = python.socket.split();
+        let mut sent = None;
+        let received = {
+            let sending = send_request(&mut to_python, head, content);
+            let receiving = pass_response(&mut from_python, response, &known);
+            tokio::pin!(sending, receiving);
+            loop {
+                tokio::select! {
+                    biased;
+                    () = known.abort.notified() => break Err(Stop::Ended),
+                    received = &mut receiving => break received,
+                    size = &mut sending, if sent.is_none() => match size {
+                        Ok(size) => sent = Some(size),
+                        Err(stop) => break Err(stop),
+                    },
+                }
+            }
+        };
+        match (received, sent) {
+            (Ok(received), Some(sent)) if response.observer.keep_alive => {
+                python.sent += sent;
+                python.received += received;
+                self.keep(python);
+            }
+            (Ok(_), _) => {}
+            (Err(Stop::UserLeft), _) => self.on_reset(response),
+            (Err(_), _) => response.reset(Reason::INTERNAL_ERROR),
+        }
+    }
+
+    async fn connect(&self) -> Option<PythonConnection> {
+        // Python closes connections at rest while it drains.
+        if !*self.hub.draining.borrow() {
+            let mut idle = locked(&self.idle);
+            let found = idle.iter().rposition(|python| python.is_fresh() && python.rests());
+            if let Some(found) = found {
+                return Some(idle.swap_remove(found));
+            }
+        }
+        PythonConnection::open(&self.hub, self.source, true).await
+    }
+
+    fn keep(&self, mut python: PythonConnection) {
+        python.used = Instant::now();
+        let mut idle = locked(&self.idle);
+        if idle.len() < MAX_IDLE {
+            idle.push(python);
+        }
+    }
+
+    fn sweep(&self) {
+        locked(&self.idle).retain(PythonConnection::is_fresh);
+    }
+
+    /// Handles a stream that ended before its response: each one has cost work (CVE-2023-44487).
+    fn on_reset(&self, response: &mut ResponseStream) {
+        response.reset(Reason::CANCEL);
+        if !locked(&self.resets).take(Instant::now()) {
+            self.too_many_resets.notify_one();
+        }
+    }
+}
+
+/// Sends a request to Python; returns the number of bytes.
+async fn send_request(
+    to_python: &mut (impl AsyncWrite + Unpin),
+    head: Bytes,
+    (mut body, framing): (RecvStream, Framing),
+) -> Result<u64, Stop> {
+    let mut sent = write(to_python, head).await;
+    while let Some(data) = body.data().await {
+        let data = data.map_err(|_| Stop::UserLeft)?;
+        let size = data.len();
+        // An empty chunk would end the content.
+        if size > 0 {
+            sent += match framing {
+                Framing::Counted => write(to_python, data).await,
+                Framing::Chunked => {
+                    let line = Bytes::from(format!("{size:x}\r\n"));
+                    write(to_python, line.chain(data).chain(&b"\r\n"[..])).await
+                }
+            };
+        }
+        let _ = body.flow_control().release_capacity(size);
+    }
+    if framing == Framing::Chunked {
+        sent += write(to_python, &b"0\r\n\r\n"[..]).await;
+    }
+    Ok(sent)
+}
+
+/// Writes all of it; never returns if Python has closed the connection, whose response counts.
+async fn write(to_python: &mut (impl AsyncWrite + Unpin), mut data: impl Buf) -> u64 {
+    let size = data.remaining() as u64;
+    if to_python.write_all_buf(&mut data).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    size
+}
+
+/// Passes on Python's response; returns the number of bytes.
+async fn pass_response(
+    from_python: &mut ReadHalf<'_>,
+    response: &mut ResponseStream,
+    known: &Backend,
+) -> Result<u64, Stop> {
+    let mut received = 0;
+    loop {
+        tokio::select! {
+            biased;
+            _ = from_python.readable() => {}
+            () = response.left() => return Err(Stop::UserLeft),
+        }
+        // Allocated only now: most streams that are open for long wait.
+        let mut piece = BytesMut::with_capacity(PIECE);
+        match from_python.try_read_buf(&mut piece) {
+            Ok(size @ 1..) => received += size as u64,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+            _ if known.aborted.load(Ordering::Acquire) => return Err(Stop::Ended),
+            _ => return response.finish().await.map(|()| received),
+        }
+        if response.pass_on(piece.freeze()).await? {
+            return Ok(received);
+        }
+    }
+}
+
+/// A token bucket of streams that the user may reset.
+struct Resets {
+    left: f64,
+    at: Instant,
+}
+
+impl Resets {
+    fn take(&mut self, now: Instant) -> bool {
+        let refilled = now.duration_since(self.at).as_secs_f64() * RESETS_A_SECOND;
+        self.left = RESETS.min(self.left + refilled) - 1.0;
+        self.at = now;
+        self.left >= 0.0
+    }
+}
