@@ -19,6 +19,9 @@ RepositoryId = NewType("RepositoryId", str)
 UserId = NewType("UserId", str)
 TokenId = NewType("TokenId", str)
 
+DEFAULT_PROJECT = "00000000-0000-7000-8000-000000000001"
+"""Id of the default project, which always exists."""
+
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SECRET_LENGTH = 43
 _CHECK_LENGTH = 6

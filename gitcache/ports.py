@@ -212,13 +212,11 @@ class Charts(Protocol):
 class ImageRegistry(Protocol):
     """Reads digests and signatures of container images, with a project's accounts."""
 
-    async def signatures(
-        self, image: ImageName, project: str | None
-    ) -> Sequence[ArtifactSignature]:
+    async def signatures(self, image: ImageName, project: str) -> Sequence[ArtifactSignature]:
         """Returns cosign's signatures of an image by its digest. Unavailable."""
         ...
 
-    async def digest(self, image: ImageName, project: str | None) -> str:
+    async def digest(self, image: ImageName, project: str) -> str:
         """Returns the digest of an image's tag now; empty: there is none. Unavailable."""
         ...
 

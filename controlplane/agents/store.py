@@ -50,7 +50,7 @@ cluster_jobs = Table(
     Column("outputs", JsonColumn(dict[str, str]), nullable=False),
     Column("retry_of", String(36)),
     Column("sealed", LargeBinary),
-    Column("project_id", String(36)),
+    Column("project_id", String(36), nullable=False),
 )
 
 

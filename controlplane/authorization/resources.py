@@ -1,19 +1,19 @@
 """Resources, the verbs on them, and their place in the tree of scopes.
 
 installation → project → cluster → service; all other resources are in a project or directly below
-the installation. A resource without a project belongs to the default project.
+the installation. Without a choice, a resource is in the default project.
 """
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
 
+from core.identity import DEFAULT_PROJECT as DEFAULT_PROJECT
+
 Scope = NewType("Scope", str)
 """`installation`, or `<kind>:<id>` of a resource whose permissions everything below it inherits."""
 
 INSTALLATION = Scope("installation")
-DEFAULT_PROJECT = "00000000-0000-7000-8000-000000000001"
-"""Id of the default project, which always exists."""
 
 
 class Verb(StrEnum):
@@ -98,10 +98,10 @@ class Resource:
 
     @classmethod
     def within(
-        cls, kind: ResourceKind, project_id: str | None, id: str = "", name: str = ""
+        cls, kind: ResourceKind, project_id: str, id: str = "", name: str = ""
     ) -> "Resource":
-        """Returns a resource of a project, or all of a kind there; None is the default project."""
-        path = (INSTALLATION, scope_of(ResourceKind.PROJECT, project_id or DEFAULT_PROJECT))
+        """Returns a resource of a project, or all of a kind there."""
+        path = (INSTALLATION, scope_of(ResourceKind.PROJECT, project_id))
         return cls(kind, id, (*path, scope_of(kind, id)) if id else path, name)
 
     @classmethod

@@ -64,6 +64,7 @@ class ClusterGroupKind(OperatedKind[ClusterGroup]):
     change = ClusterGroupChange
     port = ClusterGroupStore
     model = ClusterGroup
+    default_project = None
     hidden = ("name", "project_id")
 
 

@@ -26,7 +26,14 @@ from controlplane.clusters.ports import (
 )
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import id_column, metadata, named_columns, time_columns
+from controlplane.platform.store.schema import (
+    id_column,
+    metadata,
+    named_columns,
+    optional_project_column,
+    project_column,
+    time_columns,
+)
 from core.json_object import JsonObject
 from core.spec.facts import ClusterFacts
 
@@ -55,7 +62,7 @@ clusters = Table(
     Column("agent_token_expires_at", UtcColumn),
     Column("sealing_key", LargeBinary),
     Column("alarm", Text, nullable=False),
-    Column("project_id", String(36), index=True),
+    project_column(),
     Column("kubernetes_uid", String(64), nullable=False, index=True),
     Column("bootstrap_token_id", String(36), index=True),
 )
@@ -76,7 +83,7 @@ bootstrap_tokens = Table(
     Column("adopts", Boolean, nullable=False),
     Column("last_used_at", UtcColumn),
     Column("revoked_at", UtcColumn),
-    Column("project_id", String(36)),
+    Column("project_id", String(36), nullable=False),
 )
 
 
@@ -94,6 +101,7 @@ cluster_groups = Table(
     "cluster_groups",
     metadata,
     *named_columns(),
+    optional_project_column(),
     Column("description", Text, nullable=False),
     Column("tags", JsonColumn(dict[str, str]), nullable=False),
     Column("cluster_ids", JsonColumn(tuple[str, ...]), nullable=False),

@@ -22,7 +22,7 @@ from controlplane.configuration.ports import (
 )
 from controlplane.platform.store.columns import JSON_TEXT, EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import id_column, metadata, time_columns
+from controlplane.platform.store.schema import id_column, metadata, project_column, time_columns
 from controlplane.services.model.parts import ContextBinding
 from controlplane.services.ports import ContextBindingStore
 from core.json_object import JsonObject
@@ -74,7 +74,7 @@ contexts = Table(
     *time_columns(),
     Column("configuration", JsonColumn(JsonObject), nullable=False),
     Column("sealed", LargeBinary),
-    Column("project_id", String(36), index=True),
+    project_column(),
     Column("types", JsonColumn(dict[str, str]), nullable=False),
     Column("by_reference", Boolean, nullable=False),
     Column("secrets_version", Integer, nullable=False),

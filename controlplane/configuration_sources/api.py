@@ -174,7 +174,7 @@ async def _types(
     return [
         ConfigurationSourceType.of(
             row,
-            project=projects.get(row.project_id or ""),
+            project=projects.get(row.project_id),
             repository_url=origins.repositories.get(row.settings.repository_id),
             service_account=origins.accounts.get(row.settings.service_account_id),
         )

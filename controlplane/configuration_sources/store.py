@@ -12,13 +12,14 @@ from controlplane.manifests.model.documents import DocumentProblem
 from controlplane.manifests.model.plan import ManifestEffect
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import metadata, named_columns
+from controlplane.platform.store.schema import metadata, named_columns, project_column
 from core.spec.sync import DriftPolicy
 
 configuration_sources = Table(
     "configuration_sources",
     metadata,
     *named_columns(),
+    project_column(),
     Column("repository_id", String(36), nullable=False, index=True),
     Column("ref", String(255), nullable=False),
     Column("folder", String(1024), nullable=False),

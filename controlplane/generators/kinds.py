@@ -38,6 +38,7 @@ _NOT_IN_TEMPLATES = (
 class GeneratorManifestKind(OperatedKind[D]):
     """The fields and operations that all generators share."""
 
+    default_project = None
     hidden = ("name", "project_id", *(f"ServiceChange.{name}" for name in _NOT_IN_TEMPLATES))
     rename = {"leave": "on_leave", "budget": "deletion_budget", "uses": "secrets"}
     references = {"Selector.groups": "ClusterGroup", "Selector.excluded": "Cluster"}

@@ -1,5 +1,7 @@
 """Tables of definitions of services over many clusters, and of cluster groups."""
 
+from typing import Any
+
 from sqlalchemy import Column, ForeignKey, Index, Integer, String, Table, Text
 
 from controlplane.clusters.model.selectors import Selector
@@ -15,13 +17,14 @@ from controlplane.generators.ports import (
 )
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import metadata, named_columns
+from controlplane.platform.store.schema import metadata, named_columns, optional_project_column
 from controlplane.services.model.templates import ServiceTemplate, TemplateOverride
 
 
-def _definition() -> tuple[Column[object], ...]:
+def _definition() -> tuple[Column[Any], ...]:
     return (
         *named_columns(),
+        optional_project_column(),
         Column("selector", JsonColumn(Selector), nullable=False),
         Column("leave", EnumColumn(LeavePolicy), nullable=False),
         Column("on_delete", EnumColumn(LeavePolicy), nullable=False),

@@ -24,6 +24,7 @@ class NotificationSinkKind(ManifestKind[Sink]):
     change = SinkDraft
     port = SinkStore
     model = Sink
+    default_project = None
     hidden = ("name", "project_id")
     plugins = {SinkKind: BY_KIND}
     takes_all = True
@@ -58,6 +59,7 @@ class NotificationRuleKind(ManifestKind[Router]):
     change = RouterDraft
     port = RouterStore
     model = Router
+    default_project = None
     hidden = ("name", "project_id")
     references = {"RouterDraft.sinks": "NotificationSink"}
     takes_all = True

@@ -19,7 +19,7 @@ from controlplane.pipelines.ports import (
 )
 from controlplane.platform.store.columns import JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import id_column, metadata, time_columns
+from controlplane.platform.store.schema import id_column, metadata, project_column, time_columns
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.ports import DeniedRevisionStore
 from core.json_object import JsonObject
@@ -87,7 +87,7 @@ pipelines = Table(
     Column("spec", JsonColumn(JsonObject), nullable=False),
     Column("state", JsonColumn(JsonObject), nullable=False),
     Column("version", Integer, nullable=False),
-    Column("project_id", String(36), index=True),
+    project_column(),
 )
 
 REPOSITORIES = tables(

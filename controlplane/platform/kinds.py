@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from controlplane.authorization import Actor, Resource
+from controlplane.authorization import DEFAULT_PROJECT, Actor, Resource
 from controlplane.platform.parts import Columns, column_values, part_fields, row_of
 from controlplane.platform.plugin_settings import default_of
 from controlplane.platform.ports import Transaction
@@ -61,6 +61,8 @@ class ManifestKind(ABC, Generic[R]):
     """Kind whose name the metadata contains as well: a service is in a cluster."""
     has_project: ClassVar[bool] = True
     """True if the metadata can name a project."""
+    default_project: ClassVar[str | None] = DEFAULT_PROJECT
+    """Project of a resource whose manifest names none. None: the installation."""
     hidden: ClassVar[Collection[str]] = ()
     """Fields of `change` that are not part of the spec. Those of a nested class have its name, such
     as `ServiceChange.paused`."""

@@ -184,7 +184,7 @@ class NamedRows(Rows[T], Protocol[T]):
 class ProjectRows(Rows[T], Protocol[T]):
     """Rows of projects."""
 
-    async def of_project(self, project_id: str | None) -> list[T]:
+    async def of_project(self, project_id: str) -> list[T]:
         return await self.select(project_id=project_id)
 
 

@@ -7,11 +7,9 @@ from functools import partial
 
 import orjson
 
-from controlplane.access.operations.scopes import check_not_moved, check_project
+from controlplane.access.operations.scopes import check_not_moved, project_for
 from controlplane.authorization import (
-    DEFAULT_PROJECT,
     Actor,
-    Resource,
     ResourceKind,
     Verb,
     require,
@@ -124,9 +122,7 @@ class RepositoryOperations:
         now = self._context.clock.now()
         blank = Repository(RepositoryId(self._context.new_id()), "", now, now, kind=kind)
         async with self._context.change(actor, f"create{_NAMES[kind]}") as tx:
-            project = change.project_id or None
-            await check_project(tx, actor, project)
-            tx.authorize(Verb.WRITE, Resource.within(ResourceKind.REPOSITORY, project))
+            project = await project_for(tx, ResourceKind.REPOSITORY, change.project_id)
             await _check_via(tx, actor, change)
             repository = self._changed(replace(blank, project_id=project), change)
             if (known := await tx[RepositoryStore].by_url(repository.url)) is not None:
@@ -147,8 +143,7 @@ class RepositoryOperations:
         async with self._context.change(actor, f"update{_NAMES[kind]}") as tx:
             before = await find_repository(tx, id, kind)
             tx.authorize(Verb.WRITE, before.target)
-            home = before.project_id or DEFAULT_PROJECT
-            check_not_moved(f"repository {before.url}", home, change.project_id)
+            check_not_moved(f"repository {before.url}", before.project_id, change.project_id)
             await _check_via(tx, actor, change)
             after = self._changed(before, change)
             if _origin_fields(after) != _origin_fields(before):
@@ -212,7 +207,7 @@ class RepositoryOperations:
             known = {push.id for push in await store.by_ids([push.id for push in pushes])}
             await store.add_each(push for push in pushes if push.id not in known)
 
-    async def account_for(self, project_id: str | None, image: str) -> RegistryAccount | None:
+    async def account_for(self, project_id: str, image: str) -> RegistryAccount | None:
         """Credentials for a container registry, from the project's repository whose URL matches the
         image.
 

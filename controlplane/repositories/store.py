@@ -4,7 +4,7 @@ from sqlalchemy import BigInteger, Boolean, Column, LargeBinary, String, Table, 
 
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import id_column, metadata, time_columns
+from controlplane.platform.store.schema import id_column, metadata, project_column, time_columns
 from controlplane.repositories.model.push import Push
 from controlplane.repositories.model.repository import AuthMethod, GitHealth, Repository
 from controlplane.repositories.ports import PushStore, RepositoryStore
@@ -29,7 +29,7 @@ repositories = Table(
     Column("submodules", Boolean, nullable=False),
     Column("size", BigInteger),
     Column("owner", String(255)),
-    Column("project_id", String(36), index=True),
+    project_column(),
     Column("https_path", String(2048)),
     Column("url_format", String(2048)),
     Column("kind", EnumColumn(RepositoryKind), nullable=False),

@@ -382,4 +382,4 @@ async def _secret(context: Context, id: str) -> SecretType:
 
 async def _types(context: Context, rows: Sequence[Secret]) -> list[SecretType]:
     projects = await projects_of(context, [row.project_id for row in rows])
-    return [SecretType.of(row, project=projects.get(row.project_id or "")) for row in rows]
+    return [SecretType.of(row, project=projects.get(row.project_id)) for row in rows]

@@ -18,7 +18,7 @@ from sqlalchemy import (
 
 from controlplane.platform.store.columns import JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import metadata
+from controlplane.platform.store.schema import metadata, project_column
 from controlplane.secrets.model.data_keys import DataKey
 from controlplane.secrets.model.rotation import Rotation, RotationPlan
 from controlplane.secrets.model.secret import Secret, SecretVersion
@@ -37,7 +37,7 @@ secrets = Table(
     Column("name", String(255), nullable=False, unique=True),
     Column("inserted_at", UtcColumn, nullable=False),
     Column("updated_at", UtcColumn, nullable=False),
-    Column("project_id", String(36), index=True),
+    project_column(),
     Column("description", Text, nullable=False),
     Column("current", Integer, nullable=False),
     Column("newest", Integer, nullable=False),

@@ -32,7 +32,7 @@ from controlplane.audit.model.chains import (
 from controlplane.audit.model.matching import cursor_block, search_blocks
 from controlplane.audit.model.verification import IndexedBlock
 from controlplane.audit.ports import AuditLog
-from controlplane.authorization import DEFAULT_PROJECT, SYSTEM
+from controlplane.authorization import SYSTEM
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.store import clusters
 from controlplane.pipelines.model.records import PipelineRecord
@@ -206,7 +206,7 @@ class SqlAudit:
         for some in chunks(ids):
             result = await self._connection.execute(_PLACES.params(ids=some))
             rows: list[Any] = list(result)
-            places |= {row[0]: (row[1], row[2] or DEFAULT_PROJECT) for row in rows}
+            places |= {row[0]: (row[1], row[2]) for row in rows}
         return places
 
 
@@ -238,11 +238,11 @@ def known_location(touched: TouchedRow) -> Place | None:
     row = touched.after or touched.before
     match row:
         case Cluster():
-            return row.id, row.project_id or DEFAULT_PROJECT
+            return row.id, row.project_id
         case Service():
-            return row.cluster_id, row.project_id or DEFAULT_PROJECT
+            return row.cluster_id, row.project_id
         case PipelineRecord() | Repository() | Secret():
-            return "", row.project_id or DEFAULT_PROJECT
+            return "", row.project_id
         case Project():
             return "", row.id
     return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from core.identity import ClusterId, RepositoryId
+from core.identity import DEFAULT_PROJECT, ClusterId, RepositoryId
 from core.json_object import JsonMapping
 from core.spec.bundle import Attestation
 from core.spec.image_signatures import NO_SIGNATURE_RULES, SignatureRules
@@ -76,7 +76,7 @@ class RepositorySpec:
     credentials: GitCredentials | None = None
     via: ClusterId | None = None
     submodules: bool = False
-    project: str | None = None
+    project: str = DEFAULT_PROJECT
     folders: frozenset[str] = frozenset()
     kind: RepositoryKind = RepositoryKind.GIT
 

@@ -28,7 +28,7 @@ class ChartCredentialFinder:
     def __init__(self, followed: Mapping[RepositoryId, RepositorySpec]) -> None:
         self._followed = followed
 
-    def of(self, url: str, project: str | None) -> ChartCredentials | None:
+    def of(self, url: str, project: str) -> ChartCredentials | None:
         """Returns the account for a chart repository; the longest matching URL wins."""
         place = _parsed(url)
         found = [

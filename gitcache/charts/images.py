@@ -34,9 +34,9 @@ class RegistryImages:
         self._known: OrderedDict[_Key, tuple[float, _Signatures]] = OrderedDict()
         self._flights: SingleFlight[_Key, _Signatures] = SingleFlight()
 
-    async def signatures(self, image: ImageName, project: str | None) -> _Signatures:
+    async def signatures(self, image: ImageName, project: str) -> _Signatures:
         """Implements `ImageRegistry.signatures`."""
-        key = (image.repository, image.digest, project or "")
+        key = (image.repository, image.digest, project)
         until, known = self._known.get(key, (0.0, ()))
         if self._clock.monotonic() < until:
             return known
@@ -53,7 +53,7 @@ class RegistryImages:
 
         return await self._flights.once(key, fetch)
 
-    async def digest(self, image: ImageName, project: str | None) -> str:
+    async def digest(self, image: ImageName, project: str) -> str:
         """Implements `ImageRegistry.digest`."""
         try:
             account = self._account(image, project)
@@ -61,7 +61,7 @@ class RegistryImages:
         except NotFound:
             return ""
 
-    def _account(self, image: ImageName, project: str | None) -> RegistryAccount | None:
+    def _account(self, image: ImageName, project: str) -> RegistryAccount | None:
         found = self._accounts.of(f"oci://{image.repository}", project)
         return found.account if found else None
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from core.age import AgeIdentity, identities_in
 from core.errors import Invalid, Unavailable
+from core.identity import DEFAULT_PROJECT
 from core.spec.source import RepositorySpec
 from gitcache.decrypt import sops
 
-DEFAULT = "default"
+_DEFAULT = "default"
 _SUFFIX = ".agekey"
 _MAX_BYTES = 64 << 10
 
@@ -17,8 +18,8 @@ _MAX_BYTES = 64 << 10
 class SopsDecryptor:
     """Decrypts SOPS files with the identities of the repository's project.
 
-    The folder holds `<project id>.agekey` for each project and `default.agekey` for repositories
-    without one, in the format of `age-keygen`. Without such a file, encrypted files are rendered
+    The folder holds `<project id>.agekey` for each project and `default.agekey` for the default
+    project, in the format of `age-keygen`. Without such a file, encrypted files are rendered
     as they are.
     """
 
@@ -44,7 +45,7 @@ class SopsDecryptor:
 
     def _identities(self, spec: RepositorySpec) -> list[AgeIdentity]:
         """Returns the identities of the repository's project; rereads the file after a change."""
-        name = spec.project or DEFAULT
+        name = _DEFAULT if spec.project == DEFAULT_PROJECT else spec.project
         file = self._folder / f"{Path(name).name}{_SUFFIX}"
         try:
             changed = file.stat()

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 import orjson
 
 from core.errors import Invalid
+from core.identity import DEFAULT_PROJECT
 from core.json_object import JsonMapping
 from core.spec.renderers import RenderOptions
 from gitcache.domain import parameters as given
@@ -40,7 +41,7 @@ class Inputs:
     mounts: Sequence[tuple[str, str]] = ()
     submodules: bool = False
     keys: Sequence[str] = ()
-    project: str | None = None
+    project: str = DEFAULT_PROJECT
     options: RenderOptions = RenderOptions()
 
     def digest(self) -> str:
@@ -54,12 +55,12 @@ class Inputs:
                 "root": self.root,
                 "templated": self.templated,
                 "settings": dict(self.settings),
+                "project": self.project,
                 "charts": dict(self.charts),
                 "mounts": [list(mount) for mount in self.mounts],
                 "submodules": self.submodules,
                 "options": asdict(self.options),
                 **({"keys": list(self.keys)} if self.keys else {}),
-                **({"project": self.project} if self.project else {}),
             }
         )
 

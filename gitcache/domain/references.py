@@ -18,7 +18,7 @@ class ChartRef:
     repository: str
     name: str
     version: str = ""
-    project: str | None = None
+    project: str = ""
     folder: str = ""
 
 

@@ -21,7 +21,7 @@ class ImageEvidence:
     registry: ImageRegistry
 
     async def complete(
-        self, digest: str, rules: SignatureRules, project: str | None, evidence: Evidence
+        self, digest: str, rules: SignatureRules, project: str, evidence: Evidence
     ) -> Evidence:
         """Returns the evidence of a bundle with the signatures of its images that rules ask for.
 
@@ -49,7 +49,7 @@ class ImageEvidence:
         return complete
 
     async def _signatures(
-        self, text: str, project: str | None, trusted: TrustedSigners
+        self, text: str, project: str, trusted: TrustedSigners
     ) -> Sequence[ArtifactSignature]:
         """All signatures of an image: the agent's own tenants may trust others than its fence."""
         image = read_image(text)

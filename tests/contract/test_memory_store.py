@@ -51,7 +51,7 @@ from tests.fakes.memory_store.store import MemoryStore
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 CLUSTERS = st.sampled_from(["c0", "c1", "c2", "c3"])
 SERVICES = st.sampled_from(["s0", "s1", "s2", "s3", "s4"])
-PROJECTS = st.sampled_from([None, DEFAULT_PROJECT, "p1"])
+PROJECTS = st.sampled_from([DEFAULT_PROJECT, "p1"])
 MOMENTS = st.integers(0, 5).map(lambda minutes: NOW + timedelta(minutes=minutes))
 NEVER_OR_MOMENTS = st.none() | MOMENTS
 TAGS = st.dictionaries(st.sampled_from(["env", "tier"]), st.sampled_from(["a", "b"]), max_size=2)

@@ -13,8 +13,8 @@ from controlplane.platform.store.transaction import SqlStore
 from core.identity import TokenKind
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-PIPELINE = Resource.within(ResourceKind.PIPELINE, None, "p1")
-CLUSTER = Resource.within(ResourceKind.CLUSTER, None, "c1")
+PIPELINE = Resource.within(ResourceKind.PIPELINE, "shop", "p1")
+CLUSTER = Resource.within(ResourceKind.CLUSTER, "shop", "c1")
 EVERYTHING = Role("all", "all", rules=(Rule(),))
 
 

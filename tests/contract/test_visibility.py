@@ -44,11 +44,11 @@ from core.identity import ClusterId, RepositoryId, ServiceId
 from tests.fakes.actors import person
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-PROJECTS = {"c1": "shop", "c2": "shop", "c3": None}
+PROJECTS = {"c1": "shop", "c2": "shop", "c3": DEFAULT_PROJECT}
 
 
 async def fill(store: Store) -> None:
-    """Three clusters, one of them without a project, each with a service and a ledger row."""
+    """Three clusters, one of them in the default project, each with a service and a ledger row."""
     async with store.write() as tx:
         for id, project in PROJECTS.items():
             cluster = ClusterId(id)
@@ -119,10 +119,10 @@ LISTED: tuple[Any, ...] = (
     *(ContextStore, SecretStore, GlobalServiceStore, ServiceSetStore, ManagedNamespaceStore),
     *(SinkStore, RouterStore),
 )
-TENANTS = {"a": "a", "b": "b", "main": None}
-"""Projects, by a short name; a row without a project is in the default one."""
+TENANTS = {"a": "a", "b": "b", "main": DEFAULT_PROJECT}
+"""Projects, by a short name."""
 SCOPES = [
-    *(f"project:{project or DEFAULT_PROJECT}" for project in TENANTS.values()),
+    *(f"project:{project}" for project in TENANTS.values()),
     *(f"{kind}:{kind}-{id}" for kind in ("cluster", "pipeline", "repository") for id in "ab"),
     *(f"service:{service}-on-{cluster}" for service in "ab" for cluster in "ab"),
 ]
@@ -136,7 +136,8 @@ def actor_in(scope: str) -> Actor:
 async def add_resources(tx: Transaction) -> None:
     """One resource of each kind in each project, and of some kinds one in no project."""
     for id, project in TENANTS.items():
-        if project:
+        of_tenant = None if project == DEFAULT_PROJECT else project
+        if of_tenant:
             await tx[ProjectStore].add(Project(id, id, NOW, NOW))
         cluster = ClusterId(f"cluster-{id}")
         await tx[ClusterStore].add(Cluster(cluster, id, id, NOW, NOW, project_id=project))
@@ -147,13 +148,14 @@ async def add_resources(tx: Transaction) -> None:
         await tx[PipelineStore].add(record)
         await tx[ContextStore].add(ServiceContext(f"context-{id}", *named, project_id=project))
         await tx[SecretStore].add(Secret(f"secret-{id}", *named, project_id=project))
-        await tx[ClusterGroupStore].add(ClusterGroup(f"group-{id}", *named, project_id=project))
-        await tx[GlobalServiceStore].add(GlobalService(f"global-{id}", *named, project))
-        await tx[ServiceSetStore].add(ServiceSet(f"set-{id}", *named, project))
-        await tx[ManagedNamespaceStore].add(ManagedNamespace(f"namespace-{id}", *named, project))
-        sink = Sink(f"sink-{id}", *named, "slack", project or "", repository_id="repository-a")
+        await tx[ClusterGroupStore].add(ClusterGroup(f"group-{id}", *named, project_id=of_tenant))
+        await tx[GlobalServiceStore].add(GlobalService(f"global-{id}", *named, of_tenant))
+        await tx[ServiceSetStore].add(ServiceSet(f"set-{id}", *named, of_tenant))
+        namespace = ManagedNamespace(f"namespace-{id}", *named, of_tenant)
+        await tx[ManagedNamespaceStore].add(namespace)
+        sink = Sink(f"sink-{id}", *named, "slack", of_tenant or "", repository_id="repository-a")
         await tx[SinkStore].add(sink)
-        await tx[RouterStore].add(Router(f"router-{id}", *named, project or ""))
+        await tx[RouterStore].add(Router(f"router-{id}", *named, of_tenant or ""))
 
 
 async def add_services(tx: Transaction) -> list[Service]:

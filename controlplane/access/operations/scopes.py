@@ -15,6 +15,7 @@ from controlplane.access.ports import (
 )
 from controlplane.authorization import (
     BUILT_IN,
+    DEFAULT_PROJECT,
     INSTALLATION,
     Actor,
     ActorKind,
@@ -28,6 +29,7 @@ from controlplane.authorization import (
     require,
 )
 from controlplane.authorization.resources import scope_of
+from controlplane.platform.context import Change
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
 from core.errors import Conflict, Invalid, NotFound
@@ -87,23 +89,23 @@ def _parse_scope(scope: Scope) -> tuple[ResourceKind, str]:
     return ResourceKind(kind), id
 
 
-async def project_for(
-    tx: Transaction, actor: Actor, kind: ResourceKind, project_id: str | None
-) -> str | None:
-    """The project for a new resource of this kind; None is the default project.
+async def project_for(tx: Change, kind: ResourceKind, project_id: str | None) -> str:
+    """The ID of the project for a new resource of this kind, by default the default project.
 
-    Forbidden: the actor may not create such resources there.
+    Authorizes the creation. NotFound: the actor may not see the project. Forbidden: it may not
+    create such resources there.
     """
-    await check_project(tx, actor, project_id)
-    require(actor, Verb.WRITE, Resource.within(kind, project_id))
-    return project_id or None
-
-
-async def check_project(tx: Transaction, actor: Actor, project_id: str | None) -> None:
-    """NotFound: the project does not exist, or the actor may not see it. None is allowed."""
     if project_id:
-        with reference("projectId", project_id):
-            require(actor, Verb.READ, (await find_project(tx, project_id)).target)
+        await check_project(tx, tx.actor, project_id)
+    project_id = project_id or DEFAULT_PROJECT
+    tx.authorize(Verb.WRITE, Resource.within(kind, project_id))
+    return project_id
+
+
+async def check_project(tx: Transaction, actor: Actor, project_id: str) -> None:
+    """NotFound: the project does not exist, or the actor may not see it."""
+    with reference("projectId", project_id):
+        require(actor, Verb.READ, (await find_project(tx, project_id)).target)
 
 
 def check_not_moved(title: str, project_id: str, wanted: str | None) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import orjson
 
+from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.platform.names import check_label
 from core.errors import Invalid
 from core.identity import ClusterId
@@ -57,8 +58,8 @@ class ClusterJob:
     """ID of the job that this one repeats."""
     sealed: bytes | None = field(default=None, repr=False)
     """Secrets, encrypted at rest."""
-    project_id: str | None = None
-    """Project whose fence holds for the job. None: the default project."""
+    project_id: str = DEFAULT_PROJECT
+    """Project whose fence holds for the job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandState
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
@@ -48,6 +47,6 @@ def _row(
         target=target[:320],
         target_id=target_id,
         cluster_id=cluster.id,
-        project_id=cluster.project_id or DEFAULT_PROJECT,
+        project_id=cluster.project_id,
         detail=detail,
     )

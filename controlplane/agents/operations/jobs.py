@@ -122,7 +122,7 @@ class ClusterJobs:
     def _new(self, actor: Actor, cluster: Cluster, request: JobRequest) -> ClusterJob:
         """Only pipelines run jobs for their own project; others do for that of the cluster."""
         job_id = self._context.new_id()
-        is_system = actor.kind is ActorKind.SYSTEM
+        own_project = request.project_id if actor.kind is ActorKind.SYSTEM else None
         return ClusterJob(
             id=job_id,
             cluster_id=cluster.id,
@@ -134,7 +134,7 @@ class ClusterJobs:
             actor=actor.email or actor.name,
             inserted_at=self._context.clock.now(),
             sealed=self._sealed(request.secrets, job_id),
-            project_id=request.project_id if is_system else cluster.project_id,
+            project_id=own_project or cluster.project_id,
         )
 
     async def _start(self, tx: Change, job: ClusterJob) -> None:

@@ -36,7 +36,7 @@ async def cluster_types(
     return {
         row.id: ClusterType.of(
             row,
-            project=projects.get(row.project_id or ""),
+            project=projects.get(row.project_id),
             read_bindings=bindings_of(bindings, row.target.scope, "viewer"),
             write_bindings=bindings_of(bindings, row.target.scope, "editor"),
         )

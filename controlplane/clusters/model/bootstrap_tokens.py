@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from controlplane.authorization import Resource, ResourceKind
+from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from core.errors import Unauthenticated
 
 
@@ -35,8 +35,8 @@ class BootstrapToken:
     """Time at which the last cluster joined."""
     revoked_at: datetime | None = None
     """Time of revocation. None while the token is valid."""
-    project_id: str | None = None
-    """ID of the project of new clusters. None: the default project."""
+    project_id: str = DEFAULT_PROJECT
+    """ID of the project of new clusters."""
 
     @property
     def target(self) -> Resource:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from controlplane.authorization import Resource, ResourceKind
+from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from core.identity import ClusterId
 from core.json_object import JsonMapping
 from core.spec.facts import ClusterFacts
@@ -106,8 +106,8 @@ class Cluster:
     """Public key to which secrets for the agent are encrypted."""
     alarm: str = ""
     """Problem with the agent, such as two agents with the same token. Empty if there is none."""
-    project_id: str | None = None
-    """ID of the project. None: the default project."""
+    project_id: str = DEFAULT_PROJECT
+    """ID of the project."""
     kubernetes_uid: str = ""
     """UID of the namespace kube-system, from joining with a bootstrap token. Empty: registered by a
     user."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
+from controlplane.authorization import Resource, ResourceKind
 from controlplane.clusters.model.cluster import Cluster
 from core.errors import Conflict
 
@@ -53,7 +53,7 @@ class ClusterGroup:
 
     def holds(self, cluster: Cluster) -> bool:
         """Returns whether the group contains a cluster."""
-        if self.project_id not in (None, cluster.project_id or DEFAULT_PROJECT):
+        if self.project_id not in (None, cluster.project_id):
             return False
         by_tags = bool(self.tags) and self.tags.items() <= cluster.tags.items()
         return by_tags or cluster.id in self.cluster_ids

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from controlplane.authorization import DEFAULT_PROJECT, UNRESTRICTED, Fence, FenceCluster
+from controlplane.authorization import UNRESTRICTED, Fence, FenceCluster
 from controlplane.clusters.model.cluster import AgentMode, Cluster, Distribution
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.platform.names import check_text
@@ -89,7 +89,7 @@ class Fleet:
 
 def in_project(cluster: Cluster, project_id: str | None) -> bool:
     """Returns whether a cluster belongs to a project; None means all projects."""
-    return project_id is None or (cluster.project_id or DEFAULT_PROJECT) == project_id
+    return project_id is None or cluster.project_id == project_id
 
 
 def _fits(cluster: Cluster, selector: Selector) -> bool:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from controlplane.access.operations.auth_throttle import AuthThrottle
-from controlplane.access.operations.scopes import actor_of_user, check_project
+from controlplane.access.operations.scopes import actor_of_user, project_for
 from controlplane.access.operations.tokens import latest_expiry, mint, revoke_cluster_tokens
 from controlplane.access.ports import UserStore
 from controlplane.authorization import (
-    DEFAULT_PROJECT,
     Actor,
     ActorKind,
+    ResourceKind,
     Verb,
     require,
     require_member,
@@ -107,7 +107,7 @@ class BootstrapTokens:
         The token ends with the credential of the caller, unless the caller has signed in.
         """
         require_member(actor)
-        now, project = self._context.clock.now(), change.project_id or None
+        now = self._context.clock.now()
         if not 0 < change.max_uses <= MAX_CLUSTERS:
             raise Invalid(f"must be 1 to {MAX_CLUSTERS:,}", field="maxUses")
         secret = new_token(TokenKind.BOOTSTRAP)
@@ -121,11 +121,10 @@ class BootstrapTokens:
             change.max_uses,
             tags=check_tags(change.tags),
             adopts=change.adopts,
-            project_id=project,
         )
         async with self._context.change(actor, "createBootstrapToken") as tx:
-            await check_project(tx, actor, project)
-            tx.authorize(Verb.WRITE, row.target)
+            project = await project_for(tx, ResourceKind.CLUSTER, change.project_id)
+            row = replace(row, project_id=project)
             if (end := await latest_expiry(tx, actor)) is not None:
                 row = replace(row, expires_at=min(row.expires_at, end))
             store = tx[BootstrapTokenStore]
@@ -259,13 +258,12 @@ class BootstrapTokens:
         entry = self._context.audit_entry(
             actor, "joinCluster", cluster.handle, cluster.id, uid=cluster.kubernetes_uid
         )
-        project = cluster.project_id or DEFAULT_PROJECT
-        return replace(entry, cluster_id=cluster.id, project_id=project)
+        return replace(entry, cluster_id=cluster.id, project_id=cluster.project_id)
 
 
 def _is_adoptable(cluster: Cluster, token: BootstrapToken) -> bool:
     return (
-        (cluster.project_id or DEFAULT_PROJECT) == (token.project_id or DEFAULT_PROJECT)
+        cluster.project_id == token.project_id
         and cluster.pinged_at is None
         and cluster.ending_at is None
         and not cluster.kubernetes_uid
@@ -280,7 +278,7 @@ def _check_not_connected(cluster: Cluster, token: BootstrapToken) -> None:
         and cluster.ending_at is None
     ):
         return
-    if (cluster.project_id or DEFAULT_PROJECT) != (token.project_id or DEFAULT_PROJECT):
+    if cluster.project_id != token.project_id:
         raise Conflict("this cluster has joined already, in another project than the token's")
     raise Conflict(
         f"this cluster has joined already as {cluster.handle!r}: give its agent a deploy token "

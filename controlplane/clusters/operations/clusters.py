@@ -6,13 +6,11 @@ from datetime import datetime
 
 from controlplane.access.model.users import Token
 from controlplane.access.operations.bindings import RoleSubjects, change_subjects
-from controlplane.access.operations.scopes import check_not_moved, check_project
+from controlplane.access.operations.scopes import check_not_moved, project_for
 from controlplane.access.operations.tokens import mint, revoke_cluster_tokens
 from controlplane.access.ports import TokenStore
 from controlplane.authorization import (
-    DEFAULT_PROJECT,
     Actor,
-    Resource,
     ResourceKind,
     Verb,
     require,
@@ -113,17 +111,15 @@ class Clusters:
             raise Invalid("is required", field="name")
         if "handle" not in columns:
             columns["handle"] = check_label(handle_from(columns["name"]), "handle")
-        now, project = self._context.clock.now(), change.project_id or None
-        cluster = Cluster(
-            ClusterId(self._context.new_id()),
-            inserted_at=now,
-            updated_at=now,
-            project_id=project,
-            **columns,
-        )
+        now = self._context.clock.now()
         async with self._context.change(actor, "createCluster") as tx:
-            await check_project(tx, actor, project)
-            tx.authorize(Verb.WRITE, Resource.within(ResourceKind.CLUSTER, project))
+            cluster = Cluster(
+                ClusterId(self._context.new_id()),
+                inserted_at=now,
+                updated_at=now,
+                project_id=await project_for(tx, ResourceKind.CLUSTER, change.project_id),
+                **columns,
+            )
             known = await tx[ClusterStore].by_handle(cluster.handle)
             if known is not None:
                 raise name_conflict(
@@ -150,8 +146,7 @@ class Clusters:
         async with self._context.change(actor, "updateCluster") as tx:
             cluster = await find_cluster(tx, id)
             tx.authorize(Verb.WRITE, cluster.target)
-            home = cluster.project_id or DEFAULT_PROJECT
-            check_not_moved(f"cluster {cluster.handle!r}", home, change.project_id)
+            check_not_moved(f"cluster {cluster.handle!r}", cluster.project_id, change.project_id)
             check_unchanged(cluster, unchanged_since, f"cluster {cluster.handle!r}")
             if columns.keys() - {"protect"}:
                 await check_not_frozen(tx, id)

@@ -101,7 +101,8 @@ class ClusterGroups:
         group = ClusterGroup(self._context.new_id(), columns.pop("name"), now, now, project)
         group = replace(group, **columns)
         async with self._context.change(actor, "createClusterGroup") as tx:
-            await check_project(tx, actor, project)
+            if project is not None:
+                await check_project(tx, actor, project)
             tx.authorize(Verb.WRITE, _place(project))
             if (known := await tx[ClusterGroupStore].by_name(group.name)) is not None:
                 raise name_conflict(actor, known, f"cluster group {group.name!r} already exists")

@@ -9,7 +9,6 @@ from controlplane.access.model.bindings import Project
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.ports import ProjectStore
 from controlplane.authorization import (
-    DEFAULT_PROJECT,
     Actor,
     FenceCluster,
     Resource,
@@ -175,7 +174,7 @@ async def _projects_of(tx: Transaction, actor: Actor) -> list[Project]:
 
 def _tenants(projects: Iterable[Project], cluster: Cluster) -> tuple[ClusterTenant, ...]:
     """The projects with a destination in a cluster of another project."""
-    home, place = cluster.project_id or DEFAULT_PROJECT, FenceCluster(cluster.handle, cluster.tags)
+    home, place = cluster.project_id, FenceCluster(cluster.handle, cluster.tags)
     return tuple(
         ClusterTenant(project.id, project.name)
         for project in projects

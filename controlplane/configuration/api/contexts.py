@@ -120,7 +120,7 @@ class ContextMutation:
 async def context_types(context: Context, rows: Sequence[ContextRow]) -> list[ServiceContextType]:
     """Converts contexts, with their projects."""
     projects = await projects_of(context, [row.project_id for row in rows])
-    return [ServiceContextType.of(row, project=projects.get(row.project_id or "")) for row in rows]
+    return [ServiceContextType.of(row, project=projects.get(row.project_id)) for row in rows]
 
 
 class BoundContexts:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from controlplane.authorization import Resource, ResourceKind
+from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from core.json_object import JsonMapping
 
 
@@ -21,7 +21,7 @@ class ServiceContext:
     """Values by key."""
     sealed: bytes | None = field(default=None, repr=False)
     """Secret values, encrypted. A secret wins over a plain value with the same key."""
-    project_id: str | None = None
+    project_id: str = DEFAULT_PROJECT
     types: Mapping[str, str] = field(default_factory=dict)
     """Types of some values, by key. Overrides must have these types, too."""
     by_reference: bool = False

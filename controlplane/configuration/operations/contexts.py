@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from controlplane.access.operations.scopes import check_not_moved, check_project
+from controlplane.access.operations.scopes import check_not_moved, project_for
 from controlplane.authorization import (
-    DEFAULT_PROJECT,
     Actor,
     Resource,
     ResourceKind,
@@ -133,16 +132,13 @@ class ServiceContexts:
         async with self._context.change(actor, "saveServiceContext") as tx:
             before = await tx[ContextStore].by_name(check_text(name, "name"))
             if before is None:
-                project = change.project_id or None
-                await check_project(tx, actor, project)
-                tx.authorize(Verb.WRITE, Resource.within(ResourceKind.CONTEXT, project))
+                project = await project_for(tx, ResourceKind.CONTEXT, change.project_id)
                 blank = ServiceContext(self._context.new_id(), name, now, now, project_id=project)
                 after = self._changed(blank, change)
                 await tx[ContextStore].add(after)
             else:
                 tx.authorize(Verb.WRITE, before.target)
-                home = before.project_id or DEFAULT_PROJECT
-                check_not_moved(f"context {name!r}", home, change.project_id)
+                check_not_moved(f"context {name!r}", before.project_id, change.project_id)
                 after = replace(self._changed(before, change), updated_at=now)
                 if before.sealed is None and after.sealed is not None:
                     await _check_may_reveal(tx, after)

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
-from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.model.flow import (
     MAX_NODES,
@@ -134,7 +133,7 @@ def _node(
     return FlowNode(
         service.id,
         f"{handle}/{service.name}",
-        service.project_id or DEFAULT_PROJECT,
+        service.project_id,
         {row.export.name: row.export for row in exports},
         {row.imported.alias: row.imported for row in imports},
         {

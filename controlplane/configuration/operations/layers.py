@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.access.ports import ProjectStore
 from controlplane.authorization import (
-    DEFAULT_PROJECT,
     Actor,
     ResourceKind,
     Verb,
@@ -63,7 +62,7 @@ async def _places(
 def _places_of(
     cluster: Cluster, groups: Sequence[ClusterGroup], projects: Mapping[str, str]
 ) -> list[LayerPlace]:
-    project = cluster.project_id or DEFAULT_PROJECT
+    project = cluster.project_id
     members = sorted(
         (group for group in groups if group.holds(cluster)), key=lambda group: group.name
     )

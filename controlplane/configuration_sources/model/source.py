@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from controlplane.authorization import Resource, ResourceKind
+from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from controlplane.manifests.model.documents import DocumentProblem
 from controlplane.manifests.model.ownership import source_manager
 from controlplane.manifests.model.plan import ManifestEffect
@@ -118,8 +118,8 @@ class ConfigurationSource:
     """Unique name."""
     inserted_at: datetime
     updated_at: datetime
-    project_id: str | None = None
-    """ID of the project. None: the default project."""
+    project_id: str = DEFAULT_PROJECT
+    """ID of the project."""
     settings: SourceSettings = part(SourceSettings)
     status: SourceStatus = part(SourceStatus)
 

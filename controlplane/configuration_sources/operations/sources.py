@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from controlplane.access.operations.scopes import check_project
+from controlplane.access.operations.scopes import project_for
 from controlplane.access.operations.users import (
     find_service_account,
     require_permissions_of_user,
@@ -159,16 +159,16 @@ class ConfigurationSources:
         Forbidden: the service account has a permission that the actor lacks.
         """
         require_member(actor)
-        now, project = self._context.clock.now(), change.project_id or None
+        now = self._context.clock.now()
         name = check_label(change.name or "", "name")
         if len(name) > MAX_NAME:
             raise Invalid(f"{len(name)} characters, maximum {MAX_NAME}", field="name")
-        source = ConfigurationSource(
-            self._context.new_id(), name, now, now, project, change.applied(SourceSettings())
-        )
+        settings = change.applied(SourceSettings())
         async with self._context.change(actor, "createConfigurationSource") as tx:
-            await check_project(tx, actor, project)
-            tx.authorize(Verb.WRITE, Resource.within(ResourceKind.CONFIGURATION_SOURCE, project))
+            kind = ResourceKind.CONFIGURATION_SOURCE
+            project = await project_for(tx, kind, change.project_id)
+            id = self._context.new_id()
+            source = ConfigurationSource(id, name, now, now, project, settings)
             store = tx[ConfigurationSourceStore]
             if (known := await store.by_name(name)) is not None:
                 message = f"configuration source {name!r} already exists"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from controlplane.authorization import Resource, ResourceKind
+from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from controlplane.clusters.model.selectors import Selector
 from core.errors import Invalid
 
@@ -54,6 +54,11 @@ class GeneratorDefinition:
     """Time of the last evaluation."""
     ending_at: datetime | None = None
     """Start of the deletion. None if none is under way."""
+
+    @property
+    def services_project_id(self) -> str:
+        """Returns the ID of the project of its services: without a project, the default project."""
+        return self.project_id or DEFAULT_PROJECT
 
     @property
     def target(self) -> Resource:

@@ -229,7 +229,8 @@ class GeneratorOperations(ABC, Generic[D, C]):
 
 async def _scope(tx: Transaction, actor: Actor, project_id: str | None) -> Resource:
     """The location of new services. NotFound: the actor may not see the project."""
-    await check_project(tx, actor, project_id)
+    if project_id is not None:
+        await check_project(tx, actor, project_id)
     return scope_for_services(project_id)
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from controlplane.access.model.bindings import Project
 from controlplane.access.operations.scopes import find_project
-from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.clusters.model.selectors import Fleet
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore
 from controlplane.generators.model.global_service import GlobalService
@@ -67,7 +66,7 @@ class GeneratorEvaluator:
             return GeneratorEvaluation()
         async with self._context.store.read() as tx:
             fleet = await fleet_of(tx)
-            project = await find_project(tx, definition.project_id or DEFAULT_PROJECT)
+            project = await find_project(tx, definition.services_project_id)
         try:
             fleet = replace(fleet, fence=project.fence)
             return _inside(project, fleet, await self._generated(definition, fleet))

@@ -12,7 +12,7 @@ import structlog
 
 from controlplane.access.operations.scopes import find_project
 from controlplane.access.ports import ProjectStore
-from controlplane.authorization import DEFAULT_PROJECT, SYSTEM
+from controlplane.authorization import SYSTEM
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.clusters.ports import ClusterStore
@@ -118,7 +118,7 @@ class GeneratorReconciler:
                 there += await tx[ServiceStore].of_clusters_ever(part)
             frozen = frozenset(await frozen_clusters(tx))
             uses = await secrets_of_services(tx, owned)
-            project = await find_project(tx, definition.project_id or DEFAULT_PROJECT)
+            project = await find_project(tx, definition.services_project_id)
             room = await room_for_services(tx, project)
             taken = {
                 (service.cluster_id, service.name)
@@ -176,7 +176,7 @@ class GeneratorReconciler:
         creations = [step for step in steps if step.service is None]
         if not creations:
             return steps
-        project = await tx[ProjectStore].peek(definition.project_id or DEFAULT_PROJECT)
+        project = await tx[ProjectStore].peek(definition.services_project_id)
         room = await reserve_room(tx, project) if project is not None else 0
         if room is None or room >= len(creations):
             return steps
@@ -217,7 +217,7 @@ class GeneratorReconciler:
             columns.pop("namespace"),
             now,
             now,
-            project_id=definition.project_id,
+            project_id=definition.services_project_id,
             owner_kind=definition.kind,
             owner_id=definition.id,
         ).changed(**columns)

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Awaitable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from controlplane.authorization import DEFAULT_PROJECT, Actor, Verb, require
+from controlplane.authorization import Actor, Verb, require
 from controlplane.manifests.model.differences import differences, metadata_differences, shown_path
 from controlplane.manifests.model.documents import DocumentProblem
 from controlplane.manifests.model.ownership import (
@@ -295,7 +295,7 @@ class ApplyRun:
         if not project:
             return
         wanted = self._names.id_of("Project", project)
-        if (declaration.kind.project_of(row) or DEFAULT_PROJECT) != wanted:
+        if declaration.kind.project_of(row) != wanted:
             raise Conflict(f"the project of {declaration.document.title} cannot be changed")
 
     def _check_set(self, declaration: Declaration, resource: _PresentState) -> None:

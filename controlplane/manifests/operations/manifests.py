@@ -163,7 +163,7 @@ def _document(
     if kind.scope:
         metadata[kind.scope.lower()] = names.name_of(kind.scope, kind.scope_of(row))
     project = kind.project_of(row) if kind.has_project else None
-    if project:
+    if project and project != kind.default_project:
         metadata["project"] = names.name_of("Project", project)
     if declared is not None:
         words = {"labels": declared.labels, "annotations": declared.annotations}

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from controlplane.access.ports import TokenStore
-from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.notifications.model.commit_status import commit_key
@@ -143,7 +142,7 @@ class StateWatcher:
                 text = f"Its agent was last seen at {cluster.pinged_at:%F %T} UTC."
                 kind = NotificationKind.CLUSTER_AWAY
                 notice = notification(kind, now, f"cluster {cluster.handle} is offline", text)
-                place = {"cluster_id": cluster.id, "project_id": _in(cluster.project_id)}
+                place = {"cluster_id": cluster.id, "project_id": cluster.project_id}
                 await self._report(id, replace(notice, **place))
         for id in keys - away.keys():
             await self._cluster_back(id, now)
@@ -160,7 +159,7 @@ class StateWatcher:
                 subject = f"repository {repository.url} cannot be fetched"
                 kind = NotificationKind.REPOSITORY_BROKEN
                 notice = notification(kind, now, subject, repository.error or "")
-                await self._report(id, replace(notice, project_id=_in(repository.project_id)))
+                await self._report(id, replace(notice, project_id=repository.project_id))
         for id in keys - failing.keys():
             await self._repository_mended(id, now)
 
@@ -197,7 +196,7 @@ class StateWatcher:
                 )
                 subject = f"the token of the agent of cluster {cluster.handle} expires soon"
                 notice = notification(NotificationKind.TOKEN_EXPIRING, now, subject, text)
-                place = {"cluster_id": cluster.id, "project_id": _in(cluster.project_id)}
+                place = {"cluster_id": cluster.id, "project_id": cluster.project_id}
                 await self._report(id, replace(notice, **place))
         async with self._context.store.write() as tx:
             for id in known - ending.keys():
@@ -210,7 +209,7 @@ class StateWatcher:
             if cluster is not None:
                 kind = NotificationKind.CLUSTER_BACK
                 notice = notification(kind, now, f"cluster {cluster.handle} is online again")
-                place = {"cluster_id": cluster.id, "project_id": _in(cluster.project_id)}
+                place = {"cluster_id": cluster.id, "project_id": cluster.project_id}
                 await tx[NotificationStore].append([replace(notice, **place)])
 
     async def _repository_mended(self, key: str, now: datetime) -> None:
@@ -220,7 +219,7 @@ class StateWatcher:
             if repository is not None:
                 kind = NotificationKind.REPOSITORY_MENDED
                 notice = notification(kind, now, f"repository {repository.url} is fetched again")
-                project = _in(repository.project_id)
+                project = repository.project_id
                 await tx[NotificationStore].append([replace(notice, project_id=project)])
 
     async def _report(self, id: str, notice: Notification) -> None:
@@ -291,9 +290,7 @@ async def _of_pipeline(
     place = {"pipeline": pipeline.name, "environment": environment}
     subject = f"pipeline {pipeline.name}: {pending.subject}"[:320]
     detail = {**pending.detail, **place, **shown}
-    completed = replace(
-        pending, subject=subject, project_id=_in(pipeline.project_id), detail=detail
-    )
+    completed = replace(pending, subject=subject, project_id=pipeline.project_id, detail=detail)
     return completed, commits
 
 
@@ -326,7 +323,7 @@ def _of_service(pending: Notification, service: Service, known: _RelatedResource
         kind=kind,
         severity=severity,
         subject=f"{service.name} in {handle} {says}"[:320],
-        project_id=_in(service.project_id),
+        project_id=service.project_id,
         detail={**pending.detail, "cluster": handle, "service": service.name},
     )
 
@@ -341,10 +338,6 @@ def _receivers(
     of_commits = (sink for sink in sinks if BY_KIND[sink.type].of_commits)
     ids |= {sink.id for sink in of_commits if commits.get(sink.repository_id)}
     return sorted((sink for sink in sinks if sink.id in ids), key=lambda sink: sink.id)
-
-
-def _in(project_id: str | None) -> str:
-    return project_id or DEFAULT_PROJECT
 
 
 def _id(pending: Notification) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from controlplane.authorization import Resource, ResourceKind
+from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from core.json_object import JsonMapping, JsonObject
 
 MAX_MEASURED = 240
@@ -24,7 +24,7 @@ class PipelineRecord:
     spec: JsonMapping = field(default_factory=dict)
     state: JsonMapping = field(default_factory=dict)
     version: int = 0
-    project_id: str | None = None
+    project_id: str = DEFAULT_PROJECT
 
     @property
     def target(self) -> Resource:

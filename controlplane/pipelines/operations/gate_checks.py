@@ -84,7 +84,7 @@ class ReleaseCheck:
     _jobs: ClusterJobs
     _outward: GuardedClient
     _live: LiveObjects | None
-    _project_id: str | None
+    _project_id: str
     _spec: pipeline.Pipeline
     _effect: fx.RunCheck
 

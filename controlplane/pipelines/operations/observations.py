@@ -80,7 +80,7 @@ async def disabled_approver_events(
     return [ev.ApproversLeft(disabled)] if disabled else []
 
 
-async def _newest_refused(tx: Transaction, project_id: str | None) -> list[DeniedRevision]:
+async def _newest_refused(tx: Transaction, project_id: str) -> list[DeniedRevision]:
     """The newest denied revisions of a project, at most as many as a pipeline's state stores.
 
     Older ones would be reported again each time and keep the engine busy.

@@ -1,7 +1,7 @@
 """Manual decisions about releases other than approval: skip gates, abort, deny revisions."""
 
 from controlplane.access.operations.scopes import find_project
-from controlplane.authorization import DEFAULT_PROJECT, Actor, Verb, require, require_member
+from controlplane.authorization import Actor, Verb, require, require_member
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.gates.kinds.external import ExternalRule
 from controlplane.pipelines.model.gate_rules import GateRule
@@ -162,7 +162,7 @@ class ReleaseDecisions:
             pipelines = await tx[PipelineStore].all()
         for pipeline in pipelines:
             known_bad = pipeline.state.get("state", {}).get("known_bad", {})
-            is_concerned = project_id in (None, pipeline.project_id or DEFAULT_PROJECT)
+            is_concerned = project_id in (None, pipeline.project_id)
             if revision in known_bad and is_concerned:
                 await self._pipelines.advance(pipeline.id, ev.DenialRemoved(revision, actor.email))
         return ended[0]

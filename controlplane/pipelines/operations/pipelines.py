@@ -14,7 +14,6 @@ from controlplane.access.operations.scopes import check_not_moved, groups_of, pr
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import (
-    DEFAULT_PROJECT,
     SYSTEM,
     Actor,
     ActorKind,
@@ -584,22 +583,17 @@ def _publish_departures(publish: Callable[[str, str], None], left: Sequence[Serv
         publish(RENDER_SERVICES, f"{repository}/")
 
 
-async def _authorized_project(
-    tx: Change, row: PipelineRecord | None, draft: PipelineDraft
-) -> str | None:
+async def _authorized_project(tx: Change, row: PipelineRecord | None, draft: PipelineDraft) -> str:
     """Project of a pipeline that the actor may save.
 
     Conflict: a pipeline that the actor may not see has the name.
     """
     if row is None:
-        project = await project_for(tx, tx.actor, ResourceKind.PIPELINE, draft.project_id)
-        tx.authorized_by("write access to pipelines of the project")
-        return project
+        return await project_for(tx, ResourceKind.PIPELINE, draft.project_id)
     if not tx.actor.may(Verb.READ, row.target):
         raise Conflict(f"the name {draft.name!r} is already used: choose another one")
     tx.authorize(Verb.WRITE, row.target)
-    home = row.project_id or DEFAULT_PROJECT
-    check_not_moved(f"pipeline {row.name!r}", home, draft.project_id)
+    check_not_moved(f"pipeline {row.name!r}", row.project_id, draft.project_id)
     return row.project_id
 
 

@@ -254,7 +254,7 @@ class Promotions:
                     await check_not_frozen(tx, service.cluster_id)
 
     async def _check_allowed(self, services: Iterable[Service], effect: fx.Promote) -> None:
-        revisions: dict[str | None, set[str | None]] = {}
+        revisions: dict[str, set[str | None]] = {}
         for service in services:
             each = effect.revisions[service.id]
             revisions.setdefault(service.project_id, set()).update((each.commit, each.digest))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from controlplane.access.operations.scopes import find_project
-from controlplane.authorization import DEFAULT_PROJECT, Actor, Verb, require
+from controlplane.authorization import Actor, Verb, require
 from controlplane.clusters.model.selectors import Fleet
 from controlplane.clusters.ports import ClusterGroupStore
 from controlplane.generators.operations.generation import fleet_of
@@ -39,12 +39,12 @@ async def check_groups(tx: Transaction, spec: pipeline.Pipeline) -> None:
 
 
 async def with_selected_services(
-    tx: Transaction, spec: pipeline.Pipeline, project_id: str | None
+    tx: Transaction, spec: pipeline.Pipeline, project_id: str
 ) -> pipeline.Pipeline:
     """The pipeline with the services of its project that its selectors match now, in waves."""
     if not needs_fleet(spec):
         return spec
-    project = await find_project(tx, project_id or DEFAULT_PROJECT)
+    project = await find_project(tx, project_id)
     fleet = replace(await fleet_of(tx), fence=project.fence)
     stages = [
         await _resolved(tx, stage, fleet, project.id, spec.id) if _depends(stage) else stage
@@ -186,7 +186,7 @@ async def _services(
     found = [
         service
         for service in found
-        if service.id not in others and (service.project_id or DEFAULT_PROJECT) == project_id
+        if service.id not in others and service.project_id == project_id
     ]
     if len(found) > pipeline.MAX_SERVICES:
         raise Invalid(

@@ -51,11 +51,19 @@ def index_json_keys(table: str, *columns: Column[Any]) -> None:
         Index(name, column, postgresql_using="gin").ddl_if(dialect="postgresql")
 
 
+def project_column() -> Column[str]:
+    return Column("project_id", String(36), nullable=False, index=True)
+
+
+def optional_project_column() -> Column[str | None]:
+    """The project of a row that can also belong to the whole installation: NULL."""
+    return Column("project_id", String(36), index=True)
+
+
 def named_columns() -> tuple[Column[Any], ...]:
     return (
         Column("id", String(36), primary_key=True),
         Column("name", String(255), nullable=False, unique=True),
         Column("inserted_at", UtcColumn, nullable=False),
         Column("updated_at", UtcColumn, nullable=False),
-        Column("project_id", String(36), index=True),
     )

@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from controlplane.authorization import DEFAULT_PROJECT, Scope, Visible
+from controlplane.authorization import Scope, Visible
 from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.store.schema import metadata
 
@@ -54,12 +54,6 @@ CLUSTER_IDS: Mapping[str, str] = {"clusters": "id", "services": "cluster_id"}
 OF_SERVICE = frozenset({"components"})
 """Rows of these tables are in the project of their service, which exists as long as they do."""
 
-OF_INSTALLATION = frozenset(
-    {"global_services", "service_sets", "managed_namespaces", "cluster_groups"}
-)
-"""Without a project, rows of these tables belong to the installation, not to the default project.
-"""
-
 
 def visible_rows(table: Table, visible: Visible) -> ColumnElement[bool]:
     """Selects visible rows: of each set of scopes, a row is in at least one."""
@@ -84,8 +78,6 @@ def _terms(table: Table, kind: str, ids: Collection[str]) -> list[ColumnElement[
     if name is None:
         return []
     column = table.c[name]
-    if name == "project_id" and DEFAULT_PROJECT in ids and table.name not in OF_INSTALLATION:
-        return [column.in_(ids), column.is_(None)]
     return [column.in_(ids)]
 
 

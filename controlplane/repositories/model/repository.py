@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from controlplane.authorization import Resource, ResourceKind
+from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from core.errors import Invalid
 from core.identity import ClusterId, RepositoryId
 from core.remotes import parse_chart_remote, parse_remote
@@ -69,8 +69,8 @@ class Repository:
     """Size of the local copy in bytes. None before the first fetch."""
     owner: str | None = None
     """Replica that fetches the repository. None if there is none."""
-    project_id: str | None = None
-    """ID of the project. None if none was set."""
+    project_id: str = DEFAULT_PROJECT
+    """ID of the project."""
     https_path: str | None = None
     """URL of the repository for browsers. The control plane never requests it."""
     url_format: str | None = None

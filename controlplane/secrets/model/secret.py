@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from controlplane.authorization import Resource, ResourceKind
+from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from controlplane.secrets.model.rotation import Rotation, RotationPlan
 from controlplane.secrets.model.secret_source import SecretSource
 from core.errors import Invalid
@@ -30,7 +30,7 @@ class Secret:
     """Unique name."""
     inserted_at: datetime
     updated_at: datetime
-    project_id: str | None = None
+    project_id: str = DEFAULT_PROJECT
     description: str = ""
     """Free text."""
     current: int = 0

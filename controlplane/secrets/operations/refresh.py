@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from controlplane.authorization import DEFAULT_PROJECT, Actor, Verb
+from controlplane.authorization import Actor, Verb
 from controlplane.platform.context import SECRET, OperationContext
 from controlplane.secrets.model.secret import Secret, check_value
 from controlplane.secrets.operations.secrets import add_version, find_secret
@@ -44,7 +44,7 @@ class SecretRefresher:
         if secret is None or secret.source is None:
             return
         try:
-            place = secret.project_id or DEFAULT_PROJECT
+            place = secret.project_id
             value = check_value(await self._sources.read(secret.source, place))
         except TowlineError as error:
             await self._keep(secret, None, error.message)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from controlplane.access.operations.scopes import check_not_moved, project_for
 from controlplane.authorization import (
-    DEFAULT_PROJECT,
     Actor,
     ResourceKind,
     Verb,
@@ -164,12 +163,11 @@ class Secrets:
         async with self._context.change(actor, "saveSecret") as tx:
             before = await tx[SecretStore].by_name(check_name(name))
             if before is None:
-                project = await project_for(tx, actor, ResourceKind.SECRET, change.project_id)
+                project = await project_for(tx, ResourceKind.SECRET, change.project_id)
                 before = Secret(self._context.new_id(), name, now, now, project)
                 await tx[SecretStore].add(before)
             tx.authorize(Verb.WRITE, before.target)
-            home = before.project_id or DEFAULT_PROJECT
-            check_not_moved(f"secret {name!r}", home, change.project_id)
+            check_not_moved(f"secret {name!r}", before.project_id, change.project_id)
             if change.source is not None:
                 await change.source.check_access(self._context, tx, actor)
                 columns["due_at"] = now

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from controlplane.access.api.loading import projects_of
-from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.clusters.api.loading import RELATED_TO_CLUSTERS, cluster_types
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.selections import selected_fields
@@ -52,7 +51,7 @@ async def with_related(
     repositories = {
         id: GitRepository.of(repository) for id, repository in found.repositories.items()
     }
-    homes = [row.project_id or DEFAULT_PROJECT for row in rows] if "project" in kinds else []
+    homes = [row.project_id for row in rows] if "project" in kinds else []
     projects = await projects_of(context, homes)
     components: dict[str, list[Component]] = {}
     for component in found.components:
@@ -61,7 +60,7 @@ async def with_related(
         ServiceDeployment.of(
             row,
             cluster=clusters.get(row.cluster_id),
-            project=projects.get(row.project_id or DEFAULT_PROJECT),
+            project=projects.get(row.project_id),
             repository=repositories.get(row.repository_id or ""),
             revision=RevisionType.of_optional(found.revisions.get(row.desired.revision_id or "")),
             components=ServiceComponent.of_each(components.get(row.id, ())),

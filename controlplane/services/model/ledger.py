@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
+from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.services.model.service import Service
 from core.json_object import JsonMapping
 
@@ -62,8 +63,8 @@ class LedgerEntry:
     """Human-readable message."""
     detail: JsonMapping = field(default_factory=dict)
     """Further facts."""
-    project_id: str | None = None
-    """ID of the project of the service. None: the default project."""
+    project_id: str = DEFAULT_PROJECT
+    """ID of the project of the service."""
     id: int | None = None
 
     @classmethod

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
+from controlplane.authorization import Resource, ResourceKind
 
 EVERYWHERE = "everywhere"
 
@@ -40,9 +40,9 @@ class DeniedRevision:
         """Its location for authorization: the pipelines that it concerns."""
         return pipelines_within(self.project_id)
 
-    def concerns(self, project_id: str | None) -> bool:
-        """Reports whether it concerns resources of a project; None is the default project."""
-        return self.project_id in (None, project_id or DEFAULT_PROJECT)
+    def concerns(self, project_id: str) -> bool:
+        """Reports whether it concerns resources of a project."""
+        return self.project_id in (None, project_id)
 
 
 def pipelines_within(project_id: str | None) -> Resource:
@@ -58,7 +58,7 @@ class DeniedRevisions:
     def __init__(self, rows: Iterable[DeniedRevision] = ()) -> None:
         self._rows = tuple(rows)
 
-    def of(self, project_id: str | None, *revisions: str | None) -> DeniedRevision | None:
+    def of(self, project_id: str, *revisions: str | None) -> DeniedRevision | None:
         """The denial of one of these revisions for a project, if there is one."""
         for row in self._rows:
             if row.revision in revisions and row.concerns(project_id):

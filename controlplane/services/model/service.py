@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 
-from controlplane.authorization import Resource, ResourceKind
+from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from controlplane.platform.parts import Columns, part, replace_columns
 from controlplane.repositories.model.repository import normalize_folder
 from controlplane.services.model.helm import release_of
@@ -259,8 +259,8 @@ class Service:
     spec: ServiceSpec = part(ServiceSpec)
     desired: DesiredState = part(DesiredState)
     observed: ObservedState = part(ObservedState)
-    project_id: str | None = None
-    """Project of its cluster."""
+    project_id: str = DEFAULT_PROJECT
+    """ID of the project."""
     deleted_at: datetime | None = None
     removal: Removal | None = None
     """Fate of the objects after the deletion of the service."""

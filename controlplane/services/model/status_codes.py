@@ -93,7 +93,7 @@ class ClusterMapRow:
     name: str
     """Display name of the cluster, or its handle for callers who only see services in it."""
     project_id: str | None
-    """ID of the project. None if none was set."""
+    """ID of the project. None for callers who only see services in the cluster."""
     pinged_at: datetime | None
     """Time of the last report of the agent. None if it has never connected."""
     status_codes: str

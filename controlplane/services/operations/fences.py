@@ -10,7 +10,6 @@ from controlplane.access.model.bindings import Project
 from controlplane.access.operations.scopes import find_project
 from controlplane.access.ports import ProjectStore
 from controlplane.authorization import (
-    DEFAULT_PROJECT,
     Actor,
     FenceCluster,
     FenceSource,
@@ -209,7 +208,7 @@ async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[
         found.append(
             FencedService(
                 service,
-                projects[service.project_id or DEFAULT_PROJECT],
+                projects[service.project_id],
                 clusters[service.cluster_id],
                 tuple(sources),
                 repository,
@@ -259,7 +258,7 @@ async def service_fences(tx: Transaction, services: Sequence[Service]) -> dict[s
     return {
         service.id: project.fence.of_service(project.name, cluster, service.namespace)
         for service in services
-        if (project := projects.get(service.project_id or DEFAULT_PROJECT)) is not None
+        if (project := projects.get(service.project_id)) is not None
         and (cluster := clusters.get(service.cluster_id)) is not None
     }
 
@@ -306,7 +305,7 @@ class ServiceFences:
 
 async def fence_of_job(
     tx: Transaction,
-    project_id: str | None,
+    project_id: str,
     cluster: Cluster,
     namespace: str,
     manifest: JsonMapping,
@@ -316,7 +315,7 @@ async def fence_of_job(
     Forbidden: the namespace or an image is outside the fence. A job brings no signatures, so its
     images must need none.
     """
-    project = await find_project(tx, project_id or DEFAULT_PROJECT)
+    project = await find_project(tx, project_id)
     place = as_fence_cluster(cluster)
     if reason := project.fence.destination_refusal(place, namespace):
         raise Forbidden(f"outside the fence of project {project.name!r}: {reason}")
@@ -350,13 +349,9 @@ async def room_for_services(tx: Transaction, project: Project) -> int | None:
     """The number of services that a project may still get, negative above its limit; None: any."""
     if not (most := project.fence.max_services):
         return None
-    pages = [
-        await tx[ServiceStore].page(
-            PageQuery(first=1, equals={"project_id": id, "mirrored": False}, counting=True)
-        )
-        for id in _stored_ids(project)
-    ]
-    return most - sum(page.count or 0 for page in pages)
+    own = {"project_id": project.id, "mirrored": False}
+    page = await tx[ServiceStore].page(PageQuery(first=1, equals=own, counting=True))
+    return most - (page.count or 0)
 
 
 def full_project(project: Project) -> str:
@@ -376,7 +371,7 @@ def authorize_destination(tx: Change, cluster: Cluster, project: Project | None)
 
     A project's fence that names the cluster replaces the permission on the cluster.
     """
-    if project is not None and project.id != (cluster.project_id or DEFAULT_PROJECT):
+    if project is not None and project.id != cluster.project_id:
         tx.authorize(Verb.WRITE, Resource.within(ResourceKind.SERVICE, project.id))
         if project.fence.reaches(as_fence_cluster(cluster)):
             return
@@ -418,21 +413,12 @@ def is_restricted(fence: ServiceFence) -> bool:
 
 async def services_of_project(tx: Transaction, project: Project) -> list[Service]:
     """The services of a project, except those that clusters define themselves."""
-    return [
-        service
-        for id in _stored_ids(project)
-        for service in await tx[ServiceStore].of_project(id)
-        if not service.mirrored
-    ]
-
-
-def _stored_ids(project: Project) -> Sequence[str | None]:
-    """Values of `project_id` of its services: the default project has those without any as well."""
-    return [project.id, None] if project.default else [project.id]
+    own = await tx[ServiceStore].of_project(project.id)
+    return [service for service in own if not service.mirrored]
 
 
 async def _projects(tx: Transaction, services: Iterable[Service]) -> Mapping[str, Project]:
-    ids = {service.project_id or DEFAULT_PROJECT for service in services}
+    ids = {service.project_id for service in services}
     return {project.id: project for project in await tx[ProjectStore].by_ids(ids)}
 
 

@@ -20,7 +20,7 @@ _OF_GIT = ("folder", "kustomize_path")
 
 async def resolve_chart_source(
     tx: Change,
-    project_id: str | None,
+    project_id: str,
     *,
     repository_id: str | None,
     helm: JsonMapping | None,
@@ -107,13 +107,13 @@ def _from(repository: Repository, settings: JsonMapping) -> JsonObject:
     return {"repository_id": repository.id, "helm": helm, "ref": ref_of_chart(helm), "folder": ""}
 
 
-async def _by_url(tx: Change, url: str, project_id: str | None) -> Repository:
+async def _by_url(tx: Change, url: str, project_id: str) -> Repository:
     origin_of(url, RepositoryKind.HELM)
     known = await tx[RepositoryStore].by_url(url)
     if known is not None:
         return _readable(tx.actor, known)
     try:
-        project = await project_for(tx, tx.actor, ResourceKind.REPOSITORY, project_id)
+        project = await project_for(tx, ResourceKind.REPOSITORY, project_id)
     except Forbidden:
         raise Forbidden(
             f"no Helm repository has the URL {url}, and you may not create one: ask an "

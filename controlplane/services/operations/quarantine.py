@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.parts import Columns
@@ -31,7 +30,7 @@ async def denied_among(tx: Transaction, revisions: Iterable[str | None]) -> Deni
     return DeniedRevisions(await tx[DeniedRevisionStore].of_revisions(named) if named else ())
 
 
-async def check_not_denied(tx: Transaction, project_id: str | None, *revisions: str | None) -> None:
+async def check_not_denied(tx: Transaction, project_id: str, *revisions: str | None) -> None:
     """Conflict: one of these commits and digests is denied in the project."""
     row = (await denied_among(tx, revisions)).of(project_id, *revisions)
     if row is not None:
@@ -42,11 +41,11 @@ async def check_not_denied(tx: Transaction, project_id: str | None, *revisions: 
 
 
 async def deny_in_project(
-    tx: Transaction, project_id: str | None, revision: str, actor: str, reason: str, at: datetime
+    tx: Transaction, project_id: str, revision: str, actor: str, reason: str, at: datetime
 ) -> None:
     """Denies a revision to services and pipelines of one project, unless that is so already."""
     if (await denied_among(tx, [revision])).of(project_id, revision) is None:
-        row = DeniedRevision.of(revision, project_id or DEFAULT_PROJECT, actor, reason, at)
+        row = DeniedRevision.of(revision, project_id, actor, reason, at)
         await tx[DeniedRevisionStore].add(row)
 
 

@@ -5,14 +5,13 @@ from typing import Any
 
 from sqlalchemy import Column, Table
 
-from controlplane.authorization import DEFAULT_PROJECT, Scope, Visible
+from controlplane.authorization import Scope, Visible
 from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.ports import ANY, PageQuery
 from controlplane.platform.store.schema import metadata
 from controlplane.platform.store.visibility import (
     ANCESTORS,
     CLUSTER_IDS,
-    OF_INSTALLATION,
     OF_SERVICE,
 )
 from tests.fakes.memory_store.columns import codec_of
@@ -84,8 +83,6 @@ def _in_scope(
     column = ANCESTORS.get(table.name, {}).get(kind)
     if column is None:
         return lambda row: False
-    if column == "project_id" and DEFAULT_PROJECT in ids and table.name not in OF_INSTALLATION:
-        return lambda row: row[column] in ids or row[column] is None
     return lambda row: row[column] in ids
 
 

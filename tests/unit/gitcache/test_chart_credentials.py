@@ -61,4 +61,4 @@ def test_the_longest_url_of_the_same_project_wins() -> None:
     finder = followed("https://example.org", "https://example.org/charts")
     found = finder.of("https://example.org/charts/stable", "shop")
     assert found is not None and found.id == "https://example.org/charts"
-    assert finder.of("https://example.org/charts", None) is None
+    assert finder.of("https://example.org/charts", "bank") is None

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from core import patterns
 from core.age import AgeIdentity
 from core.errors import Invalid
-from core.identity import RepositoryId
+from core.identity import DEFAULT_PROJECT, RepositoryId
 from core.spec.source import RepositorySpec
 from gitcache.decrypt import sops
 from gitcache.decrypt.keys import SopsDecryptor
@@ -306,14 +306,14 @@ async def test_each_project_has_keys_of_its_own(tmp_path: Path) -> None:
     decryptor = SopsDecryptor(tmp_path)
     data = yaml.safe_dump(written({"a": CANARY})).encode()
 
-    def of(project: str | None) -> RepositorySpec:
+    def of(project: str) -> RepositorySpec:
         return RepositorySpec(RepositoryId("r"), "https://x", frozenset(), project=project)
 
     assert decryptor.is_encrypted("x.yaml", data) and not decryptor.is_encrypted("x", b"a: b")
     assert json.loads(await decryptor.decrypt(of("p1"), "x.yaml", data)) == {"a": CANARY}
     with pytest.raises(Invalid, match="x.yaml cannot be decrypted: it is encrypted for age1"):
-        await decryptor.decrypt(of(None), "x.yaml", data)
+        await decryptor.decrypt(of(DEFAULT_PROJECT), "x.yaml", data)
     assert await decryptor.decrypt(of("p2"), "x.yaml", data) == data
-    names = [decryptor.keys(of(one)) for one in ("p1", None, "p2")]
+    names = [decryptor.keys(of(one)) for one in ("p1", DEFAULT_PROJECT, "p2")]
     assert len(set(names)) == 3 and names[2] == ""
     assert not any(re.search("age|AGE", one) for one in names)

@@ -22,7 +22,7 @@ class HelmRepository(TypedDict):
     health: str | None
     error: str | None
     hasCredentials: bool
-    projectId: str | None
+    projectId: str
     insertedAt: str
     polledAt: str | None
     charts: list[HelmRepositoryCharts]

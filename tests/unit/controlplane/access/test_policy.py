@@ -184,7 +184,7 @@ def test_input_is_kept_only_with_output() -> None:
 
 def test_the_proxy_takes_groups_only_of_roles_that_let_the_request_pass() -> None:
     """Each request is judged with the roles that allow it; nobody gets all groups for one rule."""
-    cluster = Resource.within(ResourceKind.CLUSTER, None, "c")
+    cluster = Resource.within(ResourceKind.CLUSTER, "shop", "c")
     connect = (Rule((Verb.CONNECT,), (ResourceKind.CLUSTER,)),)
     reader = Role(
         "r", "reader", rules=connect,
@@ -232,7 +232,7 @@ def test_acting_as_others_takes_the_patterns_of_all_grants() -> None:
         for impersonate in patterns
     )  # fmt: skip
     cluster_identity = Policy(grants).cluster_identity(
-        Resource.within(ResourceKind.CLUSTER, None, "c")
+        Resource.within(ResourceKind.CLUSTER, "shop", "c")
     )
     assert cluster_identity is not None
     assert sorted(cluster_identity.impersonate) == ["group:team-*", "user:*@example.org"]
@@ -251,10 +251,9 @@ def test_refusals_read_alike_for_foreign_and_absent() -> None:
         require(ANONYMOUS, Verb.READ, foreign)
 
 
-def test_resources_without_a_project_are_in_the_default_one() -> None:
-    """A role in the default project holds for it."""
+def test_a_role_in_the_default_project_holds_there_only() -> None:
     policy = Policy((Grant(EDITOR, Scope(f"project:{DEFAULT_PROJECT}")),))
-    assert policy.may(Verb.WRITE, Resource.within(ResourceKind.CLUSTER, None, "c"))
+    assert policy.may(Verb.WRITE, Resource.within(ResourceKind.CLUSTER, DEFAULT_PROJECT, "c"))
     assert not policy.may(Verb.WRITE, Resource.within(ResourceKind.CLUSTER, "other", "c"))
 
 

@@ -9,7 +9,7 @@ from controlplane.access.operations.bindings import Subjects
 from controlplane.access.operations.projects import ProjectChange, Projects
 from controlplane.access.operations.scopes import project_for
 from controlplane.access.ports import ProjectStore, RoleBindingStore
-from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, ResourceKind, Scope
+from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Actor, ResourceKind, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.context import ACCESS
 from controlplane.platform.ports import PageQuery
@@ -144,17 +144,21 @@ async def test_a_resource_is_created_in_a_project_that_the_actor_may_write(
 ) -> None:
     await world.given(SHOP)
     kind = ResourceKind.CLUSTER
-    async with world.store.read() as tx:
-        assert await project_for(tx, EDITOR_OF_SHOP, kind, "shop") == "shop"
-        assert await project_for(tx, EDITOR, kind, "") is None
-        for actor, id, error in (
-            (EDITOR_OF_SHOP, None, Forbidden),
-            (VIEWER, "shop", Forbidden),
-            (NOBODY, "shop", NotFound),
-            (ADMIN, "none", NotFound),
-        ):
-            with pytest.raises(error):
-                await project_for(tx, actor, kind, id)
+
+    async def chosen(actor: Actor, id: str | None) -> str:
+        async with world.context.change(actor, "create") as tx:
+            return await project_for(tx, kind, id)
+
+    assert await chosen(EDITOR_OF_SHOP, "shop") == "shop"
+    assert await chosen(EDITOR, "") == await chosen(EDITOR, None) == DEFAULT_PROJECT
+    for actor, id, error in (
+        (EDITOR_OF_SHOP, None, Forbidden),
+        (VIEWER, "shop", Forbidden),
+        (NOBODY, "shop", NotFound),
+        (ADMIN, "none", NotFound),
+    ):
+        with pytest.raises(error):
+            await chosen(actor, id)
 
 
 CALLS = {

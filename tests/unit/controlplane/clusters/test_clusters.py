@@ -10,7 +10,7 @@ from controlplane.access.model.bindings import Project, SubjectKind
 from controlplane.access.model.users import Group, User
 from controlplane.access.operations.bindings import Subjects
 from controlplane.access.ports import RoleBindingStore, TokenStore
-from controlplane.authorization import ANONYMOUS, Scope
+from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.model.cluster import SILENT_AFTER, ClusterHealth
 from controlplane.clusters.model.groups import ClusterGroup
@@ -62,7 +62,7 @@ async def test_a_registered_cluster_has_a_row_a_token_and_an_audit_entry(
 ) -> None:
     change = ClusterChange("Dev 1", protect=True, tags={"env": "dev"}, metadata={"n": [1]})
     cluster, secret = await clusters.create(EDITOR, change)
-    assert (cluster.handle, cluster.name, cluster.project_id) == ("dev-1", "Dev 1", None)
+    assert (cluster.handle, cluster.name, cluster.project_id) == ("dev-1", "Dev 1", DEFAULT_PROJECT)
     assert await world.rows(ClusterStore) == [cluster]
     (token,) = await world.rows(TokenStore)
     assert (token.cluster_id, token.hash) == (cluster.id, token_hash(secret))

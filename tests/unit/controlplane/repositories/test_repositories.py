@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controlplane.access.model.bindings import Project
-from controlplane.authorization import ANONYMOUS, Scope
+from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.context import RENDER_SERVICES
 from controlplane.platform.ports import PageQuery
@@ -255,7 +255,7 @@ async def test_a_registry_account_is_that_of_the_longest_url(
     for url, credentials in accounts.items():
         await repositories.create(EDITOR, RepositoryChange(url, credentials))
     found = {
-        image: await repositories.account_for(None, f"r.example.org/{image}")
+        image: await repositories.account_for(DEFAULT_PROJECT, f"r.example.org/{image}")
         for image in ("team/core/web", "team/cores", "key/web", "open/web")
     }
     assert found == {
@@ -264,7 +264,7 @@ async def test_a_registry_account_is_that_of_the_longest_url(
         "key/web": None,
         "open/web": None,
     }
-    assert await repositories.account_for(None, "elsewhere.example.org/web") is None
+    assert await repositories.account_for(DEFAULT_PROJECT, "elsewhere.example.org/web") is None
     assert await repositories.account_for("shop", "r.example.org/team/web") is None
 
 

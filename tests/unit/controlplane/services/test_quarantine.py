@@ -60,7 +60,7 @@ async def test_denied_commits_and_digests_are_found(world: MemoryOperations) -> 
     async with world.store.read() as tx:
         denied = await denied_among(tx, ["sha256:bad", None, "x"])
         assert (denied.of("p", "x", "sha256:bad"), denied.of("p", "x")) == (DENIED, None)
-        await check_not_denied(tx, None, None, "sha256:good")
+        await check_not_denied(tx, "p", None, "sha256:good")
         with pytest.raises(Conflict, match="sha256:bad is denied by ada: crashes"):
             await check_not_denied(tx, "p", "sha256:good", "sha256:bad")
 
@@ -74,7 +74,7 @@ async def test_what_fails_in_one_project_is_denied_in_no_other(world: MemoryOper
         with pytest.raises(Conflict):
             await check_not_denied(tx, "theirs", "sha256:new")
         await check_not_denied(tx, "ours", "sha256:new")
-        await check_not_denied(tx, None, "sha256:new")
+        await check_not_denied(tx, DEFAULT_PROJECT, "sha256:new")
 
 
 async def test_a_revision_allowed_in_one_project_stays_denied_in_another(

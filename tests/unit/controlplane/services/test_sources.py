@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controlplane.access.model.bindings import Project
-from controlplane.authorization import Actor, Scope, Verb
+from controlplane.authorization import DEFAULT_PROJECT, Actor, Scope, Verb
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.platform.context import RENDER_SERVICES
@@ -213,7 +213,8 @@ async def test_helm_settings_name_a_repository_by_id_or_url(
     columns: dict[str, Any],
 ) -> None:
     async with world.context.change(EDITOR, "createServiceDeployment") as tx:
-        found = await resolve_chart_source(tx, None, repository_id=repository_id, helm=helm)
+        given = {"repository_id": repository_id, "helm": helm}
+        found = await resolve_chart_source(tx, DEFAULT_PROJECT, **given)
         of_template = await resolve_template_source(tx, EDITOR, repository_id, helm)
     assert found == of_template == columns
     assert await world.audited() == []
@@ -236,7 +237,7 @@ async def test_an_unusable_helm_repository_is_refused(
 ) -> None:
     async with world.context.change(actor, "createServiceDeployment") as tx:
         with pytest.raises(error):
-            await resolve_chart_source(tx, None, repository_id=None, helm=helm)
+            await resolve_chart_source(tx, DEFAULT_PROJECT, repository_id=None, helm=helm)
         with pytest.raises(error):
             await resolve_template_source(tx, actor, None, helm)
 
@@ -274,7 +275,7 @@ async def test_an_unknown_url_needs_the_permission_and_the_right_form(
     helm = CHART | {"url": url}
     with pytest.raises(error, match=r"you may not create one|https://… or oci://…"):
         async with world.context.change(actor, "createServiceDeployment") as tx:
-            await resolve_chart_source(tx, None, repository_id=None, helm=helm)
+            await resolve_chart_source(tx, DEFAULT_PROJECT, repository_id=None, helm=helm)
     async with world.store.read() as tx:
         with pytest.raises(Invalid, match="create it first"):
             await resolve_template_source(tx, EDITOR, None, helm)
