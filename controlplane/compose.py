@@ -94,8 +94,9 @@ from controlplane.secrets.operations.rotations import Rotations
 from controlplane.secrets.operations.secrets import Secrets
 from controlplane.secrets.ports import KeyEncryption
 from controlplane.services.operations.components import ComponentOperations
+from controlplane.services.operations.fence_reports import FenceReports
 from controlplane.services.operations.fence_use import FenceUses
-from controlplane.services.operations.fences import FenceReports, ServiceFences
+from controlplane.services.operations.fences import ServiceFences
 from controlplane.services.operations.services import Services
 from controlplane.services.ports import LiveObjects
 from controlplane.settings import (

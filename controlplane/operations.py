@@ -45,8 +45,8 @@ from controlplane.secrets.operations.refresh import SecretRefresher
 from controlplane.secrets.operations.secrets import Secrets
 from controlplane.services.api.loading import ContextLoader
 from controlplane.services.operations.components import ComponentOperations
+from controlplane.services.operations.fence_reports import FenceReports
 from controlplane.services.operations.fence_use import FenceUses
-from controlplane.services.operations.fences import FenceReports
 from controlplane.services.operations.services import Services
 from controlplane.views.operations import SavedViews
 from core.runtime.clock import Clock

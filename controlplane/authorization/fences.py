@@ -65,6 +65,9 @@ class SourceRule:
     """Names of sets in `signers`. Each commit must have a signature by one of their keys. Empty:
     no signature is needed."""
 
+    def __str__(self) -> str:
+        return self.url
+
     def allows(self, source: FenceSource) -> bool:
         """Returns whether the rule allows a source."""
         if not matches_any((self.url,), source.url):
@@ -99,6 +102,10 @@ class DestinationRule:
     """Patterns of the handles of clusters. Empty: any handle, if `tags` are given."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags that a cluster must have."""
+
+    def __str__(self) -> str:
+        tags = [f"{key}={value}" for key, value in sorted(self.tags.items())]
+        return ", ".join((*self.clusters, *tags))
 
     def covers(self, cluster: FenceCluster) -> bool:
         """Returns whether the rule is about a cluster."""
@@ -168,6 +175,16 @@ class Fence:
         if self.unrestricted or any(rule.allows(source) for rule in self.sources):
             return ""
         return f"no source rule allows {source}"
+
+    def source_rule(self, source: FenceSource) -> str:
+        """Returns the rule that allows a source, for people; empty if none does."""
+        allowing = (rule for rule in self.sources if rule.allows(source))
+        return _named("source rule", self, allowing)
+
+    def destination_rule(self, cluster: FenceCluster, namespace: str) -> str:
+        """Returns the rule that allows a namespace of a cluster, for people; empty if none does."""
+        place = self.destination(cluster, namespace)
+        return _named("destination rule", self, filter(None, [place]))
 
     def signature_rules(self, sources: Iterable[FenceSource]) -> SignatureRules:
         """Returns the rules about signatures of a service's sources, charts and images."""
@@ -243,6 +260,12 @@ class Fence:
 
 UNRESTRICTED = Fence(unrestricted=True)
 """The fence that allows everything."""
+
+
+def _named(kind: str, fence: Fence, rules: Iterable[SourceRule | DestinationRule]) -> str:
+    if fence.unrestricted:
+        return "the fence allows everything"
+    return next((f"{kind} {rule}" for rule in rules), "")
 
 
 def _fits(patterns: tuple[str, ...], text: str) -> bool:

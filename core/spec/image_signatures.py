@@ -26,6 +26,10 @@ class ImageSignatureRule:
     match: str
     signed_by: tuple[SignerSet, ...] = ()
 
+    def __str__(self) -> str:
+        names = " or ".join(signers.name for signers in self.signed_by)
+        return f"{self.match}, signed by {names}" if names else self.match
+
 
 @dataclass(frozen=True, slots=True)
 class SignatureRules:
@@ -39,17 +43,27 @@ NO_SIGNATURE_RULES = SignatureRules()
 """Rules that allow everything."""
 
 
-def image_signers(rules: Sequence[ImageSignatureRule], image: ImageName) -> TrustedSigners | None:
-    """Returns the signers of whom one must have signed an image; None: none needs to.
+def deciding_rules(
+    rules: Sequence[ImageSignatureRule], image: ImageName
+) -> Sequence[ImageSignatureRule]:
+    """Returns the rules that decide about an image: one that needs no signature, or all that cover
+    it.
 
     Raises Invalid for an image that no rule covers.
     """
     covering = [rule for rule in rules if matches(rule.match, image.repository)]
     if not covering:
         raise Invalid(f"no image rule allows {image.repository}")
-    if any(not rule.signed_by for rule in covering):
-        return None
-    return joined(signers.read() for rule in covering for signers in rule.signed_by)
+    return next(([rule] for rule in covering if not rule.signed_by), covering)
+
+
+def image_signers(rules: Sequence[ImageSignatureRule], image: ImageName) -> TrustedSigners | None:
+    """Returns the signers of whom one must have signed an image; None: none needs to.
+
+    Raises Invalid for an image that no rule covers.
+    """
+    signers = [each for rule in deciding_rules(rules, image) for each in rule.signed_by]
+    return joined(each.read() for each in signers) if signers else None
 
 
 def check_images(

@@ -3765,7 +3765,7 @@ export type DeploymentsQueryVariables = Exact<{
 
 export type DeploymentsQuery = { deploymentHistory: Array<{ serviceId: string, sequence: number, clusterId: string, stage: string, desiredAt: string, sha: string | null, actor: string, healthyAt: string | null, failedAt: string | null, revertedAt: string | null, replacedAt: string | null, service: string | null, cluster: string | null }> };
 
-export type HelmRowFragment = { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string | null, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> };
+export type HelmRowFragment = { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> };
 
 export type HelmRepositoriesQueryVariables = Exact<{
   q?: string | null | undefined;
@@ -3773,14 +3773,14 @@ export type HelmRepositoriesQueryVariables = Exact<{
 }>;
 
 
-export type HelmRepositoriesQuery = { helmRepositories: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string | null, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> } }> } };
+export type HelmRepositoriesQuery = { helmRepositories: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> } }> } };
 
 export type CreateHelmRepositoryMutationVariables = Exact<{
   attributes: HelmRepositoryAttributes;
 }>;
 
 
-export type CreateHelmRepositoryMutation = { createHelmRepository: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string | null, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> } | null };
+export type CreateHelmRepositoryMutation = { createHelmRepository: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> } | null };
 
 export type UpdateHelmRepositoryMutationVariables = Exact<{
   id: string;
@@ -3788,7 +3788,7 @@ export type UpdateHelmRepositoryMutationVariables = Exact<{
 }>;
 
 
-export type UpdateHelmRepositoryMutation = { updateHelmRepository: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string | null, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> } | null };
+export type UpdateHelmRepositoryMutation = { updateHelmRepository: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> } | null };
 
 export type DeleteHelmRepositoryMutationVariables = Exact<{
   id: string;
@@ -3802,7 +3802,7 @@ export type SyncHelmRepositoryMutationVariables = Exact<{
 }>;
 
 
-export type SyncHelmRepositoryMutation = { syncHelmRepository: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string | null, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> } | null };
+export type SyncHelmRepositoryMutation = { syncHelmRepository: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> } | null };
 
 export type RepositoryRowFragment = { id: string, url: string, health: GitHealth | null, error: string | null, authMethod: AuthMethod | null, signIn: RepositorySignIn | null, pulledAt: string | null, polledAt: string | null, size: number | null, commits: Array<{ ref: string, sha: string, subject: string }> };
 

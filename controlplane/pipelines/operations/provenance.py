@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
 
 from controlplane.authorization import Actor, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
@@ -13,15 +12,14 @@ from controlplane.pipelines.ports import PipelineServiceStore, PipelineStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.service import Component, Revision, Service
+from controlplane.services.operations.bundle_images import images_of_bundle
 from controlplane.services.operations.fences import fenced_services
 from controlplane.services.operations.lookup import find_service
 from controlplane.services.ports import ComponentStore, RevisionStore
-from core.errors import Invalid, NotFound, Unavailable
+from core.errors import Invalid, Unavailable
 from core.signatures.commit import read_commit
 from core.signatures.trusted import method_of
-from core.spec.bundle import open_bundle
 from core.spec.image_signatures import ImageSignatureRule, check_images
-from core.spec.images import images_in
 from core.spec.source_signatures import (
     Evidence,
     SignatureRule,
@@ -176,16 +174,8 @@ class ProvenanceReports:
         self, service: Service, rules: tuple[ImageSignatureRule, ...]
     ) -> list[ProvenanceLink]:
         """The images of the bundle; none while it is not stored."""
-        digest, attestation = service.desired.digest, service.desired.attestation
-        if digest is None:
-            return []
-        try:
-            bundle = open_bundle(digest, await self._context.manifests.bundle(digest))
-            evidence = decode_evidence(attestation.evidence if attestation else b"")
-        except (Unavailable, NotFound, Invalid):
-            return []
-        found = dict.fromkeys(text for body in bundle.objects() for text in images_in(body))
-        return [_image_link(text, rules, evidence) for text in islice(found, _MAX_IMAGES)]
+        images = await images_of_bundle(self._context, service)
+        return [_image_link(text, rules, images.evidence) for text in images.names[:_MAX_IMAGES]]
 
     def _signer_link(
         self, rules: tuple[SignatureRule, ...], source: SignedSource, evidence: Evidence

@@ -5,18 +5,19 @@ import strawberry
 from controlplane.access.api.types import ProjectType
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Output, computed, output
+from controlplane.services.operations.fence_reports import FenceReport, FenceReports
 from controlplane.services.operations.fence_use import (
     FenceRefusal,
     FenceRuleUse,
     FenceUse,
     FenceUses,
 )
-from controlplane.services.operations.fences import FenceCheck, FenceReport, FenceReports
+from controlplane.services.operations.fences import FenceCheck
 
 
 @output(FenceCheck)
 class FenceCheckType(Output[FenceCheck]):
-    """The decision of a fence about one source or destination of a service."""
+    """The decision of a fence about one source, destination or image of a service."""
 
 
 @output(FenceReport)
@@ -26,7 +27,8 @@ class FenceReportType(Output[FenceReport]):
     project: ProjectType = computed(lambda report: ProjectType.of(report.project))
     """Project of the service."""
     checks: list[FenceCheckType]
-    """Decisions about each source and the destination."""
+    """Decisions about each source, the destination, and each image of the desired bundle. Limit:
+    1,000 images."""
 
 
 @output(FenceRuleUse)

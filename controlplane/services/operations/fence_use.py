@@ -109,10 +109,9 @@ def _destination_use(
     names = [
         row.title for row in fenced if fence.destination(row.cluster, row.service.namespace) is rule
     ]
-    tags = [f"{key}={value}" for key, value in sorted(rule.tags.items())]
     account = f"as {rule.service_account}" if rule.service_account else "as the agent itself"
     note = f"namespaces {', '.join(rule.namespaces)}; {account}"
-    return _use(", ".join((*rule.clusters, *tags)), note, names)
+    return _use(str(rule), note, names)
 
 
 def _refusals(fenced: Iterable[FencedService]) -> list[FenceRefusal]:

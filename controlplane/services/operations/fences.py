@@ -10,24 +10,20 @@ from controlplane.access.model.bindings import Project
 from controlplane.access.operations.scopes import find_project
 from controlplane.access.ports import ProjectStore
 from controlplane.authorization import (
-    Actor,
     FenceCluster,
     FenceSource,
     Resource,
     ResourceKind,
     Verb,
-    require,
-    require_member,
 )
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
-from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext, StoreContext
+from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.ports import PageQuery, Transaction
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.service import Revision, Service
 from controlplane.services.operations.generations import publish_service
-from controlplane.services.operations.lookup import find_service
 from controlplane.services.operations.sources import sources_of
 from controlplane.services.ports import ServiceStore
 from core.errors import Forbidden, Invalid, LimitExceeded
@@ -91,23 +87,14 @@ knows the scope of every other kind.
 
 @dataclass(frozen=True, slots=True)
 class FenceCheck:
-    """The decision of a fence about one source or destination of a service."""
+    """The decision of a fence about one source, destination or image of a service."""
 
     subject: str
-    """Source or destination."""
+    """Source, destination or image."""
+    rule: str
+    """Rule that allows or refuses it. Empty: no rule is about it."""
     refusal: str
     """Reason why it is outside the fence. Empty: it is inside."""
-
-
-@dataclass(frozen=True, slots=True)
-class FenceReport:
-    """The fence of a service's project, applied to the service."""
-
-    project: Project
-    service_account: str
-    """`NAMESPACE:NAME` of the account that applies the objects. Empty: the agent itself."""
-    checks: tuple[FenceCheck, ...]
-    """Decisions about each source and the destination."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +119,13 @@ class FencedService:
         fence, namespace = self.project.fence, self.service.namespace
         place = f"namespace {namespace} of cluster {self.cluster.handle}"
         sources = [*self.sources, *(FenceSource(url) for url in self.submodules)]
-        checks = [FenceCheck(str(source), fence.source_refusal(source)) for source in sources]
-        return [*checks, FenceCheck(place, fence.destination_refusal(self.cluster, namespace))]
+        checks = [
+            FenceCheck(str(source), fence.source_rule(source), fence.source_refusal(source))
+            for source in sources
+        ]
+        rule = fence.destination_rule(self.cluster, namespace)
+        refusal = fence.destination_refusal(self.cluster, namespace)
+        return [*checks, FenceCheck(place, rule, refusal)]
 
     def refusal(self) -> str:
         """Returns the rule that the service breaks, for people; empty if it is inside."""
@@ -261,22 +253,6 @@ async def service_fences(tx: Transaction, services: Sequence[Service]) -> dict[s
         if (project := projects.get(service.project_id)) is not None
         and (cluster := clusters.get(service.cluster_id)) is not None
     }
-
-
-class FenceReports:
-    """Shows what fences allow."""
-
-    def __init__(self, context: StoreContext) -> None:
-        self._context = context
-
-    async def of_service(self, actor: Actor, id: str) -> FenceReport:
-        """The decisions of its project's fence about a service. NotFound, Forbidden."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
-            service = await find_service(tx, id)
-            require(actor, Verb.READ, service.target)
-            (fenced,) = await fenced_services(tx, [service])
-        return FenceReport(fenced.project, fenced.part.service_account, tuple(fenced.checks()))
 
 
 class ServiceFences:

@@ -68,11 +68,13 @@ class ServiceFenceProject(TypedDict):
 
 class ServiceFenceChecks(TypedDict):
     subject: str
+    rule: str
     refusal: str
 
 
 class ServiceFence(TypedDict):
     serviceAccount: str
+    renderError: str
     project: ServiceFenceProject
     checks: list[ServiceFenceChecks]
 
@@ -126,7 +128,7 @@ def update_project(api: GraphQLApi, id: str, attributes: "inputs.ProjectAttribut
     return run(api, UPDATE_PROJECT, id=id, attributes=attributes)
 
 
-SERVICE_FENCE: GraphQLDocument[Mapping[str, ServiceFence | None]] = GraphQLDocument('query ServiceFence($id:ID!){serviceFence(serviceId:$id){serviceAccount project{name}checks{subject refusal}}}')
+SERVICE_FENCE: GraphQLDocument[Mapping[str, ServiceFence | None]] = GraphQLDocument('query ServiceFence($id:ID!){serviceFence(serviceId:$id){serviceAccount renderError project{name}checks{subject rule refusal}}}')
 
 
 def service_fence(api: GraphQLApi, id: str) -> ServiceFence:

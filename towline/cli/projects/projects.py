@@ -26,9 +26,16 @@ COLUMNS: tuple[Column[Project], ...] = (
     since("CREATED", "insertedAt"),
     field("ID"),
 )
+
+
+def _decision(check: ServiceFenceChecks) -> str:
+    by = f" by {check['rule']}" if check["rule"] else ""
+    return f"refused{by}: {check['refusal']}" if check["refusal"] else f"allowed{by}"
+
+
 CHECKS: tuple[Column[ServiceFenceChecks], ...] = (
-    field("SOURCE OR DESTINATION", "subject"),
-    Column("FENCE", lambda check: check["refusal"] or "allowed"),
+    field("SOURCE, DESTINATION OR IMAGE", "subject"),
+    Column("FENCE", _decision),
 )
 Name = Annotated[str, typer.Argument(help="Name of the project.")]
 
@@ -104,9 +111,10 @@ def check_service(
     service: Annotated[str, typer.Argument(help="Service, as CLUSTER/NAME or an id.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Say what the fence of its project allows and refuses a service.
+    """Say what the fence of its project allows and refuses a service, and by which rule.
 
-    Exits with code 1 if the service is outside the fence.
+    Lists sources, the destination, and the images of the rendered bundle. Exits with code 1 if one
+    is outside the fence.
 
     \b
     Example:
@@ -122,6 +130,8 @@ def check_service(
         f"project {report['project']['name']}, applied as "
         f"{report['serviceAccount'] or 'the agent itself'}"
     )
+    if report["renderError"]:
+        say(f"the last render failed, so its images are unknown: {report['renderError']}")
     if any(check["refusal"] for check in report["checks"]):
         raise typer.Exit(1)
 

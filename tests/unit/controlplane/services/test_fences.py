@@ -40,9 +40,9 @@ from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.service import Revision, Service
 from controlplane.services.model.templates import ServiceTemplate
+from controlplane.services.operations.fence_reports import FenceReports
 from controlplane.services.operations.fence_use import FenceUses
 from controlplane.services.operations.fences import (
-    FenceReports,
     ServiceFences,
     check_rendered_objects,
     fence_of_job,
