@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "47de7996360f96c620362d70d7eb62f65f4a69f9"
+COMMIT = "7add0e3363d5ff776dabe0be8b903edc702ae7f8"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
