@@ -24,9 +24,6 @@ class ServiceProvenance(Output[Provenance]):
     The control plane makes it. An agent checks signatures by itself.
     """
 
-    links: list[ProvenanceLinkType]
-    """Links, from the sources to the objects."""
-
 
 @strawberry.type
 class ProvenanceQuery:

@@ -26,9 +26,6 @@ class FenceReportType(Output[FenceReport]):
 
     project: ProjectType = computed(lambda report: ProjectType.of(report.project))
     """Project of the service."""
-    checks: list[FenceCheckType]
-    """Decisions about each source, the destination, and each image of the desired bundle. Limit:
-    1,000 images."""
 
 
 @output(FenceRuleUse)
@@ -47,12 +44,6 @@ class FenceUseType(Output[FenceUse]):
 
     project: ProjectType = computed(lambda use: ProjectType.of(use.project))
     """Project of the fence."""
-    sources: list[FenceRuleUseType]
-    """Rules of sources. Empty: no source is allowed, or all are."""
-    destinations: list[FenceRuleUseType]
-    """Rules of destinations. Empty: no destination is allowed, or all are."""
-    refusals: list[FenceRefusalType]
-    """Services outside the fence. Limit: 100."""
 
 
 @strawberry.type
