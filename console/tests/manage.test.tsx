@@ -1,4 +1,4 @@
-import { cleanup, render, screen, waitFor } from "@testing-library/react";
+import { cleanup, render, screen, waitFor, within } from "@testing-library/react";
 import { userEvent } from "@testing-library/user-event";
 import { Client, Provider, type Operation, type OperationResult } from "urql";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
@@ -16,6 +16,8 @@ const USER = { id: "u1", email: "eve@example.org", name: "Eve", kind: "PERSON", 
 
 let sent: { readonly name: string; readonly variables: unknown }[] = [];
 
+let asked: unknown[] = [];
+
 /** Answers of the server by field; mutations are recorded. */
 function client(can: boolean, scope = "installation"): Client {
   const data = {
@@ -29,6 +31,7 @@ function client(can: boolean, scope = "installation"): Client {
     deleteGroup: { id: "g" },
   };
   const answer = (operation: Operation): OperationResult => {
+    if (operation.kind === "query") asked.push(operation.variables);
     if (operation.kind === "mutation") sent.push({ name: operation.query.loc?.source.body ?? "", variables: operation.variables });
     return { operation, data, error: undefined, stale: false, hasNext: false } as OperationResult;
   };
@@ -44,6 +47,7 @@ const show = (can = true, scope?: string) =>
 
 beforeEach(() => {
   sent = [];
+  asked = [];
   history.replaceState(null, "", "/people");
   vi.stubGlobal("IntersectionObserver", class { observe(): void {} disconnect(): void {} });
   HTMLDialogElement.prototype.showModal = function showModal(this: HTMLDialogElement) {
@@ -53,6 +57,26 @@ beforeEach(() => {
 afterEach(() => {
   cleanup();
   vi.unstubAllGlobals();
+});
+
+it("filters by words and labels, and shows nothing for a condition that it does not know", async () => {
+  history.replaceState(null, "", "/people?q=on%20label:team%3Da,!old");
+  show();
+  expect(asked).toContainEqual(expect.objectContaining({ q: "on", labels: "team=a,!old" }));
+  cleanup();
+  history.replaceState(null, "", "/people?q=colour:red");
+  show();
+  expect(await screen.findByText("No groups shown")).toBeTruthy();
+  expect(screen.getByText(/Unknown condition colour; expected one of label/)).toBeTruthy();
+});
+
+it("has no filter if the API cannot filter the kind", () => {
+  render(
+    <Provider value={client(true)}>
+      <ResourceList kind={{ ...GROUPS, unfiltered: true }} />
+    </Provider>,
+  );
+  expect(screen.queryByRole("combobox")).toBeNull();
 });
 
 it("opens a row with its details and actions", async () => {
@@ -80,11 +104,11 @@ it("sends the id of a resource that the user names, and refuses unknown names", 
   show();
   await userEvent.click(screen.getByRole("link", { name: /ops/ }));
   await userEvent.click(screen.getByRole("button", { name: "Add member…" }));
-  await userEvent.type(screen.getByRole("combobox"), "nobody");
+  await userEvent.type(within(screen.getByRole("dialog")).getByRole("combobox"), "nobody");
   await userEvent.click(screen.getByRole("button", { name: "Add member" }));
   expect(await screen.findByText(/user nobody not found/)).toBeTruthy();
-  await userEvent.clear(screen.getByRole("combobox"));
-  await userEvent.type(screen.getByRole("combobox"), "eve@example.org");
+  await userEvent.clear(within(screen.getByRole("dialog")).getByRole("combobox"));
+  await userEvent.type(within(screen.getByRole("dialog")).getByRole("combobox"), "eve@example.org");
   await userEvent.click(screen.getByRole("button", { name: "Add member" }));
   await waitFor(() => expect(sent.map(({ variables }) => variables)).toEqual([{ groupId: "g", userId: "u1" }]));
 });

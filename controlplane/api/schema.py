@@ -30,9 +30,9 @@ from controlplane.platform.graphql.execution import FastExecution
 from controlplane.platform.graphql.input_errors import without_input
 from controlplane.platform.graphql.limits import (
     MAX_TOKENS,
-    DocumentCost,
     DocumentSize,
     StorableStrings,
+    check_cost,
     check_values,
     has_introspection,
 )
@@ -162,7 +162,7 @@ def _admit(execution: ExecutionContext) -> None:
     if document is not None:
         DocumentSize(document).check()
         variables = execution.variables or {}
-        DocumentCost(execution.schema._schema, document, variables).check()
+        check_cost(execution.schema._schema, document, variables)
         if has_introspection(document):
             if not execution.context.backend.introspection:
                 raise Forbidden("introspection is disabled here; read schema.graphql instead")

@@ -2463,6 +2463,7 @@ export type ClusterGroupRowFragment = { id: string, name: string, description: s
 
 export type ClusterGroupsQueryVariables = Exact<{
   q?: string | null | undefined;
+  labels?: string | null | undefined;
   after?: string | null | undefined;
 }>;
 
@@ -2598,6 +2599,7 @@ export type ConfigurationSourcePlanQuery = { configurationSource: { id: string, 
 
 export type ConfigurationSourcesQueryVariables = Exact<{
   q?: string | null | undefined;
+  labels?: string | null | undefined;
   after?: string | null | undefined;
 }>;
 
@@ -2647,6 +2649,7 @@ export type ContextRowFragment = { id: string, name: string, configuration: Reco
 export type ContextsQueryVariables = Exact<{
   after?: string | null | undefined;
   q?: string | null | undefined;
+  labels?: string | null | undefined;
 }>;
 
 
@@ -2804,6 +2807,7 @@ export type NamespaceRowFragment = { id: string, name: string, namespace: string
 
 export type GlobalsQueryVariables = Exact<{
   q?: string | null | undefined;
+  labels?: string | null | undefined;
   after?: string | null | undefined;
 }>;
 
@@ -2812,6 +2816,7 @@ export type GlobalsQuery = { globalServices: { pageInfo: { hasNextPage: boolean,
 
 export type SetsQueryVariables = Exact<{
   q?: string | null | undefined;
+  labels?: string | null | undefined;
   after?: string | null | undefined;
 }>;
 
@@ -2820,6 +2825,7 @@ export type SetsQuery = { serviceSets: { pageInfo: { hasNextPage: boolean, endCu
 
 export type NamespacesQueryVariables = Exact<{
   q?: string | null | undefined;
+  labels?: string | null | undefined;
   after?: string | null | undefined;
 }>;
 
@@ -3152,6 +3158,7 @@ export type SinkRowFragment = { id: string, name: string, type: SinkType, projec
 
 export type SinksQueryVariables = Exact<{
   q?: string | null | undefined;
+  labels?: string | null | undefined;
   after?: string | null | undefined;
 }>;
 
@@ -3164,6 +3171,7 @@ export type RouterRowFragment = { id: string, name: string, projectId: string | 
 
 export type RoutersQueryVariables = Exact<{
   q?: string | null | undefined;
+  labels?: string | null | undefined;
   after?: string | null | undefined;
 }>;
 
@@ -3317,6 +3325,7 @@ export type UserRowFragment = { id: string, email: string, name: string, kind: U
 
 export type UsersQueryVariables = Exact<{
   q?: string | null | undefined;
+  labels?: string | null | undefined;
   after?: string | null | undefined;
 }>;
 
@@ -3400,6 +3409,7 @@ export type GroupRowFragment = { id: string, name: string, description: string |
 
 export type GroupsQueryVariables = Exact<{
   q?: string | null | undefined;
+  labels?: string | null | undefined;
   after?: string | null | undefined;
 }>;
 
@@ -3522,11 +3532,25 @@ export type FleetDiffQueryVariables = Exact<{
 export type FleetDiffQuery = { fleetDiff: { sha: string, compared: number, unchanged: number, added: number, removed: number, changed: number, more: number, groups: Array<{ oldDigest: string | null, newDigest: string | null, error: string | null, added: number, removed: number, changed: number, objects: Array<{ change: ChangeKind, apiVersion: string, kind: string, namespace: string | null, name: string, more: number, fields: Array<{ pointer: string, old: string | null, new: string | null }> }>, services: Array<{ id: string, name: string, cluster: string }> }> } };
 
 export type PipelinesQueryVariables = Exact<{
+  q?: string | null | undefined;
+  labels?: string | null | undefined;
   after?: string | null | undefined;
 }>;
 
 
 export type PipelinesQuery = { pipelines: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, paused: string | null, stages: Array<{ id: string, name: string, health: StageHealth, reason: string, verified: boolean, release: { id: string, number: number, author: string, seenAt: string } | null, digests: Array<{ serviceId: string, sha: string, digest: string }>, workflow: { id: string, name: string, type: GateType, state: GateState, reason: string, quorum: number | null, notAuthor: boolean | null, skipped: string | null, awaitsDecision: boolean, approvals: Array<{ actor: string, at: string, comment: string }> } | null, services: Array<{ service: { id: string, name: string, status: ServiceState, cluster: { id: string, handle: string } | null } }>, silent: Array<{ leftOut: boolean, service: { id: string, cluster: { id: string, handle: string, pingedAt: string | null } | null } }> }>, edges: Array<{ id: string, reason: string, from: { id: string, name: string }, to: { id: string, name: string }, release: { id: string, number: number, author: string, seenAt: string } | null, digests: Array<{ serviceId: string, sha: string, digest: string }>, gates: Array<{ id: string, name: string, type: GateType, state: GateState, reason: string, quorum: number | null, notAuthor: boolean | null, skipped: string | null, awaitsDecision: boolean, approvals: Array<{ actor: string, at: string, comment: string }> }> }> } }> } };
+
+export type PipelineRowFragment = { id: string, name: string, paused: string | null, stages: Array<{ id: string, name: string, health: StageHealth, release: { id: string, number: number, seenAt: string } | null, workflow: { id: string, name: string, awaitsDecision: boolean } | null }>, edges: Array<{ id: string, gates: Array<{ id: string, name: string, awaitsDecision: boolean }> }> };
+
+export type PipelineRowsQueryVariables = Exact<{
+  first?: number | null | undefined;
+  q?: string | null | undefined;
+  labels?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type PipelineRowsQuery = { pipelines: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, paused: string | null, stages: Array<{ id: string, name: string, health: StageHealth, release: { id: string, number: number, seenAt: string } | null, workflow: { id: string, name: string, awaitsDecision: boolean } | null }>, edges: Array<{ id: string, gates: Array<{ id: string, name: string, awaitsDecision: boolean }> }> } }> } };
 
 export type PipelineQueryVariables = Exact<{
   id: string;
@@ -3696,6 +3720,7 @@ export type ProjectRowFragment = { id: string, name: string, description: string
 
 export type ProjectListQueryVariables = Exact<{
   q?: string | null | undefined;
+  labels?: string | null | undefined;
   after?: string | null | undefined;
 }>;
 
@@ -3769,6 +3794,7 @@ export type HelmRowFragment = { id: string, url: string, health: GitHealth | nul
 
 export type HelmRepositoriesQueryVariables = Exact<{
   q?: string | null | undefined;
+  labels?: string | null | undefined;
   after?: string | null | undefined;
 }>;
 
@@ -3809,6 +3835,7 @@ export type RepositoryRowFragment = { id: string, url: string, health: GitHealth
 export type RepositoriesQueryVariables = Exact<{
   first?: number | null | undefined;
   q?: string | null | undefined;
+  labels?: string | null | undefined;
   after?: string | null | undefined;
 }>;
 
@@ -3872,6 +3899,7 @@ export type SecretRowFragment = { id: string, name: string, description: string 
 export type SecretsQueryVariables = Exact<{
   after?: string | null | undefined;
   q?: string | null | undefined;
+  labels?: string | null | undefined;
 }>;
 
 
@@ -4169,6 +4197,7 @@ const PipelineBoardText = "fragment PipelineBoard on Pipeline{id name paused sta
 const PipelineDefinitionText = "fragment PipelineDefinition on Pipeline{id name onCommit triggers{id name type settings git}stages{id name serviceNames git workflow{id settings}verification{soakSeconds maxRestarts metric{address query comparison threshold}}services{service{id name cluster{id handle}}}selector{tags{name value}distro projectId groupIds ignoredClusterIds}rollout{strategy maxUnavailable maxPerGroup maxFailed pauseSeconds canaries canaryCount groups waveSize silentDeadlineSeconds maxSilentPercent}}edges{id from{id name}to{id name}gates{id name type settings}}}";
 const GateFullText = "fragment GateFull on PipelineGate{...GateBoard settings checks{step state reason attempt jobId outputs{name value}}}";
 const PipelineGatesText = "fragment PipelineGates on Pipeline{...PipelineBoard stages{id release{id pushers}workflow{...GateFull}}edges{id release{id pushers}gates{...GateFull}}}";
+const PipelineRowText = "fragment PipelineRow on Pipeline{id name paused stages{id name health release{id number seenAt}workflow{id name awaitsDecision}}edges{id gates{id name awaitsDecision}}}";
 const ReleaseStageText = "fragment ReleaseStage on PipelineStage{id name health hold reason release{id number author}rollout{waves given healthy failed reason}}";
 const TriggerRowText = "fragment TriggerRow on PipelineTrigger{id name type state reason value checkedAt nextAt error}";
 const ReleaseGateText = "fragment ReleaseGate on PipelineGate{id name type state reason}";
@@ -4222,7 +4251,7 @@ export const OpenStreamsDocument = typed<OpenStreamsQuery, OpenStreamsQueryVaria
 export const EndStreamDocument = typed<EndStreamMutation, EndStreamMutationVariables>("mutation EndStream($id:ID!){endStream(id:$id){id}}");
 export const HandlesDocument = typed<HandlesQuery, HandlesQueryVariables>("query Handles($after:String){clusters(first:100 after:$after){pageInfo{hasNextPage endCursor}edges{node{id handle}}}}");
 export const SigningKeyDocument = typed<SigningKeyQuery, SigningKeyQueryVariables>("query SigningKey{installation{signingKeyId agentsPort}}");
-export const ClusterGroupsDocument = typed<ClusterGroupsQuery, ClusterGroupsQueryVariables>("query ClusterGroups($q:String$after:String){clusterGroups(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...ClusterGroupRow}}}clusters(first:100){edges{node{id handle}}}}" + ClusterGroupRowText);
+export const ClusterGroupsDocument = typed<ClusterGroupsQuery, ClusterGroupsQueryVariables>("query ClusterGroups($q:String$labels:String$after:String){clusterGroups(first:50 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...ClusterGroupRow}}}clusters(first:100){edges{node{id handle}}}}" + ClusterGroupRowText);
 export const ClusterGroupClustersDocument = typed<ClusterGroupClustersQuery, ClusterGroupClustersQueryVariables>("query ClusterGroupClusters($id:ID!){clusterGroupClusters(id:$id){id handle agentVersion pingedAt}}");
 export const CreateClusterGroupDocument = typed<CreateClusterGroupMutation, CreateClusterGroupMutationVariables>("mutation CreateClusterGroup($attributes:ClusterGroupAttributes!){createClusterGroup(attributes:$attributes){...ClusterGroupRow}}" + ClusterGroupRowText);
 export const UpdateClusterGroupDocument = typed<UpdateClusterGroupMutation, UpdateClusterGroupMutationVariables>("mutation UpdateClusterGroup($id:ID!$attributes:ClusterGroupAttributes!){updateClusterGroup(id:$id attributes:$attributes){...ClusterGroupRow}}" + ClusterGroupRowText);
@@ -4239,13 +4268,13 @@ export const RunClusterJobDocument = typed<RunClusterJobMutation, RunClusterJobM
 export const RetryClusterJobDocument = typed<RetryClusterJobMutation, RetryClusterJobMutationVariables>("mutation RetryClusterJob($id:ID!){retryClusterJob(id:$id){...JobRow}}" + JobRowText);
 export const CancelClusterJobDocument = typed<CancelClusterJobMutation, CancelClusterJobMutationVariables>("mutation CancelClusterJob($id:ID!){cancelClusterJob(id:$id){...JobRow}}" + JobRowText);
 export const ConfigurationSourcePlanDocument = typed<ConfigurationSourcePlanQuery, ConfigurationSourcePlanQueryVariables>("query ConfigurationSourcePlan($id:ID!){configurationSource(id:$id){...SourceRow problems{message file line document code}plan{action kind name file line changes{path before after}conflicts{path owner}}}}" + SourceRowText);
-export const ConfigurationSourcesDocument = typed<ConfigurationSourcesQuery, ConfigurationSourcesQueryVariables>("query ConfigurationSources($q:String$after:String){configurationSources(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...SourceRow}}}}" + SourceRowText);
+export const ConfigurationSourcesDocument = typed<ConfigurationSourcesQuery, ConfigurationSourcesQueryVariables>("query ConfigurationSources($q:String$labels:String$after:String){configurationSources(first:50 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...SourceRow}}}}" + SourceRowText);
 export const CreateConfigurationSourceDocument = typed<CreateConfigurationSourceMutation, CreateConfigurationSourceMutationVariables>("mutation CreateConfigurationSource($attributes:ConfigurationSourceAttributes!){createConfigurationSource(attributes:$attributes){id}}");
 export const UpdateConfigurationSourceDocument = typed<UpdateConfigurationSourceMutation, UpdateConfigurationSourceMutationVariables>("mutation UpdateConfigurationSource($id:ID!$attributes:ConfigurationSourceAttributes!){updateConfigurationSource(id:$id attributes:$attributes){id}}");
 export const DeleteConfigurationSourceDocument = typed<DeleteConfigurationSourceMutation, DeleteConfigurationSourceMutationVariables>("mutation DeleteConfigurationSource($id:ID!){deleteConfigurationSource(id:$id){id}}");
 export const SyncConfigurationSourceDocument = typed<SyncConfigurationSourceMutation, SyncConfigurationSourceMutationVariables>("mutation SyncConfigurationSource($id:ID!$force:Boolean!){syncConfigurationSource(id:$id force:$force){id}}");
 export const ApproveConfigurationSourceDocument = typed<ApproveConfigurationSourceMutation, ApproveConfigurationSourceMutationVariables>("mutation ApproveConfigurationSource($id:ID!$digest:String!){approveConfigurationSource(id:$id digest:$digest){id}}");
-export const ContextsDocument = typed<ContextsQuery, ContextsQueryVariables>("query Contexts($after:String$q:String){serviceContexts(first:50 after:$after q:$q){pageInfo{hasNextPage endCursor}edges{node{...ContextRow}}}}" + ContextRowText);
+export const ContextsDocument = typed<ContextsQuery, ContextsQueryVariables>("query Contexts($after:String$q:String$labels:String){serviceContexts(first:50 after:$after q:$q labels:$labels){pageInfo{hasNextPage endCursor}edges{node{...ContextRow}}}}" + ContextRowText);
 export const ContextDocument = typed<ContextQuery, ContextQueryVariables>("query Context($name:String!){serviceContext(name:$name){...ContextRow}}" + ContextRowText);
 export const SaveContextDocument = typed<SaveContextMutation, SaveContextMutationVariables>("mutation SaveContext($name:String!$attributes:ServiceContextAttributes!){saveServiceContext(name:$name attributes:$attributes){...ContextRow}}" + ContextRowText);
 export const DeleteContextDocument = typed<DeleteContextMutation, DeleteContextMutationVariables>("mutation DeleteContext($id:ID!){deleteServiceContext(id:$id){id}}");
@@ -4263,9 +4292,9 @@ export const ProjectsDocument = typed<ProjectsQuery, ProjectsQueryVariables>("qu
 export const ServiceValuesDocument = typed<ServiceValuesQuery, ServiceValuesQueryVariables>("query ServiceValues($id:ID!){serviceFlow(serviceId:$id){serviceId problem exports{name type value shared}imports{alias sourceId export default value origin}}affectedServices(serviceId:$id){serviceId name clusterId}serviceContextValues(serviceId:$id){context key value origin}}");
 export const FlowOfDocument = typed<FlowOfQuery, FlowOfQueryVariables>("query FlowOf($id:ID!){serviceFlow(serviceId:$id){problem imports{alias sourceId export}}serviceDeployment(id:$id){id name status:state cluster{id handle}}}");
 export const SaveFlowDocument = typed<SaveFlowMutation, SaveFlowMutationVariables>("mutation SaveFlow($id:ID!$attributes:ServiceFlowAttributes!){saveServiceFlow(serviceId:$id attributes:$attributes){serviceId problem}}");
-export const GlobalsDocument = typed<GlobalsQuery, GlobalsQueryVariables>("query Globals($q:String$after:String){globalServices(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...GlobalRow}}}clusterGroups(first:100){edges{node{id name}}}clusters(first:100){edges{node{id handle}}}}" + GlobalRowText + SelectorText + EvaluationText + TemplateHeadText);
-export const SetsDocument = typed<SetsQuery, SetsQueryVariables>("query Sets($q:String$after:String){serviceSets(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...SetRow}}}clusterGroups(first:100){edges{node{id name}}}clusters(first:100){edges{node{id handle}}}}" + SetRowText + SelectorText + EvaluationText + TemplateHeadText);
-export const NamespacesDocument = typed<NamespacesQuery, NamespacesQueryVariables>("query Namespaces($q:String$after:String){managedNamespaces(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...NamespaceRow}}}clusterGroups(first:100){edges{node{id name}}}clusters(first:100){edges{node{id handle}}}}" + NamespaceRowText + SelectorText + EvaluationText);
+export const GlobalsDocument = typed<GlobalsQuery, GlobalsQueryVariables>("query Globals($q:String$labels:String$after:String){globalServices(first:50 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...GlobalRow}}}clusterGroups(first:100){edges{node{id name}}}clusters(first:100){edges{node{id handle}}}}" + GlobalRowText + SelectorText + EvaluationText + TemplateHeadText);
+export const SetsDocument = typed<SetsQuery, SetsQueryVariables>("query Sets($q:String$labels:String$after:String){serviceSets(first:50 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...SetRow}}}clusterGroups(first:100){edges{node{id name}}}clusters(first:100){edges{node{id handle}}}}" + SetRowText + SelectorText + EvaluationText + TemplateHeadText);
+export const NamespacesDocument = typed<NamespacesQuery, NamespacesQueryVariables>("query Namespaces($q:String$labels:String$after:String){managedNamespaces(first:50 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...NamespaceRow}}}clusterGroups(first:100){edges{node{id name}}}clusters(first:100){edges{node{id handle}}}}" + NamespaceRowText + SelectorText + EvaluationText);
 export const GlobalTargetsDocument = typed<GlobalTargetsQuery, GlobalTargetsQueryVariables>("query GlobalTargets($id:ID!){globalServiceClusters(id:$id){id overriddenBy overriddenAt cluster{id handle}delta{field inherited effective}}globalServiceServices(id:$id){...Generated}}" + GeneratedText);
 export const SetServicesDocument = typed<SetServicesQuery, SetServicesQueryVariables>("query SetServices($id:ID!){serviceSetServices(id:$id){...Generated}}" + GeneratedText);
 export const NamespaceServicesDocument = typed<NamespaceServicesQuery, NamespaceServicesQueryVariables>("query NamespaceServices($id:ID!){managedNamespaceServices(id:$id){...Generated}}" + GeneratedText);
@@ -4310,8 +4339,8 @@ export const UserChoicesDocument = typed<UserChoicesQuery, UserChoicesQueryVaria
 export const SinkChoicesDocument = typed<SinkChoicesQuery, SinkChoicesQueryVariables>("query SinkChoices($q:String){notificationSinks(first:20 q:$q){edges{node{id name}}}}");
 export const ServiceNameChoicesDocument = typed<ServiceNameChoicesQuery, ServiceNameChoicesQueryVariables>("query ServiceNameChoices($q:String){serviceDeployments(first:20 q:$q){edges{node{id name cluster{id handle}}}}}");
 export const SecretChoicesDocument = typed<SecretChoicesQuery, SecretChoicesQueryVariables>("query SecretChoices($q:String){secrets(first:20 q:$q){edges{node{id name}}}}");
-export const SinksDocument = typed<SinksQuery, SinksQueryVariables>("query Sinks($q:String$after:String){notificationSinks(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...SinkRow}}}}" + SinkRowText);
-export const RoutersDocument = typed<RoutersQuery, RoutersQueryVariables>("query Routers($q:String$after:String){notificationRouters(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...RouterRow}}}notificationSinks(first:100){edges{node{...SinkNames}}}projects(first:100){edges{node{id name}}}}" + RouterRowText + SinkNamesText);
+export const SinksDocument = typed<SinksQuery, SinksQueryVariables>("query Sinks($q:String$labels:String$after:String){notificationSinks(first:50 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...SinkRow}}}}" + SinkRowText);
+export const RoutersDocument = typed<RoutersQuery, RoutersQueryVariables>("query Routers($q:String$labels:String$after:String){notificationRouters(first:50 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...RouterRow}}}notificationSinks(first:100){edges{node{...SinkNames}}}projects(first:100){edges{node{id name}}}}" + RouterRowText + SinkNamesText);
 export const DeliveriesDocument = typed<DeliveriesQuery, DeliveriesQueryVariables>("query Deliveries($after:String$state:NotificationDeliveryState){notificationDeliveries(first:50 after:$after state:$state){pageInfo{hasNextPage endCursor}edges{node{id notificationId sinkId insertedAt dueAt state attempts finishedAt status error}}}notificationSinks(first:100){edges{node{...SinkNames}}}}" + SinkNamesText);
 export const AppNotificationsDocument = typed<AppNotificationsQuery, AppNotificationsQueryVariables>("query AppNotifications($q:String$after:String){appNotifications(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{id at kind severity subject text serviceId clusterId pipelineId}}}}");
 export const UpsertSinkDocument = typed<UpsertSinkMutation, UpsertSinkMutationVariables>("mutation UpsertSink($attributes:NotificationSinkAttributes!){upsertNotificationSink(attributes:$attributes){...SinkRow signingSecret}}" + SinkRowText);
@@ -4332,7 +4361,7 @@ export const OverviewDeploymentsDocument = typed<OverviewDeploymentsQuery, Overv
 export const OverviewAuditDocument = typed<OverviewAuditQuery, OverviewAuditQueryVariables>("query OverviewAudit($id:String!){auditLogs(first:6 filter:{target:$id}){edges{node{id at actor action verdict}}}}");
 export const OverviewNotificationsDocument = typed<OverviewNotificationsQuery, OverviewNotificationsQueryVariables>("query OverviewNotifications($q:String!){appNotifications(first:50 q:$q){edges{node{id at severity subject serviceId}}}}");
 export const OverviewDependencyDocument = typed<OverviewDependencyQuery, OverviewDependencyQueryVariables>("query OverviewDependency($clusterId:ID!$q:String!){serviceDeployments(first:20 clusterId:$clusterId q:$q){edges{node{id name status:state commitsBehind}}}}");
-export const UsersDocument = typed<UsersQuery, UsersQueryVariables>("query Users($q:String$after:String){users(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...UserRow}}}}" + UserRowText);
+export const UsersDocument = typed<UsersQuery, UsersQueryVariables>("query Users($q:String$labels:String$after:String){users(first:50 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...UserRow}}}}" + UserRowText);
 export const UpsertUserDocument = typed<UpsertUserMutation, UpsertUserMutationVariables>("mutation UpsertUser($attributes:UserAttributes!){upsertUser(attributes:$attributes){...UserRow}}" + UserRowText);
 export const UpdateUserDocument = typed<UpdateUserMutation, UpdateUserMutationVariables>("mutation UpdateUser($id:ID!$attributes:UserAttributes!){updateUser(id:$id attributes:$attributes){...UserRow}}" + UserRowText);
 export const DisableUserDocument = typed<DisableUserMutation, DisableUserMutationVariables>("mutation DisableUser($id:ID!$disabled:Boolean!){disableUser(id:$id disabled:$disabled){...UserRow}}" + UserRowText);
@@ -4343,7 +4372,7 @@ export const TrustRulesDocument = typed<TrustRulesQuery, TrustRulesQueryVariable
 export const CreateTrustRuleDocument = typed<CreateTrustRuleMutation, CreateTrustRuleMutationVariables>("mutation CreateTrustRule($attributes:TrustRuleAttributes!){createTrustRule(attributes:$attributes){id}}");
 export const UpdateTrustRuleDocument = typed<UpdateTrustRuleMutation, UpdateTrustRuleMutationVariables>("mutation UpdateTrustRule($id:ID!$attributes:TrustRuleAttributes!){updateTrustRule(id:$id attributes:$attributes){id}}");
 export const DeleteTrustRuleDocument = typed<DeleteTrustRuleMutation, DeleteTrustRuleMutationVariables>("mutation DeleteTrustRule($id:ID!){deleteTrustRule(id:$id){id}}");
-export const GroupsDocument = typed<GroupsQuery, GroupsQueryVariables>("query Groups($q:String$after:String){groups(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...GroupRow}}}}" + GroupRowText);
+export const GroupsDocument = typed<GroupsQuery, GroupsQueryVariables>("query Groups($q:String$labels:String$after:String){groups(first:50 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...GroupRow}}}}" + GroupRowText);
 export const GroupMembersDocument = typed<GroupMembersQuery, GroupMembersQueryVariables>("query GroupMembers($groupId:ID!){groupMembers(groupId:$groupId){...UserRow}}" + UserRowText);
 export const CreateGroupDocument = typed<CreateGroupMutation, CreateGroupMutationVariables>("mutation CreateGroup($attributes:GroupAttributes!){createGroup(attributes:$attributes){...GroupRow}}" + GroupRowText);
 export const UpdateGroupDocument = typed<UpdateGroupMutation, UpdateGroupMutationVariables>("mutation UpdateGroup($groupId:ID!$attributes:GroupAttributes!){updateGroup(groupId:$groupId attributes:$attributes){...GroupRow}}" + GroupRowText);
@@ -4358,7 +4387,8 @@ export const GateJobDocument = typed<GateJobQuery, GateJobQueryVariables>("query
 export const GateJobLogDocument = typed<GateJobLogSubscription, GateJobLogSubscriptionVariables>("subscription GateJobLog($id:ID!){clusterJobLogs(id:$id){text job{id phase message exitCode startedAt finishedAt}}}");
 export const SkipGateDocument = typed<SkipGateMutation, SkipGateMutationVariables>("mutation SkipGate($id:ID!$releaseId:ID!$reason:String!){skipGate(id:$id releaseId:$releaseId reason:$reason){...PipelineBoard}}" + PipelineBoardText + GateBoardText);
 export const FleetDiffDocument = typed<FleetDiffQuery, FleetDiffQueryVariables>("query FleetDiff($repositoryId:ID!$ref:String!$serviceIds:[ID!]){fleetDiff(repositoryId:$repositoryId ref:$ref serviceIds:$serviceIds){sha compared unchanged added removed changed more groups{oldDigest newDigest error added removed changed objects{...Change}services{id name cluster}}}}" + ChangeText);
-export const PipelinesDocument = typed<PipelinesQuery, PipelinesQueryVariables>("query Pipelines($after:String){pipelines(first:20 after:$after){pageInfo{hasNextPage endCursor}edges{node{...PipelineBoard}}}}" + PipelineBoardText + GateBoardText);
+export const PipelinesDocument = typed<PipelinesQuery, PipelinesQueryVariables>("query Pipelines($q:String$labels:String$after:String){pipelines(first:20 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...PipelineBoard}}}}" + PipelineBoardText + GateBoardText);
+export const PipelineRowsDocument = typed<PipelineRowsQuery, PipelineRowsQueryVariables>("query PipelineRows($first:Int=20$q:String$labels:String$after:String){pipelines(first:$first q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...PipelineRow}}}}" + PipelineRowText);
 export const PipelineDocument = typed<PipelineQuery, PipelineQueryVariables>("query Pipeline($id:ID!){pipeline(id:$id){...PipelineBoard history{at place releaseId text actor}}}" + PipelineBoardText + GateBoardText);
 export const PipelineDeltaDocument = typed<PipelineDeltaSubscription, PipelineDeltaSubscriptionVariables>("subscription PipelineDelta{pipelineDelta{id payload{...PipelineBoard}}}" + PipelineBoardText + GateBoardText);
 export const ApproveDocument = typed<ApproveMutation, ApproveMutationVariables>("mutation Approve($gate:ID!$digests:[DigestAttributes!]$comment:String){approveGate(id:$gate digests:$digests comment:$comment){...PipelineBoard}}" + PipelineBoardText + GateBoardText);
@@ -4380,7 +4410,7 @@ export const DeniedRevisionsDocument = typed<DeniedRevisionsQuery, DeniedRevisio
 export const DenyRevisionDocument = typed<DenyRevisionMutation, DenyRevisionMutationVariables>("mutation DenyRevision($revision:String!$reason:String!){denyRevision(revision:$revision reason:$reason){id}}");
 export const AllowRevisionDocument = typed<AllowRevisionMutation, AllowRevisionMutationVariables>("mutation AllowRevision($revision:String!$projectId:ID){allowRevision(revision:$revision projectId:$projectId){id}}");
 export const WhatIfDocument = typed<WhatIfQuery, WhatIfQueryVariables>("query WhatIf($id:ID!$attributes:PipelineAttributes!$since:DateTime!$until:DateTime!){pipelineWhatIf(id:$id attributes:$attributes since:$since until:$until){beginsAt steps{stage releaseId back was would}waiting{stage releaseId reason}}}");
-export const ProjectListDocument = typed<ProjectListQuery, ProjectListQueryVariables>("query ProjectList($q:String$after:String){projects(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...ProjectRow}}}}" + ProjectRowText);
+export const ProjectListDocument = typed<ProjectListQuery, ProjectListQueryVariables>("query ProjectList($q:String$labels:String$after:String){projects(first:50 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...ProjectRow}}}}" + ProjectRowText);
 export const CreateProjectDocument = typed<CreateProjectMutation, CreateProjectMutationVariables>("mutation CreateProject($attributes:ProjectAttributes!){createProject(attributes:$attributes){...ProjectRow}}" + ProjectRowText);
 export const RenameProjectDocument = typed<RenameProjectMutation, RenameProjectMutationVariables>("mutation RenameProject($id:ID!$attributes:ProjectAttributes!){updateProject(id:$id attributes:$attributes){...ProjectRow}}" + ProjectRowText);
 export const DeleteProjectDocument = typed<DeleteProjectMutation, DeleteProjectMutationVariables>("mutation DeleteProject($id:ID!){deleteProject(id:$id){id}}");
@@ -4388,12 +4418,12 @@ export const DeliveryDocument = typed<DeliveryQuery, DeliveryQueryVariables>("qu
 export const DeliveryOfDocument = typed<DeliveryOfQuery, DeliveryOfQueryVariables>("query DeliveryOf($since:DateTime!$until:DateTime!$clusterId:ID$projectId:ID){deliveryReport(since:$since until:$until clusterId:$clusterId projectId:$projectId){...Dora}}" + DoraText + CountsText);
 export const DeliveryGroupsDocument = typed<DeliveryGroupsQuery, DeliveryGroupsQueryVariables>("query DeliveryGroups{projects(first:50){edges{node{id name}}}clusters(first:50){edges{node{id handle}}}}");
 export const DeploymentsDocument = typed<DeploymentsQuery, DeploymentsQueryVariables>("query Deployments($since:DateTime!$until:DateTime!$clusterId:ID$projectId:ID){deploymentHistory(first:500 since:$since until:$until clusterId:$clusterId projectId:$projectId){serviceId sequence clusterId stage desiredAt sha actor healthyAt failedAt revertedAt replacedAt service cluster}}");
-export const HelmRepositoriesDocument = typed<HelmRepositoriesQuery, HelmRepositoriesQueryVariables>("query HelmRepositories($q:String$after:String){helmRepositories(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...HelmRow}}}}" + HelmRowText);
+export const HelmRepositoriesDocument = typed<HelmRepositoriesQuery, HelmRepositoriesQueryVariables>("query HelmRepositories($q:String$labels:String$after:String){helmRepositories(first:50 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...HelmRow}}}}" + HelmRowText);
 export const CreateHelmRepositoryDocument = typed<CreateHelmRepositoryMutation, CreateHelmRepositoryMutationVariables>("mutation CreateHelmRepository($attributes:HelmRepositoryAttributes!){createHelmRepository(attributes:$attributes){...HelmRow}}" + HelmRowText);
 export const UpdateHelmRepositoryDocument = typed<UpdateHelmRepositoryMutation, UpdateHelmRepositoryMutationVariables>("mutation UpdateHelmRepository($id:ID!$attributes:HelmRepositoryAttributes!){updateHelmRepository(id:$id attributes:$attributes){...HelmRow}}" + HelmRowText);
 export const DeleteHelmRepositoryDocument = typed<DeleteHelmRepositoryMutation, DeleteHelmRepositoryMutationVariables>("mutation DeleteHelmRepository($id:ID!){deleteHelmRepository(id:$id){id}}");
 export const SyncHelmRepositoryDocument = typed<SyncHelmRepositoryMutation, SyncHelmRepositoryMutationVariables>("mutation SyncHelmRepository($id:ID!){syncHelmRepository(id:$id){...HelmRow}}" + HelmRowText);
-export const RepositoriesDocument = typed<RepositoriesQuery, RepositoriesQueryVariables>("query Repositories($first:Int=50$q:String$after:String){gitRepositories(first:$first q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...RepositoryRow}}}}" + RepositoryRowText);
+export const RepositoriesDocument = typed<RepositoriesQuery, RepositoriesQueryVariables>("query Repositories($first:Int=50$q:String$labels:String$after:String){gitRepositories(first:$first q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...RepositoryRow}}}}" + RepositoryRowText);
 export const CreateRepositoryDocument = typed<CreateRepositoryMutation, CreateRepositoryMutationVariables>("mutation CreateRepository($attributes:GitAttributes!){createGitRepository(attributes:$attributes){...RepositoryRow}}" + RepositoryRowText);
 export const UpdateRepositoryDocument = typed<UpdateRepositoryMutation, UpdateRepositoryMutationVariables>("mutation UpdateRepository($id:ID!$attributes:GitAttributes!){updateGitRepository(id:$id attributes:$attributes){...RepositoryRow}}" + RepositoryRowText);
 export const DeleteRepositoryDocument = typed<DeleteRepositoryMutation, DeleteRepositoryMutationVariables>("mutation DeleteRepository($id:ID!){deleteGitRepository(id:$id){id}}");
@@ -4401,7 +4431,7 @@ export const SyncRepositoryDocument = typed<SyncRepositoryMutation, SyncReposito
 export const RepositoryCheckDocument = typed<RepositoryCheckQuery, RepositoryCheckQueryVariables>("query RepositoryCheck($id:ID!){gitRepository(id:$id){...RepositoryRow}}" + RepositoryRowText);
 export const PlacesDocument = typed<PlacesQuery, PlacesQueryVariables>("query Places($q:String!){places(q:$q first:12){kind id name within}}");
 export const ObjectsDocument = typed<ObjectsQuery, ObjectsQueryVariables>("query Objects($first:Int=50$q:String!$after:String){search(q:$q first:$first after:$after){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{id serviceId service clusterId cluster clusterPingedAt ageSeconds stale object{...ComponentRow}}}}}" + ComponentRowText);
-export const SecretsDocument = typed<SecretsQuery, SecretsQueryVariables>("query Secrets($after:String$q:String){secrets(first:50 after:$after q:$q){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...SecretRow}}}}" + SecretRowText);
+export const SecretsDocument = typed<SecretsQuery, SecretsQueryVariables>("query Secrets($after:String$q:String$labels:String){secrets(first:50 after:$after q:$q labels:$labels){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...SecretRow}}}}" + SecretRowText);
 export const SecretDetailDocument = typed<SecretDetailQuery, SecretDetailQueryVariables>("query SecretDetail($id:ID!){secret(id:$id){...SecretRow}secretVersions(id:$id){id number insertedAt actor revokedAt}secretConsumers(id:$id){id name serviceId serviceName clusterId version pinned applied changedAt}}" + SecretRowText);
 export const ServiceSecretsDocument = typed<ServiceSecretsQuery, ServiceSecretsQueryVariables>("query ServiceSecrets($serviceId:ID!){serviceSecrets(serviceId:$serviceId){id name secretId secretName version pinned applied changedAt}}");
 export const SecretLiveDocument = typed<SecretLiveSubscription, SecretLiveSubscriptionVariables>("subscription SecretLive($id:ID!){secretDelta(id:$id){id payload{...SecretRow}}}" + SecretRowText);

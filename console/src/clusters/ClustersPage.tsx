@@ -107,23 +107,20 @@ export function ClustersPage() {
           Register cluster
         </Link>
       </div>
-      {parsed.problems.length > 0 ? (
-        <Empty title="No clusters shown">Correct the filter first.</Empty>
-      ) : (
-        <List
-          label="Clusters"
-          counted={["cluster", "clusters"]}
-          columns={COLUMNS}
-          query={ClustersDocument}
-          variables={{ q: parsed.text || null, health: HEALTHS.find(([key]) => key === health)?.[0] || null, tags: tagConditions(parsed), labels: labelConditions(parsed) }}
-          pick={(data) => data.clusters}
-          id={idOf}
-          name={({ handle }) => handle}
-          bulk={(clusters) => <BulkButtons operations={operations} targets={clusters} />}
-          follow={LAST_SEEN_INTERVAL}
-          empty={<Nothing filtered={q !== "" || health !== ""} />}
-        />
-      )}
+      <List
+        label="Clusters"
+        counted={["cluster", "clusters"]}
+        columns={COLUMNS}
+        query={ClustersDocument}
+        variables={{ q: parsed.text || null, health: HEALTHS.find(([key]) => key === health)?.[0] || null, tags: tagConditions(parsed), labels: labelConditions(parsed) }}
+        pick={(data) => data.clusters}
+        id={idOf}
+        name={({ handle }) => handle}
+        bulk={(clusters) => <BulkButtons operations={operations} targets={clusters} />}
+        follow={LAST_SEEN_INTERVAL}
+        problems={parsed.problems}
+        empty={<Nothing filtered={q !== "" || health !== ""} />}
+      />
     </>
   );
 }

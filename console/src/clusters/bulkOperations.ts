@@ -1,7 +1,8 @@
 // Operations on several clusters at once.
 import type { Client } from "urql";
-import { PermissionDocument, TagClusterDocument, type ClusterRowFragment } from "../api/generated";
+import { TagClusterDocument, type ClusterRowFragment } from "../api/generated";
 import type { Operation } from "../bulk/operation";
+import { refusalOf } from "../bulk/refusal";
 import { list, pairs, pairWords } from "../manage/values";
 import { toYaml } from "../text/yaml";
 
@@ -30,9 +31,8 @@ export const tagClusters = (client: Client): Operation<Cluster, Planned> => ({
     { path: "remove", title: "Remove", note: "names, separated by spaces", of: "list" },
   ],
   plan: async (cluster, values) => {
-    const { data, error } = await client.query(PermissionDocument, { verb: "WRITE", kind: "CLUSTER", id: cluster.id }).toPromise();
-    if (data == null) throw error ?? new Error("the control plane did not answer");
-    if (!data.can) return { kind: "refused", reason: "You need the permission write cluster for this cluster." };
+    const refusal = await refusalOf(client, { verb: "WRITE", kind: "CLUSTER" }, cluster.id);
+    if (refusal !== null) return refusal;
     const tags = retagged(cluster.tags, pairs(values, "add"), list(values, "remove"));
     const [before, after] = [wordsOf(cluster.tags), wordsOf(tags)];
     if (before === after) return { kind: "unchanged", reason: "It has these tags already." };

@@ -141,7 +141,7 @@ export const CLUSTER_GROUPS: Kind<ClusterGroupsQuery, ClusterGroupsQueryVariable
   noun: ["cluster group", "cluster groups"],
   hint: "A group has clusters by tags or by name. Definitions and stages select it, and you can freeze it as a whole.",
   query: ClusterGroupsDocument,
-  variables: (q) => ({ q: q || null }),
+  variables: (filter) => filter,
   pick: ({ clusterGroups, clusters }) => ({
     pageInfo: clusterGroups.pageInfo,
     edges: clusterGroups.edges.map(({ node }) => ({ node: { ...node, handles: node.clusterIds.map((id) => clusters.edges.find((edge) => edge.node.id === id)?.node.handle ?? id) } })),

@@ -60,6 +60,7 @@ export const jobsOf = (clusterId: string): Kind<ClusterJobsQuery, ClusterJobsQue
   hint: "Run a Job or a Pod once, such as a migration or a check.",
   query: ClusterJobsDocument,
   variables: () => ({ clusterId }),
+  unfiltered: true,
   pick: ({ clusterJobs }) => clusterJobs,
   id: ({ id }) => id,
   name: ({ object, namespace }) => (object === null ? namespace : `${object.kind} ${namespace}/${object.name}`),

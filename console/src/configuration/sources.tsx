@@ -133,7 +133,7 @@ export const SOURCES: Kind<ConfigurationSourcesQuery, ConfigurationSourcesQueryV
   noun: ["configuration source", "configuration sources"],
   hint: "A configuration source applies a folder of manifests in Git: clusters, services, roles and all other resources.",
   query: ConfigurationSourcesDocument,
-  variables: (q) => ({ q: q || null }),
+  variables: (filter) => filter,
   pick: ({ configurationSources }) => configurationSources,
   id: ({ id }) => id,
   name: ({ name }) => name,

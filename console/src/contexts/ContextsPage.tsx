@@ -1,14 +1,15 @@
-import { useState, type SubmitEvent } from "react";
+import { useMemo, useState, type SubmitEvent } from "react";
 import { useMutation, useQuery } from "urql";
 import { refresh } from "../api/client";
 import { ContextDocument, ContextsDocument, DeleteContextDocument, SaveContextDocument, type ContextsQuery } from "../api/generated";
 import { Code } from "../ui/Code";
 import { Confirm } from "../ui/Confirm";
 import { Empty } from "../ui/Empty";
-import { FilterField } from "../ui/FilterField";
+import { List, type Column } from "../lists/List";
+import { QueryField } from "../lists/QueryField";
+import { LABEL_CONDITIONS, useListFilter } from "../lists/useListFilter";
 import { textOf } from "../ui/form";
 import { FormBar } from "../ui/FormBar";
-import { PagedTable } from "../ui/PagedTable";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { toast } from "../ui/toast";
@@ -53,23 +54,24 @@ function Edit({ context, onDone }: { readonly context: Context | null; readonly 
   );
 }
 
-function Row({ context, onEdit, onDelete }: { readonly context: Context; readonly onEdit: () => void; readonly onDelete: () => void }) {
+const COLUMNS: readonly Column<Context>[] = [
+  { id: "context", title: "Context", sort: ({ name }) => name, cell: ({ name }) => name },
+  { id: "values", title: "Values", className: "wide", cell: ({ configuration }) => <code>{Object.keys(configuration).join(", ")}</code> },
+  { id: "project", title: "Project", sort: ({ project }) => project?.name, cell: ({ project }) => project?.name },
+];
+
+const idOf = ({ id }: Context): string => id;
+
+function RowActions({ onEdit, onDelete }: { readonly onEdit: () => void; readonly onDelete: () => void }) {
   return (
-    <tr>
-      <td>{context.name}</td>
-      <td className="wide">
-        <code>{Object.keys(context.configuration).join(", ")}</code>
-      </td>
-      <td>{context.project?.name ?? ""}</td>
-      <td>
-        <button type="button" onClick={onEdit}>
-          Edit
-        </button>{" "}
-        <button type="button" onClick={onDelete}>
-          Delete…
-        </button>
-      </td>
-    </tr>
+    <>
+      <button type="button" onClick={onEdit}>
+        Edit
+      </button>{" "}
+      <button type="button" onClick={onDelete}>
+        Delete…
+      </button>
+    </>
   );
 }
 
@@ -91,10 +93,11 @@ function Edited({ name, onDone }: { readonly name: string; readonly onDone: () =
 
 /** Contexts: named sets of values that templates of several services read. */
 export function ContextsPage() {
-  const [q] = useParam("q");
+  const { filter, problems, isFiltered } = useListFilter();
   const [name, edit] = useParam("edit");
   const [removed, remove] = useMutation(DeleteContextDocument);
   const [chosen, choose] = useState<Context | null>(null);
+  const columns = useMemo(() => [...COLUMNS, { id: "actions", title: "", cell: (context: Context) => <RowActions onEdit={() => edit(context.name)} onDelete={() => choose(context)} /> }], [edit]);
   const done = () => {
     edit("");
     refresh();
@@ -109,7 +112,7 @@ export function ContextsPage() {
     <div className="stack">
       <div className="bar">
         <h1>Contexts</h1>
-        <FilterField label="Filter contexts" />
+        <QueryField label="Filter contexts" conditions={LABEL_CONDITIONS} problems={problems} />
         <span className="fill" />
         <button type="button" className="primary" onClick={() => edit("*")}>
           New context
@@ -117,16 +120,19 @@ export function ContextsPage() {
       </div>
       {removed.error !== undefined && <Problem error={removed.error} />}
       {name !== "" && <Edited key={name} name={name} onDone={done} />}
-      <PagedTable
+      <List
         label="Contexts"
-        titles={["Context", "Values", "Project", ""]}
+        counted={["context", "contexts"]}
+        problems={problems}
+        columns={columns}
         query={ContextsDocument}
-        variables={{ q: q || null }}
+        variables={filter}
         pick={(data) => data.serviceContexts}
-        row={(context) => <Row key={context.id} context={context} onEdit={() => edit(context.name)} onDelete={() => choose(context)} />}
+        id={idOf}
+        name={({ name }) => name}
         empty={
           name === "" && (
-            <Empty title={q === "" ? "No contexts yet" : "No matching contexts"}>
+            <Empty title={isFiltered ? "No matching contexts" : "No contexts yet"}>
               A context is a named set of values and secrets. Templates of the services bound to it can read them. Projects, groups and clusters can override single values.
             </Empty>
           )

@@ -126,7 +126,7 @@ export const GLOBALS: Kind<GlobalsQuery, GlobalsQueryVariables, Global> = {
   noun: ["global service", "global services"],
   hint: "A global service runs once in each matching cluster, such as an agent, a policy or a dashboard.",
   query: GlobalsDocument,
-  variables: (q) => ({ q: q || null }),
+  variables: (filter) => filter,
   pick: ({ globalServices, clusterGroups, clusters }) => ({
     pageInfo: globalServices.pageInfo,
     edges: globalServices.edges.map(({ node }) => ({ node: { ...node, groups: namesOf(clusterGroups, node.selector.groupIds), ignored: namesOf(clusters, node.selector.ignoredClusterIds) } })),

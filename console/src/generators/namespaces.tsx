@@ -87,7 +87,7 @@ export const NAMESPACES: Kind<NamespacesQuery, NamespacesQueryVariables, Namespa
   noun: ["namespace", "namespaces"],
   hint: "A managed namespace exists in each matching cluster, with its labels, annotations and quota.",
   query: NamespacesDocument,
-  variables: (q) => ({ q: q || null }),
+  variables: (filter) => filter,
   pick: ({ managedNamespaces, clusterGroups, clusters }) => ({
     pageInfo: managedNamespaces.pageInfo,
     edges: managedNamespaces.edges.map(({ node }) => ({ node: { ...node, groups: namesOf(clusterGroups, node.selector.groupIds), ignored: namesOf(clusters, node.selector.ignoredClusterIds) } })),

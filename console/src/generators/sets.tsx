@@ -98,7 +98,7 @@ export const SETS: Kind<SetsQuery, SetsQueryVariables, ServiceSet> = {
   noun: ["service set", "service sets"],
   hint: "A service set creates services from clusters, folders, a list or open merge requests, such as previews.",
   query: SetsDocument,
-  variables: (q) => ({ q: q || null }),
+  variables: (filter) => filter,
   pick: ({ serviceSets, clusterGroups, clusters }) => ({
     pageInfo: serviceSets.pageInfo,
     edges: serviceSets.edges.map(({ node }) => ({ node: { ...node, groups: namesOf(clusterGroups, node.selector.groupIds), ignored: namesOf(clusters, node.selector.ignoredClusterIds) } })),

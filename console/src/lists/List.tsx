@@ -3,6 +3,7 @@ import { useMemo, useState, type ReactNode } from "react";
 import type { AnyVariables, TypedDocumentNode } from "urql";
 import { PickAll, PickCell, SelectionBar } from "../bulk/Pick";
 import { useSelection, type Selection } from "../bulk/useSelection";
+import { Empty } from "../ui/Empty";
 import { MAX_PAGE, PagedTable, type Connection } from "../ui/PagedTable";
 import { useParam } from "../ui/useParam";
 import { useRowKeys } from "../ui/useRowKeys";
@@ -33,6 +34,8 @@ export type ListProps<Data, Variables extends AnyVariables, Node> = {
   readonly name: (node: Node) => string;
   readonly empty: ReactNode;
   readonly follow?: number | null;
+  /** Errors of the filter. With one, there are no rows. */
+  readonly problems?: readonly string[];
   readonly maxPage?: number;
   /** Actions for the selected rows; without them, rows cannot be selected. */
   readonly bulk?: (nodes: readonly Node[]) => ReactNode;
@@ -98,6 +101,12 @@ function Row<Node>({ node, columns, id, name, selection, details }: RowProps<Nod
 
 /** List with sorting, selectable columns and rows, saved views and export. The address has the state of the view. */
 export function List<Data, Variables extends AnyVariables, Node>(props: ListProps<Data, Variables, Node>) {
+  const { counted, problems = [] } = props;
+  if (problems.length > 0) return <Empty title={`No ${counted[1]} shown`}>Correct the filter first.</Empty>;
+  return <Rows {...props} />;
+}
+
+function Rows<Data, Variables extends AnyVariables, Node>(props: ListProps<Data, Variables, Node>) {
   const { label, counted, columns, query, variables, pick, id, name, empty, follow = null, maxPage = MAX_PAGE, bulk, details } = props;
   const [orderText, setOrder] = useParam("order");
   const [columnText, setColumns] = useParam("columns");

@@ -51,6 +51,7 @@ const VIEWS: Kind<SavedViewsQuery, SavedViewsQueryVariables, View> = {
   hint: "A view has the filter, columns and order of a list. Save one in the menu View of a list.",
   query: SavedViewsDocument,
   variables: () => ({}),
+  unfiltered: true,
   pick: ({ savedViews }) => onePage(savedViews),
   id: ({ id }) => id,
   name: ({ name }) => name,

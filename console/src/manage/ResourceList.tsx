@@ -1,16 +1,16 @@
 import { useMemo } from "react";
-import { useClient, type AnyVariables, type Client } from "urql";
+import { useClient, type AnyVariables } from "urql";
 import { Link } from "wouter";
 import { NothingYet } from "../access/NothingYet";
 import { BulkButtons } from "../bulk/BulkButtons";
-import type { Operation } from "../bulk/operation";
 import { List, type Column } from "../lists/List";
 import { Empty } from "../ui/Empty";
-import { FilterField } from "../ui/FilterField";
+import { QueryField } from "../lists/QueryField";
+import { LABEL_CONDITIONS, useListFilter } from "../lists/useListFilter";
 import { useParam } from "../ui/useParam";
 import { Actions } from "./Actions";
-import type { Action, Kind } from "./kind";
-import { commandLine } from "./values";
+import { bulkAction } from "./bulkAction";
+import type { Kind } from "./kind";
 import "./manage.css";
 
 /** Current address with another open row. */
@@ -42,44 +42,22 @@ function columnsOf<Data, Variables extends AnyVariables, Node>(kind: Kind<Data, 
   return [first, ...kind.columns.map(([title, cell]) => ({ id: title.toLowerCase().replaceAll(" ", "-"), title, cell, className: "wide" }))];
 }
 
-/** Operation that runs an action without fields on several resources. */
-function operationOf<Node>(client: Client, action: Action<Node>, { id, name, noun }: Pick<Kind<unknown, AnyVariables, Node>, "id" | "name" | "noun">): Operation<Node, null> {
-  return {
-    title: action.title,
-    done: "done",
-    noun: noun[0],
-    consequence: "Runs the action on each selected row.",
-    key: id,
-    name,
-    plan: (node) =>
-      Promise.resolve(
-        action.when?.(node) === false ? { kind: "unchanged", reason: "The state of this row does not allow the action." } : { kind: "ready", planned: null, changes: [], notes: action.consequence === undefined ? [] : [action.consequence(node)] },
-      ),
-    run: async (_, node) => {
-      const { error } = await action.run(client, {}, node);
-      if (error !== undefined) throw error;
-    },
-    commands: (nodes) => nodes.map((node) => action.command?.({}, node) ?? []).filter((words) => words.length > 0).map(commandLine),
-    yaml: () => "",
-  };
-}
-
 type Props<Data, Variables extends AnyVariables, Node> = { readonly kind: Kind<Data, Variables, Node>; readonly level?: 1 | 2 };
 
 /** List of a kind of resource; an open row shows its details and actions. */
 export function ResourceList<Data, Variables extends AnyVariables, Node>({ kind, level = 2 }: Props<Data, Variables, Node>) {
-  const [q] = useParam("q");
+  const { filter, problems, isFiltered } = useListFilter();
   const [open] = useParam("open");
   const client = useClient();
   const columns = useMemo(() => columnsOf(kind, open), [kind, open]);
   // Fields differ for each row, and a deletion asks for the name of one resource.
-  const operations = useMemo(() => kind.actions.filter(({ fields = [], typed }) => fields.length === 0 && typed === undefined).map((action) => operationOf(client, action, kind)), [client, kind]);
+  const operations = useMemo(() => kind.actions.filter(({ fields = [], typed }) => fields.length === 0 && typed === undefined).map((action) => bulkAction(client, action, kind)), [client, kind]);
   const Heading = level === 1 ? "h1" : "h2";
   return (
     <div className="stack">
       <div className="bar">
         <Heading>{kind.title}</Heading>
-        <FilterField label={`Filter ${kind.noun[1]}`} />
+        {kind.unfiltered !== true && <QueryField label={`Filter ${kind.noun[1]}`} conditions={LABEL_CONDITIONS} problems={problems} />}
         <span className="fill" />
         <Actions actions={kind.create} node={null} primary />
       </div>
@@ -88,7 +66,7 @@ export function ResourceList<Data, Variables extends AnyVariables, Node>({ kind,
         counted={kind.noun}
         columns={columns}
         query={kind.query}
-        variables={kind.variables(q)}
+        variables={kind.variables(filter)}
         pick={kind.pick}
         id={kind.id}
         name={kind.name}
@@ -104,7 +82,8 @@ export function ResourceList<Data, Variables extends AnyVariables, Node>({ kind,
           )
         }
         follow={kind.follow ?? null}
-        empty={q === "" ? <NothingYet title={`No ${kind.noun[1]} yet`}>{kind.hint}</NothingYet> : <Empty title={`No matching ${kind.noun[1]}`}>Change or clear the filter.</Empty>}
+        problems={problems}
+        empty={!isFiltered ? <NothingYet title={`No ${kind.noun[1]} yet`}>{kind.hint}</NothingYet> : <Empty title={`No matching ${kind.noun[1]}`}>Change or clear the filter.</Empty>}
       />
     </div>
   );

@@ -2,6 +2,7 @@
 import type { ReactNode } from "react";
 import type { AnyVariables, Client, CombinedError, TypedDocumentNode } from "urql";
 import type { ResourceKind, Verb } from "../api/generated";
+import type { ListFilter } from "../lists/useListFilter";
 import type { GateField } from "../pipelines/gatekinds";
 import type { ChoiceKind } from "./choices";
 
@@ -61,7 +62,9 @@ export type Kind<Data, Variables extends AnyVariables, Node> = {
   /** Empty state: purpose of the resource. */
   readonly hint: string;
   readonly query: TypedDocumentNode<Data, Variables>;
-  readonly variables: (q: string) => Omit<Variables, "after">;
+  readonly variables: (filter: ListFilter) => Omit<Variables, "after">;
+  /** True if the list has no filter. */
+  readonly unfiltered?: boolean;
   readonly pick: (data: Data) => Connection<Node>;
   readonly id: (node: Node) => string;
   readonly name: (node: Node) => string;

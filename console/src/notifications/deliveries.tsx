@@ -23,6 +23,7 @@ export const DELIVERIES: Kind<DeliveriesQuery, DeliveriesQueryVariables, Deliver
   hint: "Messages to sinks appear here with their result.",
   query: DeliveriesDocument,
   variables: () => ({ state: null }),
+  unfiltered: true,
   pick: ({ notificationDeliveries, notificationSinks }) => ({
     pageInfo: notificationDeliveries.pageInfo,
     edges: notificationDeliveries.edges.map(({ node }) => ({ node: { ...node, sink: notificationSinks.edges.find(({ node: { id } }) => id === node.sinkId)?.node.name ?? node.sinkId } })),

@@ -84,7 +84,7 @@ export const RULES: Kind<RoutersQuery, RoutersQueryVariables, Rule> = {
   noun: ["rule", "rules"],
   hint: "A rule selects events by name and severity and sends them to sinks.",
   query: RoutersDocument,
-  variables: (q) => ({ q: q || null }),
+  variables: (filter) => filter,
   pick: ({ notificationRouters, notificationSinks, projects }) => ({
     pageInfo: notificationRouters.pageInfo,
     edges: notificationRouters.edges.map(({ node }) => ({ node: { ...node, sinks: node.sinkIds.map((id) => nameIn(notificationSinks.edges, id)), project: nameIn(projects.edges, node.projectId) } })),

@@ -75,7 +75,7 @@ export const SINKS: Kind<SinksQuery, SinksQueryVariables, Sink> = {
   noun: ["sink", "sinks"],
   hint: "A sink receives events: a chat channel, a webhook, commit statuses of a repository, or syslog.",
   query: SinksDocument,
-  variables: (q) => ({ q: q || null }),
+  variables: (filter) => filter,
   pick: ({ notificationSinks }) => notificationSinks,
   id: ({ id }) => id,
   name: ({ name }) => name,

@@ -108,7 +108,7 @@ export const GROUPS: Kind<GroupsQuery, GroupsQueryVariables, Group> = {
   noun: ["group", "groups"],
   hint: "A role that is bound to a group applies to all its members.",
   query: GroupsDocument,
-  variables: (q) => ({ q: q || null }),
+  variables: (filter) => filter,
   pick: ({ groups }) => groups,
   id: ({ id }) => id,
   name: ({ name }) => name,

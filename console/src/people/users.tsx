@@ -201,7 +201,7 @@ export const USERS: Kind<UsersQuery, UsersQueryVariables, User> = {
   noun: ["user", "users"],
   hint: "Users sign in through the identity provider. Service accounts are for programs.",
   query: UsersDocument,
-  variables: (q) => ({ q: q || null }),
+  variables: (filter) => filter,
   pick: ({ users }) => users,
   id: ({ id }) => id,
   name: ({ email }) => email,

@@ -35,6 +35,7 @@ export const DENIED_REVISIONS: Kind<DeniedRevisionsQuery, DeniedRevisionsQueryVa
   hint: "Deny a commit or a digest, such as one with a known vulnerability, to keep it out of all clusters.",
   query: DeniedRevisionsDocument,
   variables: () => ({}),
+  unfiltered: true,
   pick: ({ deniedRevisions }) => onePage(deniedRevisions),
   id: ({ id }) => id,
   name: ({ revision }) => revision,

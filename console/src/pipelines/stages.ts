@@ -1,5 +1,5 @@
 // Stages and gates of a board, and the question that each gate decides.
-import type { GateBoardFragment, PipelineBoardFragment } from "../api/generated";
+import type { GateBoardFragment, PipelineBoardFragment, PipelineRowFragment } from "../api/generated";
 
 export type Stage = PipelineBoardFragment["stages"][number];
 export type Edge = PipelineBoardFragment["edges"][number];
@@ -34,3 +34,7 @@ export function workflowQuestion(stage: Stage): GateQuestion {
   const { release, digests, name, reason } = stage;
   return { release, digests: named(digests, stage), stage: name, reason, place: name, within: true };
 }
+
+/** Gates and steps that wait for a decision of a person. */
+export const waitingGates = ({ stages, edges }: PipelineRowFragment): readonly Pick<Gate, "id" | "name">[] =>
+  [...edges.flatMap(({ gates }) => gates), ...stages.flatMap(({ workflow }) => workflow ?? [])].filter(({ awaitsDecision }) => awaitsDecision);

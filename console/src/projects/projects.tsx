@@ -51,7 +51,7 @@ export const PROJECTS: Kind<ProjectListQuery, ProjectListQueryVariables, Project
   noun: ["project", "projects"],
   hint: "A project belongs to one team: its clusters, services, repositories and roles. Its fence limits sources and destinations.",
   query: ProjectListDocument,
-  variables: (q) => ({ q: q || null }),
+  variables: (filter) => filter,
   pick: ({ projects }) => projects,
   id: ({ id }) => id,
   name: ({ name }) => name,

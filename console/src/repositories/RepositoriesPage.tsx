@@ -2,9 +2,10 @@ import { useMemo, useState } from "react";
 import { useClient, useMutation, type Client } from "urql";
 import { Link } from "wouter";
 import { refresh } from "../api/client";
-import { DeleteRepositoryDocument, PermissionDocument, RepositoriesDocument, SyncRepositoryDocument, type RepositoryRowFragment } from "../api/generated";
+import { DeleteRepositoryDocument, RepositoriesDocument, SyncRepositoryDocument, type RepositoryRowFragment } from "../api/generated";
 import { BulkButtons } from "../bulk/BulkButtons";
 import type { Operation } from "../bulk/operation";
+import { refusalOf } from "../bulk/refusal";
 import { List, type Column } from "../lists/List";
 import { commandLine } from "../manage/values";
 import { exactly } from "../text/time";
@@ -12,7 +13,8 @@ import { safeUrl } from "../text/links";
 import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
 import { Empty } from "../ui/Empty";
-import { FilterField } from "../ui/FilterField";
+import { QueryField } from "../lists/QueryField";
+import { LABEL_CONDITIONS, useListFilter } from "../lists/useListFilter";
 import { Problem } from "../ui/Problem";
 import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
@@ -86,9 +88,8 @@ const fetchRepositories = (client: Client): Operation<Repository, null> => ({
   key: idOf,
   name: ({ url }) => url,
   plan: async ({ id, pulledAt }) => {
-    const { data, error } = await client.query(PermissionDocument, { verb: "WRITE", kind: "REPOSITORY", id }).toPromise();
-    if (data == null) throw error ?? new Error("the control plane did not answer");
-    if (!data.can) return { kind: "refused", reason: "You need the permission write repository for this repository." };
+    const refusal = await refusalOf(client, { verb: "WRITE", kind: "REPOSITORY" }, id);
+    if (refusal !== null) return refusal;
     return { kind: "ready", planned: null, changes: [{ field: "last fetch", before: pulledAt === null ? null : exactly(pulledAt), after: "now" }] };
   },
   run: async (_, { id }) => {
@@ -101,7 +102,7 @@ const fetchRepositories = (client: Client): Operation<Repository, null> => ({
 
 /** Git repositories: fetch state and newest commits. */
 export function RepositoriesPage() {
-  const [q] = useParam("q");
+  const { filter, problems, isFiltered } = useListFilter();
   const [isNew, setNew] = useParam("new");
   const [removed, remove] = useMutation(DeleteRepositoryDocument);
   const [chosen, choose] = useState<RepositoryRowFragment | null>(null);
@@ -126,7 +127,7 @@ export function RepositoriesPage() {
     <div className="stack">
       <div className="bar">
         <h1>Repositories</h1>
-        <FilterField label="Filter repositories" />
+        <QueryField label="Filter repositories" conditions={LABEL_CONDITIONS} problems={problems} />
         <span className="fill" />
         <Link className="button" href="/repositories/charts">
           Helm and OCI repositories
@@ -144,15 +145,16 @@ export function RepositoriesPage() {
         counted={["repository", "repositories"]}
         columns={columns}
         query={RepositoriesDocument}
-        variables={{ q: q || null }}
+        variables={filter}
         pick={(data) => data.gitRepositories}
         id={idOf}
         name={({ url }) => url}
         bulk={(repositories) => <BulkButtons operations={operations} targets={repositories} />}
         follow={FOLLOW}
+        problems={problems}
         empty={
           isNew === "" && (
-            <Empty title={q === "" ? "No repositories yet" : "No matching repositories"}>
+            <Empty title={isFiltered ? "No matching repositories" : "No repositories yet"}>
               A service renders a folder of a repository. <Link href="/repositories?new=1">Connect a repository</Link>: public, or with a token or an SSH key.
             </Empty>
           )

@@ -78,7 +78,7 @@ export const HELM_REPOSITORIES: Kind<HelmRepositoriesQuery, HelmRepositoriesQuer
   noun: ["chart repository", "chart repositories"],
   hint: "A service can use a chart from a repository or a registry.",
   query: HelmRepositoriesDocument,
-  variables: (q) => ({ q: q || null }),
+  variables: (filter) => filter,
   pick: ({ helmRepositories }) => helmRepositories,
   id: ({ id }) => id,
   name: ({ url }) => url,

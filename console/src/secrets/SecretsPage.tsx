@@ -3,7 +3,8 @@ import { SecretsDocument, type SecretRowFragment } from "../api/generated";
 import { List, type Column } from "../lists/List";
 import { Age } from "../ui/Age";
 import { Empty } from "../ui/Empty";
-import { FilterField } from "../ui/FilterField";
+import { QueryField } from "../lists/QueryField";
+import { LABEL_CONDITIONS, useListFilter } from "../lists/useListFilter";
 import { Status } from "../ui/Status";
 import { useParam } from "../ui/useParam";
 import { stateOf } from "./rotation";
@@ -22,13 +23,13 @@ const COLUMNS: readonly Column<SecretRowFragment>[] = [
 
 /** List of all secrets, without values. */
 export function SecretsPage() {
-  const [q] = useParam("q");
+  const { filter, problems, isFiltered } = useListFilter();
   const [isNew, setNew] = useParam("new");
   return (
     <div className="stack">
       <div className="bar">
         <h1>Secrets</h1>
-        <FilterField label="Filter secrets" />
+        <QueryField label="Filter secrets" conditions={LABEL_CONDITIONS} problems={problems} />
         <span className="fill" />
         <button type="button" className="primary" onClick={() => setNew("1")}>
           New secret
@@ -39,14 +40,15 @@ export function SecretsPage() {
         label="Secrets"
         columns={COLUMNS}
         query={SecretsDocument}
-        variables={{ q: q || null }}
+        variables={filter}
         pick={(data) => data.secrets}
         id={({ id }) => id}
         name={({ name }) => name}
         counted={["secret", "secrets"]}
+        problems={problems}
         empty={
           isNew === "" && (
-            <Empty title={q === "" ? "No secrets yet" : "No matching secrets"}>
+            <Empty title={isFiltered ? "No matching secrets" : "No secrets yet"}>
               <p>Towline stores a secret encrypted or reads it from your secret store. Services use it by name, and only their agents can decrypt it. A new version rolls out while the services stay healthy.</p>
             </Empty>
           )

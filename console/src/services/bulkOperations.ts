@@ -1,7 +1,8 @@
 // Operations on several services at once.
 import type { Client } from "urql";
-import { BulkRevisionsDocument, PermissionDocument, ReleaseDocument, RollbackDocument, SyncServiceDocument, UpdateServiceDocument, type ServiceRowFragment } from "../api/generated";
+import { BulkRevisionsDocument, ReleaseDocument, RollbackDocument, SyncServiceDocument, UpdateServiceDocument, type ServiceRowFragment } from "../api/generated";
 import type { Operation, Plan } from "../bulk/operation";
+import { refusalOf } from "../bulk/refusal";
 import { commandLine } from "../manage/values";
 import { serviceState } from "../ui/states";
 
@@ -35,9 +36,8 @@ function operation(client: Client, { effect, words, ...rest }: Part): ServiceOpe
     key: ({ id }) => id,
     name: nameOf,
     plan: async (service) => {
-      const { data, error } = await client.query(PermissionDocument, { verb: "WRITE", kind: "SERVICE", id: service.id }).toPromise();
-      if (data == null) throw error ?? new Error("the control plane did not answer");
-      return data.can ? effect(client, service) : { kind: "refused", reason: "You need the permission write service for this service." };
+      const refusal = await refusalOf(client, { verb: "WRITE", kind: "SERVICE" }, service.id);
+      return refusal ?? effect(client, service);
     },
     commands: (services) => services.map((service) => commandLine(words(service))),
     yaml: () => "",

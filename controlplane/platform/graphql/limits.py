@@ -24,6 +24,7 @@ from graphql import (
     SelectionNode,
     SelectionSetNode,
     StringValueNode,
+    Undefined,
     get_named_type,
     get_nullable_type,
     value_from_ast_untyped,
@@ -31,7 +32,7 @@ from graphql import (
 
 from controlplane.platform.ports import MAX_PAGE_ROWS
 from core.errors import Invalid, LimitExceeded
-from core.json_object import JsonMapping, JsonValue
+from core.json_object import JsonMapping, JsonObject, JsonValue
 
 MAX_TOKENS = 5_000
 MAX_ALIASES = 30
@@ -189,19 +190,37 @@ def _check_size(weight: SelectionSize) -> None:
         raise Invalid(f"the query has more than {MAX_FIELDS:,} fields; split it")
 
 
-class DocumentCost:
-    """Cost of a document: its fields, multiplied by the rows of their lists.
+def check_cost(schema: GraphQLSchema, document: DocumentNode, variables: JsonMapping) -> None:
+    """Raises LimitExceeded for a document with an operation that is too expensive. `DocumentSize`
+    must have passed.
+    """
+    for definition in document.definitions:
+        if isinstance(definition, OperationDefinitionNode):
+            cost = OperationCost(schema, document, definition, variables).total()
+            if cost > MAX_COST:
+                raise LimitExceeded(
+                    f"the cost of the query is {cost:,}, {MAX_COST:,} at most; "
+                    "request smaller pages or fewer fields"
+                )
+
+
+class OperationCost:
+    """Cost of an operation: its fields, multiplied by the rows of their lists.
 
     A field costs 1 or its value in `_WEIGHTS`. Selections on a page count once per row, those on
     other lists five times. Each fragment is computed once.
     """
 
     def __init__(
-        self, schema: GraphQLSchema, document: DocumentNode, variables: JsonMapping
+        self,
+        schema: GraphQLSchema,
+        document: DocumentNode,
+        operation: OperationDefinitionNode,
+        variables: JsonMapping,
     ) -> None:
         self._schema = schema
-        self._variables = variables
-        self._document = document
+        self._operation = operation
+        self._variables = _default_values(operation) | dict(variables)
         self._fragments = {
             definition.name.value: definition
             for definition in document.definitions
@@ -209,20 +228,10 @@ class DocumentCost:
         }
         self._computed: dict[str, int] = {}
 
-    def check(self) -> None:
-        """Raises LimitExceeded for an operation that is too expensive. `DocumentSize` must have
-        passed.
-        """
-        for definition in self._document.definitions:
-            if isinstance(definition, OperationDefinitionNode):
-                cost = self.of(
-                    definition.selection_set, self._schema.get_root_type(definition.operation)
-                )
-                if cost > MAX_COST:
-                    raise LimitExceeded(
-                        f"the cost of the query is {cost:,}, {MAX_COST:,} at most; "
-                        "request smaller pages or fewer fields"
-                    )
+    def total(self) -> int:
+        """Returns the cost of the whole operation."""
+        root = self._schema.get_root_type(self._operation.operation)
+        return self.of(self._operation.selection_set, root)
 
     def of(self, selections: SelectionSetNode, parent: GraphQLNamedType | None) -> int:
         """Returns the cost of selections on one object."""
@@ -255,7 +264,9 @@ class DocumentCost:
     def _page(self, node: FieldNode) -> int:
         for argument in node.arguments or ():
             if argument.name.value in ("first", "last"):
-                value: JsonValue = value_from_ast_untyped(argument.value, dict(self._variables))
+                value = value_from_ast_untyped(argument.value, self._variables)
+                if value is None or value is Undefined:
+                    return _ROWS_PER_PAGE
                 is_known = isinstance(value, int)
                 return max(1, min(value, MAX_PAGE_ROWS)) if is_known else MAX_PAGE_ROWS
         return _ROWS_PER_PAGE
@@ -268,6 +279,15 @@ class DocumentCost:
             kind = self._schema.get_type(fragment.type_condition.name.value)
             self._computed[name] = self.of(fragment.selection_set, kind)
         return self._computed[name]
+
+
+def _default_values(operation: OperationDefinitionNode) -> JsonObject:
+    """Returns the defaults of an operation's variables."""
+    return {
+        definition.variable.name.value: value_from_ast_untyped(definition.default_value)
+        for definition in operation.variable_definitions or ()
+        if definition.default_value is not None
+    }
 
 
 def has_introspection(document: DocumentNode) -> bool:

@@ -85,19 +85,21 @@ def redact_object(live: JsonMapping) -> JsonObject:
 
 
 def parse_events(items: Iterable[object], uids: frozenset[str]) -> list[ObjectEvent]:
-    """Returns the events of the objects with these uids, newest first, up to the display limit."""
+    """Returns the events of the objects with these uids, newest first, up to the display limit.
+
+    Events have a time in seconds. Those of one second are grouped by object, and the newest of an
+    object is first: clients end the name of an event with its time in nanoseconds.
+    """
     found = [
-        _event(item)
+        item
         for item in items
         if isinstance(item, Mapping) and _mapping(item.get("involvedObject")).get("uid") in uids
     ]
+    found.sort(key=lambda item: str(_mapping(item.get("metadata")).get("name")), reverse=True)
+    events = sorted(map(_event, found), key=lambda event: (event.kind, event.name))
     # Events without any time sort last.
-    dated = sorted(
-        (event for event in found if event.last_at),
-        key=lambda event: str(event.last_at),
-        reverse=True,
-    )
-    return [*dated, *(event for event in found if event.last_at is None)][:MAX_EVENTS]
+    events.sort(key=lambda event: event.last_at.timestamp() if event.last_at else 0, reverse=True)
+    return events[:MAX_EVENTS]
 
 
 def _event(event: JsonMapping) -> ObjectEvent:

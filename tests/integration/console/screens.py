@@ -27,10 +27,9 @@ class Screen:
         return PurePosixPath(self.path.partition("?")[0]).parts
 
 
-# Events of the same second have no order. The metrics of a cluster say only after a while which
-# deprecated APIs its own controllers use. Delivery is counted by day, so it differs after midnight.
+# The metrics of a cluster say only after a while which deprecated APIs its own controllers use.
+# Delivery is counted by day, so it differs after midnight.
 _MAX_SHARES = {
-    **dict.fromkeys(("service-events", "object-events"), 0.2),
     **dict.fromkeys(("cluster-apis", "delivery", "delivery-timeline", "delivery-groups"), 0.06),
 }
 REDIRECTS = {"/views/:id"}
@@ -69,6 +68,7 @@ SCREENS = tuple(
         "cluster-apis": "/clusters/dev?tab=apis",
         "cluster-maintenance": "/clusters/dev?tab=maintenance",
         "pipelines": "/pipelines",
+        "pipelines-list": "/pipelines?view=list",
         "pipeline-new": "/pipelines/new",
         "pipeline": "/pipelines/{pipeline}",
         "pipeline-graph": "/pipelines/{pipeline}?tab=graph",

@@ -91,6 +91,20 @@ def test_events_of_these_objects_newest_first() -> None:
     assert found[1].count == 3
 
 
+@given(st.permutations(["Scheduled", "Pulled", "Created", "Started"]))
+def test_events_of_one_second_are_grouped_by_object_newest_first(received: list[str]) -> None:
+    names = {"Scheduled": "1", "Pulled": "a", "Created": "c", "Started": "f"}
+    events = [
+        {**event("a", "2026-01-01T00:00:00Z"), "reason": reason, "metadata": {"name": f"web.{end}"}}
+        for reason, end in ((reason, names[reason]) for reason in received)
+    ]
+    other = {"uid": "a", "kind": "Deployment", "name": "web"}
+    events.insert(2, {**event("a", "2026-01-01T00:00:00Z"), "involvedObject": other})
+    found = parse_events(events, frozenset({"a"}))
+    assert [one.kind for one in found] == ["Deployment", "Pod", "Pod", "Pod", "Pod"]
+    assert [one.reason for one in found[1:]] == ["Started", "Created", "Pulled", "Scheduled"]
+
+
 @given(st.lists(st.recursive(st.none() | st.text() | st.integers(), st.lists)))
 def test_whatever_a_cluster_tells_is_taken_without_failing(items: list[Any]) -> None:
     assert parse_events(items, frozenset({"a"})) == []

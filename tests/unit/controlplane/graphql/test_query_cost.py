@@ -7,7 +7,12 @@ import pytest
 from graphql import parse
 
 from controlplane.api.schema import schema
-from controlplane.platform.graphql.limits import MAX_COST, DocumentCost, has_introspection
+from controlplane.platform.graphql.limits import (
+    MAX_COST,
+    OperationCost,
+    check_cost,
+    has_introspection,
+)
 from core.errors import LimitExceeded
 from towline.cli.generate import MODULE, ROOT
 from towline.cli.services.generated import SERVICE_ROWS
@@ -19,8 +24,7 @@ NODES = "edges { node { id components { id name } } }"
 def cost(query: str, **variables: Any) -> int:
     document = parse(query)
     (operation,) = [one for one in document.definitions if hasattr(one, "operation")]
-    root = schema._schema.get_root_type(operation.operation)  # ty: ignore
-    return DocumentCost(schema._schema, document, variables).of(operation.selection_set, root)  # ty: ignore
+    return OperationCost(schema._schema, document, operation, variables).total()  # ty: ignore
 
 
 def test_rows_multiply_what_is_selected_of_them() -> None:
@@ -38,12 +42,25 @@ def test_rows_multiply_what_is_selected_of_them() -> None:
         ("(first: 1000000)", {}, 1_000),
         ("(first: -4)", {}, 1),
         ("(first: $n)", {"n": 9}, 9),
-        ("(first: $n)", {}, 1_000),
+        ("(first: $n)", {"n": None}, 50),
+        ("(first: $n)", {"n": "many"}, 1_000),
+        ("(first: $n)", {}, 50),
+        ("(first: $few)", {}, 3),
+        ("(first: $few)", {"few": 8}, 8),
     ],
 )
 def test_a_page_has_the_rows_that_are_asked_for(arguments, variables, rows) -> None:
-    query = f"query ($n: Int) {{ clusters{arguments} {{ edges {{ cursor }} }} }}"
+    query = f"query ($n: Int, $few: Int = 3) {{ clusters{arguments} {{ edges {{ cursor }} }} }}"
     assert cost(query, **variables) == 1 + rows * 2
+
+
+def test_each_operation_has_its_own_defaults() -> None:
+    pages = " ".join(f"a{n}: clusters(first: $n) {{ edges {{ cursor }} }}" for n in range(30))
+    small, large = (f"query q{n} ($n: Int = {n}) {{ {pages} }}" for n in (1, 1_000))
+    for document in (f"{small} {large}", f"{large} {small}"):
+        with pytest.raises(LimitExceeded):
+            check_cost(schema._schema, parse(document), {})
+    check_cost(schema._schema, parse(small), {})
 
 
 def test_fragments_count_each_time_and_are_reckoned_once() -> None:
@@ -56,7 +73,7 @@ def test_an_expensive_query_is_refused_with_a_remedy() -> None:
         f"a{n}: fleetDiff(repositoryId: 1, ref: 1) {{ __typename }}" for n in range(6)
     )
     with pytest.raises(LimitExceeded, match="50,000 at most; request smaller pages"):
-        DocumentCost(schema._schema, parse(f"{{ {aliases} }}"), {}).check()
+        check_cost(schema._schema, parse(f"{{ {aliases} }}"), {})
 
 
 def test_cli_queries_stay_within_the_cost_limit() -> None:
