@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from controlplane.repositories.model.repository import AuthMethod
 from core.errors import Invalid
+from core.private_keys import check_app_key, check_private_key
 from core.remotes import normalize_proxy_url
 from core.spec.source import GitCredentials
 
@@ -49,6 +50,8 @@ def merge_credentials(
             after[name] = changes[name]
     after = {name: text for name, text in after.items() if text}
     _check(after)
+    if given.private_key:
+        _check_key(after)
     moved = other_route or any(before.get(name) != after.get(name) for name in _ROUTE)
     if moved:
         _require_secrets_again(before, after)
@@ -92,6 +95,17 @@ def _check(credentials: Texts) -> None:
     if "proxy" in credentials:
         normalize_proxy_url(credentials["proxy"])
     _check_app(credentials)
+
+
+def _check_key(credentials: Texts) -> None:
+    key = credentials["private_key"]
+    try:
+        if "app_id" in credentials:
+            check_app_key(key)
+        else:
+            check_private_key(key, has_passphrase="passphrase" in credentials)
+    except Invalid as error:
+        raise Invalid(error.message, field="privateKey") from None
 
 
 def _check_app(credentials: Texts) -> None:

@@ -13,11 +13,11 @@ from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from core.errors import Invalid
 from core.identity import RepositoryId
+from core.private_keys import load_private_key
 from core.remotes import Remote
 from core.spec.source import GitCredentials
 from gitcache.mirror.transport.connect import PROXY_VARIABLE
@@ -185,19 +185,12 @@ def plain_key(credentials: GitCredentials | None) -> bytes | None:
     """Decrypts the private key for ssh; None without a key. Raises Invalid."""
     if credentials is None or credentials.private_key is None:
         return None
-    text = credentials.private_key.strip().encode() + b"\n"
-    password = credentials.passphrase.encode() if credentials.passphrase else None
-    is_openssh = b"BEGIN OPENSSH" in text
-    load = serialization.load_ssh_private_key if is_openssh else serialization.load_pem_private_key
     try:
-        return load(text, password).private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.OpenSSH,
-            serialization.NoEncryption(),
-        )
-    except UnsupportedAlgorithm as error:
-        raise Invalid(f"the private key cannot be read: {error}", field="credentials") from None
-    except (ValueError, TypeError):
-        raise Invalid(
-            "the private key cannot be read, or its passphrase is wrong", field="credentials"
-        ) from None
+        key = load_private_key(credentials.private_key, credentials.passphrase)
+    except Invalid as error:
+        raise Invalid(f"the private key {error.message}", field="credentials") from None
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )

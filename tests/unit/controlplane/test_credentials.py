@@ -1,6 +1,14 @@
 """Stored credentials of a repository when a part of them changes."""
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
 
 from controlplane.repositories.model.credentials import auth_method_of, merge_credentials
 from controlplane.repositories.model.repository import AuthMethod
@@ -8,8 +16,20 @@ from core.errors import Invalid
 from core.spec.source import GitCredentials
 
 PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
+
+
+def private_key(algorithm: str = "ed25519", passphrase: str = "") -> str:
+    key = Ed25519PrivateKey.generate() if algorithm == "ed25519" else RSA
+    sealing = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
+    form = PrivateFormat.OpenSSH if algorithm == "ed25519" else PrivateFormat.TraditionalOpenSSL
+    return key.private_bytes(Encoding.PEM, form, sealing).decode()
+
+
+RSA = generate_private_key(65_537, 2_048)
+APP_KEY = private_key("rsa")
+KEY = private_key()
+APP = GitCredentials(app_id="1", installation_id="2", private_key=APP_KEY)
 TOKEN = {"username": "bot", "password": "t0ken"}
-APP = GitCredentials(app_id="1", installation_id="2", private_key=PEM)
 
 
 def test_known_hosts_can_be_changed_without_the_key() -> None:
@@ -19,8 +39,8 @@ def test_known_hosts_can_be_changed_without_the_key() -> None:
 
 
 def test_a_new_way_to_sign_in_replaces_the_old_one_as_a_whole() -> None:
-    after = merge_credentials(TOKEN | {"authority": PEM}, GitCredentials(private_key="key"))
-    assert after == {"private_key": "key", "authority": PEM}
+    after = merge_credentials(TOKEN | {"authority": PEM}, GitCredentials(private_key=KEY))
+    assert after == {"private_key": KEY, "authority": PEM}
 
 
 def test_an_empty_text_removes_what_is_no_secret_and_keeps_a_password() -> None:
@@ -52,6 +72,11 @@ def test_with_the_password_given_again_the_way_may_change() -> None:
         (GitCredentials(app_id="1"), "installationId"),
         (GitCredentials(app_id="1", installation_id="2"), "privateKey"),
         (GitCredentials(app_id="../x", installation_id="2", private_key=PEM), "appId"),
+        (GitCredentials(app_id="1", installation_id="2", private_key=PEM), "privateKey"),
+        (GitCredentials(app_id="1", installation_id="2", private_key=KEY), "privateKey"),
+        (GitCredentials(private_key="ssh-ed25519 AAAA ada@example.org"), "privateKey"),
+        (GitCredentials(private_key=KEY[:90]), "privateKey"),
+        (GitCredentials(private_key=private_key(passphrase="x")), "privateKey"),
         (GitCredentials(client_certificate=PEM), "clientKey"),
         (GitCredentials(authority="no pem"), "authority"),
         (GitCredentials(proxy="socks5://x:1"), "proxy"),
@@ -83,3 +108,16 @@ def test_the_authentication_method_follows_the_credentials(
     kept: dict[str, str], method: AuthMethod | None
 ) -> None:
     assert auth_method_of(kept) is method
+
+
+@pytest.mark.parametrize("algorithm", ["ed25519", "rsa"])
+def test_a_key_with_its_passphrase_is_accepted_without_trying_it(algorithm: str) -> None:
+    """Deriving a key costs as much as whoever made the key wanted."""
+    given = GitCredentials(private_key=private_key(algorithm, "open sesame"), passphrase="wrong")
+    assert merge_credentials({}, given)["passphrase"] == "wrong"
+
+
+def test_an_error_never_shows_the_key() -> None:
+    with pytest.raises(Invalid) as caught:
+        merge_credentials({}, GitCredentials(private_key=f"s3cret {KEY[40:]}"))
+    assert "s3cret" not in str(caught.value) and KEY[60:80] not in str(caught.value)
