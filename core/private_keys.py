@@ -41,7 +41,7 @@ def load_private_key(text: str, passphrase: str | None = None) -> PrivateKey:
 def check_private_key(text: str, *, has_passphrase: bool) -> None:
     """Raises Invalid for a text that is no private key, or that lacks its passphrase.
 
-    Derives nothing from a passphrase: its cost is up to the key, and so to whoever sends it.
+    Derives nothing from a passphrase: the sender of the key determines the cost of that.
     """
     try:
         load_private_key(text)
