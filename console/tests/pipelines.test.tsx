@@ -70,7 +70,7 @@ it.each([
 it("lists stages with their releases, and the gates that wait", async () => {
   show(pipeline("shop", ["HEALTHY", "FAILED"], { waits: true }));
   expect(await screen.findByRole("link", { name: "shop" })).toBeTruthy();
-  expect(screen.getByText("Failed: stage-1 #7")).toBeTruthy();
+  expect(screen.getAllByRole("listitem").map(({ textContent }) => textContent)).toEqual(["stage-0 #7 ● Healthy", "stage-1 #7 ✕ Failed"]);
   expect(screen.getByText("board")).toBeTruthy();
 });
 

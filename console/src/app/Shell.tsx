@@ -1,10 +1,11 @@
 import { Menu, Monitor, Moon, Sun } from "lucide-react";
-import { useEffect, useState, type ReactNode } from "react";
+import { useRef, useState, type ReactNode } from "react";
 import { useQuery } from "urql";
 import { Link, useLocation } from "wouter";
 import { MeDocument } from "../api/generated";
 import { KeyHelp } from "./KeyHelp";
-import { INBOX, PAGES, type Group } from "./pages";
+import { PageAnnouncer } from "./PageAnnouncer";
+import { INBOX, isAt, PAGES, type Group } from "./pages";
 import { useInboxTotal } from "../inbox/useInboxTotal";
 import { Palette } from "../search/Palette";
 import { ConnectionBanner } from "../live/ConnectionBanner";
@@ -21,17 +22,6 @@ const GROUPS: readonly (readonly [Group, string])[] = [
   ["administer", "Administer"],
 ];
 
-/** Whether a path belongs to a page of the navigation. */
-const isAt = (where: string, path: string): boolean => where === path || (path !== "/" && where.startsWith(`${path}/`));
-
-/** Title of the window: the number of waiting items, and the page. */
-function useTitle(where: string, total: number): void {
-  useEffect(() => {
-    const title = PAGES.find(({ path, nav }) => nav !== undefined && isAt(where, path))?.nav?.title;
-    document.title = `${total === 0 ? "" : `(${total}) `}${title === undefined ? "" : `${title} · `}Towline`;
-  }, [where, total]);
-}
-
 function Count({ total }: { readonly total: number }) {
   if (total === 0) return null;
   return (
@@ -45,7 +35,6 @@ function Count({ total }: { readonly total: number }) {
 function Navigation({ onGo }: { readonly onGo: () => void }) {
   const [where] = useLocation();
   const total = useInboxTotal();
-  useTitle(where, total);
   return (
     <nav aria-label="Main">
       {GROUPS.map(([group, title]) => (
@@ -97,6 +86,7 @@ function CurrentUser() {
 /** Frame around all pages: navigation, search and connection banner. */
 export function Shell({ children }: { readonly children: ReactNode }) {
   const [open, setOpen] = useState(false);
+  const main = useRef<HTMLElement>(null);
   useJumpKeys();
   return (
     <div className={open ? "shell open" : "shell"}>
@@ -124,7 +114,8 @@ export function Shell({ children }: { readonly children: ReactNode }) {
       </aside>
       <div className="content">
         <ConnectionBanner />
-        <main id="main" tabIndex={-1}>
+        <PageAnnouncer main={main} />
+        <main id="main" tabIndex={-1} ref={main}>
           {children}
         </main>
       </div>

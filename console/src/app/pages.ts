@@ -142,3 +142,6 @@ export const PAGES: readonly Page[] = [
     nav: { title: "Installation", key: "m", group: "administer", icon: Settings2 },
   },
 ];
+
+/** Whether a path belongs to a page of the navigation. */
+export const isAt = (where: string, path: string): boolean => where === path || (path !== "/" && where.startsWith(`${path}/`));

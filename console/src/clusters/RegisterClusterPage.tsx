@@ -1,4 +1,4 @@
-import { useEffect, useState, type SubmitEvent } from "react";
+import { useState, type SubmitEvent } from "react";
 import { useMutation, useQuery, useSubscription } from "urql";
 import { Link } from "wouter";
 import { ClusterDeltaDocument, ClusterDocument, CreateClusterDocument, SigningKeyDocument } from "../api/generated";
@@ -95,12 +95,6 @@ function Connection({ id, handle }: { readonly id: string; readonly handle: stri
   useSubscription({ query: ClusterDeltaDocument, variables: { id } });
   const cluster = data?.cluster;
   const isConnected = cluster?.pingedAt != null;
-  useEffect(() => {
-    document.title = isConnected ? `${handle} connected · Towline` : "Towline";
-    return () => {
-      document.title = "Towline";
-    };
-  }, [isConnected, handle]);
   if (!isConnected)
     return (
       <li className="card" aria-live="polite">
@@ -128,6 +122,15 @@ function Connection({ id, handle }: { readonly id: string; readonly handle: stri
   );
 }
 
+function Heading({ handle }: { readonly handle: string }) {
+  const [{ data }] = useQuery({ query: ClusterDocument, variables: { handle } });
+  return (
+    <h1>
+      {handle} <Status state={data?.cluster?.pingedAt == null ? STATES.waitingForAgent : STATES.connected} pill />
+    </h1>
+  );
+}
+
 /** Registers a cluster, shows the install command and waits for the agent. */
 export function RegisterClusterPage() {
   const [{ data, error, fetching }, create] = useMutation(CreateClusterDocument);
@@ -144,7 +147,7 @@ export function RegisterClusterPage() {
       <p className="crumbs">
         <Link href="/clusters">Clusters</Link>
       </p>
-      <h1>Register cluster</h1>
+      {created == null ? <h1>Register cluster</h1> : <Heading handle={created.handle} />}
       <ol className="steps">
         <li className={created == null ? "card" : "card done"}>
           <h2>Name</h2>

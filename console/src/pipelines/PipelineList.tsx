@@ -43,7 +43,7 @@ const COLUMNS: readonly Column<Pipeline>[] = [
       <ul className="stage-states">
         {stages.map(({ id, name, health, release }) => (
           <li key={id}>
-            <Status state={stageState(health)} detail={`${name}${release === null ? "" : ` #${String(release.number)}`}`} />
+            {name} {release !== null && <span className="quiet">#{release.number}</span>} <Status state={stageState(health)} />
           </li>
         ))}
       </ul>
