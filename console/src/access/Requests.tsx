@@ -80,7 +80,10 @@ function RequestTable({ requests, onProblem }: { readonly requests: readonly Acc
   const [, refuse] = useMutation(DenyAccessDocument);
   const [, revoke] = useMutation(RevokeAccessDocument);
   const now = useNow();
-  const report = ({ error }: { readonly error?: CombinedError | undefined }) => onProblem(error);
+  const report = (done: string) => ({ error }: { readonly error?: CombinedError | undefined }) => {
+    onProblem(error);
+    if (error === undefined) toast(done);
+  };
   if (requests.length === 0) return <p className="quiet">No access requests.</p>;
   return (
     <Table label="Requests" titles={["Requested", "User", "Role", "Scope", "Minutes", "Reason", "State", ""]}>
@@ -104,16 +107,16 @@ function RequestTable({ requests, onProblem }: { readonly requests: readonly Acc
             <td>
               {request.state === "PENDING" && request.user.id !== me.data?.me.id && (
                 <>
-                  <button type="button" className="primary" onClick={() => void approve({ id: request.id }).then(report)}>
+                  <button type="button" className="primary" onClick={() => void approve({ id: request.id }).then(report(`${request.user.email} has the role ${request.role.name}`))}>
                     Approve
                   </button>{" "}
-                  <button type="button" onClick={() => void refuse({ id: request.id }).then(report)}>
+                  <button type="button" onClick={() => void refuse({ id: request.id }).then(report("Request denied"))}>
                     Deny
                   </button>
                 </>
               )}
               {isGranted && (
-                <button type="button" onClick={() => void revoke({ id: request.id }).then(report)}>
+                <button type="button" onClick={() => void revoke({ id: request.id }).then(report("Access revoked"))}>
                   Revoke
                 </button>
               )}
