@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from controlplane.access.kinds import (
     GroupKind,
     ProjectKind,
+    RoleBindingKind,
     RoleKind,
     ServiceAccountKind,
     TrustedIssuerKind,
@@ -83,6 +84,7 @@ def all_kinds(operations: KindOperations) -> Sequence[AnyKind]:
         ServiceSetKind(operations.sets),
         ManagedNamespaceKind(operations.namespaces),
         PipelineKind(operations.pipelines),
+        RoleBindingKind(operations.rights),
         NotificationSinkKind(operations.notifying),
         NotificationRuleKind(operations.notifying),
         ConfigurationSourceKind(operations.sources),

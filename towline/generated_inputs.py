@@ -11,6 +11,7 @@ class RoleBindingAttributes(TypedDict, total=False):
     group: str | None
     expiresAt: str | None
     reason: str | None
+    name: str | None
 
 
 GroupAttributes = TypedDict("GroupAttributes", {"name": Required[str], "description": str | None, "global": bool | None, "issuer": str | None}, total=False)

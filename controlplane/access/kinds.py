@@ -1,7 +1,8 @@
-"""Kinds of manifests: projects, roles, groups, service accounts and trusted issuers."""
+"""Kinds of manifests: projects, roles and their bindings, users, and trusted issuers."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar, Protocol, TypeVar
 
 from controlplane.access.model.bindings import Binding, Project, SubjectKind
@@ -9,7 +10,12 @@ from controlplane.access.model.trust_rules import TrustRule
 from controlplane.access.model.users import Group, User, UserKind
 from controlplane.access.operations.bindings import Subjects
 from controlplane.access.operations.projects import ProjectChange
-from controlplane.access.operations.roles import AccessControl, RoleChange
+from controlplane.access.operations.roles import (
+    AccessControl,
+    BindingDraft,
+    BindingView,
+    RoleChange,
+)
 from controlplane.access.operations.trust_rules import TrustRuleChange
 from controlplane.access.operations.users import ACCOUNT_DOMAIN, GroupChange, UserOperations
 from controlplane.access.ports import (
@@ -21,10 +27,21 @@ from controlplane.access.ports import (
     TrustRuleStore,
     UserStore,
 )
-from controlplane.authorization import Actor, Resource, ResourceKind, Role, Verb
+from controlplane.authorization import (
+    BUILT_IN,
+    INSTALLATION,
+    Actor,
+    Resource,
+    ResourceKind,
+    Role,
+    Scope,
+    Verb,
+)
+from controlplane.authorization.resources import scope_of
 from controlplane.platform.kinds import ManifestKind, OperatedKind, Placement
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
+from core.errors import Invalid
 
 T = TypeVar("T", bound="Targeted")
 
@@ -45,11 +62,14 @@ class Targeted(Protocol):
 async def _subjects_of(
     tx: Transaction, rows: Sequence[Targeted]
 ) -> dict[str, Mapping[str, Subjects]]:
-    """Returns the permanent subjects of roles on resources, by ID of the resource."""
+    """Returns the permanent subjects of roles on resources, by ID of the resource.
+
+    Bindings with a manifest of their own are not among them.
+    """
     scopes = {row.target.scope: row.id for row in rows}
     found: dict[str, dict[str, list[Binding]]] = {}
     for binding in await tx[RoleBindingStore].in_scopes(list(scopes)):
-        if binding.expires_at is None:
+        if binding.expires_at is None and binding.name is None:
             roles = found.setdefault(scopes[binding.scope], {})
             roles.setdefault(binding.role_id, []).append(binding)
     ids = {role for roles in found.values() for role in roles}
@@ -96,7 +116,7 @@ class ProjectKind(OperatedKind[Project], TargetedKind[Project]):
 
 
 class RoleKind(ManifestKind[Role]):
-    """Custom roles."""
+    """Custom roles. References find built-in roles as well."""
 
     name = "Role"
     change = RoleChange
@@ -108,8 +128,23 @@ class RoleKind(ManifestKind[Role]):
     def __init__(self, access: AccessControl) -> None:
         self._access = access
 
+    async def named(
+        self, tx: Transaction, names: Collection[str], scopes: Collection[str]
+    ) -> Sequence[Role]:
+        return [*_built_in(names), *await tx[RoleStore].by_names(names)]
+
+    async def by_ids(self, tx: Transaction, ids: Collection[str]) -> Sequence[Role]:
+        return [*_built_in(ids), *await tx[RoleStore].by_ids(ids)]
+
+    def is_declared(self, row: Role) -> bool:
+        return not row.built_in
+
     def target_of(self, row: Role) -> Resource:
         return Resource.whole(ResourceKind.ROLE, row.id, row.name)
+
+    def may_read(self, actor: Actor, row: Role) -> bool:
+        """Every member may read all roles, as in the API."""
+        return True
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         change = row_of(RoleChange, self.placed(placement, columns))
@@ -120,6 +155,153 @@ class RoleKind(ManifestKind[Role]):
 
     async def delete(self, actor: Actor, row: Role) -> None:
         await self._access.delete_role(actor, row.id)
+
+
+def _built_in(names: Collection[str]) -> list[Role]:
+    return [role for name, role in BUILT_IN.items() if name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class BindingSubject:
+    """The holder of a role: either a user or a group."""
+
+    user_id: str | None = None
+    """ID of the user or service account."""
+    group_id: str | None = None
+    """ID of the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindingScope:
+    """The place of a role: at most one resource, and everything below it."""
+
+    project_id: str | None = None
+    """ID of the project."""
+    cluster_id: str | None = None
+    """ID of the cluster."""
+    service_id: str | None = None
+    """ID of the service."""
+    pipeline_id: str | None = None
+    """ID of the pipeline."""
+    repository_id: str | None = None
+    """ID of the repository."""
+
+    @classmethod
+    def of(cls, scope: Scope) -> "BindingScope":
+        """Returns the place of a scope; that of the installation is empty."""
+        kind, _, id = scope.partition(":")
+        return cls(**{f"{kind}_id": id}) if id else cls()
+
+    def scope(self) -> Scope:
+        """Returns the scope. Raises Invalid if it names several resources."""
+        found = [
+            scope_of(kind, id) for kind in _SCOPE_KINDS if (id := getattr(self, f"{kind.value}_id"))
+        ]
+        if len(found) > 1:
+            raise Invalid("names several resources: a binding needs one", field="scope")
+        return found[0] if found else INSTALLATION
+
+
+_SCOPE_KINDS = (
+    ResourceKind.PROJECT,
+    ResourceKind.CLUSTER,
+    ResourceKind.SERVICE,
+    ResourceKind.PIPELINE,
+    ResourceKind.REPOSITORY,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleBindingSpec:
+    """A role of a user or a group in a scope."""
+
+    role_id: str
+    """ID of the role, also of a built-in one."""
+    subject: BindingSubject
+    """Holder of the role."""
+    scope: BindingScope = BindingScope()
+    """Place of the role. Default: the installation."""
+    expires_at: datetime | None = None
+    """Expiry time (RFC 3339), such as `2027-01-31T09:30:00Z`. Afterwards the binding grants
+    nothing, and stays as an expired one. Default: the binding is permanent."""
+    reason: str = ""
+    """Reason for the binding. Limit: 1,000 characters."""
+
+    def draft(self, name: str) -> BindingDraft:
+        """Returns the binding as its operation takes it."""
+        subject = self.subject
+        return BindingDraft(
+            self.role_id,
+            self.scope.scope(),
+            subject.user_id,
+            subject.group_id,
+            self.expires_at,
+            self.reason,
+            name,
+        )
+
+
+class RoleBindingKind(ManifestKind[BindingView]):
+    """Role bindings with a name. `bindings` of projects and clusters, and the access that users
+    request, are none."""
+
+    name = "RoleBinding"
+    change = RoleBindingSpec
+    port = RoleBindingStore
+    has_project = False
+    references = {
+        "RoleBindingSpec.role_id": "Role",
+        "BindingSubject.user_id": "User",
+        "BindingSubject.group_id": "Group",
+    }
+    takes_all = True
+
+    def __init__(self, access: AccessControl) -> None:
+        self._access = access
+
+    async def all(self, tx: Transaction) -> Sequence[BindingView]:
+        return await self._views(tx, await tx[RoleBindingStore].all())
+
+    async def named(
+        self, tx: Transaction, names: Collection[str], scopes: Collection[str]
+    ) -> Sequence[BindingView]:
+        return await self._views(tx, await tx[RoleBindingStore].by_names(names))
+
+    async def by_ids(self, tx: Transaction, ids: Collection[str]) -> Sequence[BindingView]:
+        return await self._views(tx, await tx[RoleBindingStore].by_ids(ids))
+
+    async def _views(self, tx: Transaction, rows: Sequence[Binding]) -> Sequence[BindingView]:
+        named = [row for row in rows if row.name is not None]
+        return await self._access.views(tx, named)
+
+    def name_of(self, row: BindingView) -> str:
+        return row.row.name or ""
+
+    def target_of(self, row: BindingView) -> Resource:
+        return row.target.below(ResourceKind.BINDING)
+
+    async def values(self, tx: Transaction, rows: Sequence[BindingView]) -> Sequence[Columns]:
+        return [
+            column_values(view.row)
+            | {
+                "subject": BindingSubject(
+                    view.user.id if view.user else None, view.group.id if view.group else None
+                ),
+                "scope": BindingScope.of(view.row.scope),
+            }
+            for view in rows
+        ]
+
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        draft = row_of(RoleBindingSpec, columns).draft(placement.name)
+        return (await self._access.bind(actor, draft)).id
+
+    async def update(self, actor: Actor, row: BindingView, columns: Columns) -> None:
+        draft = row_of(RoleBindingSpec, columns).draft(self.name_of(row))
+        await self._access.rebind(actor, row.id, draft)
+
+    async def delete(self, actor: Actor, row: BindingView) -> None:
+        await self._access.unbind(actor, row.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,8 +214,8 @@ class RoleStore(NamedRows[Role], Protocol):
     """Roles."""
 
 
-class RoleBindingStore(Rows[Binding], Protocol):
-    """Bindings of roles to users and groups."""
+class RoleBindingStore(NamedRows[Binding], Protocol):
+    """Bindings of roles to users and groups. Only declared ones have names."""
 
     async def of_role(self, role_id: str) -> list[Binding]:
         return await self.select(role_id=role_id)
@@ -230,7 +230,12 @@ class RoleBindingStore(Rows[Binding], Protocol):
         return await self.select(subject_id=subjects, scope=scope)
 
     async def permanent(self, role_id: str, scope: str) -> list[Binding]:
-        return await self.select(role_id=role_id, scope=scope, expires_at=None)
+        """Returns permanent bindings that no manifest of their own declares."""
+        return await self.select(role_id=role_id, scope=scope, expires_at=None, name=None)
+
+    async def expired(self, now: datetime) -> list[Binding]:
+        """Returns bindings whose expiry was not recorded yet."""
+        return [row for row in await self.past("expires_at", now) if row.ended_at is None]
 
 
 class AccessRequestStore(Rows[AccessRequest], Protocol):

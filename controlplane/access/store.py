@@ -126,6 +126,8 @@ role_bindings = Table(
     Column("expires_at", UtcColumn, index=True),
     Column("given_by", String(320), nullable=False),
     Column("reason", Text, nullable=False),
+    Column("name", String(255), unique=True),
+    Column("ended_at", UtcColumn),
 )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from controlplane.authorization import DEFAULT_PROJECT, Actor, Resource
+from controlplane.authorization import DEFAULT_PROJECT, Actor, Resource, Verb
 from controlplane.platform.parts import Columns, column_values, part_fields, row_of
 from controlplane.platform.plugin_settings import default_of
 from controlplane.platform.ports import Transaction
@@ -126,6 +126,10 @@ class ManifestKind(ABC, Generic[R]):
         """Returns the location of a resource for authorization."""
         target: Resource = getattr(row, "target")  # noqa: B009
         return target
+
+    def may_read(self, actor: Actor, row: R) -> bool:
+        """Returns whether the actor may read a resource, or name it in a reference."""
+        return actor.may(Verb.READ, self.target_of(row))
 
     def name_of(self, row: R) -> str:
         """Returns the name of a resource in manifests."""

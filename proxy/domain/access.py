@@ -154,6 +154,8 @@ class RequestGrant:
     passthrough: bool = False
     stream_limits: tuple[tuple[str, int], ...] = ()
     """Projects that count the request, with their maximum number of open requests."""
+    expires_at: datetime | None = None
+    """Time at which the decision must be made again. None: no grant of the user expires."""
 
 
 def lost_permission(

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from core.errors import Forbidden, NotFound, Unauthenticated
 from core.identity import ClusterId, TokenId, UserId
@@ -45,6 +46,7 @@ class FakeInstallation:
     groups: dict[str, tuple[str, ...]] = field(default_factory=lambda: dict(GROUPS))
     recording: RecordingPolicy = RecordingPolicy.OFF
     passthrough: bool = False
+    grants_end: datetime | None = None
     slow: Callable[[], Awaitable[None]] | None = None
     """Runs between the reading of a verdict and its arrival."""
 
@@ -76,6 +78,7 @@ class FakeInstallation:
             recording=self.recording,
             grant_ids=("g1",),
             passthrough=self.passthrough,
+            expires_at=self.grants_end,
         )
         await self._pause()
         return grant

@@ -178,6 +178,18 @@ EVERYTHING = "".join(
             },
         ),
         document(
+            "RoleBinding",
+            "releases",
+            {
+                "role": "deployer",
+                "subject": {"group": "devs"},
+                "scope": {"service": "us-1/web"},
+                "expiresAt": "2027-01-31T09:30:00Z",
+                "reason": "Releases of the sale",
+            },
+        ),
+        document("RoleBinding", "everything", {"role": "viewer", "subject": {"group": "devs"}}),
+        document(
             "ConfigurationSource",
             "apps",
             {

@@ -93,6 +93,7 @@ class ProxyAuthorizer:
             recording=_recording(grant.cluster_identity),
             grant_ids=grant.cluster_identity.binding_ids,
             stream_limits=grant.stream_limits,
+            expires_at=grant.expires_at,
         )
 
     async def last_seen(self, cluster_id: ClusterId) -> LastContact | None:

@@ -114,7 +114,7 @@ export function Bindings({ roles }: { readonly roles: readonly string[] }) {
               <td>{binding.place}</td>
               <td>{binding.givenBy}</td>
               <td className="wide">{binding.reason}</td>
-              <td>{binding.expiresAt === null ? "" : exactly(binding.expiresAt)}</td>
+              <td>{binding.expiresAt === null ? "" : `${binding.expired ? "expired " : ""}${exactly(binding.expiresAt)}`}</td>
               <td>
                 <button type="button" onClick={() => choose(binding)}>
                   Revoke…

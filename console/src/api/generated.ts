@@ -1462,6 +1462,8 @@ export type RoleBindingAttributes = {
   expiresAt?: string | null | undefined;
   /** Reason for the binding. Limit: 1,000 characters. */
   reason?: string | null | undefined;
+  /** Unique name. A binding with a name is a manifest, and stays after its expiry. Default: none. */
+  name?: string | null | undefined;
 };
 
 /** Permission for every listed operation on every listed kind of resource. */
@@ -2312,7 +2314,7 @@ export type DeleteRoleMutation = { deleteRole: { id: string } | null };
 export type BindingsQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type BindingsQuery = { roleBindings: Array<{ id: string, place: string, expiresAt: string | null, givenBy: string, reason: string, insertedAt: string, role: { id: string, name: string }, user: { id: string, email: string, name: string } | null, group: { id: string, name: string } | null }> };
+export type BindingsQuery = { roleBindings: Array<{ id: string, place: string, expiresAt: string | null, expired: boolean, givenBy: string, reason: string, insertedAt: string, role: { id: string, name: string }, user: { id: string, email: string, name: string } | null, group: { id: string, name: string } | null }> };
 
 export type GrantRoleMutationVariables = Exact<{
   attributes: RoleBindingAttributes;
@@ -4231,7 +4233,7 @@ export const WhoCanDocument = typed<WhoCanQuery, WhoCanQueryVariables>("query Wh
 export const CreateRoleDocument = typed<CreateRoleMutation, CreateRoleMutationVariables>("mutation CreateRole($attributes:RoleAttributes!){createRole(attributes:$attributes){...RoleFull}}" + RoleFullText);
 export const UpdateRoleDocument = typed<UpdateRoleMutation, UpdateRoleMutationVariables>("mutation UpdateRole($id:ID!$attributes:RoleAttributes!){updateRole(id:$id attributes:$attributes){...RoleFull}}" + RoleFullText);
 export const DeleteRoleDocument = typed<DeleteRoleMutation, DeleteRoleMutationVariables>("mutation DeleteRole($id:ID!){deleteRole(id:$id){id}}");
-export const BindingsDocument = typed<BindingsQuery, BindingsQueryVariables>("query Bindings{roleBindings{id place expiresAt givenBy reason insertedAt role{id name}user{id email name}group{id name}}}");
+export const BindingsDocument = typed<BindingsQuery, BindingsQueryVariables>("query Bindings{roleBindings{id place expiresAt expired givenBy reason insertedAt role{id name}user{id email name}group{id name}}}");
 export const GrantRoleDocument = typed<GrantRoleMutation, GrantRoleMutationVariables>("mutation GrantRole($attributes:RoleBindingAttributes!){createRoleBinding(attributes:$attributes){id}}");
 export const RevokeRoleDocument = typed<RevokeRoleMutation, RevokeRoleMutationVariables>("mutation RevokeRole($id:ID!){deleteRoleBinding(id:$id){id}}");
 export const ScopeIdsDocument = typed<ScopeIdsQuery, ScopeIdsQueryVariables>("query ScopeIds($name:String!$cluster:String!$isProject:Boolean!$isCluster:Boolean!$isService:Boolean!){project(name:$name)@include(if:$isProject){id}cluster(handle:$name)@include(if:$isCluster){id}serviceDeployment(cluster:$cluster name:$name)@include(if:$isService){id}}");

@@ -162,7 +162,7 @@ class RoleType(Output[RoleRow]):
     """True for roles that are part of Towline and cannot change."""
 
 
-@output(BindingRow, hide={"role_id", "subject_kind", "subject_id"})
+@output(BindingRow, hide={"role_id", "subject_kind", "subject_id", "ended_at"})
 class RoleBinding(Output[BindingRow]):
     """A role of a user or a group in a scope."""
 
@@ -174,6 +174,8 @@ class RoleBinding(Output[BindingRow]):
     """The user. Null for a group."""
     group: GroupType | None
     """The group. Null for a user."""
+    expired: bool
+    """True after the expiry: the binding grants nothing."""
 
     @classmethod
     def of_view(cls, view: BindingView) -> "RoleBinding":
@@ -183,6 +185,7 @@ class RoleBinding(Output[BindingRow]):
             place=str(view.target),
             user=UserType.of_optional(view.user),
             group=GroupType.of_optional(view.group),
+            expired=view.expired,
         )
 
 

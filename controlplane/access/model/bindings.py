@@ -58,6 +58,14 @@ class Binding:
     """E-mail address of the user who bound the role."""
     reason: str = ""
     """Reason given for the binding."""
+    name: str | None = None
+    """Unique name of a declared binding, which stays after its expiry. Null for the others."""
+    ended_at: datetime | None = None
+    """Time at which the expiry of a declared binding was recorded."""
+
+    def is_live(self, now: datetime) -> bool:
+        """Returns whether the binding grants its role at this moment."""
+        return self.expires_at is None or self.expires_at > now
 
     @property
     def affected_user(self) -> str:

@@ -17,6 +17,7 @@ from controlplane.access.operations.users import require_permissions_of_role
 from controlplane.access.ports import AccessRequestStore, RoleBindingStore, RoleStore, UserStore
 from controlplane.authorization import (
     BUILT_IN,
+    SYSTEM,
     Actor,
     Resource,
     ResourceKind,
@@ -174,26 +175,38 @@ class AccessRequests:
         return row
 
     async def end_expired(self) -> int:
-        """Deletes expired role bindings, which ends what they opened; returns their number."""
+        """Ends what expired role bindings opened; returns the number of bindings.
+
+        Declared bindings stay, as expired ones; the others are deleted.
+        """
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
-            over = await tx[RoleBindingStore].past("expires_at", now)
+            over = await tx[RoleBindingStore].expired(now)
         if not over:
             return 0
-        async with self._context.store.write() as tx:
-            for row in sorted(over, key=lambda row: row.id):
-                await tx[RoleBindingStore].remove(row.id)
-        for row in over:
-            self._context.bus.publish(ACCESS, row.affected_user)
+        async with self._context.change(SYSTEM, "expireRoleBinding") as tx:
+            tx.authorized_by("expiry of the binding")
+            # Another replica may have ended some of them.
+            for row in await tx[RoleBindingStore].lock([row.id for row in over]):
+                if row.ended_at is None and not row.is_live(now):
+                    await _end(tx, row, now)
         return len(over)
 
     async def ending(self, within: timedelta) -> datetime | None:
         """The next expiry of a role binding, if it is within that time."""
         async with self._context.store.read() as tx:
-            found = await tx[RoleBindingStore].past(
-                "expires_at", self._context.clock.now() + within
-            )
+            found = await tx[RoleBindingStore].expired(self._context.clock.now() + within)
         return min((binding.expires_at for binding in found if binding.expires_at), default=None)
+
+
+async def _end(tx: Change, row: Binding, now: datetime) -> None:
+    """Ends an expired binding."""
+    if row.name is None:
+        await tx[RoleBindingStore].remove(row.id)
+    else:
+        await tx[RoleBindingStore].change(row.id, ended_at=now)
+    tx.audit(row.name or row.subject_id, row.id, role=row.role_id, scope=row.scope)
+    tx.publish(ACCESS, row.affected_user)
 
 
 async def _find(tx: Transaction, actor: Actor, id: str) -> AccessRequestView:

@@ -43,7 +43,7 @@ from controlplane.authorization import (
 )
 from controlplane.authorization.roles import MAX_RULES, check_kubernetes
 from controlplane.platform.context import ACCESS, Change, StoreContext
-from controlplane.platform.names import check_length, check_text
+from controlplane.platform.names import check_label, check_length, check_text
 from controlplane.platform.ports import ReadableRows, Transaction
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
@@ -101,6 +101,9 @@ class BindingDraft:
     """Expiry time. Default: the binding is permanent."""
     reason: str = ""
     """Reason for the binding. Limit: 1,000 characters."""
+    name: str | None = None
+    """Unique name. A binding with a name is a manifest, and stays after its expiry. Default:
+    none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,18 @@ class BindingView:
     """The user."""
     group: Group | None = None
     """The group."""
+    expired: bool = False
+    """True after the expiry: the binding grants nothing."""
+
+    @property
+    def id(self) -> str:
+        """Returns the ID of the binding."""
+        return self.row.id
+
+    @property
+    def subject(self) -> str:
+        """Returns the address of the user, or the name of the group."""
+        return self.user.email if self.user else self.group.name if self.group else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +200,7 @@ class AccessControl:
     async def bindings_of_resources(
         self, actor: Actor, scope: Scope | None = None
     ) -> list[BindingView]:
-        """Role bindings as fields of resources: all of a resource, or none.
+        """Role bindings as fields of resources: all of a resource but declared ones, or none.
 
         Editors of a resource see who else has access. A part of a list would read as the whole.
         """
@@ -200,58 +215,106 @@ class AccessControl:
             rows = await (bindings.in_scopes(scope) if scope else bindings.all())
             shown: list[BindingView] = []
             for start in range(0, len(rows), _BINDINGS_BATCH):
-                views = await _views(tx, rows[start : start + _BINDINGS_BATCH])
+                views = await self.views(tx, rows[start : start + _BINDINGS_BATCH])
                 shown += (view for view in views if is_shown(actor, view))
                 if len(shown) >= _MAX_BINDINGS_SHOWN:
                     break
         return shown[:_MAX_BINDINGS_SHOWN]
 
+    async def views(self, tx: Transaction, rows: Sequence[Binding]) -> list[BindingView]:
+        """Bindings with role, target and subject, without those of which a part was deleted."""
+        return await _views(tx, rows, self._context.clock.now())
+
     async def bind(self, actor: Actor, draft: BindingDraft) -> BindingView:
         """Binds a role. Forbidden: the role has permissions in the scope that the actor lacks."""
         require_member(actor)
         now = self._context.clock.now()
-        if draft.expires_at is not None and draft.expires_at <= now:
+        # A declared binding may be over: an export contains it until its manifest is deleted.
+        if draft.name is None and draft.expires_at is not None and draft.expires_at <= now:
             raise Invalid("must be in the future", field="expiresAt")
         async with self._context.change(actor, "createRoleBinding") as tx:
-            target = await self._authorized_target(tx, draft.scope)
-            role = await find_role(tx, draft.role)
-            require_permissions_of_role(actor, role, target)
-            kind, subject, name = await _subject(tx, draft)
-            row = Binding(
-                self._context.new_id(),
-                role.id,
-                kind,
-                subject,
-                draft.scope,
-                now,
-                draft.expires_at,
-                actor.email or actor.name,
-                draft.reason[:_MAX_TEXT_LENGTH],
-            )
+            if draft.name is not None:
+                await self._free_name(tx, check_label(draft.name, "name"))
+            row = await self._authorized_binding(tx, draft, self._context.new_id())
             await tx[RoleBindingStore].add(row)
-            tx.audit(name, row.id, role=role.name, scope=draft.scope)
-            tx.publish(ACCESS, row.affected_user)
-            (view,) = await _views(tx, [row])
+            return await self._report(tx, row)
+
+    async def rebind(self, actor: Actor, id: str, draft: BindingDraft) -> BindingView:
+        """Replaces all fields of a declared role binding.
+
+        Forbidden: the old or new role has permissions in its scope that the actor lacks.
+        """
+        async with self._context.change(actor, "updateRoleBinding") as tx:
+            before = await self._authorized_view(tx, id)
+            if before.row.name is None or draft.name != before.row.name:
+                raise Conflict("only the other fields of a binding with a name can be changed")
+            row = await self._authorized_binding(tx, draft, id)
+            row = replace(row, inserted_at=before.row.inserted_at)
+            if before.row.subject_id == actor.id:
+                raise Conflict("you cannot change your own role: ask another administrator")
+            await tx[RoleBindingStore].put(row)
+            tx.publish(ACCESS, before.row.affected_user)
+            return await self._report(tx, row)
+
+    async def _free_name(self, tx: Change, name: str) -> None:
+        """Conflict: another binding has the name. One whose scope is gone makes way."""
+        known = await tx[RoleBindingStore].by_name(name)
+        if known is None:
+            return
+        if await self.views(tx, [known]):
+            raise Conflict(f"role binding {name!r} already exists")
+        await tx[RoleBindingStore].remove(known.id)
+
+    async def _authorized_binding(self, tx: Change, draft: BindingDraft, id: str) -> Binding:
+        """The binding of a draft, after authorization for its role and scope."""
+        target = await self._authorized_target(tx, draft.scope)
+        role = await find_role(tx, draft.role)
+        require_permissions_of_role(tx.actor, role, target)
+        kind, subject = await _subject(tx, draft)
+        return Binding(
+            id,
+            role.id,
+            kind,
+            subject,
+            draft.scope,
+            self._context.clock.now(),
+            draft.expires_at,
+            tx.actor.email or tx.actor.name,
+            check_length(draft.reason, "reason", _MAX_TEXT_LENGTH),
+            draft.name,
+        )
+
+    async def _report(self, tx: Change, row: Binding) -> BindingView:
+        """Audits and publishes a new or changed binding, and returns its view."""
+        (view,) = await self.views(tx, [row])
+        until = f"{row.expires_at:%FT%TZ}" if row.expires_at else ""
+        tx.audit(view.subject, row.id, role=view.role.name, scope=row.scope, until=until)
+        tx.publish(ACCESS, row.affected_user)
+        return view
+
+    async def _authorized_view(self, tx: Change, id: str) -> BindingView:
+        """The binding with this id, for actors who may change it."""
+        row = await tx[RoleBindingStore].get(id)
+        views = await self.views(tx, [row]) if row else []
+        if not views:
+            raise NotFound(kind=ResourceKind.BINDING)
+        (view,) = views
+        bindings = view.target.below(ResourceKind.BINDING)
+        if not tx.actor.may(Verb.READ, bindings):
+            raise NotFound(kind=ResourceKind.BINDING)
+        tx.authorize(Verb.ADMINISTER, bindings)
+        require_permissions_of_role(tx.actor, view.role, view.target)
         return view
 
     async def unbind(self, actor: Actor, id: str) -> BindingView:
         """Deletes a role binding; what it opened ends within seconds."""
         async with self._context.change(actor, "deleteRoleBinding") as tx:
-            row = await tx[RoleBindingStore].get(id)
-            views = await _views(tx, [row]) if row else []
-            if row is None or not views:
-                raise NotFound(kind=ResourceKind.BINDING)
-            (view,) = views
-            bindings = view.target.below(ResourceKind.BINDING)
-            if not actor.may(Verb.READ, bindings):
-                raise NotFound(kind=ResourceKind.BINDING)
-            tx.authorize(Verb.ADMINISTER, bindings)
-            require_permissions_of_role(actor, view.role, view.target)
+            view = await self._authorized_view(tx, id)
+            row = view.row
             if row.subject_id == actor.id:
                 raise Conflict("you cannot remove your own role: ask another administrator")
             await tx[RoleBindingStore].remove(id)
-            name = view.user.email if view.user else view.group.name if view.group else ""
-            tx.audit(name, id, role=view.role.name, scope=row.scope)
+            tx.audit(view.subject, id, role=view.role.name, scope=row.scope)
             tx.publish(ACCESS, row.affected_user)
         return view
 
@@ -326,11 +389,13 @@ def _may_see(actor: Actor, view: BindingView) -> bool:
 
 
 def _may_see_all(actor: Actor, view: BindingView) -> bool:
+    if view.row.name is not None:
+        return False
     is_editor = actor.may(Verb.WRITE, view.target.below(ResourceKind.SERVICE))
     return is_editor or actor.may(Verb.READ, view.target.below(ResourceKind.BINDING))
 
 
-async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, str, str]:
+async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, str]:
     """The subject of a draft. Invalid: none, or two. NotFound: it does not exist."""
     if bool(draft.user) == bool(draft.group):
         raise Invalid("specify either a user or a group", field="subject")
@@ -338,15 +403,15 @@ async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, s
         user = await tx[UserStore].by_email(draft.user) or await tx[UserStore].get(draft.user)
         if user is None:
             raise NotFound(f"user {draft.user[:80]!r} does not exist")
-        return SubjectKind.USER, user.id, user.email
+        return SubjectKind.USER, user.id
     name = draft.group or ""
     group = await tx[GroupStore].by_name(name) or await tx[GroupStore].get(name)
     if group is None:
         raise NotFound(f"group {name[:80]!r} does not exist")
-    return SubjectKind.GROUP, group.id, group.name
+    return SubjectKind.GROUP, group.id
 
 
-async def _views(tx: Transaction, rows: Sequence[Binding]) -> list[BindingView]:
+async def _views(tx: Transaction, rows: Sequence[Binding], now: datetime) -> list[BindingView]:
     """Role bindings with role, target and subject; those with deleted parts are left out."""
     users = {row.id: row for row in await _subjects(tx[UserStore], rows, SubjectKind.USER)}
     groups = {row.id: row for row in await _subjects(tx[GroupStore], rows, SubjectKind.GROUP)}
@@ -361,6 +426,7 @@ async def _views(tx: Transaction, rows: Sequence[Binding]) -> list[BindingView]:
             targets[row.scope],
             users.get(row.subject_id),
             groups.get(row.subject_id),
+            not row.is_live(now),
         )
         for row in rows
         if row.scope in targets and row.role_id in roles

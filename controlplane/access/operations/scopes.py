@@ -166,9 +166,7 @@ async def grants_from_bindings(
     tx: Transaction, bindings: list[Binding], now: datetime, subjects: dict[str, str]
 ) -> tuple[Grant, ...]:
     """The grants of unexpired role bindings; `subjects` holds display names by subject id."""
-    live = [
-        binding for binding in bindings if binding.expires_at is None or binding.expires_at > now
-    ]
+    live = [binding for binding in bindings if binding.is_live(now)]
     custom = {binding.role_id for binding in live} - BUILT_IN.keys()
     found = await tx[RoleStore].by_ids(custom) if custom else []
     roles = {**BUILT_IN, **{role.id: role for role in found}}

@@ -104,8 +104,8 @@ class UserOperations:
         ids = [user.id for user in users if may or user.id == actor.id]
         async with self._context.store.read() as tx:
             rows = await tx[RoleBindingStore].of_subjects_in(ids, INSTALLATION)
-        order = list(BUILT_IN)
-        rows = [row for row in rows if row.role_id in BUILT_IN]
+        order, now = list(BUILT_IN), self._context.clock.now()
+        rows = [row for row in rows if row.role_id in BUILT_IN and row.is_live(now)]
         rows.sort(key=lambda row: order.index(row.role_id))
         return {row.subject_id: BuiltInRole(row.role_id) for row in rows}
 
@@ -364,8 +364,9 @@ class UserOperations:
         )
 
     async def _set_role(self, tx: Transaction, actor: Actor, user: User, role: Role) -> None:
-        """Makes this role the user's only installation-wide role."""
-        bindings = await tx[RoleBindingStore].of_subjects_in(user.id, INSTALLATION)
+        """Makes this role the user's only installation-wide role, beside declared bindings."""
+        found = await tx[RoleBindingStore].of_subjects_in(user.id, INSTALLATION)
+        bindings = [binding for binding in found if binding.name is None]
         if [(binding.role_id, binding.expires_at) for binding in bindings] == [(role.id, None)]:
             return
         if user.id == actor.id:

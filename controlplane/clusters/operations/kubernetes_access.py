@@ -161,7 +161,10 @@ class ProxyAccess:
     def _remember(self, key: tuple[str, str | None, str], now: float, access: _KnownAccess) -> None:
         if len(self._known) >= _CACHE_SIZE:
             self._known.clear()
-        self._known[key] = (now + _CACHE_SECONDS, access)
+        ends, life = access.actor.policy.until, _CACHE_SECONDS
+        if ends is not None:
+            life = min(life, (ends - self._context.clock.now()).total_seconds())
+        self._known[key] = (now + life, access)
 
 
 async def _projects_of(tx: Transaction, actor: Actor) -> list[Project]:

@@ -6,7 +6,7 @@ Everything is derived from the dataclasses of changes. References are names here
 import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from enum import Enum
 from functools import cache, cached_property
 from types import NoneType, UnionType
@@ -373,7 +373,7 @@ class SpecCodec:
             return self._encode_fields(self._inner(inner).values(), value, translate)
         if isinstance(value, Enum):
             return value.name
-        return value.isoformat() if isinstance(value, TIME_TYPES) else value
+        return _time_text(value) if isinstance(value, TIME_TYPES) else value
 
 
 @cache
@@ -421,10 +421,21 @@ def _hint_on_sources(value: JsonValue) -> str:
 
 def _check_time(hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
     try:
-        return hint.fromisoformat(value).isoformat()
+        found = hint.fromisoformat(value)
     except (TypeError, ValueError):
-        report(path, "must be a date or time in ISO 8601, such as '2026-01-31T09:30:00+00:00'")
+        report(path, "must be a date or time in ISO 8601, such as '2026-01-31T09:30:00Z'")
         return value
+    if isinstance(found, datetime) and found.tzinfo is None:
+        report(path, f"needs a time zone (RFC 3339), such as '{found.isoformat()}Z'")
+        return value
+    return _time_text(found)
+
+
+def _time_text(value: date | time) -> str:
+    """Returns a date or time in ISO 8601; a moment in UTC, with `Z`."""
+    if not isinstance(value, datetime):
+        return value.isoformat()
+    return value.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
 
 
 def _value_of(value: JsonValue, name: str) -> Any:

@@ -95,11 +95,16 @@ def merged(before: JsonMapping, given: JsonMapping) -> JsonObject:
     return result
 
 
-def without(spec: JsonObject, paths: Collection[str], defaults: JsonMapping) -> JsonObject:
-    """Returns a spec in which the fields have their defaults again."""
+def without(
+    spec: JsonObject, paths: Collection[str], defaults: JsonMapping, *, is_whole: bool = False
+) -> JsonObject:
+    """Returns a spec in which the fields have their defaults again.
+
+    `is_whole`: the operation takes all fields, so that those without a default can be absent.
+    """
     for path in paths:
         keys = [_unescaped(key) for key in path.split(SEPARATOR)[1:]]
-        spec = _reset(spec, keys, defaults)
+        spec = _reset(spec, keys, defaults, is_map=is_whole)
     return spec
 
 

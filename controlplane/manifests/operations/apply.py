@@ -219,7 +219,11 @@ class ApplyRun:
         self._check_set(declaration, resource)
         metadata = _metadata_changes(declaration, resource.declared)
         desired = self._desired(declaration, resource)
-        changed = {name for name in desired if desired[name] != resource.spec.get(name)}
+        changed = {
+            name
+            for name in desired.keys() | resource.spec.keys()
+            if desired.get(name) != resource.spec.get(name)
+        }
         if not changed:
             self._authorize_metadata(declaration, resource, row)
             action = ManifestAction.UPDATE if metadata else ManifestAction.UNCHANGED
@@ -228,7 +232,7 @@ class ApplyRun:
         before = dict(
             leaves({name: resource.spec.get(name) for name in changed if name in resource.spec})
         )
-        after = dict(leaves({name: desired[name] for name in changed}))
+        after = dict(leaves({name: desired[name] for name in changed if name in desired}))
         changes = [*metadata, *differences(before, after, declaration.codec.secret_names)]
         conflicts = self._conflicts(resource, before, after)
         refused = [c for c in conflicts if not self._may_take_over(c.owner)]
@@ -274,7 +278,8 @@ class ApplyRun:
                 and not any(other.startswith(path + SEPARATOR) for other in kept)
                 and not declared.owners(path, self._options.manager)
             }
-        base = without(resource.spec, dropped, declaration.codec.defaults)
+        is_whole = declaration.kind.takes_all
+        base = without(resource.spec, dropped, declaration.codec.defaults, is_whole=is_whole)
         return merged(base, given)
 
     def _is_same(self, resource: _PresentState, given: JsonObject, mine: AppliedBy) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from controlplane.authorization import Actor, Verb
+from controlplane.authorization import Actor
 from controlplane.platform.kinds import AnyKind, DeclaredRow
 from controlplane.platform.ports import Transaction
 from core.errors import NotFound
@@ -88,7 +88,7 @@ class ResourceNames:
         return key
 
     def _readable(self, kind: AnyKind, rows: Iterable[DeclaredRow]) -> list[DeclaredRow]:
-        return [row for row in rows if self._actor.may(Verb.READ, kind.target_of(row))]
+        return [row for row in rows if kind.may_read(self._actor, row)]
 
 
 def _grouped(references: Iterable[Reference]) -> Mapping[str, set[str]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from controlplane.authorization import Actor, Verb
+from controlplane.authorization import Actor
 from controlplane.manifests.model.codec import SpecCodec
 from controlplane.manifests.operations.names import ResourceNames
 from controlplane.manifests.operations.reading import DocumentReader
@@ -45,7 +45,7 @@ class SpecReader:
         rows = [
             row
             for row in await kind.all(self._tx)
-            if kind.is_declared(row) and self._actor.may(Verb.READ, kind.target_of(row))
+            if kind.is_declared(row) and kind.may_read(self._actor, row)
         ]
         keys = await self._names.add_rows(kind, rows)
         codec = self._reader.codecs[kind.name]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from math import inf
 
 from core.errors import Forbidden, Unauthenticated, Unavailable
@@ -216,7 +217,7 @@ class RequestAuthorizer:
         until = min(
             self._identities.until(credential.digest),
             self._grants.until(question),
-            self._expiry(identity),
+            self._expiry(identity.expires_at),
         )
         authorized = AuthorizedRequest(identity, grant, grant.impersonate, agent, self.changes)
         return CachedAuthorization(authorized, until)
@@ -285,14 +286,14 @@ class RequestAuthorizer:
         if handle in self._passthrough:
             grant = replace(grant, passthrough=True)
         if before == self.changes and len(attributes.path) <= CACHED_LENGTH:
-            self._grants.put(question, grant)
+            self._grants.put(question, grant, self._expiry(grant.expires_at))
         return grant
 
-    def _expiry(self, identity: AuthenticatedUser) -> float:
-        """Expiry of an identity in monotonic seconds."""
-        if identity.expires_at is None:
+    def _expiry(self, expires_at: datetime | None) -> float:
+        """An expiry time in monotonic seconds."""
+        if expires_at is None:
             return inf
-        left = identity.expires_at - self._clock.now()
+        left = expires_at - self._clock.now()
         return self._clock.monotonic() + left.total_seconds()
 
     def _expired(self, identity: AuthenticatedUser) -> bool:

@@ -1,6 +1,7 @@
 """Short-lived cache of authorization results."""
 
 from collections.abc import Callable, Hashable
+from math import inf
 from typing import Generic, TypeVar
 
 from core.runtime.clock import Clock
@@ -27,15 +28,15 @@ class TTLCache(Generic[Key, Value]):
         """Expiry of a value that `get` returns, in monotonic seconds."""
         return self._values[key][1]
 
-    def put(self, key: Key, value: Value) -> None:
-        """Caches a value from now on."""
+    def put(self, key: Key, value: Value, until: float = inf) -> None:
+        """Caches a value from now on, until a time in monotonic seconds at most."""
         self._values.pop(key, None)
         if len(self._values) >= LIMIT:
             self._values.clear()
-        self._values[key] = (value, self._clock.monotonic() + self._seconds)
+        self._values[key] = (value, min(until, self._clock.monotonic() + self._seconds))
 
     def sweep(self) -> None:
-        """Drops expired values; the oldest come first."""
+        """Drops expired values; the oldest come first. Some that expired early may stay."""
         now = self._clock.monotonic()
         while self._values:
             oldest = next(iter(self._values))

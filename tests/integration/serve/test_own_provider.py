@@ -42,6 +42,7 @@ DRIFT: dict[str, dict[str, Any]] = {
     "Pipeline": {"edges": [{"source": "staging", "target": "production", "gates": []}]},
     "Project": {"description": "Changed"},
     "Role": {"description": "Changed"},
+    "RoleBinding": {"reason": "Changed"},
     "Secret": {"description": "Changed"},
     "Service": {"ref": "other"},
     "ServiceAccount": {"displayName": "Changed"},

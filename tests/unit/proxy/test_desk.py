@@ -207,6 +207,18 @@ async def test_recall_needs_every_verdict(office: Office) -> None:
     assert authorization.find_cached(ANN_TOKEN, "dev", PODS) is None
 
 
+async def test_a_verdict_ends_with_the_grant_of_the_user(office: Office) -> None:
+    authorization, end = office.authorization, office.clock.now() + timedelta(seconds=2)
+    office.installation.grants_end = end
+    identity = await authorization.identify(ANN_TOKEN, "here")
+    await authorization.admit(identity, "dev", PODS, [])
+    verdict = authorization.find_cached(ANN_TOKEN, "dev", PODS)
+    assert verdict is not None and verdict.until == office.clock.monotonic() + 2
+    office.clock.advance(2)
+    assert not authorization.is_valid(verdict)
+    assert authorization.find_cached(ANN_TOKEN, "dev", PODS) is None
+
+
 async def test_revocation_drops_all_verdicts(office: Office) -> None:
     """For any user."""
     identity = await office.authorization.identify(ANN_TOKEN, "here")

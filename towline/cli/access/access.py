@@ -38,6 +38,10 @@ class BindingOptions(OptionGroup):
         int | None, typer.Option(min=1, help="Expire after this many hours (default: never).")
     ] = None
     reason: Annotated[str | None, typer.Option(help="Reason, for the audit log.")] = None
+    name: Annotated[
+        str | None,
+        typer.Option(help="Name, which makes the binding a manifest (default: none)."),
+    ] = None
 
 
 class _PermissionHolder(WhoCan):
@@ -50,12 +54,18 @@ def _subject(binding: Binding) -> str:
     return f"group {binding['group']['name']}" if binding["group"] else ""
 
 
+def _expiry(binding: Binding) -> object:
+    return "expired" if binding["expired"] else _EXPIRY.cell(binding)
+
+
+_EXPIRY: Column[Binding] = since("EXPIRES", "expiresAt")
 COLUMNS: tuple[Column[Binding], ...] = (
     Column("SUBJECT", _subject),
     field("ROLE", "role", "name"),
     field("SCOPE", "place"),
-    since("EXPIRES", "expiresAt"),
+    Column("EXPIRES", _expiry),
     field("GRANTED BY", "givenBy"),
+    field("NAME"),
     field("ID"),
 )
 _REQUESTS: tuple[Column[AccessRequest], ...] = (
@@ -115,6 +125,7 @@ def grant(
         "user": options.user,
         "group": options.group,
         "reason": options.reason,
+        "name": options.name,
     }
     if options.hours is not None:
         end = load("core.runtime.clock").SystemClock().now() + timedelta(hours=options.hours)

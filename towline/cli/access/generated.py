@@ -23,9 +23,11 @@ class BindingGroup(TypedDict):
 
 class Binding(TypedDict):
     id: str
+    name: str | None
     scope: str
     place: str
     expiresAt: str | None
+    expired: bool
     givenBy: str
     reason: str
     role: BindingRole
@@ -178,7 +180,7 @@ class TrustRule(TypedDict):
     minutes: int
 
 
-_BINDING = 'fragment Binding on RoleBinding{id scope place expiresAt givenBy reason role{name}user{email}group{name}}'
+_BINDING = 'fragment Binding on RoleBinding{id name scope place expiresAt expired givenBy reason role{name}user{email}group{name}}'
 _ACCESS_REQUEST = 'fragment AccessRequest on AccessRequest{id scope place minutes reason state decidedBy insertedAt expiresAt user{email}role{name}}'
 _GROUP = 'fragment Group on Group{id name description global issuer}'
 _MEMBER = 'fragment Member on GroupMember{id user{...User}}'

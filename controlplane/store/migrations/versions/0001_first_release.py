@@ -959,7 +959,10 @@ def _role_bindings() -> None:
         sa.Column("expires_at", UtcColumn(), nullable=True),
         sa.Column("given_by", sa.String(320), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("name", sa.String(255), nullable=True),
+        sa.Column("ended_at", UtcColumn(), nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_role_bindings"),
+        sa.UniqueConstraint("name", name="uq_role_bindings_name"),
     )
     op.create_index("ix_role_bindings_expires_at", "role_bindings", ["expires_at"])
     op.create_index("ix_role_bindings_role_id", "role_bindings", ["role_id"])

@@ -192,7 +192,7 @@ async def test_a_role_is_bound_to_a_user_or_a_group(
 ) -> None:
     await world.given(SHOP, ADA, replace(CREW, name="team"))
     end = START + timedelta(microseconds=1)
-    view = await access.bind(ADMIN_OF_SHOP, replace(draft, expires_at=end, reason="r" * 1001))
+    view = await access.bind(ADMIN_OF_SHOP, replace(draft, expires_at=end, reason="r" * 1000))
     assert await world.rows(RoleBindingStore) == [view.row]
     assert (view.row.role_id, view.row.scope) == ("viewer", OF_SHOP)
     assert (view.row.given_by, view.row.expires_at) == (ADMIN_OF_SHOP.email, end)
@@ -208,6 +208,8 @@ async def test_a_role_is_bound_to_a_user_or_a_group(
         (BindingDraft("viewer", INSTALLATION), Invalid),
         (BindingDraft("viewer", INSTALLATION, user="ada", group="crew"), Invalid),
         (BindingDraft("viewer", INSTALLATION, user="ada", expires_at=START), Invalid),
+        (BindingDraft("viewer", INSTALLATION, user="ada", reason="r" * 1001), Invalid),
+        (BindingDraft("viewer", INSTALLATION, user="ada", name="No Label"), Invalid),
         (BindingDraft("viewer", Scope("planet:earth"), user="ada"), Invalid),
         (BindingDraft("viewer", Scope("project:"), user="ada"), Invalid),
         (BindingDraft("viewer", Scope("project:none"), user="ada"), NotFound),

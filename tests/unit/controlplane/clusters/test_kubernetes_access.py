@@ -116,6 +116,18 @@ async def test_a_policy_is_cached_for_three_seconds(
         await access.connect("bo", "dev")
 
 
+async def test_a_cached_policy_ends_with_its_first_binding(
+    world: MemoryOperations, access: ProxyAccess
+) -> None:
+    await world.given(replace(bound("pods"), expires_at=START + timedelta(seconds=2)))
+    await access.connect("bo", "dev")
+    await world.clock.advance(1.9)
+    await access.connect("bo", "dev")
+    await world.clock.advance(0.1)
+    with pytest.raises(NotFound):
+        await access.connect("bo", "dev")
+
+
 async def test_a_permission_that_is_revoked_during_the_read_is_not_cached(
     world: MemoryOperations,
 ) -> None:

@@ -1,11 +1,12 @@
 """Applies of manifests: all or nothing, owners of fields, and sets."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from controlplane.access.ports import UserStore
-from controlplane.authorization import Scope
+from controlplane.access.ports import ProjectStore, UserStore
+from controlplane.authorization import Grant, Policy, ResourceKind, Role, Rule, Scope, Verb
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.ports import ClusterStore, DeploymentSettingsStore
@@ -165,6 +166,71 @@ async def test_a_dropped_field_gets_its_default_unless_another_manager_set_it(
     await world.apply(cluster("eu-1", tags={"env": "prod"}), manager="git")
     (row,) = await world.memory.rows(ClusterStore)
     assert (row.protect, row.tags) == (True, {"env": "prod"})
+
+
+async def test_a_role_binding_loses_its_expiry_and_moves(world: ManifestWorld) -> None:
+    """Fields without a default are absent again."""
+    spec = {"role": "viewer", "subject": {"user": "ci@example.org"}}
+    before = spec | {"expiresAt": "2030-01-31T09:30:00+02:00", "scope": {"cluster": "dev"}}
+    accounts = document("ServiceAccount", "ci@example.org") + document("Group", "devs")
+    first = accounts + document("Cluster", "dev") + document("RoleBinding", "temporary", before)
+    assert (await world.apply(first)).problems == ()
+    assert "expiresAt: '2030-01-31T07:30:00Z'" in await world.export("RoleBinding")
+    moved = spec | {"subject": {"group": "devs"}}
+    plan = await world.apply(document("RoleBinding", "temporary", moved))
+    assert plan.problems == ()
+    (effect,) = plan.items
+    assert sorted(change.path for change in effect.changes) == [
+        "spec.expiresAt",
+        "spec.scope",
+        "spec.scope.cluster",
+        "spec.subject.group",
+        "spec.subject.user",
+    ]
+    exported = await world.manifests.document(ADMIN, "RoleBinding", "temporary")
+    assert exported["spec"] == moved | {"scope": {}, "reason": ""}
+    again = await world.apply(document("RoleBinding", "temporary", moved))
+    assert [item.action for item in again.items] == [ManifestAction.UNCHANGED]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message", "path"),
+    [
+        ({"expireAt": "2030-01-31T09:30:00Z"}, "did you mean expiresAt?", "spec.expireAt"),
+        ({"expiresAt": "2030-01-31T09:30:00"}, "needs a time zone", "spec.expiresAt"),
+        ({"expiresAt": "tomorrow"}, "must be a date or time", "spec.expiresAt"),
+        ({"role": "owner"}, "Role 'owner' does not exist", ""),
+        ({"subject": {}}, "specify either a user or a group", ""),
+        ({"scope": {"cluster": "dev", "project": "default"}}, "names several resources", ""),
+    ],
+)
+async def test_a_wrong_role_binding_is_refused(
+    world: ManifestWorld, changed: dict[str, Any], message: str, path: str
+) -> None:
+    await world.apply(document("ServiceAccount", "ci@example.org") + document("Cluster", "dev"))
+    spec = {"role": "viewer", "subject": {"user": "ci@example.org"}} | changed
+    (problem,) = (await world.apply(document("RoleBinding", "x", spec))).problems
+    assert message in problem.message
+    assert path in ("", problem.field)
+
+
+async def test_an_administrator_of_a_project_declares_its_bindings(world: ManifestWorld) -> None:
+    """Every member can name roles, as in the API."""
+    await world.apply(
+        document("ServiceAccount", "ci@example.org")
+        + document("Project", "shop")
+        + document("Role", "watcher")
+    )
+    (project,) = await world.memory.rows(ProjectStore, name="shop")
+    sue = person(BuiltInRole.ADMIN, "sue", project.target.scope)
+    reader = Grant(Role("r", "r", rules=(Rule((Verb.READ,), (ResourceKind.USER,)),)))
+    sue = replace(sue, policy=Policy((*sue.policy.grants, reader)))
+    for role in ("viewer", "watcher"):
+        spec = {"role": role, "subject": {"user": "ci@example.org"}, "scope": {"project": "shop"}}
+        assert (await world.apply(document("RoleBinding", role, spec), sue)).problems == ()
+    everywhere = {"role": "viewer", "subject": {"user": "ci@example.org"}}
+    (problem,) = (await world.apply(document("RoleBinding", "all", everywhere), sue)).problems
+    assert problem.code == "FORBIDDEN"
 
 
 async def test_a_change_by_the_api_is_reverted_by_the_next_apply(world: ManifestWorld) -> None:

@@ -1,6 +1,7 @@
 """Exports can be applied to an empty installation, and give the same export there."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 from hypothesis import Phase, given, settings
@@ -10,6 +11,7 @@ from controlplane.manifests.model.plan import ManifestAction
 from tests.fakes.manifest_examples import EVERYTHING, REPOSITORY, WITHOUT_SECRETS
 from tests.fakes.manifest_world import document, manifest_world
 
+EAST = timezone(timedelta(hours=2))
 NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 TEXTS = st.text(
     st.characters(codec="ascii", categories=("L", "N", "P", "Z")), min_size=1, max_size=20
@@ -126,6 +128,28 @@ SPECS: dict[str, Any] = {
         dict,
         stages=st.just([{"name": "only", "services": ["the-cluster/the-service"]}]),
     ),
+    "RoleBinding": st.builds(
+        dict,
+        role=st.sampled_from(["viewer", "editor"]),
+        subject=st.sampled_from(
+            [{"user": "the-account@example.org"}, {"group": "the-group"}],
+        ),
+        scope=st.sampled_from(
+            [
+                {},
+                {"cluster": "the-cluster"},
+                {"service": "the-cluster/the-service"},
+                {"repository": REPOSITORY},
+            ]
+        ),
+        expiresAt=st.one_of(
+            st.none(),
+            st.datetimes(datetime(2000, 1, 1), timezones=st.sampled_from([UTC, EAST])).map(
+                datetime.isoformat
+            ),
+        ),
+        reason=st.one_of(st.just(""), TEXTS),
+    ),
     "ConfigurationSource": st.builds(
         dict,
         repository=st.just(REPOSITORY),
@@ -155,6 +179,7 @@ _THE_SERVICE = {
 }
 _REFERRED = (
     document("ServiceAccount", "the-account@example.org")
+    + document("Group", "the-group")
     + document("GitRepository", REPOSITORY)
     + document("Cluster", "the-cluster")
     + document("Service", "the-service", _THE_SERVICE, cluster="the-cluster")

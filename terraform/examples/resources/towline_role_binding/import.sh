@@ -1,0 +1,1 @@
+terraform import towline_role_binding.on_call on-call

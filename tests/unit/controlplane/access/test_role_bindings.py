@@ -1,0 +1,159 @@
+"""Declared role bindings: their names, changes and expiry."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from controlplane.access.model.bindings import Project
+from controlplane.access.operations.access_requests import AccessRequests
+from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.roles import AccessControl, BindingDraft
+from controlplane.access.operations.users import UserOperations
+from controlplane.access.ports import RoleBindingStore
+from controlplane.authorization import ANONYMOUS, INSTALLATION, ResourceKind, Scope, Verb
+from controlplane.authorization.roles import BuiltInRole
+from controlplane.platform.context import ACCESS
+from core.errors import Conflict, Forbidden, NotFound, Unauthenticated
+from tests.fakes.access import USER_MANAGER, bind, make_group, make_user
+from tests.fakes.actors import ADMIN, EDITOR, person
+from tests.fakes.clock import START
+from tests.fakes.operations import MemoryOperations, operations_over_memory
+
+ADA, BOB, CREW = make_user("ada"), make_user("bob"), make_group("crew")
+SHOP, OF_SHOP = Project("shop", "shop", START, START), Scope("project:shop")
+ADMIN_OF_SHOP = person(BuiltInRole.ADMIN, "sue", OF_SHOP)
+END = START + timedelta(hours=1)
+DRAFT = BindingDraft("editor", OF_SHOP, user="ada", expires_at=END, name="on-call")
+
+
+@pytest.fixture
+async def world() -> MemoryOperations:
+    world = operations_over_memory()
+    await world.given(SHOP, ADA, BOB, CREW)
+    return world
+
+
+@pytest.fixture
+def access(world: MemoryOperations) -> AccessControl:
+    return AccessControl(world.context)
+
+
+async def test_a_declared_binding_stays_after_its_expiry_and_grants_nothing(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    requests = AccessRequests(world.context)
+    view = await access.bind(ADMIN_OF_SHOP, DRAFT)
+    other = bind("viewer", BOB, OF_SHOP, until=END)
+    await world.given(other)
+    holders = await access.who_can(ADMIN, Verb.READ, ResourceKind.PROJECT, "shop")
+    assert (view.expired, [holder.user for holder in holders]) == (False, [ADA, BOB])
+    await world.clock.advance(3599)
+    assert await requests.ending(timedelta(seconds=1)) == END
+    world.published.clear()
+    await world.clock.advance(1)
+    (seen,) = [v for v in await access.bindings(ADMIN) if v.row.name == "on-call"]
+    assert seen.expired
+    assert await access.who_can(ADMIN, Verb.READ, ResourceKind.PROJECT, "shop") == []
+    assert await requests.end_expired() == 2
+    ended = replace(view.row, ended_at=world.clock.now())
+    assert await world.rows(RoleBindingStore) == [ended]
+    assert sorted(world.published) == [(ACCESS, "ada"), (ACCESS, "bob")]
+    audited = [row for row in await world.audited() if row[1] == "expireRoleBinding"]
+    assert sorted(audited) == [
+        ("towline", "expireRoleBinding", "bob"),
+        ("towline", "expireRoleBinding", "on-call"),
+    ]
+    assert (await requests.end_expired(), await requests.ending(timedelta(days=9))) == (0, None)
+
+
+async def test_a_declared_binding_is_extended_and_moved(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    view = await access.bind(ADMIN, DRAFT)
+    await world.clock.advance(3600)
+    await AccessRequests(world.context).end_expired()
+    world.published.clear()
+    later = replace(DRAFT, expires_at=END + timedelta(hours=1))
+    extended = await access.rebind(ADMIN, view.id, later)
+    assert extended.row == replace(
+        view.row, expires_at=later.expires_at, inserted_at=START, given_by=ADMIN.email
+    )
+    moved = await access.rebind(
+        ADMIN, view.id, BindingDraft("viewer", INSTALLATION, group="crew", name="on-call")
+    )
+    assert (moved.row.role_id, moved.row.scope, moved.subject) == ("viewer", INSTALLATION, "crew")
+    assert moved.row.expires_at is None
+    assert world.published == [(ACCESS, "ada"), (ACCESS, "ada"), (ACCESS, "")]
+    assert (await world.audited())[-2:] == [
+        (ADMIN.email, "updateRoleBinding", ADA.email),
+        (ADMIN.email, "updateRoleBinding", "crew"),
+    ]
+
+
+async def test_a_binding_that_is_over_can_be_declared(access: AccessControl) -> None:
+    assert (await access.bind(ADMIN, replace(DRAFT, expires_at=START))).expired
+
+
+async def test_names_of_bindings_are_unique_until_the_scope_is_gone(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    await access.bind(ADMIN, DRAFT)
+    with pytest.raises(Conflict, match="role binding 'on-call' already exists"):
+        await access.bind(ADMIN, replace(DRAFT, user="bob"))
+    gone = replace(bind("editor", ADA, Scope("project:gone")), name="gone")
+    await world.given(gone)
+    view = await access.bind(ADMIN, replace(DRAFT, name="gone"))
+    assert [row.scope for row in await world.rows(RoleBindingStore, name="gone")] == [OF_SHOP]
+    assert view.row.name == "gone"
+
+
+async def test_a_change_needs_the_permissions_of_both_roles(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    everywhere = replace(bind("viewer", BOB), name="everywhere")
+    of_shop = replace(bind("viewer", ADA, OF_SHOP), name="of-shop")
+    own = replace(bind("viewer", make_user("root"), OF_SHOP), name="own")
+    unnamed = bind("viewer", CREW, OF_SHOP)
+    await world.given(everywhere, of_shop, own, unnamed, make_user("root"))
+    to_shop = replace(DRAFT, name="everywhere")
+    for actor, row, draft, error in (
+        (ADMIN_OF_SHOP, everywhere, to_shop, NotFound),
+        (ADMIN_OF_SHOP, of_shop, replace(DRAFT, name="of-shop", scope=INSTALLATION), Forbidden),
+        (USER_MANAGER, everywhere, to_shop, Forbidden),
+        (EDITOR, of_shop, replace(DRAFT, name="of-shop"), NotFound),
+        (ANONYMOUS, of_shop, replace(DRAFT, name="of-shop"), Unauthenticated),
+        (ADMIN, of_shop, replace(DRAFT, name="other"), Conflict),
+        (ADMIN, own, replace(DRAFT, name="own"), Conflict),
+        (ADMIN, unnamed, replace(DRAFT, name=None), Conflict),
+        (ADMIN, bind("none", ADA), DRAFT, NotFound),
+    ):
+        with pytest.raises(error):
+            await access.rebind(actor, row.id, draft)
+    assert len(await world.rows(RoleBindingStore)) == 4
+    assert await world.audited() == [] and world.published == []
+
+
+async def test_subjects_of_a_resource_leave_declared_bindings_alone(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    declared = replace(bind("editor", ADA, OF_SHOP), name="declared")
+    await world.given(declared)
+    await access.set_subjects(ADMIN, OF_SHOP, {"editor": Subjects(frozenset({"bob"}))})
+    rows = await world.rows(RoleBindingStore, scope=OF_SHOP)
+    assert declared in rows and {row.subject_id for row in rows} == {"ada", "bob"}
+    fields = await access.bindings_of_resources(ADMIN, OF_SHOP)
+    assert [view.row.subject_id for view in fields] == ["bob"]
+
+
+async def test_a_role_of_a_user_leaves_declared_bindings_alone(world: MemoryOperations) -> None:
+    """An expired one is no role of the user any more."""
+    declared = replace(bind("admin", ADA, until=END), name="declared")
+    await world.given(declared, bind("viewer", ADA))
+    users = UserOperations(world.context)
+    assert await users.roles_everywhere(ADMIN, [ADA]) == {"ada": BuiltInRole.ADMIN}
+    await users.upsert(ADMIN, ADA.email, role="editor")
+    rows = await world.rows(RoleBindingStore)
+    assert declared in rows and {row.role_id for row in rows} == {"admin", "editor"}
+    await world.clock.advance(3600)
+    assert await users.roles_everywhere(ADMIN, [ADA]) == {"ada": BuiltInRole.EDITOR}
