@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "7add0e3363d5ff776dabe0be8b903edc702ae7f8"
+COMMIT = "8ffffaa754efb48f03d0538bb21cd67a14dea0a4"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
