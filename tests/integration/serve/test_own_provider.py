@@ -47,7 +47,7 @@ DRIFT: dict[str, dict[str, Any]] = {
     "Service": {"ref": "other"},
     "ServiceAccount": {"displayName": "Changed"},
     "ServiceSet": {"selector": {"tags": {"env": "test"}}},
-    "TrustedIssuer": {"minutes": 15},
+    "TrustedIssuer": {"subject": "repo:acme/other:*"},
 }
 """A change of each kind that somebody makes outside of Terraform."""
 
