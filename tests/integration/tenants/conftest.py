@@ -37,7 +37,7 @@ class AuditedCluster:
 
 @pytest.fixture(scope="module")
 def audited(kubernetes: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditedCluster]:
-    """Shop's account is administrator of the namespace shop, and nothing else."""
+    """The accounts of shop and bank are administrators of their own namespace, and nothing else."""
     folder = tmp_path_factory.mktemp("audit")
     policy, log = folder / "policy.yaml", folder / "audit.log"
     policy.write_text(_POLICY)
@@ -45,10 +45,10 @@ def audited(kubernetes: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with LocalCluster("tenants", kubernetes, apiserver_flags=flags) as cluster:
         for namespace in (SHOP, BANK):
             cluster.kubectl("create", "namespace", namespace)
+            cluster.kubectl("-n", namespace, "create", "serviceaccount", ACCOUNT)
+            rights = ("--clusterrole=admin", f"--serviceaccount={namespace}:{ACCOUNT}")
+            cluster.kubectl("-n", namespace, "create", "rolebinding", namespace, *rights)
         cluster.kubectl("label", "namespace", SHOP, "pod-security.kubernetes.io/enforce=baseline")
-        cluster.kubectl("-n", SHOP, "create", "serviceaccount", ACCOUNT)
-        account = f"--serviceaccount={SHOP}:{ACCOUNT}"
-        cluster.kubectl("-n", SHOP, "create", "rolebinding", "shop", "--clusterrole=admin", account)
         cluster.kubectl("apply", "-f", "-", stdin=text(definition("Cluster", "wells")))
         cluster.kubectl(
             "wait", "--for=condition=Established", "crd/wells.example.org", "--timeout=30s"

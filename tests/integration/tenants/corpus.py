@@ -565,12 +565,14 @@ def _other_renderers() -> Iterator[Escape]:
         "folder bank/token at main",
         Second.SOURCES,
     )
-    liquid = {
-        "a.yaml.liquid": text(made("v1", "ConfigMap", "liquid", BANK)).replace(
-            BANK, "{{ configuration.place }}"
-        )
+    values = {
+        "a parameter": "{{ configuration.place }}",
+        "a value of a context": "{{ contexts.places.theirs }}",
+        "parts of a context's values": "{{ contexts.places.first }}{{ contexts.places.second }}",
     }
-    yield Escape("namespace from a parameter", liquid, _BY_NAMESPACE)
+    for number, (what, value) in enumerate(values.items()):
+        template = text(made("v1", "ConfigMap", f"liquid-{number}", BANK)).replace(BANK, value)
+        yield Escape(f"namespace from {what}", {"a.yaml.liquid": template}, _BY_NAMESPACE)
 
 
 def _pods() -> Iterator[Escape]:

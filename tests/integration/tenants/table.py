@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.integration.tenants.corpus import Escape, Second, allowed, escapes
+from tests.integration.tenants.crossings import crossings
 
 PAGE = Path(__file__).parents[3] / "docs/reference/tenant-escapes.md"
 _HEAD = """# Escapes from a fence
@@ -19,6 +20,18 @@ The second refusal is what is left of a control plane that checks nothing and se
 
 `python -m tests.integration.tenants.table` writes this page.
 """
+_CROSSINGS = """
+## Operations
+
+Each row is a test: an operation of a tenant that reaches into the project or the namespace of
+others, through previews, contexts, secrets, moved resources, pipelines or jobs. The control plane
+refuses the operation. If it refused none, the account of the fence would get an object in the
+namespace of others: the API server answers 403, as its own audit log says. The same holds for a
+service that gets another fence while it is applied, pruned or removed.
+
+| operation | control plane |
+|---|---|
+"""
 _ALLOWED = """
 ## No escapes
 
@@ -34,9 +47,10 @@ def page() -> str:
     """The whole page."""
     rows = "\n".join(_row(escape) for escape in escapes())
     inside = "\n".join(f"| {case.name} | {case.limit} |" for case in allowed())
+    crossed = "\n".join(f"| {case.name} | …{case.first}… |" for case in crossings())
     return (
         f"{_HEAD}\n| attempt | control plane | second refusal |\n|---|---|---|\n{rows}\n"
-        f"{_ALLOWED}{inside}\n"
+        f"{_CROSSINGS}{crossed}\n{_ALLOWED}{inside}\n"
     )
 
 

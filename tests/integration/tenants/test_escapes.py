@@ -6,8 +6,6 @@ fence, in its own audit log, or the agent refuses what is no object of the API.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +14,9 @@ import pytest
 
 from controlplane.access.model.bindings import Project
 from controlplane.authorization import DestinationRule, Fence, SourceRule
+from controlplane.configuration.model.contexts import ServiceContext
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
+from controlplane.services.model.parts import ContextBinding
 from controlplane.services.model.service import Service
 from controlplane.services.operations.fences import CLUSTER_SCOPED
 from controlplane.services.ports import ServiceStore
@@ -24,10 +24,8 @@ from core.spec.bundle import KubeObject
 from core.spec.source import RepositorySpec
 from core.wire.v1 import agent_pb2 as pb
 from gitcache.sync.cache import GitCache
-from syncagent.compose import build
-from syncagent.settings import HubSettings, KubernetesSettings, Settings, StateSettings
 from tests.fakes.clock import START
-from tests.fakes.hub import TOKEN, FakeHub
+from tests.fakes.hub import FakeHub
 from tests.fakes.operations import (
     make_cluster,
     make_repository,
@@ -37,6 +35,7 @@ from tests.fakes.operations import (
 from tests.integration.gitcache.chartserver import archive, chart, serving
 from tests.integration.gitcache.hostile import commit_links
 from tests.integration.gitcache.stand import Stand, at_commit
+from tests.integration.tenants.agents import agent_of
 from tests.integration.tenants.conftest import AuditedCluster
 from tests.integration.tenants.corpus import (
     ACCOUNT,
@@ -68,6 +67,9 @@ _FOREIGN = {
     "bank/token": "secret of the bank",
     **{f"bank/chart/{path}": content for path, content in chart().items()},
 }
+
+
+PLACES = {"theirs": BANK, "first": "ba", "second": "nk"}
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,13 @@ async def _deliver(cache: GitCache, url: str, sha: str) -> dict[str, Rendered]:
     ]
     services = [service.changed(configuration={"place": BANK}) for service in services]
     project = Project("shop", "shop", START, START, fence=fence)
-    await world.given(cluster, repository, project, *services)
+    places = ServiceContext("places", "places", START, START, PLACES, project_id="shop")
+    bindings = [
+        ContextBinding(f"b-{service.id}", places.id, service.id)
+        for service in services
+        if service.spec.templated
+    ]
+    await world.given(cluster, repository, project, *services, places, *bindings)
     cache.follow(RepositorySpec(repository.id, url, frozenset({"main"})))
     await at_commit(cache, sha)
     context = replace(world.context, manifests=cache)
@@ -158,8 +166,9 @@ def _is_liquid(escape: Escape) -> bool:
 
 async def _objects(cache: GitCache, service: Service, sha: str) -> list[KubeObject]:
     """The objects of a service without any check; none if no renderer makes any."""
+    parameters = {"configuration": {"place": BANK}, "contexts": {"places": PLACES}}
     try:
-        found = await cache.render(service.render_request(sha, {"configuration": {"place": BANK}}))
+        found = await cache.render(service.render_request(sha, parameters))
     except Exception:
         return []
     return [orjson.loads(line) for line in (await cache.bundle(found.digest)).splitlines()]
@@ -195,26 +204,10 @@ async def _send_all(
     rules = pb.ObjectRules(namespaces=[SHOP], denied=_DENIED)
     ruled = pb.Fence(project="shop", service_account=account, rules=[rules])
     unruled = pb.Fence(project="shop", service_account=account)
-    async with FakeHub() as hub, _agent(hub, audited, folder):
+    async with FakeHub() as hub, agent_of(hub, audited, folder):
         first = await _send(hub, objects, ruled)
         second = await _send(hub, objects, unruled)
     return {name: Sent(first[name], second[name]) for name in objects}
-
-
-@asynccontextmanager
-async def _agent(hub: FakeHub, audited: AuditedCluster, folder: Path) -> AsyncGenerator[None]:
-    settings = Settings(
-        HubSettings(hub.address, TOKEN),
-        KubernetesSettings(audited.cluster.kubeconfig),
-        StateSettings(folder),
-    )
-    stop = asyncio.Event()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(build(settings).run(stop))
-        try:
-            yield
-        finally:
-            stop.set()
 
 
 async def _send(
@@ -275,7 +268,7 @@ def taken(
     objects = {case.name: [case.object] for case in allowed()}
 
     async def send() -> dict[str, str]:
-        async with FakeHub() as hub, _agent(hub, audited, tmp_path_factory.mktemp("allowed")):
+        async with FakeHub() as hub, agent_of(hub, audited, tmp_path_factory.mktemp("allowed")):
             rules = pb.ObjectRules(namespaces=[SHOP], denied=_DENIED)
             account = f"{SHOP}:{ACCOUNT}"
             fence = pb.Fence(project="shop", service_account=account, rules=[rules])
