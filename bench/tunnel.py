@@ -15,6 +15,7 @@ import uvloop
 from bench.harness import (
     cluster,
     concurrency,
+    http_versions,
     narrow_links,
     peer_comparison,
     second_replica,
@@ -27,6 +28,7 @@ from bench.report import BenchReport
 Section = Callable[[TunnelHarness, BenchReport], Awaitable[None]]
 SECTIONS: dict[str, Section] = {
     "peers": peer_comparison.measure,
+    "versions": http_versions.measure,
     "small": small_requests.measure,
     "websocket": small_requests.measure_websocket,
     "beside": small_requests.measure_beside_the_api,

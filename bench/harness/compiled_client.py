@@ -40,7 +40,8 @@ class TlsTarget:
     """A route to the backend over TLS.
 
     `connect`: address of a CONNECT tunnel. `certificate`: files of a client certificate and its
-    key. `pids`: processes between user and backend.
+    key. `pids`: processes between user and backend. `http2`: number of HTTP/2 connections that the
+    requests share; 0: HTTP/1.1, each request at a time has its own.
     """
 
     name: str
@@ -51,9 +52,10 @@ class TlsTarget:
     pids: Sequence[int] = ()
     connect: str = ""
     certificate: tuple[Path, Path] | None = None
+    http2: int = 0
 
     def measure(self, path: str, connections: int, seconds: float) -> ClientResult:
-        """Repeats a GET at full speed, one request at a time per connection."""
+        """Repeats a GET at full speed, `connections` requests at a time."""
         command = self._command(path, connections, seconds)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
             assert client.stdout is not None
@@ -79,6 +81,7 @@ class TlsTarget:
             "path": self.prefix + path,
             "token": self.token,
             "connections": connections,
+            "http2": self.http2,
             "duration": f"{seconds}s",
         }
         if self.certificate:

@@ -1,6 +1,7 @@
 // Command client repeats one GET over TLS at full speed, one request at a time per connection, and
 // prints the number of requests and bytes, the seconds, and percentiles of the latency as JSON.
-// With -connect, each connection first asks the server for a tunnel to that address.
+// With -connect, each connection first asks the server for a tunnel to that address. With -http2,
+// the requests are streams of that many HTTP/2 connections.
 package main
 
 import (
@@ -27,10 +28,11 @@ type result struct {
 	P99      float64 `json:"p99"`
 }
 
+// asker sends one request, and returns its response.
+type asker func() (*http.Response, error)
+
 type worker struct {
-	conn      *tls.Conn
-	reader    *bufio.Reader
-	request   []byte
+	send      asker
 	bytes     int64
 	latencies []time.Duration
 }
@@ -43,7 +45,8 @@ func main() {
 	connect := flag.String("connect", "", "host and port to ask a tunnel for")
 	path := flag.String("path", "/", "path of the request")
 	token := flag.String("token", "", "bearer token")
-	connections := flag.Int("connections", 1, "number of connections")
+	connections := flag.Int("connections", 1, "number of connections, or of requests at a time")
+	http2 := flag.Int("http2", 0, "number of HTTP/2 connections")
 	warmUp := flag.Duration("warm-up", 300*time.Millisecond, "time that is not counted")
 	duration := flag.Duration("duration", time.Second, "time that is counted")
 	flag.Parse()
@@ -54,8 +57,16 @@ func main() {
 		request += "Authorization: Bearer " + *token + "\r\n"
 	}
 	workers := make([]*worker, *connections)
+	shared := make([]asker, *http2)
+	for i := range shared {
+		shared[i] = openHTTP2("https://"+*address+*path, config, *token)
+	}
 	for i := range workers {
-		workers[i] = open(*address, config, *connect, []byte(request+"\r\n"))
+		if *http2 > 0 {
+			workers[i] = &worker{send: shared[i%*http2]}
+		} else {
+			workers[i] = &worker{send: open(*address, config, *connect, []byte(request+"\r\n"))}
+		}
 	}
 	all(workers, *warmUp)
 	fmt.Println("counting")
@@ -83,7 +94,27 @@ func tlsConfig(authority, certificate, key string) *tls.Config {
 	return config
 }
 
-func open(address string, config *tls.Config, connect string, request []byte) *worker {
+func openHTTP2(url string, config *tls.Config, token string) asker {
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig:    &tls.Config{RootCAs: config.RootCAs},
+		ForceAttemptHTTP2:  true,
+		DisableCompression: true,
+	}}
+	return func() (*http.Response, error) {
+		request, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			return nil, err
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		response, err := client.Do(request)
+		if err == nil && response.ProtoMajor != 2 {
+			return nil, fmt.Errorf("the server answered with %s", response.Proto)
+		}
+		return response, err
+	}
+}
+
+func open(address string, config *tls.Config, connect string, request []byte) asker {
 	conn, err := tls.Dial("tcp", address, config)
 	if err != nil {
 		log.Fatal(err)
@@ -96,7 +127,12 @@ func open(address string, config *tls.Config, connect string, request []byte) *w
 			log.Fatalf("no tunnel to %s: %v %v", connect, response, err)
 		}
 	}
-	return &worker{conn: conn, reader: reader, request: request}
+	return func() (*http.Response, error) {
+		if _, err := conn.Write(request); err != nil {
+			return nil, err
+		}
+		return http.ReadResponse(reader, nil)
+	}
 }
 
 // all runs the workers for a time, and returns the seconds until the last response.
@@ -119,10 +155,7 @@ func all(workers []*worker, duration time.Duration) float64 {
 
 func (w *worker) ask() {
 	began := time.Now()
-	if _, err := w.conn.Write(w.request); err != nil {
-		log.Fatal(err)
-	}
-	response, err := http.ReadResponse(w.reader, nil)
+	response, err := w.send()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -133,6 +166,7 @@ func (w *worker) ask() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	response.Body.Close()
 	w.bytes += n
 	w.latencies = append(w.latencies, time.Since(began))
 }
