@@ -17,9 +17,14 @@ use crate::hub::OpenRequest;
 use crate::observer::{BadResponse, Parts, ResponseObserver};
 use crate::request_head::is_of_connection;
 
-/// The parts of a response that were read and not sent yet.
+/// Heads before the final one. No window limits them, so their number is limited here.
+const MAX_INFORMATIONAL: usize = 16;
+
+/// The parts of a response that were read and not sent yet. `informational`: number of heads before
+/// the final one that were read.
 #[derive(Default)]
 struct Unsent {
+    informational: usize,
     heads: Vec<(StatusCode, HeaderMap)>,
     content: BytesMut,
     trailers: HeaderMap,
@@ -29,6 +34,10 @@ impl Parts for Unsent {
     fn head(&mut self, status: u16, fields: &[httparse::Header]) -> Result<(), BadResponse> {
         let status = StatusCode::from_u16(status)
             .map_err(|_| BadResponse("the response head is malformed"))?;
+        self.informational += usize::from(status.is_informational());
+        if self.informational > MAX_INFORMATIONAL {
+            return Err(BadResponse("too many informational responses"));
+        }
         let mut map = HeaderMap::with_capacity(fields.len());
         for field in fields {
             add_field(&mut map, field.name.as_bytes(), field.value)?;
@@ -256,6 +265,7 @@ mod tests {
         for text in [
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nno colon\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\na b: c\r\n\r\n",
+            &format!("{}HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 103\r\n\r\n".repeat(17)),
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n",
         ] {
             assert!(read(text.as_bytes(), text.len()).is_err(), "{text}");

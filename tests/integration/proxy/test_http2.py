@@ -187,6 +187,26 @@ async def test_content_arrives_whole_with_and_without_a_length(
     assert len(recorder.heads) == 2
 
 
+async def test_content_that_waits_for_a_permission_gets_it(
+    stack: Stack, recorder: RecordingUpstream, user: Http2User
+) -> None:
+    """Expect: 100-continue, from one end to the other."""
+
+    async def permit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        recorder.bodies.append(await reader.readexactly(6))
+        writer.write(OK)
+
+    recorder.script = permit
+    fields = (("content-length", "6"), ("expect", "100-continue"))
+    stream = user.ask("/api/v1/pods", *fields, method="POST", ended=False)
+    await eventually(lambda: user.responses[stream].early == [100])
+    user.h2.send_data(stream, b"abcdef", end_stream=True)
+    user.flush()
+    assert (await user.until(stream)).content == b"ok"
+    assert recorder.bodies == [b"abcdef"]
+
+
 async def test_crumbs_of_a_cookie_are_joined(stack: Stack, user: Http2User) -> None:
     """The session is found whichever crumb it is in, so the missing header is what is refused."""
     head = [*HEAD, (":authority", "proxy"), ("cookie", "a=b"), ("cookie", "towline_session=s")]
