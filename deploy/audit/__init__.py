@@ -1,4 +1,4 @@
-"""Finds known vulnerabilities of locked packages, of Python and of the console.
+"""Finds known vulnerabilities of locked packages, of Python, of the console and of Rust.
 
-Two tools query their registries; there is no local list of advisories and no offline check.
+Services are queried; there is no local list of advisories and no offline check.
 """

@@ -22,15 +22,17 @@ from deploy.audit.findings import (
 )
 
 UNKNOWN = 75
+CRATES = tools.ROOT / "proxy/native/crates.lock"
 
 
 def main(folder: Path, today: date, accepted: Path = ACCEPTED_RISKS) -> int:
     """Audits all packages; prints findings and failures."""
     folder.mkdir(parents=True, exist_ok=True)
-    locks = tracked("*.lock")
+    locks = [lock for lock in tracked("*.lock") if lock != CRATES]
     asked: dict[str, Callable[[], AuditReport]] = {
         "Python": lambda: tools.python(locks, folder.absolute()),
         "console": lambda: tools.node(tools.ROOT / "console"),
+        "Rust": lambda: tools.crates(CRATES),
     }
     found: list[KnownVulnerability] = []
     silent = 0

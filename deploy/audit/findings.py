@@ -12,6 +12,10 @@ ACCEPTED_RISKS = Path(__file__).parent / "accepted_risks.toml"
 MAX_EXEMPTION = timedelta(days=180)
 
 
+# Name and version.
+Crate = tuple[str, str]
+
+
 class AuditUnavailable(Exception):
     """A service was not reachable, or returned an unusable response."""
 
@@ -86,6 +90,35 @@ def from_npm(text: str) -> AuditReport:
         if not isinstance(known, str)
     ]
     return AuditReport(answer["metadata"]["dependencies"]["total"], tuple(found))
+
+
+def from_osv(crate: Crate, text: str) -> tuple[KnownVulnerability, ...]:
+    """Parses the response of OSV about one crate. AuditUnavailable: it is no such response."""
+    try:
+        known = [entry for entry in json.loads(text).get("vulns", ()) if "withdrawn" not in entry]
+    except (ValueError, AttributeError):
+        raise AuditUnavailable(f"OSV sent no answer about {crate[0]}") from None
+    return tuple(
+        KnownVulnerability(
+            package=crate[0],
+            version=crate[1],
+            ids=(entry["id"], *sorted(entry.get("aliases", ()))),
+            title=entry.get("summary", ""),
+            remedy=_fixed_in(_fixed_versions(entry, crate[0])),
+        )
+        for entry in known
+    )
+
+
+def _fixed_versions(entry: dict[str, Any], name: str) -> list[str]:
+    return [
+        event["fixed"]
+        for affected in entry.get("affected", ())
+        if affected["package"]["name"] == name
+        for versions in affected.get("ranges", ())
+        for event in versions["events"]
+        if "fixed" in event
+    ]
 
 
 def exemptions(path: Path, today: date) -> list[Exemption]:

@@ -1,6 +1,7 @@
-"""Runs the two tools: first on a release known to be vulnerable, then on our packages.
+"""Asks the services: first about a release known to be vulnerable, then about our packages.
 
-The first run detects a service without data, which would report no vulnerabilities at all.
+The first question detects a service without data, which would report no vulnerabilities at all.
+pip-audit and npm ask theirs. The advisories of RustSec are in OSV, which pip-audit can use too.
 """
 
 import json
@@ -9,10 +10,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from urllib.request import Request, urlopen
 
-from deploy.audit.findings import AuditReport, AuditUnavailable, from_npm, from_pip_audit
+from deploy.audit.findings import (
+    AuditReport,
+    AuditUnavailable,
+    Crate,
+    KnownVulnerability,
+    from_npm,
+    from_osv,
+    from_pip_audit,
+)
 
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(__file__).parent / "tools.lock"
@@ -22,6 +33,11 @@ OF_PYTHON = (
     "jinja2==2.10 --hash=sha256:74c935a1b8bb9a3947c50a54766a969d4846290e1e788ea44c1392163723c3bd\n"
 )
 OF_NODE = {"minimist": "0.0.8"}
+# Since 2019 (CVE-2019-15551).
+OF_RUST = ("smallvec", "0.6.9")
+# As pip-audit names and defaults it.
+OSV_VARIABLE, OSV_URL = "PIP_AUDIT_OSV_URL", "https://api.osv.dev/v1/query"
+OSV_SECONDS = 30
 
 
 def python(locks: list[Path], folder: Path) -> AuditReport:
@@ -66,6 +82,33 @@ def node(project: Path) -> AuditReport:
         write_project(Path(place), OF_NODE)
         _check_sight(lambda: ask(Path(place)))
     return ask(project)
+
+
+def crates(lock: Path) -> AuditReport:
+    """Audits the crates of a lock file of cargo. AuditUnavailable: OSV was not reachable, or has no
+    advisories.
+    """
+    listed = tomllib.loads(lock.read_text())["package"]
+    # Our own crate has no checksum.
+    locked = [(entry["name"], entry["version"]) for entry in listed if "checksum" in entry]
+    _check_sight(lambda: AuditReport(1, _ask_osv(OF_RUST)))
+    found = [finding for crate in locked for finding in _ask_osv(crate)]
+    return AuditReport(len(locked), tuple(found))
+
+
+def _ask_osv(crate: Crate) -> tuple[KnownVulnerability, ...]:
+    name, version = crate
+    query = {"package": {"name": name, "ecosystem": "crates.io"}, "version": version}
+    request = Request(
+        os.environ.get(OSV_VARIABLE, OSV_URL),
+        json.dumps(query).encode(),
+        {"Content-Type": "application/json"},
+    )
+    try:
+        with urlopen(request, timeout=OSV_SECONDS) as response:
+            return from_osv(crate, response.read().decode())
+    except (OSError, UnicodeDecodeError) as error:
+        raise AuditUnavailable(f"OSV is not reachable: {error}") from None
 
 
 def _check_sight(ask: Callable[[], AuditReport]) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +14,7 @@ import pytest
 
 from core.runtime.clock import SystemClock
 from deploy.audit import tools
-from deploy.audit.__main__ import UNKNOWN, main
+from deploy.audit.__main__ import CRATES, UNKNOWN, main
 from deploy.audit.findings import AuditUnavailable
 
 OSV = "PIP_AUDIT_VULNERABILITY_SERVICE", "PIP_AUDIT_OSV_URL"
@@ -45,7 +46,7 @@ class Advisories(BaseHTTPRequestHandler):
 
     def known(self, asked: dict[str, Any]) -> dict[str, Any]:
         if self.path == "/v1/query":
-            return {"vulns": [JINJA]} if asked["package"]["name"] == "jinja2" else {}
+            return {"vulns": OSV_KNOWS.get(tuple(asked["package"].values()), [])}
         return {"minimist": [MINIMIST]}
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -72,6 +73,20 @@ JINJA = {
         }
     ],
 }
+SMALLVEC = {
+    "id": "RUSTSEC-2019-0009",
+    "aliases": ["CVE-2019-15551"],
+    "summary": "Double-free and use-after-free in SmallVec::grow()",
+    "affected": [
+        {
+            "package": {"name": "smallvec", "ecosystem": "crates.io"},
+            "ranges": [
+                {"type": "SEMVER", "events": [{"introduced": "0.6.5"}, {"fixed": "0.6.10"}]},
+            ],
+        }
+    ],
+}
+OSV_KNOWS = {("jinja2", "PyPI"): [JINJA], ("smallvec", "crates.io"): [SMALLVEC]}
 MINIMIST = {
     "id": 1179,
     "url": "https://github.com/advisories/GHSA-vh95-rmgr-6w4m",
@@ -127,6 +142,37 @@ def test_a_vulnerable_package_of_the_console_is_found(tmp_path: Path) -> None:
     report = tools.node(tmp_path)
     (found,) = report.findings
     assert (found.package, found.ids) == ("minimist", ("GHSA-vh95-rmgr-6w4m",))
+
+
+@pytest.mark.usefixtures("service")
+def test_a_vulnerable_crate_is_found(tmp_path: Path) -> None:
+    lock = tmp_path / "crates.lock"
+    locked = '[[package]]\nname = "{}"\nversion = "{}"\n'
+    checksum = f'checksum = "{"0" * 64}"\n'
+    own, others = locked.format("own", "0.0.0"), (("smallvec", "0.6.9"), ("sound", "1.0.0"))
+    lock.write_text(own + "".join(locked.format(*crate) + checksum for crate in others))
+    report = tools.crates(lock)
+    assert report.packages == 2
+    (found,) = report.findings
+    assert (found.package, found.version) == ("smallvec", "0.6.9")
+    assert found.ids == ("RUSTSEC-2019-0009", "CVE-2019-15551")
+    assert found.remedy == "fixed in 0.6.10"
+
+
+@pytest.mark.usefixtures("service")
+def test_all_lock_files_are_audited(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each by the service that knows its packages; the stand-in knows one of any release."""
+    main(folder, SystemClock().now().date())
+    audited = capsys.readouterr().out
+    for name in ("Python", "Rust"):
+        assert re.search(rf"^{name}: \d\d+ packages, ", audited, re.MULTILINE), audited
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.parametrize("service", [Ignorance], indirect=True)
+def test_a_service_without_advisories_calls_no_crate_sound() -> None:
+    with pytest.raises(AuditUnavailable, match="does not report a well-known"):
+        tools.crates(CRATES)
 
 
 @NPM
