@@ -376,12 +376,19 @@ class GlobalOverrideAttributes(TypedDict, total=False):
     writeBindings: Sequence[PolicyBindingAttributes | None] | None
 
 
+class LabelExpressionAttributes(TypedDict, total=False):
+    key: Required[str]
+    operator: Required[str]
+    values: Sequence[str] | None
+
+
 class ClusterSelectorAttributes(TypedDict, total=False):
     tags: Sequence[TagAttributes] | None
     distro: str | None
     projectId: str | None
     groupIds: Sequence[str] | None
     ignoredClusterIds: Sequence[str] | None
+    matchExpressions: Sequence[LabelExpressionAttributes] | None
 
 
 class ManagedNamespaceAttributes(TypedDict, total=False):

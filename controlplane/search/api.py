@@ -87,8 +87,8 @@ class FleetFilter:
     tags: list[TagAttributes] | None = None
     """Tags of the cluster. All are required. Limit: 10."""
     labels: str | None = None
-    """Labels of the service or tags of its cluster in the words of kubectl: `team=a,tier!=web`.
-    Limit: 10 labels."""
+    """Label selector of Kubernetes for labels of the service or tags of its cluster:
+    `env in (a,b),tier!=web`. Limit: 10 labels."""
     q: str | None = None
     """Text to search for in service names and namespaces. Limit: 200 characters."""
 

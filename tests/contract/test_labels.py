@@ -45,6 +45,10 @@ async def fill(store: Store) -> None:
         ("team", ["dev"], ["dev-web"], ["shop"]),
         ("!team", ["prod"], ["prod-web"], ["default"]),
         ("env,!tier", ["dev", "prod"], ["prod-web"], []),
+        ("team in (a,b)", ["dev"], ["dev-web"], ["shop"]),
+        ("team notin (b,c)", ["dev", "prod"], ["prod-web"], ["default", "shop"]),
+        ("env in (dev,prod),team notin (a)", ["prod"], ["dev-web", "prod-web"], []),
+        ("env in (test)", [], [], []),
     ],
 )
 async def test_a_selector_finds_rows(

@@ -67,7 +67,9 @@ WHATEVER: dict[str, st.SearchStrategy[Any]] = {
     "backwards": st.booleans(),
     "visible": VISIBLE,
     "tags": st.lists(st.tuples(st.just("env"), st.sampled_from(["a", "b"])), max_size=1),
-    "labels": st.sampled_from(["", "env=a", "env!=a", "tier", "!tier"]).map(parse_selector),
+    "labels": st.sampled_from(
+        ["", "env=a", "env!=a", "tier", "!tier", "env in (a,b)", "tier notin (a,)"]
+    ).map(parse_selector),
     "counting": st.booleans(),
 }
 CLUSTER_COLUMNS: dict[str, st.SearchStrategy[Any]] = {

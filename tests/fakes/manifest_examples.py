@@ -125,7 +125,15 @@ EVERYTHING = "".join(
             "GlobalService",
             "agent",
             {
-                "selector": {"tags": {"env": "prod"}, "groups": ["prod"], "excluded": ["us-1"]},
+                "selector": {
+                    "tags": {"env": "prod"},
+                    "groups": ["prod"],
+                    "excluded": ["us-1"],
+                    "matchExpressions": [
+                        {"key": "region", "operator": "NotIn", "values": ["ap", "us"]},
+                        {"key": "old", "operator": "DoesNotExist"},
+                    ],
+                },
                 "template": {
                     "name": "agent",
                     "namespace": "agents",

@@ -15,7 +15,7 @@ const FIELDS: readonly FormField[] = [
   { path: "sinks", title: "Sinks", choice: "sink", many: true, required: true },
   { path: "clusters", title: "Only clusters", note: "an event must match one filter", choice: "cluster", many: true },
   { path: "regex", title: "Only subjects", note: "regular expression (RE2)" },
-  { path: "labels", title: "Only labels", note: "such as team=a,tier!=web; tags of clusters are labels" },
+  { path: "labels", title: "Only labels", note: "such as env in (a,b),tier!=web; tags of clusters are labels" },
   { path: "project", title: "Project", note: "empty: the whole installation", choice: "project" },
 ];
 

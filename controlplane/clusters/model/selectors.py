@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from controlplane.authorization import UNRESTRICTED, Fence, FenceCluster
 from controlplane.clusters.model.cluster import AgentMode, Cluster, Distribution
 from controlplane.clusters.model.groups import ClusterGroup
+from controlplane.platform.labels import MAX_REQUIREMENTS, LabelRequirement
 from controlplane.platform.names import check_text
 from core.errors import Invalid
 
@@ -27,6 +28,8 @@ class Selector:
     """IDs of cluster groups. One of them is enough. Limit: 1,000."""
     excluded: tuple[str, ...] = ()
     """IDs of clusters that never match. Limit: 1,000."""
+    match_expressions: tuple[LabelRequirement, ...] = ()
+    """Conditions on tags, as in Kubernetes. All are required. Limit: 10."""
 
     def checked(self) -> "Selector":
         """Returns itself. Raises Invalid for too many or too long entries."""
@@ -38,6 +41,12 @@ class Selector:
         for names, where in ((self.groups, "groups"), (self.excluded, "ignoreClusters")):
             if len(names) > _MAX_NAMES:
                 raise Invalid(f"{len(names)} entries, {_MAX_NAMES} at most", field=where)
+        if len(self.match_expressions) > MAX_REQUIREMENTS:
+            count = len(self.match_expressions)
+            text = f"{count} entries, {MAX_REQUIREMENTS} at most"
+            raise Invalid(text, field="matchExpressions")
+        for requirement in self.match_expressions:
+            requirement.check("matchExpressions")
         return replace(self, tags=dict(self.tags))
 
 
@@ -98,4 +107,5 @@ def _fits(cluster: Cluster, selector: Selector) -> bool:
         and in_project(cluster, selector.project_id)
         and selector.distribution in (None, cluster.distribution)
         and selector.tags.items() <= cluster.tags.items()
+        and all(requirement.matches(cluster.tags) for requirement in selector.match_expressions)
     )

@@ -14,6 +14,7 @@ from controlplane.generators.model.plan import GeneratedService, TargetPlan
 from controlplane.generators.operations.definitions import GeneratorChange
 from controlplane.generators.operations.reconciler import problem_of
 from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
+from controlplane.platform.labels import LabelOperator, LabelRequirement
 from controlplane.services.api.types import GitRef, ServiceConfiguration
 from controlplane.services.model.service import Service
 from controlplane.services.model.templates import ServiceTemplate
@@ -31,6 +32,19 @@ _SELECTOR = {
     "group_ids": "groups",
     "ignored_cluster_ids": "excluded",
 }
+
+
+strawberry.enum(LabelOperator, name="LabelOperator")
+
+
+@output(LabelRequirement)
+class LabelExpression(Output[LabelRequirement]):
+    """A condition on one label, as in Kubernetes."""
+
+
+@draft(LabelRequirement)
+class LabelExpressionAttributes(Draft[LabelRequirement]):
+    """A condition on one label, as in Kubernetes."""
 
 
 @output(Selector, rename=_SELECTOR)

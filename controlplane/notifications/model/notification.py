@@ -122,8 +122,8 @@ class RouterFilter:
     regex: str = ""
     """Regular expression to search for in the subject. Limit: 200 characters."""
     labels: str = ""
-    """Labels of the service, the pipeline or the cluster in the words of kubectl:
-    `team=a,tier!=web`. Services have the tags of their cluster as well. Limit: 10 labels."""
+    """Labels of the service, the pipeline or the cluster, as a label selector of Kubernetes:
+    `env in (a,b),tier!=web`. Services have the tags of their cluster as well. Limit: 10 labels."""
 
     def fits(self, notification: Notification, *labels: Mapping[str, str]) -> bool:
         """Returns whether the notification of a resource with these labels matches."""

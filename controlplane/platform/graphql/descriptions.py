@@ -50,7 +50,7 @@ ARGUMENTS = {
     "before": "Cursor of the row after the page: `startCursor` of the next page. Needs `last`.",
     "q": "Text to search for in names. Limit: 200 characters.",
     "name": "Exact name. Used without `id`.",
-    "labels": "Labels in the words of kubectl: `team=a,tier!=web,owner,!old`. Clusters have their "
+    "labels": "Label selector of Kubernetes: `team=a,env in (a,b),owner,!old`. Clusters have their "
     "tags as labels, and services those of their cluster. Limit: 10 labels.",
     "project_id": "Only rows of the project with this ID.",
     "cluster_id": "Only rows of the cluster with this ID.",

@@ -89,31 +89,34 @@ def rows_with_tag(table: Table, tag: tuple[str, str], dialect: str) -> ColumnEle
         # Tags cover many clusters: SQLite must not sort all their rows for one page.
         column = table.c.cluster_id.concat("") if dialect == "sqlite" else table.c.cluster_id
         return column.in_(tagged)
-    return _has_pair(table.c.tags, *tag, dialect)
+    name, value = tag
+    return _has_pair(table.c.tags, name, (value,), dialect)
 
 
 def rows_with_label(table: Table, label: LabelRequirement, dialect: str) -> ColumnElement[bool]:
     """Selects rows by a label of their manifest, or a tag of their cluster."""
     declared = metadata.tables["declared_resources"]
-    labelled = _has_pair(declared.c.labels, label.name, label.value, dialect)
+    labelled = _has_pair(declared.c.labels, label.key, label.values, dialect)
     found = table.c.id.in_(select(declared.c.id).where(labelled))
     clusters = _clusters()
     if (column := table.c.get(CLUSTER_IDS.get(table.name, ""))) is not None:
-        tagged = _has_pair(clusters.c.tags, label.name, label.value, dialect)
+        tagged = _has_pair(clusters.c.tags, label.key, label.values, dialect)
         found = or_(found, column.in_(select(clusters.c.id).where(tagged)))
-    return not_(found) if label.negated else found
+    return not_(found) if label.operator.is_negative else found
 
 
 def _has_pair(
-    column: Column[Any], name: str, value: str | None, dialect: str
+    column: Column[Any], name: str, values: Collection[str], dialect: str
 ) -> ColumnElement[bool]:
-    """Matches JSON objects with a text at a key; without a value, with any text there."""
+    """Matches JSON objects with one of the texts at a key; without texts, with any one there."""
     if dialect == "postgresql":
         pairs = type_coerce(column, JSONB)
-        return pairs.has_key(name) if value is None else pairs.contains({name: value})
+        if not values:
+            return pairs.has_key(name)
+        return or_(*(pairs.contains({name: value}) for value in values))
     each = func.json_each(column).table_valued("key", "value", name="pair")
     found = select(literal(1)).select_from(each).where(each.c.key == name)
-    return (found if value is None else found.where(each.c.value == value)).exists()
+    return (found.where(each.c.value.in_(values)) if values else found).exists()
 
 
 def _clusters() -> Table:

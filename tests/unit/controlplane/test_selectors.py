@@ -10,6 +10,7 @@ from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.clusters.model.cluster import AgentMode, Cluster, Distribution
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.model.selectors import Fleet, Selector
+from controlplane.platform.labels import LabelOperator, LabelRequirement, parse_selector
 from core.errors import Invalid
 from core.identity import ClusterId
 
@@ -43,6 +44,15 @@ FLEET = Fleet(
         (Selector(), None, ["dev", "eu", "us"]),
         (Selector(tags={"tier": "prod"}), None, ["eu", "us"]),
         (Selector(tags={"tier": "prod", "region": "eu"}), None, ["eu"]),
+        (Selector(match_expressions=parse_selector("region")), None, ["eu", "us"]),
+        (Selector(match_expressions=parse_selector("region notin (eu)")), None, ["dev", "us"]),
+        (
+            Selector(
+                tags={"tier": "prod"}, match_expressions=parse_selector("region in (eu,ap),!old")
+            ),
+            None,
+            ["eu"],
+        ),
         (Selector(distribution=Distribution.EKS), None, ["eu"]),
         (Selector(groups=("g",)), None, ["dev", "us"]),
         (Selector(groups=("e",)), None, []),
@@ -77,3 +87,17 @@ def test_frozen_clusters_are_those_of_frozen_groups() -> None:
 def test_selectors_out_of_bounds_are_refused(selector: Selector) -> None:
     with pytest.raises(Invalid):
         selector.checked()
+
+
+@pytest.mark.parametrize(
+    "expressions",
+    [
+        (LabelRequirement("region", LabelOperator.In),),
+        (LabelRequirement("-", LabelOperator.Exists),),
+        (LabelRequirement("region", LabelOperator.Exists),) * 11,
+    ],
+)
+def test_wrong_expressions_are_refused(expressions: tuple[LabelRequirement, ...]) -> None:
+    with pytest.raises(Invalid) as error:
+        Selector(match_expressions=expressions).checked()
+    assert error.value.field == "matchExpressions"

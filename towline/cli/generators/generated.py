@@ -57,12 +57,19 @@ class SelectorTags(TypedDict):
     value: str
 
 
+class SelectorMatchExpressions(TypedDict):
+    key: str
+    operator: str
+    values: list[str]
+
+
 class Selector(TypedDict):
     tags: list[SelectorTags]
     distro: str | None
     projectId: str | None
     groupIds: list[str]
     ignoredClusterIds: list[str]
+    matchExpressions: list[SelectorMatchExpressions]
 
 
 class GlobalServiceProject(TypedDict):
@@ -268,7 +275,7 @@ class PreviewServiceSet(TypedDict):
 
 
 _CLUSTER_GROUP = 'fragment ClusterGroup on ClusterGroup{id name description tags{name value}clusterIds project{id name}frozen frozenReason frozenBy frozenAt maxChanging}'
-_SELECTOR = 'fragment Selector on ClusterSelector{tags{name value}distro projectId groupIds ignoredClusterIds}'
+_SELECTOR = 'fragment Selector on ClusterSelector{tags{name value}distro projectId groupIds ignoredClusterIds matchExpressions{key operator values}}'
 _GENERATOR_STATE = 'fragment GeneratorState on DefinitionState{waiting problem evaluatedAt deletedAt}'
 _TEMPLATE = 'fragment Template on ServiceTemplate{name namespace version repositoryId git{ref folder}kustomizePath helm configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}templated protect dryRun secrets{name secretId}verification{soakSeconds maxRestarts metric{address query comparison threshold}}}'
 _GENERATED_SERVICE = 'fragment GeneratedService on ServiceDeployment{id name namespace status:state cluster{handle}}'

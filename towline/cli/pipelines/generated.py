@@ -160,12 +160,19 @@ class StageSelectorTags(TypedDict):
     value: str
 
 
+class StageSelectorMatchExpressions(TypedDict):
+    key: str
+    operator: str
+    values: list[str]
+
+
 class StageSelector(TypedDict):
     tags: list[StageSelectorTags]
     distro: str | None
     projectId: str | None
     groupIds: list[str]
     ignoredClusterIds: list[str]
+    matchExpressions: list[StageSelectorMatchExpressions]
 
 
 class StageRollout(TypedDict):
@@ -290,7 +297,7 @@ class DeniedRevision(TypedDict):
 
 _PIPELINE = 'fragment Pipeline on Pipeline{id name paused insertedAt updatedAt stages{id name health reason services{service{id}}}edges{id reason from{name}to{name}release{id}gates{id name type state reason}}}'
 _PIPELINE_DETAILS = 'fragment PipelineDetails on Pipeline{id name paused onCommit insertedAt updatedAt triggers{id name type settings git state value reason error checkedAt nextAt webhook change{...GitChange}}stages{...Stage}edges{...Edge}history{at place releaseId text actor}}'
-_STAGE = 'fragment Stage on PipelineStage{id name health reason verified hold serviceNames git digests{...Digest}workflow{...Gate}change{...GitChange}verification{soakSeconds maxRestarts metric{address query comparison threshold}}services{service{id name cluster{handle}}}release{id number author seenAt revisions{...Digest}}selector{tags{name value}distro projectId groupIds ignoredClusterIds}rollout{strategy maxUnavailable maxPerGroup maxFailed pauseSeconds canaries canaryCount groups waveSize silentDeadlineSeconds maxSilentPercent waves given healthy failed leftOut reason}silent{leftOut service{cluster{handle pingedAt}}}}'
+_STAGE = 'fragment Stage on PipelineStage{id name health reason verified hold serviceNames git digests{...Digest}workflow{...Gate}change{...GitChange}verification{soakSeconds maxRestarts metric{address query comparison threshold}}services{service{id name cluster{handle}}}release{id number author seenAt revisions{...Digest}}selector{tags{name value}distro projectId groupIds ignoredClusterIds matchExpressions{key operator values}}rollout{strategy maxUnavailable maxPerGroup maxFailed pauseSeconds canaries canaryCount groups waveSize silentDeadlineSeconds maxSilentPercent waves given healthy failed leftOut reason}silent{leftOut service{cluster{handle pingedAt}}}}'
 _EDGE = 'fragment Edge on PipelineStageEdge{id reason from{name}to{name}release{id number author}digests{...Digest}gates{...Gate}}'
 _GATE = 'fragment Gate on PipelineGate{id name type state reason settings skipped approvals{actor at comment}checks{step state reason attempt jobId outputs{name value}}}'
 _GIT_CHANGE = 'fragment GitChange on GitChange{state branch sha number url}'

@@ -1,4 +1,4 @@
-"""Selectors of lists, by the words of kubectl: `-l NAME=VALUE` and `--field-selector`."""
+"""Selectors of lists, as in kubectl: `-l NAME=VALUE` and `--field-selector`."""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ Selector = Annotated[
     typer.Option(
         "-l",
         "--selector",
-        help="Only with all these labels, such as team=a,tier!=web; tags of clusters are labels.",
+        help="Label selector of kubectl: 'env in (a,b),tier!=web,!old'. Tags are labels.",
     ),
 ]
 

@@ -100,7 +100,24 @@ SPECS: dict[str, Any] = {
     ),
     "GlobalService": st.builds(
         dict,
-        selector=st.builds(dict, tags=WORDS.filter(bool)),
+        selector=st.builds(
+            dict,
+            tags=WORDS.filter(bool),
+            matchExpressions=st.lists(
+                st.one_of(
+                    st.builds(
+                        dict, key=NAMES, operator=st.sampled_from(["Exists", "DoesNotExist"])
+                    ),
+                    st.builds(
+                        dict,
+                        key=NAMES,
+                        operator=st.sampled_from(["In", "NotIn"]),
+                        values=st.lists(NAMES, min_size=1, max_size=3),
+                    ),
+                ),
+                max_size=2,
+            ),
+        ),
         template=st.builds(
             dict,
             name=NAMES,
