@@ -80,6 +80,7 @@ pub async fn serve<S: Socket>(hub: Arc<HubState>, socket: S, source: SocketAddr,
             _ = draining.wait_for(|draining| *draining), if !closing => {
                 connection.graceful_shutdown();
                 closing = true;
+                locked(&streams.idle).clear();
             }
             _ = sweep.tick() => {
                 streams.sweep();
@@ -228,7 +229,8 @@ impl Streams {
     fn keep(&self, mut python: PythonConnection) {
         python.used = Instant::now();
         let mut idle = locked(&self.idle);
-        if idle.len() < MAX_IDLE {
+        // Python waits for its connections to end while it drains.
+        if idle.len() < MAX_IDLE && !*self.hub.draining.borrow() {
             idle.push(python);
         }
     }

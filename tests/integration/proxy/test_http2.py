@@ -265,6 +265,36 @@ async def test_a_slow_reader_stops_only_its_own_stream(
         user.flush()
 
 
+async def test_content_that_nobody_reads_stops_only_its_own_stream(
+    stack: Stack, recorder: RecordingUpstream, user: Http2User
+) -> None:
+    """An API server that does not read an upload: windows bound what is kept for it."""
+
+    async def ignore(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # ty: ignore[missing-attribute]
+        await asyncio.sleep(30)
+
+    recorder.script = ignore
+    streams = [user.ask("/api/v1/pods", method="POST", ended=False) for _ in range(3)]
+    await eventually(lambda: len(recorder.heads) == 3)
+    sent, waited = 0, 0
+    while waited < 30:
+        rooms = {stream: user.h2.local_flow_control_window(stream) for stream in streams}
+        for stream, room in rooms.items():
+            if room:
+                user.h2.send_data(stream, bytes(min(room, 16_384)))
+                sent += min(room, 16_384)
+        user.flush()
+        waited = 0 if any(rooms.values()) else waited + 1
+        await asyncio.sleep(0.01)
+    assert sent < 30_000_000
+    recorder.script = None
+    stream = user.ask("/api/v1/nodes", method="POST", ended=False)
+    user.h2.send_data(stream, b"small", end_stream=True)
+    user.flush()
+    assert (await user.until(stream)).content == b"ok"
+
+
 async def test_kubectl_speaks_http2(through: Kubectl, stack: Stack) -> None:
     """Also for a watch; see the tests of kubectl for all its commands."""
     verbose = {"GODEBUG": "http2debug=1"}
@@ -390,9 +420,13 @@ async def test_a_drain_lets_streams_end_and_takes_no_new_ones(
     recorder.script = slow
     stream = user.ask()
     await eventually(lambda: recorder.heads)
+    assert (await user.get("/api/v1/nodes", token="unknown")).status == 401
+    assert len(stack.proxy.gateway.connections) == 2
     assert stack.proxy.front is not None
     stack.proxy.front.drain()
     await eventually(lambda: user.goaway is not None)
+    # Python waits for its connections to end.
+    await eventually(lambda: len(stack.proxy.gateway.connections) == 1)
     go_on.set()
     assert (await user.until(stream)).content == b"ok"
     assert await user.end() == h2.errors.ErrorCodes.NO_ERROR
