@@ -29,7 +29,7 @@ const MAX_HEIGHT = 420;
 
 function Box({ data: { node } }: NodeProps<BoxNode>) {
   return (
-    <div className={`graph-node ${node.state.tone}${node.selected === true ? " selected" : ""}`} title={node.title}>
+    <div className={`graph-node ${node.state.tone}${node.selected === true ? " selected" : ""}`} title={`${node.title}\n${node.note}`.trim()}>
       <Handle type="target" position={Position.Left} />
       <strong>{node.title}</strong>
       <span className="quiet">{node.note}</span>

@@ -13,6 +13,9 @@ from typing import Any
 
 from playwright.sync_api import Browser, expect
 
+from controlplane.access.model.bindings import Project
+from controlplane.access.ports import ProjectStore
+from controlplane.authorization import DEFAULT_PROJECT, DestinationRule, Fence, SourceRule
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.store.engine import make_engine
@@ -22,7 +25,7 @@ from controlplane.services.ports import ServiceStore
 from controlplane.store.repositories import REPOSITORIES
 from core.identity import ClusterId, ServiceId
 from core.runtime.clock import SystemClock
-from core.spec.status import Phase
+from core.spec.status import Phase, Problem
 from tests.integration.console.conftest import EMAIL, commit, sign_in, viewer
 from tests.integration.console.furnished import furnish
 from towline.client import GraphQLClient
@@ -37,9 +40,25 @@ _NAMES = ("billing", "cart", "catalog", "ledger", "login", "mail", "media", "ord
 _HEALTHY = {"digest": "sha256:1", "generation": 1, "observed_generation": 1}
 _STATES: dict[int, dict[str, Any]] = {
     7: {"observed_generation": 0},
-    23: {"phase": Phase.FAILED},
+    23: {
+        "phase": Phase.FAILED,
+        "problems": (Problem("Deployment web: 0 of 2 Pods are ready: ImagePullBackOff"),),
+    },
     31: {"paused": True},
 }
+_PAYMENTS = "payments"
+_FENCE = Fence(
+    sources=(SourceRule("http*://*/shop.git", refs=("main",)),),
+    destinations=(
+        DestinationRule((_PAYMENTS,), clusters=("dev",)),
+        DestinationRule((_PAYMENTS, "ledger"), "deployer", tags={"region": "eu-west"}),
+        DestinationRule((_PAYMENTS,), "deployer", clusters=("us-gov-*",)),
+    ),
+)
+_CREATE = """mutation ($cluster: ID!, $attributes: ServiceDeploymentAttributes!) {
+  createServiceDeployment(clusterId: $cluster, attributes: $attributes) { id } }"""
+_DRIFTED = """query ($id: ID!) { serviceDeployment(id: $id) { state drifted
+  components { id kind } } }"""
 _COMPONENTS = """query ($id: ID!) {
   serviceDeployment(id: $id) { components { id kind } } }"""
 _REQUESTS = """{ auditLogs(first: 50, filter: {kind: REQUEST}) {
@@ -56,7 +75,6 @@ _DEFINE = """mutation ($account: ID!, $repository: ID!, $template: ServiceDeploy
     selector: {tags: [{name: "region", value: "none"}]}}) { id }
   createConfigurationSource(attributes: {name: "platform", folder: "towline",
     repositoryId: $repository, serviceAccountId: $account, suspended: true}) { id }
-  createProject(attributes: {name: "payments"}) { id }
   saveView(attributes: {name: "Failed in Europe", list: "services", query: "state:failed",
     columns: ["service", "cluster", "reason"], sharing: EVERYBODY}) { id }
   denyRevision(revision: "9d3f0c4be2a17f6c8d5b2e1a0f4c7b9d8e6a5f3c",
@@ -73,6 +91,8 @@ def add_fleet(url: str) -> None:
     async def add() -> None:
         engine = make_engine(url)
         async with SqlStore(engine, REPOSITORIES).write() as tx:
+            now = SystemClock().now()
+            await tx[ProjectStore].add(Project(_PAYMENTS, _PAYMENTS, now, now, fence=_FENCE))
             for cluster in _clusters():
                 await tx[ClusterStore].add(cluster)
                 for service in _services(cluster.id):
@@ -111,7 +131,9 @@ def _services(cluster: ClusterId) -> Iterator[Service]:
         service = Service(ServiceId(f"{cluster}-{name}"), cluster, None, name, name, now, now)
         state = _STATES.get((seed * 5 + number * 11) % 37, {})
         yield service.changed(
-            commit_sha="4f1c09de7ab85236" * 2, **{"phase": Phase.HEALTHY, **_HEALTHY, **state}
+            project_id=_PAYMENTS if name in (_PAYMENTS, "ledger") else DEFAULT_PROJECT,
+            commit_sha="4f1c09de7ab85236" * 2,
+            **{"phase": Phase.HEALTHY, **_HEALTHY, **state},
         )
 
 
@@ -126,6 +148,7 @@ def stock(story: DemoSteps, browser: Browser) -> dict[str, str]:
         stage.ask(_TAG, id=stage.members[name].id, region=region)
     _define(story, ids["account"])
     _request_access(story)
+    ids["drifted"] = _drift(story)
     components = stage.ask(_COMPONENTS, id=dev)["serviceDeployment"]["components"]
     ids |= {each["kind"].lower(): each["id"] for each in components}
     ids |= {"service": dev, "pipeline": story.pipeline()["id"]}
@@ -147,6 +170,33 @@ def _define(story: DemoSteps, account: str) -> None:
     git = {"ref": "${item.branch}", "folder": "dev"}
     template = {"name": "preview", "namespace": "preview", "repositoryId": id, "git": git}
     story.stage.ask(_DEFINE, account=account, repository=id, template=template)
+
+
+def _drift(story: DemoSteps) -> str:
+    """Deploys a service into the fence, scales its Deployment by hand, and returns its id."""
+    dev = story.stage.members["dev"]
+    repository = story.stage.ask("{ gitRepositories { edges { node { id } } } }")
+    attributes = {
+        "name": _PAYMENTS,
+        "namespace": _PAYMENTS,
+        "projectId": _PAYMENTS,
+        "repositoryId": repository["gitRepositories"]["edges"][0]["node"]["id"],
+        "git": {"ref": "main", "folder": "dev"},
+        "syncConfig": {"driftPolicy": "REPORT"},
+    }
+    # Services in a fence create no namespace.
+    dev.kubectl("create", "namespace", _PAYMENTS)
+    id = story.stage.ask(_CREATE, cluster=dev.id, attributes=attributes)["createServiceDeployment"][
+        "id"
+    ]
+
+    def state() -> dict[str, Any]:
+        return story.stage.ask(_DRIFTED, id=id)["serviceDeployment"]
+
+    wait_until("the service in the fence", lambda: state()["state"] == "HEALTHY")
+    dev.kubectl("scale", "deployment/web", "-n", _PAYMENTS, "--replicas=3")
+    wait_until("the drift of its Deployment", lambda: state()["drifted"] == 1)
+    return next(each["id"] for each in state()["components"] if each["kind"] == "Deployment")
 
 
 def _request_access(story: DemoSteps) -> None:
