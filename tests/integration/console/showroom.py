@@ -4,6 +4,7 @@ Two clusters are real. The others are rows of the store, whose agents always see
 """
 
 import asyncio
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -173,7 +174,7 @@ def _define(story: DemoSteps, account: str) -> None:
 
 
 def _drift(story: DemoSteps) -> str:
-    """Deploys a service into the fence, scales its Deployment by hand, and returns its id."""
+    """Deploys a service into the fence, edits its ConfigMap by hand, and returns the id of that."""
     dev = story.stage.members["dev"]
     repository = story.stage.ask("{ gitRepositories { edges { node { id } } } }")
     attributes = {
@@ -194,9 +195,10 @@ def _drift(story: DemoSteps) -> str:
         return story.stage.ask(_DRIFTED, id=id)["serviceDeployment"]
 
     wait_until("the service in the fence", lambda: state()["state"] == "HEALTHY")
-    dev.kubectl("scale", "deployment/web", "-n", _PAYMENTS, "--replicas=3")
-    wait_until("the drift of its Deployment", lambda: state()["drifted"] == 1)
-    return next(each["id"] for each in state()["components"] if each["kind"] == "Deployment")
+    edit = json.dumps({"data": {"version": "1.1-hotfix"}})
+    dev.kubectl("patch", "configmap/settings", "-n", _PAYMENTS, "--patch", edit)
+    wait_until("the drift of its ConfigMap", lambda: state()["drifted"] == 1)
+    return next(each["id"] for each in state()["components"] if each["kind"] == "ConfigMap")
 
 
 def _request_access(story: DemoSteps) -> None:
