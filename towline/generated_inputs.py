@@ -790,6 +790,11 @@ class SecretRotationAttributes(TypedDict, total=False):
     automatic: bool
 
 
+class SecretGeneratorAttributes(TypedDict, total=False):
+    length: int
+    alphabet: str
+
+
 class SecretSourceAttributes(TypedDict, total=False):
     kind: Required[str]
     store: str | None
@@ -803,6 +808,7 @@ class SecretAttributes(TypedDict, total=False):
     projectId: str | None
     refreshSeconds: int | None
     rotation: SecretRotationAttributes | None
+    generate: SecretGeneratorAttributes | None
     value: str | None
     valueBase64: str | None
     source: SecretSourceAttributes | None

@@ -21,6 +21,7 @@ from controlplane.platform.graphql.plugin_inputs import (
     with_settings_of,
 )
 from controlplane.secrets.model.data_keys import DataKey
+from controlplane.secrets.model.generated import ValueAlphabet, ValueGenerator
 from controlplane.secrets.model.rotation import (
     Rotation,
     RotationDecision,
@@ -78,6 +79,19 @@ class SecretSourceType:
 class SecretRotation(Output[Rotation]):
     """Two-phase rotation of a secret: services move to the new version before the old one is
     revoked."""
+
+
+strawberry.enum(ValueAlphabet, name="SecretAlphabet")
+
+
+@output(ValueGenerator)
+class SecretGenerator(Output[ValueGenerator]):
+    """Form of a generated value."""
+
+
+@draft(ValueGenerator, publish_defaults=True)
+class SecretGeneratorAttributes(Draft[ValueGenerator]):
+    """Form of a generated value."""
 
 
 @output(RotationPlan, rename=_PLAN_NAMES)
@@ -186,7 +200,7 @@ class SecretRotationAttributes(Draft[RotationPlan]):
 )
 class SecretAttributes(Draft[SecretChange]):
     """Fields of a secret. A field that is null or absent stays as it is. Give at most one of
-    `value`, `valueBase64` and `source`."""
+    `value`, `valueBase64`, `source` and `generate`."""
 
     value: str | None = None
     """New value as text. Limit: 512 KiB."""

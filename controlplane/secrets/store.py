@@ -20,6 +20,7 @@ from controlplane.platform.store.columns import JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import metadata, project_column
 from controlplane.secrets.model.data_keys import DataKey
+from controlplane.secrets.model.generated import ValueGenerator
 from controlplane.secrets.model.rotation import Rotation, RotationPlan
 from controlplane.secrets.model.secret import Secret, SecretVersion
 from controlplane.secrets.model.secret_source import SecretSource
@@ -48,6 +49,7 @@ secrets = Table(
     Column("problem", Text, nullable=False),
     Column("plan", JsonColumn(RotationPlan)),
     Column("rotation", JsonColumn(Rotation)),
+    Column("generate", JsonColumn(ValueGenerator)),
 )
 
 secret_versions = Table(

@@ -60,6 +60,7 @@ EVERYTHING = "".join(
                 "rotation": {"batch": 2, "soakSeconds": 30},
             },
         ),
+        document("Secret", "session-key", {"generate": {"length": 48, "alphabet": "HEX"}}),
         document(
             "Context",
             "common",

@@ -1548,7 +1548,18 @@ export type SavedViewAttributes = {
   projectId?: string | null | undefined;
 };
 
-/** Fields of a secret. A field that is null or absent stays as it is. Give at most one of `value`, `valueBase64` and `source`. */
+/** Characters of a generated value. */
+export type SecretAlphabet =
+  /** Letters and digits. */
+  | 'ALPHANUMERIC'
+  /** Letters, digits and punctuation that needs no quotes in most files. */
+  | 'PRINTABLE'
+  /** Hexadecimal digits. */
+  | 'HEX'
+  /** Decimal digits. */
+  | 'DIGITS';
+
+/** Fields of a secret. A field that is null or absent stays as it is. Give at most one of `value`, `valueBase64`, `source` and `generate`. */
 export type SecretAttributes = {
   /** Free text. Limit: 1,000 characters. */
   description?: string | null | undefined;
@@ -1558,12 +1569,22 @@ export type SecretAttributes = {
   refreshSeconds?: number | null | undefined;
   /** Plan for moving services to a new value. A batch of 0 removes it: they get new values at once. Default: the present one. */
   rotation?: SecretRotationAttributes | null | undefined;
+  /** Form of a random value, which nobody sees. A new form generates a new value. */
+  generate?: SecretGeneratorAttributes | null | undefined;
   /** New value as text. Limit: 512 KiB. */
   value?: string | null | undefined;
   /** New value as base64. Limit: 512 KiB. */
   valueBase64?: string | null | undefined;
   /** External source. */
   source?: SecretSourceAttributes | null | undefined;
+};
+
+/** Form of a generated value. */
+export type SecretGeneratorAttributes = {
+  /** Number of characters. Default: 32. Limits: 16 to 1,024. */
+  length?: number;
+  /** Characters of the value. Default: `ALPHANUMERIC`. */
+  alphabet?: SecretAlphabet;
 };
 
 /** Settings of a two-phase rotation. */
@@ -4491,4 +4512,4 @@ export const SyncOptionsDocument = typed<SyncOptionsQuery, SyncOptionsQueryVaria
 export const ChangeServiceDocument = typed<ChangeServiceMutation, ChangeServiceMutationVariables>("mutation ChangeService($id:ID!$attributes:ServiceUpdateAttributes!$unchangedSince:DateTime){updateServiceDeployment(id:$id attributes:$attributes unchangedSince:$unchangedSince){...ServiceRow}}" + ServiceRowText);
 export const ObjectRelationsDocument = typed<ObjectRelationsQuery, ObjectRelationsQueryVariables>("query ObjectRelations($id:ID!){objectRelations(serviceId:$id){sourceId targetId kind}}");
 /** Types without an id. */
-export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ConfigurationSourceConnection","ConfigurationSourceEdge","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EncryptionKeys","FailedStage","Fence","FenceCheck","FenceRefusal","FenceReport","FenceRuleUse","FenceUse","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","ImageRule","Inbox","Installation","KubernetesRights","KubernetesRule","Kustomize","LabelExpression","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","ManifestChange","ManifestFieldConflict","ManifestFieldDifference","ManifestPlan","ManifestProblem","Mutation","NamespaceMetadata","NewBootstrapToken","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","ObjectRelation","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretRotationPlan","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SilentStageService","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WaitingApproval","WhatIfStep","WhatIfWaiting"];
+export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ConfigurationSourceConnection","ConfigurationSourceEdge","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EncryptionKeys","FailedStage","Fence","FenceCheck","FenceRefusal","FenceReport","FenceRuleUse","FenceUse","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","ImageRule","Inbox","Installation","KubernetesRights","KubernetesRule","Kustomize","LabelExpression","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","ManifestChange","ManifestFieldConflict","ManifestFieldDifference","ManifestPlan","ManifestProblem","Mutation","NamespaceMetadata","NewBootstrapToken","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","ObjectRelation","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretGenerator","SecretRotation","SecretRotationPlan","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SilentStageService","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WaitingApproval","WhatIfStep","WhatIfWaiting"];

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
+from controlplane.secrets.model.generated import ValueGenerator
 from controlplane.secrets.model.rotation import Rotation, RotationPlan
 from controlplane.secrets.model.secret_source import SecretSource
 from core.errors import Invalid
@@ -51,6 +52,8 @@ class Secret:
     """Plan for moving services to a new value. None: they get it at once."""
     rotation: Rotation | None = None
     """Latest rotation. None if there was none."""
+    generate: ValueGenerator | None = None
+    """Form of the generated value. None if the value was set or has a source."""
 
     @property
     def target(self) -> Resource:

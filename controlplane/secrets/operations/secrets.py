@@ -19,6 +19,7 @@ from controlplane.platform.names import check_text
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
+from controlplane.secrets.model.generated import ValueGenerator
 from controlplane.secrets.model.rotation import Rotation, RotationDecision, RotationPlan
 from controlplane.secrets.model.secret import (
     MAX_VERSIONS,
@@ -46,7 +47,7 @@ _MAX_TEXT_LENGTH = 1000
 class SecretChange:
     """Changes to a secret. None leaves a field unchanged.
 
-    `value` and `source` exclude each other; setting one clears the other.
+    `value`, `source` and `generate` exclude each other; setting one clears the others.
     """
 
     value: bytes | None = field(default=None, repr=False)
@@ -62,11 +63,16 @@ class SecretChange:
     plan: RotationPlan | None = None
     """Plan for moving services to a new value. A batch of 0 removes it: they get new values at
     once. Default: the present one."""
+    generate: ValueGenerator | None = None
+    """Form of a random value, which nobody sees. A new form generates a new value."""
 
     def columns(self) -> Columns:
         """The validated fields without the value. Invalid: names the field."""
-        if self.value is not None and self.source is not None:
-            raise Invalid("specify either a value or a source", field="value")
+        given = [
+            name for name in ("value", "source", "generate") if getattr(self, name) is not None
+        ]
+        if len(given) > 1:
+            raise Invalid("specify one of a value, a source and generate", field=given[0])
         found: Columns = {}
         if self.description is not None:
             text = self.description
@@ -76,8 +82,12 @@ class SecretChange:
         if self.plan is not None:
             found["plan"] = self.plan.checked() if self.plan.batch else None
         if self.source is not None:
-            found["source"] = self.source.checked()
-        if self.value is not None:
+            found |= {"source": self.source.checked(), "generate": None}
+        if self.generate is not None:
+            found["generate"] = self.generate.checked()
+        elif self.value is not None:
+            found["generate"] = None
+        if self.value is not None or self.generate is not None:
             found |= {"source": None, "due_at": None, "problem": "", "refreshed_at": None}
         return found
 
@@ -173,11 +183,12 @@ class Secrets:
                 columns["due_at"] = now
             after = replace(before, **columns, updated_at=now)
             moved: list[Service] = []
-            if change.value is not None:
+            value = change.value
+            if change.generate is not None and before.generate != change.generate:
+                value = change.generate.value()
+            if value is not None:
                 who = (actor.email or actor.name)[:320]
-                after, moved = await add_version(
-                    self._context, tx, after, check_value(change.value), who
-                )
+                after, moved = await add_version(self._context, tx, after, check_value(value), who)
             await tx[SecretStore].put(after)
             changed = sorted(columns.keys() - {"due_at", "problem", "refreshed_at"})
             tx.audit(name, after.id, version=after.newest, changed=changed)

@@ -80,6 +80,9 @@ def test_a_secret_from_its_first_value_to_its_end(
     file = tmp_path / "fleet.yaml"
     file.write_text(FILES.format(url="https://127.0.0.1:9/none.git"))
     said += run("secrets", "set", "db", stdin=f"{CANARY}\n").stdout
+    run("secrets", "set", "session", "--generate", "48")
+    assert "length: 48" in run("export", "Secret").stdout
+    run("secrets", "set", "session", "--generate", "48", "--file", str(file), code=2)
     environ = {"API_KEY": CANARY}
     run("apply", "-f", str(file), "--dry-run", environ=environ)
     for signs in ("++++", "===="):

@@ -16,6 +16,11 @@ class SecretSource(TypedDict):
     key: str
 
 
+class SecretGenerate(TypedDict):
+    length: int
+    alphabet: str
+
+
 class SecretProject(TypedDict):
     id: str
     name: str
@@ -46,6 +51,7 @@ class Secret(TypedDict):
     refreshedAt: str | None
     problem: str | None
     source: SecretSource | None
+    generate: SecretGenerate | None
     project: SecretProject | None
     rotation: SecretRotation | None
 
@@ -87,7 +93,7 @@ class EncryptionKeys(TypedDict):
     keys: list[DataKey]
 
 
-_SECRET = 'fragment Secret on Secret{id name description currentVersion newestVersion refreshSeconds refreshedAt problem source{kind store path key}project{id name}rotation{phase oldVersion newVersion batch soakSeconds timeoutSeconds automatic reason startedBy startedAt healthySince endedAt}}'
+_SECRET = 'fragment Secret on Secret{id name description currentVersion newestVersion refreshSeconds refreshedAt problem source{kind store path key}generate{length alphabet}project{id name}rotation{phase oldVersion newVersion batch soakSeconds timeoutSeconds automatic reason startedBy startedAt healthySince endedAt}}'
 _SECRET_USE = 'fragment SecretUse on SecretUse{id name secretId secretName serviceId serviceName clusterId version pinned applied changedAt}'
 _DATA_KEY = 'fragment DataKey on DataKey{id kek insertedAt beginsAt}'
 

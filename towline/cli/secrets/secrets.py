@@ -108,22 +108,31 @@ def set_value(
         typer.Option("-f", "--file", help="File containing the value (default: standard input)."),
     ] = None,
     project: Annotated[str | None, typer.Option(help="Project of a new secret.")] = None,
+    generate: Annotated[
+        int | None,
+        typer.Option(min=16, max=1024, help="Generate a random value with this many characters."),
+    ] = None,
     *,
     rotation: RotationOptions,
     output: Output = Format.TABLE,
 ) -> None:
-    """Set the value of a secret; one trailing line end is removed.
+    """Set the value of a secret, or generate it; one trailing line end is removed.
 
     \b
     Example:
       towline secrets set db-password < password
+      towline secrets set session-key --generate 32
       towline secrets set db-password --batch 1 --soak 300 < new-password
     """
-    given = read_bytes(file or STDIN, "--file")
+    if generate is not None and file is not None:
+        raise Invalid("give either a file or --generate", field="--generate")
+    attributes: SecretAttributes
+    if generate is None:
+        given = read_bytes(file or STDIN, "--file").removesuffix(b"\n")
+        attributes = {"valueBase64": base64.b64encode(given).decode()}
+    else:
+        attributes = {"generate": {"length": generate}}
     api = connect(context)
-    attributes: SecretAttributes = {
-        "valueBase64": base64.b64encode(given.removesuffix(b"\n")).decode()
-    }
     if project:
         attributes["projectId"] = find_project(api, project)["id"]
     if rotation.batch is not None:

@@ -1026,6 +1026,7 @@ def _secrets() -> None:
         sa.Column("problem", sa.Text(), nullable=False),
         sa.Column("plan", JSON_TEXT, nullable=True),
         sa.Column("rotation", JSON_TEXT, nullable=True),
+        sa.Column("generate", JSON_TEXT, nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_secrets"),
         sa.UniqueConstraint("name", name="uq_secrets_name"),
     )

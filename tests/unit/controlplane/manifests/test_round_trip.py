@@ -75,8 +75,18 @@ SPECS: dict[str, Any] = {
     "GitRepository": st.builds(dict, submodules=st.booleans()),
     "HelmRepository": st.builds(dict, viaCluster=st.just("the-cluster")),
     "Secret": st.builds(
-        dict,
-        source=st.builds(dict, kind=st.just("ENVIRONMENT"), key=st.just("TOWLINE_SECRET_DATABASE")),
+        lambda value, **rest: value | rest,
+        value=st.one_of(
+            st.just({"source": {"kind": "ENVIRONMENT", "key": "TOWLINE_SECRET_DATABASE"}}),
+            st.builds(
+                dict,
+                generate=st.builds(
+                    dict,
+                    length=st.integers(16, 64),
+                    alphabet=st.sampled_from(["ALPHANUMERIC", "PRINTABLE", "HEX"]),
+                ),
+            ),
+        ),
         rotation=st.builds(dict, batch=st.integers(1, 1000), automatic=st.booleans()),
     ),
     "Context": st.builds(dict, values=WORDS),

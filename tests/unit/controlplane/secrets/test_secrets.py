@@ -10,6 +10,7 @@ from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.platform.context import SECRET
 from controlplane.platform.ports import PageQuery
+from controlplane.secrets.model.generated import ValueAlphabet, ValueGenerator
 from controlplane.secrets.model.rotation import RotationDecision, RotationPhase, RotationPlan
 from controlplane.secrets.model.secret import (
     MAX_USES,
@@ -83,6 +84,53 @@ async def use(world: MemoryOperations, secrets: Secrets, *names: str) -> Secret:
     for name in names:
         await secrets.use(EDITOR, f"dev-{name}", {"db": (secret.id, None)})
     return secret
+
+
+@pytest.mark.parametrize("alphabet", ValueAlphabet)
+async def test_a_value_is_generated_once_for_each_form(
+    world: MemoryOperations, secrets: Secrets, alphabet: ValueAlphabet
+) -> None:
+    form = ValueGenerator(64, alphabet)
+    first = await secrets.save(EDITOR, "key", SecretChange(generate=form))
+    again = await secrets.save(EDITOR, "key", SecretChange(generate=form, description="x"))
+    longer = SecretChange(generate=replace(form, length=65))
+    third = await secrets.save(EDITOR, "key", longer)
+    assert (first.newest, again.newest, third.newest) == (1, 1, 2)
+    found = await values(world, third)
+    assert {len(value or b"") for value in found.values()} == {64, 65}
+    assert {char for value in found.values() for char in (value or b"").decode()} <= set(
+        alphabet.characters
+    )
+    assert len(set((found[1] or b"").decode())) > 5
+
+
+async def test_a_value_or_a_source_replaces_a_generated_value(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    form = ValueGenerator()
+    await secrets.save(EDITOR, "key", SecretChange(generate=form))
+    assert (await secrets.save(EDITOR, "key", SecretChange(b"mine"))).generate is None
+    sourced = await secrets.save(ADMIN, "key", SecretChange(source=SOURCE))
+    back = await secrets.save(EDITOR, "key", SecretChange(generate=form))
+    assert (sourced.generate, back.source, back.newest) == (None, None, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (SecretChange(b"x", generate=ValueGenerator()), "value"),
+        (SecretChange(source=SOURCE, generate=ValueGenerator()), "source"),
+        (SecretChange(generate=ValueGenerator(15)), "generate.length"),
+        (SecretChange(generate=ValueGenerator(1025)), "generate.length"),
+    ],
+)
+async def test_a_wrong_generator_is_refused(
+    world: MemoryOperations, secrets: Secrets, change: SecretChange, field: str
+) -> None:
+    with pytest.raises(Invalid) as error:
+        await secrets.save(ADMIN, "key", change)
+    assert error.value.field == field
+    assert await world.rows(SecretStore) == []
 
 
 async def test_a_secret_is_created_and_gets_versions(
