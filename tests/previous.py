@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "8ffffaa754efb48f03d0538bb21cd67a14dea0a4"
+COMMIT = "73f7ac2bd2ae3eca9704a46d15ef82964aa9c1cb"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
