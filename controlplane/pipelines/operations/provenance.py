@@ -271,7 +271,7 @@ def _cluster_links(
         ProvenanceState.VERIFIED if applied else ProvenanceState.UNVERIFIED,
         "reports this bundle" if applied else "has not reported this bundle yet",
     )
-    for component in components:
+    for component in sorted(components, key=_place):
         if component.owner_uid:
             continue
         place = f"{component.namespace}/" if component.namespace else ""
@@ -281,3 +281,7 @@ def _cluster_links(
             ProvenanceState.VERIFIED if component.synced else ProvenanceState.UNVERIFIED,
             component.hash or ("as desired" if component.synced else "differs from the bundle"),
         )
+
+
+def _place(component: Component) -> tuple[str, str, str]:
+    return component.kind, component.namespace, component.name

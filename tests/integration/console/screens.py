@@ -31,7 +31,7 @@ class Screen:
 # Delivery is counted by day, so it differs after midnight. The order of events depends on the
 # second in which each controller acts.
 _MAX_SHARES = {
-    **dict.fromkeys(("service-events", "object-events"), 0.2),
+    **dict.fromkeys(("service-events", "object-events", "notifications"), 0.2),
     **dict.fromkeys(("cluster-apis", "delivery", "delivery-timeline", "delivery-groups"), 0.06),
 }
 REDIRECTS = {"/views/:id"}

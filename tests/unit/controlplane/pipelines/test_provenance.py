@@ -19,7 +19,8 @@ from controlplane.pipelines.operations.provenance import (
     ProvenanceStage,
     ProvenanceState,
 )
-from controlplane.services.model.service import Revision, Service
+from controlplane.services.model.service import Component, Revision, Service
+from controlplane.services.ports import ComponentStore
 from core.errors import NotFound
 from core.signatures.artifact import ArtifactSignature
 from core.signatures.commit import object_id
@@ -174,6 +175,24 @@ async def test_approvals_of_the_release_are_in_the_chain() -> None:
     )
     subject, _, detail = link(await chain(world, service), ProvenanceStage.APPROVAL)
     assert (subject, "rollout: approved: fine" in detail) == ("ann@example.org", True)
+
+
+async def test_objects_of_the_chain_are_ordered_by_kind_and_name() -> None:
+    world, service = operations_over_memory(), service_of(UNSIGNED)
+    web = Component(
+        "3", service.id, CLUSTER.id, "apps", "v1", "Deployment", "a", "web", "u1", "", None, "",
+        True, (), START,
+    )  # fmt: skip
+    rows = [
+        web,
+        replace(web, id="1", kind="Service", uid="u2"),
+        replace(web, id="2", kind="Service", namespace="b", name="api", uid="u3"),
+    ]
+    async with world.store.write() as tx:
+        await tx[ComponentStore].upsert(rows)
+    found = await chain(world, service)
+    objects = [link.subject for link in found.links if link.stage is ProvenanceStage.OBJECT]
+    assert objects == ["Deployment a/web", "Service a/web", "Service b/api"]
 
 
 async def test_a_chain_needs_the_right_to_read_the_service() -> None:
