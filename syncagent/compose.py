@@ -34,6 +34,7 @@ from syncagent.autonomy.definition_sources import (
 )
 from syncagent.autonomy.folder_renders import FolderRenders
 from syncagent.autonomy.freeze import FreezeSwitch
+from syncagent.autonomy.inputs import InputVerifier
 from syncagent.autonomy.installation import JoinedInstallation
 from syncagent.autonomy.policy import JobPolicy, LocalPolicy, SourcePolicy
 from syncagent.autonomy.services import LocalServicePorts, LocalServices
@@ -232,17 +233,18 @@ def build(
     fetcher = BundleTransfer(endpoint.metadata)
     trusted, installation = _joined(settings)
     sources = _source_policy(settings.autonomy, trusted)
-    stored = StoredStateCheck(trusted, key, settings.autonomy.defines, sources, clock)
+    inputs = InputVerifier(trusted, sources, clock, settings.autonomy.defines)
+    stored = StoredStateCheck(inputs, key)
     bundles = BundleFiles(folder / "bundles")
     memory = SqliteStateStore(database, stored.check)
     metrics = KubeMetrics(client, allowed_metrics(settings.autonomy))
-    ports = ReconcilePorts(cluster, fences, bundles, fetcher, memory, reports, metrics)
+    ports = ReconcilePorts(cluster, fences, bundles, fetcher, memory, reports, inputs, metrics)
     engine = ReconcileEngine(ports, clock, key, AgeIdentities(settings.secrets.age_keys))
     store, job_policy = SqliteJobStore(database), JobPolicy(policy, settings.autonomy.jobs)
     jobs = JobRunner(job_fences, store, reports, key, job_policy.check, logs.put, clock)
     local = _local(settings.autonomy, client, engine, ports, reports, repositories)
     refresh, report_all = (local.refresh, local.report_all) if local is not None else (None, None)
-    admission = DesiredStateAdmission(engine, trusted, reports, clock, refresh, sources, report_all)
+    admission = DesiredStateAdmission(engine, inputs, reports, refresh, report_all)
     renewal = TokenRenewal(access.kubeconfig_token, client, clock)
     facts = ClusterFactsCache(KubeFacts(client, lambda: renewal.end).look, clock)
     issuer, proofs = _identity(settings.identity, clock)

@@ -9,6 +9,7 @@ import core.spec.source
 from core.errors import TowlineError, Unavailable
 from core.spec.desired import Desired
 from core.spec.fences import ServiceFence
+from core.spec.input_checks import InputCheck
 from core.spec.jobs import JobSpec, JobStatus
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.render_orders import RenderOrder
@@ -73,6 +74,14 @@ class Notice:
     message: str
     warns: bool
     count: int
+
+
+class InputChecks(Protocol):
+    """Rules of the cluster's operator about the inputs of bundles."""
+
+    def check(self, desired: Desired) -> tuple[InputCheck, ...]:
+        """Returns the checks of the signature and the sources. Raises Invalid if one fails."""
+        ...
 
 
 class ObjectApi(Protocol):

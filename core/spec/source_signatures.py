@@ -56,8 +56,8 @@ class SignatureRule:
         """Reports whether the rule is about a source."""
         if self.url != source.url and not matches_any((self.url,), source.url):
             return False
-        if is_chart(source) or self.charts:
-            return is_chart(source) and matches_any(self.charts, source.path)
+        if source.is_chart or self.charts:
+            return source.is_chart and matches_any(self.charts, source.path)
         return True
 
 
@@ -126,11 +126,6 @@ def needs_chart_signatures(rules: Iterable[SignatureRule]) -> bool:
     return any(rule.charts and rule.signed_by for rule in rules)
 
 
-def is_chart(source: SignedSource) -> bool:
-    """Reports whether a source is a chart, not a commit."""
-    return source.digest.startswith("sha256:")
-
-
 def _signer_of(
     rules: Sequence[SignatureRule], source: SignedSource, evidence: Evidence, now: datetime
 ) -> VerifiedSigner | None:
@@ -140,7 +135,7 @@ def _signer_of(
     if any(not rule.signed_by for rule in covering):
         return None
     trusted = joined(signers.read() for rule in covering for signers in rule.signed_by)
-    if is_chart(source):
+    if source.is_chart:
         return _signer_of_chart(trusted, source, evidence)
     data = evidence.commits.get(source.revision)
     if data is None:

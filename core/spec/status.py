@@ -4,6 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from core.spec.input_checks import InputVerdict
 from core.spec.objects import ObjectRef
 from core.spec.plan import PlannedChange
 
@@ -83,3 +84,5 @@ class SyncStatus:
     """Result of a dry run; None if it is not one or has not finished."""
     drifted: int = 0
     """Number of applied objects that others changed or deleted, and that are not reverted yet."""
+    inputs: InputVerdict | None = None
+    """Checks of the bundle's inputs; None before the agent has made them, and after its restart."""

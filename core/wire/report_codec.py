@@ -10,6 +10,13 @@ from itertools import compress, islice
 from typing import Any
 
 from core.spec.facts import ClusterFacts, DeprecatedApi
+from core.spec.input_checks import (
+    MAX_INPUT_CHECKS,
+    CheckResult,
+    InputCheck,
+    InputKind,
+    InputVerdict,
+)
 from core.spec.jobs import JobPhase, JobStatus
 from core.spec.objects import FieldChange
 from core.spec.plan import PlannedAction, PlannedChange
@@ -37,6 +44,8 @@ from core.wire.v1 import agent_pb2 as pb
 PHASE = EnumCodec(Phase, pb.Phase, "PHASE_")
 JOB_PHASE = EnumCodec(JobPhase, pb.JobPhase, "JOB_PHASE_")
 OUTCOME = EnumCodec(CommandOutcome, pb.Outcome, "OUTCOME_")
+INPUT_KIND = EnumCodec(InputKind, pb.InputKind, "INPUT_KIND_")
+CHECK_RESULT = EnumCodec(CheckResult, pb.CheckResult, "CHECK_RESULT_")
 PLANNED_ACTION = EnumCodec(PlannedAction, pb.Change, "CHANGE_")
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -202,6 +211,7 @@ def sync_status_to_message(status: SyncStatus) -> pb.ServiceStatus:
         planned=_planned_to_message(status.planned or ()),
         rehearsed=status.planned is not None,
         drifted=status.drifted,
+        inputs=input_verdict_to_message(status.inputs) if status.inputs is not None else None,
     )
 
 
@@ -225,7 +235,42 @@ def sync_status_from_message(message: pb.ServiceStatus) -> SyncStatus:
         message=plain_text(message.message),
         planned=_planned_from_message(message),
         drifted=message.drifted,
+        inputs=input_verdict_from_message(message.inputs) if message.HasField("inputs") else None,
     )
+
+
+def input_verdict_to_message(verdict: InputVerdict) -> pb.InputVerdict:
+    return pb.InputVerdict(
+        digest=cut_text(verdict.digest, 71),
+        at_ms=time_to_message(verdict.at),
+        checks=map(input_check_to_message, verdict.checks[:MAX_INPUT_CHECKS]),
+    )
+
+
+def input_verdict_from_message(message: pb.InputVerdict) -> InputVerdict:
+    """Decodes a verdict; drops checks of kinds and results that this version does not know."""
+    checks = (input_check_from_message(check) for check in message.checks)
+    return InputVerdict(
+        plain_text(message.digest),
+        time_from_message(message.at_ms) or _EPOCH,
+        tuple(check for check in checks if check is not None),
+    )
+
+
+def input_check_to_message(check: InputCheck) -> pb.InputCheck:
+    return pb.InputCheck(
+        kind=INPUT_KIND.to_message(check.kind),
+        subject=cut_text(check.subject, 1024),
+        result=CHECK_RESULT.to_message(check.result),
+        reason=cut_text(check.reason, 1024),
+    )
+
+
+def input_check_from_message(message: pb.InputCheck) -> InputCheck | None:
+    kind, result = INPUT_KIND.from_message(message.kind), CHECK_RESULT.from_message(message.result)
+    if kind is None or result is None:
+        return None
+    return InputCheck(kind, plain_text(message.subject), result, plain_text(message.reason))
 
 
 def _planned_to_message(planned: Iterable[PlannedChange]) -> list[pb.PlannedChange]:

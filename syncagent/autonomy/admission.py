@@ -9,13 +9,12 @@ import structlog
 
 from core.errors import Invalid
 from core.identity import is_local_id
-from core.runtime.clock import Clock, SystemClock
 from core.sealing import SealingKey
 from core.spec.desired import Desired
-from core.spec.statements.attestation import TrustedKeys
+from core.spec.input_checks import CheckResult, InputCheck, InputKind, InputVerdict
 from core.spec.statements.orders import Power
 from core.spec.status import Phase, Problem, StageTimes, SyncStatus
-from syncagent.autonomy.policy import SourcePolicy
+from syncagent.autonomy.inputs import InputVerifier
 from syncagent.domain.deletion import MIN_BUDGET
 from syncagent.ports import Reconciler, ServiceReports
 
@@ -24,29 +23,20 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoredStateCheck:
-    """Checks stored desired state against the operator's present keys and settings.
-    `defines`: the cluster defines services itself.
-    """
+    """Checks stored desired state against the operator's present keys and settings."""
 
-    trusted: TrustedKeys
+    inputs: InputVerifier
     key: SealingKey
-    defines: bool
-    sources: SourcePolicy = SourcePolicy()
-    clock: Clock = SystemClock()
 
     def check(self, desired: Desired) -> None:
         """Raises Invalid for desired state that would not be accepted today; the control plane
         sends it again if it still applies.
         """
-        local = is_local_id(desired.service_id)
-        if local and not self.defines:
+        if is_local_id(desired.service_id) and not self.inputs.defines:
             raise Invalid("this cluster no longer defines services itself")
         if desired.spec is None:
             return
-        if self.trusted and not local:
-            statement = self.trusted.verify(desired.spec.digest, desired.spec.attestation)
-            self.sources.check(desired.spec.namespace, statement)
-            self.sources.tenants.check_signatures(desired, statement, self.clock.now())
+        self.inputs.check(desired)
         for box in desired.spec.secrets:
             self.key.open(box, desired.service_id)
 
@@ -64,20 +54,16 @@ class DesiredStateAdmission:
     def __init__(
         self,
         reconciler: Reconciler,
-        trusted: TrustedKeys,
+        inputs: InputVerifier,
         reports: ServiceReports,
-        clock: Clock,
         local: Callable[[], None] | None = None,
-        sources: SourcePolicy | None = None,
         report_all: Callable[[], None] | None = None,
     ) -> None:
         self._local = local
         self._report_local = report_all
-        self._sources = sources or SourcePolicy()
         self._reconciler = reconciler
-        self._trusted = trusted
+        self._inputs = inputs
         self._reports = reports
-        self._clock = clock
 
     def desire(self, desired: Desired) -> None:
         self.admit(desired, frozenset())
@@ -89,7 +75,7 @@ class DesiredStateAdmission:
         except Invalid as error:
             self.reject(desired, error.message)
             return False
-        may_confirm = not self._trusted or Power.CONFIRMATIONS in powers
+        may_confirm = not self._inputs.trusted or Power.CONFIRMATIONS in powers
         self._reconciler.desire(desired if may_confirm else self._bounded(desired))
         return True
 
@@ -106,10 +92,7 @@ class DesiredStateAdmission:
             raise Invalid(
                 "this cluster defines its own services; define this service in the cluster"
             )
-        if self._trusted and desired.spec is not None:
-            statement = self._trusted.verify(desired.spec.digest, desired.spec.attestation)
-            self._sources.check(desired.spec.namespace, statement)
-            self._sources.tenants.check_signatures(desired, statement, self._clock.now())
+        self._inputs.check(desired)
 
     def stored_services(self) -> list[tuple[str, int]]:
         return self._reconciler.stored_services()
@@ -146,11 +129,14 @@ class DesiredStateAdmission:
         return replace(desired, spec=replace(desired.spec, options=options))
 
     def _refusal(self, desired: Desired, reason: str) -> SyncStatus:
+        digest, now = desired.spec.digest if desired.spec else "", self._inputs.clock.now()
+        refused = InputCheck(InputKind.BUNDLE, digest, CheckResult.REFUSED, reason)
         return SyncStatus(
             desired.service_id,
             desired.sequence,
-            desired.spec.digest if desired.spec else "",
+            digest,
             Phase.FAILED,
             (Problem(reason, reason="Untrusted"),),
-            StageTimes(received=self._clock.now()),
+            StageTimes(received=now),
+            inputs=InputVerdict(digest, now, (refused,)),
         )

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from core.errors import Invalid
+from core.signatures.signer import VerifiedSigner
 from core.spec.desired import Desired
 from core.spec.fences import ObjectRules, ServiceFence, qualified_account
 from core.spec.image_signatures import ImageSignatureRule
 from core.spec.source_signatures import SignatureRule, check_signatures, decode_evidence
-from core.spec.statements.attestation import AttestationStatement
+from core.spec.statements.attestation import AttestationStatement, SignedSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +39,19 @@ class TenantPolicy:
 
     def check_signatures(
         self, desired: Desired, statement: AttestationStatement, now: datetime
-    ) -> None:
-        """Raises Invalid for a source that its tenant does not list, or that is not signed."""
+    ) -> dict[SignedSource, VerifiedSigner]:
+        """Returns the signers of the sources that need a signature.
+
+        Raises Invalid for a source that its tenant does not list, or that is not signed.
+        """
         tenant = self.tenants.get(desired.fence.project if desired.fence is not None else "")
         if tenant is None or not tenant.sources or desired.spec is None:
-            return
+            return {}
         if not statement.sources:
             raise Invalid("the bundle has no source, but this cluster lists those of its tenants")
         attestation = desired.spec.attestation
         evidence = decode_evidence(attestation.evidence if attestation is not None else b"")
-        check_signatures(tenant.sources, statement.sources, evidence, now)
+        return check_signatures(tenant.sources, statement.sources, evidence, now)
 
     def narrowed(self, fence: ServiceFence | None, namespace: str) -> ServiceFence | None:
         """Returns the fence of a service in a namespace, within the rules of its tenant.

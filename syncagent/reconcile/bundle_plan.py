@@ -10,6 +10,7 @@ from core.spec.desired import Desired
 from core.spec.fences import ServiceFence
 from core.spec.image_signatures import ImageSignatureRule, check_images
 from core.spec.images import images_in
+from core.spec.input_checks import CheckResult, InputCheck, InputKind
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.source_signatures import Evidence, decode_evidence
 from core.spec.status import Problem
@@ -20,13 +21,16 @@ from syncagent.domain.sealed_values import with_sealed_values
 from syncagent.ports import BundleStore, ObjectApi, UnknownApi
 from syncagent.reconcile.registry import ServiceState, Span
 
+_MAX_IMAGES = 100
+_NO_RULE = "the cluster's rules ask for no signature"
+
 
 @dataclass(slots=True)
 class BundlePlan:
     """The manifests of a bundle with their positions, and its hooks.
     `defines` maps the kinds (group, kind) that the bundle itself defines to whether they are
     namespaced. `problems`: errors of the bundle; if there are any, nothing of it may be applied or
-    pruned.
+    pruned. `images`: the check of each image, at most 100.
     """
 
     manifests: dict[ObjectKey, ObjectManifest] = field(default_factory=dict)
@@ -34,6 +38,7 @@ class BundlePlan:
     hooks: list[HookManifest] = field(default_factory=list)
     defines: dict[tuple[str, str], bool] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    images: dict[str, InputCheck] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +59,25 @@ class _ImageCheck:
         except Invalid:
             return cls(fence.images)
 
-    def check(self, body: KubeObject) -> None:
-        """Raises Invalid for an object with an image that the rules do not allow."""
-        if self.rules:
-            check_images(self.rules, images_in(body), self.evidence)
+    def check(self, body: KubeObject, found: dict[str, InputCheck]) -> None:
+        """Adds the check of each image of an object. Raises Invalid for one that the rules do not
+        allow."""
+        for image in images_in(body):
+            if image in found or len(found) == _MAX_IMAGES and not self.rules:
+                continue
+            try:
+                signer = check_images(self.rules, [image], self.evidence).get(image)
+            except Invalid as error:
+                _add(found, InputCheck(InputKind.IMAGE, image, CheckResult.REFUSED, error.message))
+                raise
+            result = CheckResult.VERIFIED if signer else CheckResult.UNVERIFIED
+            reason = f"signed by {signer}" if signer else _NO_RULE
+            _add(found, InputCheck(InputKind.IMAGE, image, result, reason))
+
+
+def _add(found: dict[str, InputCheck], check: InputCheck) -> None:
+    if len(found) < _MAX_IMAGES:
+        found[check.subject] = check
 
 
 async def plan_bundle(
@@ -84,7 +104,7 @@ async def plan_bundle(
             ref = _take(plan, target, raw, line, offset, places[api])
             if fence is not None:
                 fence.check(ref)
-            images.check(raw)
+            images.check(raw, plan.images)
         except Invalid as error:
             plan.problems.append(Problem(error.message, reason="Invalid", ref=ref_of(raw)))
         offset += len(line) + 1

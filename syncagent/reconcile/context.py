@@ -11,6 +11,7 @@ from syncagent.ports import (
     BundleFetcher,
     BundleStore,
     DecryptionKeys,
+    InputChecks,
     ObjectApi,
     ServiceReports,
     StateStore,
@@ -30,6 +31,7 @@ class ReconcileContext:
 
     cluster: ObjectApi
     fence: ServiceFence | None
+    inputs: InputChecks
     bundles: BundleStore
     fetcher: BundleFetcher
     memory: StateStore

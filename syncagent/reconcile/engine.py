@@ -26,6 +26,7 @@ from syncagent.ports import (
     BundleStore,
     DecryptionKeys,
     Fences,
+    InputChecks,
     KubeApi,
     LinkDown,
     Metrics,
@@ -69,6 +70,7 @@ class ReconcilePorts:
     fetcher: BundleFetcher
     memory: StateStore
     reports: ServiceReports
+    inputs: InputChecks
     metrics: Metrics | None = None
 
 
@@ -122,6 +124,7 @@ class ReconcileEngine:
         self._context = ReconcileContext(
             cluster,
             None,
+            ports.inputs,
             ports.bundles,
             ports.fetcher,
             memory,

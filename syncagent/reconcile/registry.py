@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from core.runtime.backoff import Backoff
 from core.spec.desired import Desired
 from core.spec.health import HealthRule, HealthState
+from core.spec.input_checks import InputVerdict
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.plan import PlannedChange
 from core.spec.reports.inventory import ObservedComponent
@@ -70,7 +71,7 @@ class ServiceState:
     objects by tool. `observed_hooks`: last observed objects of hooks. `retry_requested`: failed
     hooks get another attempt. `stopped`: sequence that was terminated. `quarantine_reason`: reason
     why the desired bundle is quarantined and the last good one applied. `conflicting_objects`:
-    desired objects that another service owns.
+    desired objects that another service owns. `inputs`: checks of the last planned bundle.
     """
 
     desired: Desired
@@ -101,6 +102,7 @@ class ServiceState:
     observed_hooks: dict[ObjectKey, KubeObject] = field(default_factory=dict)
     quarantine_reason: str = ""
     conflicting_objects: frozenset[ObjectKey] = frozenset()
+    inputs: InputVerdict | None = None
 
     @property
     def id(self) -> str:

@@ -173,6 +173,7 @@ class Reporter:
             self._message(service, components),
             service.planned if service.tried == service.desired.sequence else None,
             _drifted(service),
+            service.inputs,
         )
 
     def _phase(

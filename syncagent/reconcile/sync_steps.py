@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from core.errors import NotFound
 from core.spec.desired import BundleSpec, Desired
 from core.spec.fences import ServiceFence
+from core.spec.input_checks import InputCheck, InputVerdict
 from core.spec.objects import ObjectKey, ObjectRef
 from core.spec.plan import PlannedAction, PlannedChange
 from core.spec.status import Phase, Problem
@@ -81,8 +82,10 @@ async def plan(context: ReconcileContext, sync: SyncPass) -> None:
     """
     await context.require_cluster()
     sync.service.busy = Phase.APPLYING
+    checks = context.inputs.check(sync.target)
     sync.plan = await plan_bundle(context.cluster, sync.target, sync.data, context.fence)
     sync.data = b""
+    _record_inputs(context, sync, (*checks, *sync.plan.images.values()))
     for problem in sync.plan.problems:
         sync.service.failures[problem.ref.key if problem.ref else None] = problem
     if sync.plan.problems:
@@ -96,6 +99,18 @@ async def plan(context: ReconcileContext, sync: SyncPass) -> None:
     _record_conflicts(
         context, sync.service, frozenset(() if sync.spec.dry_run else conflicting_objects)
     )
+
+
+def _record_inputs(
+    context: ReconcileContext, sync: SyncPass, checks: tuple[InputCheck, ...]
+) -> None:
+    """Records the checks for the next report, with the time at which they first had this result."""
+    if not checks:
+        return
+    before = sync.service.inputs
+    verdict = InputVerdict(sync.spec.digest, context.clock.now(), checks)
+    is_known = before is not None and replace(before, at=verdict.at) == verdict
+    sync.service.inputs = before if is_known else verdict
 
 
 async def store_intent(context: ReconcileContext, sync: SyncPass) -> None:

@@ -15,9 +15,11 @@ from core.spec.desired import BundleSpec, Desired
 from core.spec.reports.commands import CommandAnswer
 from core.spec.reports.drift import DriftFound
 from core.spec.reports.inventory import InventoryChange
+from core.spec.statements.attestation import TrustedKeys
 from core.spec.status import Phase, SyncStatus
 from core.spec.sync import SyncOptions
 from core.spec.verification import VerificationResult
+from syncagent.autonomy.inputs import InputVerifier
 from syncagent.reconcile.engine import ReconcileEngine, ReconcilePorts
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
@@ -96,7 +98,13 @@ class Stand:
         bundles = BundleFiles(self.folder / "bundles")
         memory = SqliteStateStore(self.database)
         ports = ReconcilePorts(
-            self.cluster, FakeFences(self.cluster), bundles, self.hub, memory, self.hub
+            self.cluster,
+            FakeFences(self.cluster),
+            bundles,
+            self.hub,
+            memory,
+            self.hub,
+            InputVerifier(TrustedKeys(())),
         )
         self.engine = ReconcileEngine(ports, self.clock, self.key, self.identities)
         self.engine.start()

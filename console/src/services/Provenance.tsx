@@ -1,5 +1,6 @@
 import { useQuery } from "urql";
 import { ProvenanceDocument, type ProvenanceStage, type ProvenanceState } from "../api/generated";
+import { Age } from "../ui/Age";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { STATES, type State } from "../ui/states";
@@ -25,10 +26,15 @@ export function Provenance({ serviceId }: { readonly serviceId: string }) {
   const links = data.serviceProvenance?.links ?? [];
   return (
     <ol className="provenance" aria-label="Provenance">
-      {links.map(({ stage, subject, state, detail }, index) => (
+      {links.map(({ stage, subject, state, detail, agent }, index) => (
         <li key={index}>
           <Status state={MARKS[state]} /> <strong>{TITLES[stage]}</strong> <code>{subject}</code>
           {detail !== "" && <span className="quiet"> {detail}</span>}
+          {agent !== null && (
+            <p className="quiet">
+              <Status state={MARKS[agent.state]} /> by the agent, <Age at={agent.at} />: {agent.detail}
+            </p>
+          )}
         </li>
       ))}
     </ol>

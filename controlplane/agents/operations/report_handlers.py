@@ -96,6 +96,7 @@ class ReportHandler:
             message=body.message,
             awaiting=body.awaiting,
             drifted=body.drifted,
+            **({"inputs": body.inputs} if body.inputs is not None else {}),
         )
         if service.spec.dry_run and body.planned is not None:
             await _keep_plan(tx, DryRunResult(service.id, body.sequence, body.planned))

@@ -1,7 +1,8 @@
 """The provenance of a service: the chain from the commits to the objects in the cluster."""
 
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 
 from controlplane.authorization import Actor, Verb, require, require_member
@@ -20,12 +21,12 @@ from core.errors import Invalid, Unavailable
 from core.signatures.commit import read_commit
 from core.signatures.trusted import method_of
 from core.spec.image_signatures import ImageSignatureRule, check_images
+from core.spec.input_checks import CheckResult, InputKind, InputVerdict
 from core.spec.source_signatures import (
     Evidence,
     SignatureRule,
     check_signatures,
     decode_evidence,
-    is_chart,
 )
 from core.spec.statements.attestation import (
     AttestationStatement,
@@ -38,7 +39,7 @@ from core.spec.statements.signing_keys import former_keys, public_key
 
 _MAX_APPROVALS = 50
 _MAX_IMAGES = 100
-_IN_STATEMENT = "named in the signed statement, which the agent checks"
+_IN_STATEMENT = "named in the signed statement"
 
 
 class ProvenanceStage(StrEnum):
@@ -73,6 +74,25 @@ class ProvenanceState(StrEnum):
     """The link was checked, and does not hold."""
 
 
+_STATES = {
+    CheckResult.VERIFIED: ProvenanceState.VERIFIED,
+    CheckResult.UNVERIFIED: ProvenanceState.UNVERIFIED,
+    CheckResult.REFUSED: ProvenanceState.FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCheck:
+    """Result of the agent's own check of a link, by its own keys and rules."""
+
+    state: ProvenanceState
+    """Result of the check."""
+    detail: str
+    """Reason of the result, for people."""
+    at: datetime
+    """Time of the first check with this result, by the agent's clock."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProvenanceLink:
     """A link of the chain."""
@@ -85,6 +105,8 @@ class ProvenanceLink:
     """Result of its check."""
     detail: str = ""
     """Reason of the state, for people."""
+    agent: AgentCheck | None = None
+    """Check of the bundle, signer or image by the agent itself. None: it has reported none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +164,16 @@ class ProvenanceReports:
         self, service: Service, rules: tuple[SignatureRule, ...], keys: TrustedKeys | None
     ) -> Iterator[ProvenanceLink]:
         attestation, digest = service.desired.attestation, service.desired.digest or ""
+        checked = _AgentChecks.of(service)
         if attestation is None:
             subject = service.desired.commit_sha or "unknown"
             unsigned = "the render tier has not signed the bundle"
             yield ProvenanceLink(
                 ProvenanceStage.SOURCE, subject, ProvenanceState.UNVERIFIED, unsigned
             )
+            agent = checked.find(InputKind.BUNDLE, digest)
             yield ProvenanceLink(
-                ProvenanceStage.BUNDLE, digest, ProvenanceState.UNVERIFIED, unsigned
+                ProvenanceStage.BUNDLE, digest, ProvenanceState.UNVERIFIED, unsigned, agent
             )
             return
         try:
@@ -158,24 +182,34 @@ class ProvenanceReports:
                 keys.verify(digest, attestation)
             evidence = decode_evidence(attestation.evidence)
         except Invalid as error:
+            agent = checked.find(InputKind.BUNDLE, digest)
             yield ProvenanceLink(
-                ProvenanceStage.BUNDLE, digest, ProvenanceState.FAILED, error.message
+                ProvenanceStage.BUNDLE, digest, ProvenanceState.FAILED, error.message, agent
             )
             return
         state = ProvenanceState.UNVERIFIED if keys is None else ProvenanceState.VERIFIED
         for source in statement.sources:
-            yield ProvenanceLink(ProvenanceStage.SOURCE, _name(source), state, _IN_STATEMENT)
-            yield self._signer_link(rules, source, evidence)
+            yield ProvenanceLink(ProvenanceStage.SOURCE, str(source), state, _IN_STATEMENT)
+            agent = checked.find(InputKind.SOURCE, str(source))
+            yield replace(self._signer_link(rules, source, evidence), agent=agent)
         renderer = f"{statement.renderer} {statement.tool}".strip() or "none"
         yield ProvenanceLink(ProvenanceStage.RENDERER, renderer, state, _IN_STATEMENT)
-        yield _bundle_link(statement, digest, attestation.key_id, state)
+        link = _bundle_link(statement, digest, attestation.key_id, state)
+        yield replace(link, agent=checked.find(InputKind.BUNDLE, digest))
 
     async def _image_links(
         self, service: Service, rules: tuple[ImageSignatureRule, ...]
     ) -> list[ProvenanceLink]:
         """The images of the bundle; none while it is not stored."""
         images = await images_of_bundle(self._context, service)
-        return [_image_link(text, rules, images.evidence) for text in images.names[:_MAX_IMAGES]]
+        checked = _AgentChecks.of(service)
+        return [
+            replace(
+                _image_link(text, rules, images.evidence),
+                agent=checked.find(InputKind.IMAGE, text),
+            )
+            for text in images.names[:_MAX_IMAGES]
+        ]
 
     def _signer_link(
         self, rules: tuple[SignatureRule, ...], source: SignedSource, evidence: Evidence
@@ -192,6 +226,32 @@ class ProvenanceReports:
         return ProvenanceLink(stage, unchecked, ProvenanceState.UNVERIFIED, none)
 
 
+@dataclass(frozen=True, slots=True)
+class _AgentChecks:
+    """The agent's checks of the desired bundle; those of another bundle say nothing about it."""
+
+    verdict: InputVerdict | None
+
+    @classmethod
+    def of(cls, service: Service) -> "_AgentChecks":
+        verdict = service.observed.inputs
+        is_current = verdict is not None and verdict.digest == service.desired.digest
+        return cls(verdict if is_current else None)
+
+    @property
+    def refusal(self) -> str:
+        """The reason of the agent's refusal; empty: it refuses nothing."""
+        checks = self.verdict.checks if self.verdict is not None else ()
+        refused = (check for check in checks if check.result is CheckResult.REFUSED)
+        return next((f"refuses this bundle: {check.reason}" for check in refused), "")
+
+    def find(self, kind: InputKind, subject: str) -> AgentCheck | None:
+        check = self.verdict.of(kind, subject) if self.verdict is not None else None
+        if self.verdict is None or check is None:
+            return None
+        return AgentCheck(_STATES[check.result], check.reason, self.verdict.at)
+
+
 def _image_link(
     text: str, rules: tuple[ImageSignatureRule, ...], evidence: Evidence
 ) -> ProvenanceLink:
@@ -204,12 +264,6 @@ def _image_link(
         none = "the project's fence asks for no signature"
         return ProvenanceLink(stage, text, ProvenanceState.UNVERIFIED, none)
     return ProvenanceLink(stage, text, ProvenanceState.VERIFIED, f"signed by {signer}")
-
-
-def _name(source: SignedSource) -> str:
-    if is_chart(source):
-        return f"chart {source.path} {source.revision} of {source.url}"
-    return f"commit {source.revision} of {source.url}, {source.path or '/'}"
 
 
 def _unchecked(source: SignedSource, evidence: Evidence) -> str:
@@ -234,7 +288,7 @@ def _bundle_link(
         ProvenanceStage.BUNDLE,
         digest,
         state,
-        f"signed by the key {key_id}; the agent checks the signature",
+        f"signed by the key {key_id}",
     )
 
 
@@ -264,12 +318,13 @@ def _cluster_links(
     service: Service, cluster: Cluster | None, components: list[Component]
 ) -> Iterator[ProvenanceLink]:
     applied = service.observed.observed_generation == service.desired.generation
+    refusal = _AgentChecks.of(service).refusal
     agent = f"agent {cluster.agent_version or '?'} of {cluster.handle}" if cluster else "no cluster"
     yield ProvenanceLink(
         ProvenanceStage.AGENT,
         agent,
-        ProvenanceState.VERIFIED if applied else ProvenanceState.UNVERIFIED,
-        "reports this bundle" if applied else "has not reported this bundle yet",
+        ProvenanceState.FAILED if refusal else _verified_if(applied),
+        refusal or ("reports this bundle" if applied else "has not reported this bundle yet"),
     )
     for component in sorted(components, key=_place):
         if component.owner_uid:
@@ -278,9 +333,13 @@ def _cluster_links(
         yield ProvenanceLink(
             ProvenanceStage.OBJECT,
             f"{component.kind} {place}{component.name}",
-            ProvenanceState.VERIFIED if component.synced else ProvenanceState.UNVERIFIED,
+            _verified_if(component.synced),
             component.hash or ("as desired" if component.synced else "differs from the bundle"),
         )
+
+
+def _verified_if(is_verified: bool) -> ProvenanceState:
+    return ProvenanceState.VERIFIED if is_verified else ProvenanceState.UNVERIFIED
 
 
 def _place(component: Component) -> tuple[str, str, str]:

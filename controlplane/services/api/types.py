@@ -315,7 +315,7 @@ class ServiceDependency:
         *("author", "input_digest", "reads", "bundle_bytes", "object_count", "generation"),
         *("render_error", "attestation", "confirmed", "wait_skipped", "uses_secrets"),
         *("quarantined", "quarantine", "observed_generation", "phase", "problems"),
-        "reported_id",
+        *("reported_id", "inputs"),
     },
     nullable={"message", "origin"},
 )

@@ -17,6 +17,7 @@ from core.json_object import JsonMapping
 from core.spec.bundle import Attestation
 from core.spec.health import HealthState
 from core.spec.image_signatures import NO_SIGNATURE_RULES, SignatureRules
+from core.spec.input_checks import InputVerdict
 from core.spec.objects import ObjectRef
 from core.spec.renderers import AUTO, RenderOptions
 from core.spec.source import RenderRequest, SourceFolder
@@ -237,6 +238,8 @@ class ObservedState:
     drifted: int = 0
     """Number of applied objects that others changed or deleted, and that the agent has not
     reverted."""
+    inputs: InputVerdict | None = None
+    """Checks of the agent about the inputs of a bundle. None before its first report of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.service import ComponentState, Confirmation
 from controlplane.services.model.verification import Quarantine
 from core.json_object import JsonObject
+from core.spec.input_checks import InputVerdict
 from core.spec.objects import ObjectRef
 from core.spec.plan import PlannedChange
 from core.spec.renderers import RenderOptions
@@ -94,6 +95,7 @@ services = Table(
     Column("message", Text, nullable=False),
     Column("awaiting", JsonColumn(tuple[ObjectRef, ...]), nullable=False),
     Column("drifted", Integer, nullable=False),
+    Column("inputs", JsonColumn(InputVerdict)),
     Column("confirmed", JsonColumn(Confirmation)),
     Column("mirrored", Boolean, nullable=False),
     Column("origin", String(2048), nullable=False),

@@ -39,6 +39,16 @@ class SignedSource:
     revision: str
     digest: str
 
+    @property
+    def is_chart(self) -> bool:
+        """Reports whether it is a chart, not a commit."""
+        return self.digest.startswith("sha256:")
+
+    def __str__(self) -> str:
+        if self.is_chart:
+            return f"chart {self.path} {self.revision} of {self.url}"
+        return f"commit {self.revision} of {self.url}, {self.path or '/'}"
+
 
 @dataclass(frozen=True, slots=True)
 class AttestationStatement:

@@ -47,6 +47,20 @@ class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PHASE_REMOVED: _ClassVar[Phase]
     PHASE_AWAITING: _ClassVar[Phase]
 
+class InputKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    INPUT_KIND_UNSPECIFIED: _ClassVar[InputKind]
+    INPUT_KIND_BUNDLE: _ClassVar[InputKind]
+    INPUT_KIND_SOURCE: _ClassVar[InputKind]
+    INPUT_KIND_IMAGE: _ClassVar[InputKind]
+
+class CheckResult(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CHECK_RESULT_UNSPECIFIED: _ClassVar[CheckResult]
+    CHECK_RESULT_VERIFIED: _ClassVar[CheckResult]
+    CHECK_RESULT_UNVERIFIED: _ClassVar[CheckResult]
+    CHECK_RESULT_REFUSED: _ClassVar[CheckResult]
+
 class Change(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CHANGE_UNSPECIFIED: _ClassVar[Change]
@@ -112,6 +126,14 @@ PHASE_DEGRADED: Phase
 PHASE_FAILED: Phase
 PHASE_REMOVED: Phase
 PHASE_AWAITING: Phase
+INPUT_KIND_UNSPECIFIED: InputKind
+INPUT_KIND_BUNDLE: InputKind
+INPUT_KIND_SOURCE: InputKind
+INPUT_KIND_IMAGE: InputKind
+CHECK_RESULT_UNSPECIFIED: CheckResult
+CHECK_RESULT_VERIFIED: CheckResult
+CHECK_RESULT_UNVERIFIED: CheckResult
+CHECK_RESULT_REFUSED: CheckResult
 CHANGE_UNSPECIFIED: Change
 CHANGE_CREATE: Change
 CHANGE_UPDATE: Change
@@ -571,7 +593,7 @@ class Verified(_message.Message):
     def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., digest: _Optional[str] = ..., ok: _Optional[bool] = ..., reason: _Optional[str] = ..., instead: _Optional[str] = ...) -> None: ...
 
 class ServiceStatus(_message.Message):
-    __slots__ = ("service_id", "sequence", "digest", "phase", "problems", "received_ms", "fetched_ms", "applied_ms", "healthy_ms", "written", "pruned", "awaiting", "message", "planned", "rehearsed", "drifted")
+    __slots__ = ("service_id", "sequence", "digest", "phase", "problems", "received_ms", "fetched_ms", "applied_ms", "healthy_ms", "written", "pruned", "awaiting", "message", "planned", "rehearsed", "drifted", "inputs")
     SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -588,6 +610,7 @@ class ServiceStatus(_message.Message):
     PLANNED_FIELD_NUMBER: _ClassVar[int]
     REHEARSED_FIELD_NUMBER: _ClassVar[int]
     DRIFTED_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
     service_id: str
     sequence: int
     digest: str
@@ -604,7 +627,30 @@ class ServiceStatus(_message.Message):
     planned: _containers.RepeatedCompositeFieldContainer[PlannedChange]
     rehearsed: bool
     drifted: int
-    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., digest: _Optional[str] = ..., phase: _Optional[_Union[Phase, str]] = ..., problems: _Optional[_Iterable[_Union[Problem, _Mapping]]] = ..., received_ms: _Optional[int] = ..., fetched_ms: _Optional[int] = ..., applied_ms: _Optional[int] = ..., healthy_ms: _Optional[int] = ..., written: _Optional[int] = ..., pruned: _Optional[int] = ..., awaiting: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., message: _Optional[str] = ..., planned: _Optional[_Iterable[_Union[PlannedChange, _Mapping]]] = ..., rehearsed: _Optional[bool] = ..., drifted: _Optional[int] = ...) -> None: ...
+    inputs: InputVerdict
+    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., digest: _Optional[str] = ..., phase: _Optional[_Union[Phase, str]] = ..., problems: _Optional[_Iterable[_Union[Problem, _Mapping]]] = ..., received_ms: _Optional[int] = ..., fetched_ms: _Optional[int] = ..., applied_ms: _Optional[int] = ..., healthy_ms: _Optional[int] = ..., written: _Optional[int] = ..., pruned: _Optional[int] = ..., awaiting: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., message: _Optional[str] = ..., planned: _Optional[_Iterable[_Union[PlannedChange, _Mapping]]] = ..., rehearsed: _Optional[bool] = ..., drifted: _Optional[int] = ..., inputs: _Optional[_Union[InputVerdict, _Mapping]] = ...) -> None: ...
+
+class InputCheck(_message.Message):
+    __slots__ = ("kind", "subject", "result", "reason")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    kind: InputKind
+    subject: str
+    result: CheckResult
+    reason: str
+    def __init__(self, kind: _Optional[_Union[InputKind, str]] = ..., subject: _Optional[str] = ..., result: _Optional[_Union[CheckResult, str]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class InputVerdict(_message.Message):
+    __slots__ = ("digest", "at_ms", "checks")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECKS_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    at_ms: int
+    checks: _containers.RepeatedCompositeFieldContainer[InputCheck]
+    def __init__(self, digest: _Optional[str] = ..., at_ms: _Optional[int] = ..., checks: _Optional[_Iterable[_Union[InputCheck, _Mapping]]] = ...) -> None: ...
 
 class PlannedChange(_message.Message):
     __slots__ = ("object", "change", "fields")

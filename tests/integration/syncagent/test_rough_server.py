@@ -12,8 +12,10 @@ from core.runtime.clock import SystemClock
 from core.sealing import SealingKey
 from core.spec.bundle import KubeObject, make_bundle
 from core.spec.desired import BundleSpec, Desired
+from core.spec.statements.attestation import TrustedKeys
 from core.spec.status import Phase
 from core.spec.sync import SyncOptions
+from syncagent.autonomy.inputs import InputVerifier
 from syncagent.kube.access import ApiServerAccess, BearerToken
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
@@ -91,7 +93,9 @@ async def rough(tmp_path: Path) -> AsyncIterator[Rough]:
         bundles, memory = BundleFiles(tmp_path / "bundles"), SqliteStateStore(database)
         key, identities = SealingKey.generate(), AgeIdentities(None)
         cluster = KubeCluster(client, clock)
-        ports = ReconcilePorts(cluster, FakeFences(cluster), bundles, hub, memory, hub)
+        ports = ReconcilePorts(
+            cluster, FakeFences(cluster), bundles, hub, memory, hub, InputVerifier(TrustedKeys(()))
+        )
         engine = ReconcileEngine(ports, clock, key, identities)
         made = Rough(server, engine, hub)
         engine.start()

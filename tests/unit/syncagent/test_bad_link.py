@@ -17,7 +17,9 @@ from core.runtime.tasks import Tasks
 from core.sealing import SealingKey
 from core.spec.bundle import Bundle, KubeObject, make_bundle
 from core.spec.objects import ObjectRef
+from core.spec.statements.attestation import TrustedKeys
 from core.wire.v1 import agent_pb2 as pb
+from syncagent.autonomy.inputs import InputVerifier
 from syncagent.domain.ownership import HOOK_ANNOTATION
 from syncagent.jobs.runner import JobRunner
 from syncagent.link.commands import Commands
@@ -178,6 +180,7 @@ class Agent:
                 self.fetcher,
                 SqliteStateStore(self.database),
                 reports,
+                InputVerifier(TrustedKeys(())),
             ),
             self.clock,
             key,

@@ -12,6 +12,7 @@ from core.errors import Invalid
 from core.identity import local_id
 from core.sealing import SealingKey, seal
 from core.spec.desired import BundleSpec, Desired
+from core.spec.input_checks import CheckResult, InputKind
 from core.spec.objects import ObjectRef
 from core.spec.statements.attestation import (
     AttestationStatement,
@@ -23,10 +24,10 @@ from core.spec.statements.attestation import (
 from core.spec.status import StageTimes, SyncStatus
 from core.spec.sync import Removal, SyncOptions
 from syncagent.autonomy.admission import DesiredStateAdmission, StoredStateCheck
+from syncagent.autonomy.inputs import InputVerifier
 from syncagent.autonomy.policy import SourcePolicy
 from syncagent.state.database import Database
 from syncagent.state.store import SqliteStateStore
-from tests.fakes.clock import FakeClock
 
 DIGEST = "sha256:" + "0" * 64
 SIGNER = Signer(Ed25519PrivateKey.generate())
@@ -95,7 +96,9 @@ def test_stored_services_that_no_longer_verify_are_dropped(
     """
     key = SealingKey.generate()
     remember(database, key)
-    belief = StoredStateCheck(trusted, SealingKey.generate() if new_key else key, defines)
+    belief = StoredStateCheck(
+        InputVerifier(trusted, defines=defines), SealingKey.generate() if new_key else key
+    )
     dropped = len(expected) < 4
     assert kept(database, belief) == (expected, dropped)
     assert kept(database, belief) == (expected, dropped)
@@ -109,7 +112,7 @@ def test_a_service_that_was_applied_from_a_bundle_no_longer_believed_is_dropped(
     memory.save_desired_state(Desired("s", 1, spec("s")), StageTimes())
     memory.save_apply_intent(Desired("s", 1, spec("s")), [])
     memory.save_desired_state(Desired("s", 2, signed(SIGNER)), StageTimes())
-    belief = StoredStateCheck(trust(SIGNER), SealingKey.generate(), defines=False)
+    belief = StoredStateCheck(InputVerifier(trust(SIGNER)), SealingKey.generate())
     assert kept(database, belief)[0] == set()
 
 
@@ -133,7 +136,7 @@ def test_an_unsigned_removal_confirms_nothing_where_signatures_count(trusted: Tr
     desires: Any = Desires()
     claim = ObjectRef("", "v1", "PersistentVolumeClaim", "prod", "data")
     removal = Desired("s", 2, removal=Removal.CASCADE, confirmed=(claim,))
-    DesiredStateAdmission(desires, trusted, desires, FakeClock()).desire(removal)
+    DesiredStateAdmission(desires, InputVerifier(trusted), desires).desire(removal)
     (taken,) = desires.taken
     assert taken.removal is Removal.CASCADE and not desires.refused
     assert taken.confirmed == (() if trusted else (claim,))
@@ -150,7 +153,7 @@ def test_unsigned_options_let_no_more_objects_go_where_signatures_count(
         options = SyncOptions(deletion_budget=budget)
         spec = replace(signed(SIGNER), options=options)
         word = Desired("s", sequence, spec, confirmed=(claim,))
-        DesiredStateAdmission(desires, trusted, desires, FakeClock()).desire(word)
+        DesiredStateAdmission(desires, InputVerifier(trusted), desires).desire(word)
     assert not desires.refused
     assert [one.agreed for one in desires.taken] == 3 * [set() if trusted else {claim.key}]
     budgets = [one.spec.options.deletion_budget for one in desires.taken]
@@ -164,9 +167,7 @@ def test_bundles_signed_without_a_repository_match_no_listed_source() -> None:
     for sources, count in ((["*=https://git/x"], 0), ([], 1)):
         desires: Any = Desires()
         policy = SourcePolicy.of(sources)
-        DesiredStateAdmission(desires, trust(SIGNER), desires, FakeClock(), sources=policy).desire(
-            word
-        )
+        DesiredStateAdmission(desires, InputVerifier(trust(SIGNER), policy), desires).desire(word)
         assert len(desires.taken) == count
 
 
@@ -186,9 +187,9 @@ def test_a_signed_bundle_of_a_place_that_is_not_listed_is_refused(source: str, t
     desires: Any = Desires()
     sources = SourcePolicy.of([source])
     one = Desired("s", 1, signed(SIGNER))
-    DesiredStateAdmission(desires, trust(SIGNER), desires, FakeClock(), sources=sources).desire(one)
+    DesiredStateAdmission(desires, InputVerifier(trust(SIGNER), sources), desires).desire(one)
     assert bool(desires.taken) is taken
-    belief = StoredStateCheck(trust(SIGNER), SealingKey.generate(), False, sources)
+    belief = StoredStateCheck(InputVerifier(trust(SIGNER), sources), SealingKey.generate())
     if taken:
         belief.check(one)
         return
@@ -223,7 +224,7 @@ def test_every_input_of_a_signed_bundle_must_be_listed(
     sources = SourcePolicy.of(["prod=https://git/x#web", "*=https://charts#redis"], policy)
     statement = AttestationStatement(DIGEST, (SOURCE, *more), "raw", values=values)
     one = Desired("s", 1, spec("s", attestation=SIGNER.sign(statement)))
-    DesiredStateAdmission(desires, trust(SIGNER), desires, FakeClock(), sources=sources).desire(one)
+    DesiredStateAdmission(desires, InputVerifier(trust(SIGNER), sources), desires).desire(one)
     assert bool(desires.taken) is not bool(problem)
     if problem:
         assert problem in desires.refused[0].problems[0].message
@@ -233,3 +234,37 @@ def test_every_input_of_a_signed_bundle_must_be_listed(
 def test_a_source_that_cannot_be_read_is_an_error(text: str) -> None:
     with pytest.raises(Invalid, match="NAMESPACE=URL"):
         SourcePolicy.of([text])
+
+
+def test_the_id_of_a_service_of_the_cluster_exempts_no_bundle_of_the_control_plane() -> None:
+    """Only a cluster that defines services itself has such services."""
+    unsigned = Desired(OWN, 1, spec("own"))
+    desires: Any = Desires()
+    inputs = InputVerifier(trust(SIGNER))
+    assert not DesiredStateAdmission(desires, inputs, desires).admit(unsigned, frozenset())
+    with pytest.raises(Invalid, match="is not signed"):
+        inputs.check(unsigned)
+    assert InputVerifier(trust(SIGNER), defines=True).check(unsigned) == ()
+
+
+def test_the_agent_tells_which_key_signed_a_bundle_and_its_sources() -> None:
+    (bundle, source) = InputVerifier(trust(SIGNER)).check(Desired("s", 1, signed(SIGNER)))
+    assert (bundle.kind, bundle.subject, bundle.result) == (
+        InputKind.BUNDLE,
+        DIGEST,
+        CheckResult.VERIFIED,
+    )
+    assert bundle.reason == f"signed by the key {SIGNER.key_id}"
+    assert (source.subject, source.result) == (str(SOURCE), CheckResult.UNVERIFIED)
+    (unsigned,) = InputVerifier(trust()).check(Desired("s", 1, spec("s")))
+    assert unsigned.result is CheckResult.UNVERIFIED
+
+
+def test_a_refusal_is_reported_as_the_agents_verdict() -> None:
+    desires: Any = Desires()
+    admission = DesiredStateAdmission(desires, InputVerifier(trust(SIGNER)), desires)
+    admission.desire(Desired("s", 1, spec("s")))
+    (status,) = desires.refused
+    (check,) = status.inputs.checks
+    assert (status.inputs.digest, check.result) == (DIGEST, CheckResult.REFUSED)
+    assert check.reason == status.problems[0].message

@@ -13,6 +13,7 @@ from core.signatures.artifact import ArtifactSignature
 from core.spec.bundle import Attestation, make_bundle
 from core.spec.desired import BundleSpec, Desired
 from core.spec.fences import ServiceFence
+from core.spec.input_checks import CheckResult, InputKind
 from core.spec.objects import GroupVersionKind, ObjectRef
 from core.spec.source_signatures import Evidence
 from syncagent.autonomy.tenants import parse_tenants
@@ -125,6 +126,24 @@ async def test_a_tenant_s_images_need_the_evidence_of_the_bundle(
     plan = await plan_bundle(cluster, Desired("s", 1, spec), bundle.data, fence)
     assert len(plan.problems) == (reason != "")
     assert all(reason in problem.message for problem in plan.problems)
+    (check,) = plan.images.values()
+    expected = CheckResult.REFUSED if reason else CheckResult.VERIFIED
+    assert (check.kind, check.subject, check.result) == (InputKind.IMAGE, image, expected)
+    assert (reason or "signed by a key without a name (cosign key") in check.reason
+
+
+async def test_images_that_no_rule_covers_are_told_as_unverified() -> None:
+    """At most 100 of them."""
+    pods = [{"containers": [{"name": "c", "image": f"redis:{tag}"}]} for tag in range(101)]
+    api = {"apiVersion": "v1", "kind": "Pod"}
+    bundle = make_bundle(
+        [api | {"metadata": {"name": f"p{n}"}, "spec": pod} for n, pod in enumerate(pods)]
+    )
+    cluster = cast(KubeApi, SimpleNamespace(namespaced=_namespaced))
+    spec = BundleSpec("web", "shop", bundle.digest, 1)
+    plan = await plan_bundle(cluster, Desired("s", 1, spec), bundle.data)
+    assert {check.result for check in plan.images.values()} == {CheckResult.UNVERIFIED}
+    assert (len(plan.images), plan.problems) == (100, [])
 
 
 @pytest.mark.parametrize(("image", "reason"), [(PINNED, "it is not signed"), ("redis", "no image")])

@@ -13,7 +13,9 @@ from core.errors import Unavailable
 from core.sealing import SealingKey
 from core.spec.bundle import KubeObject, make_bundle
 from core.spec.desired import BundleSpec, Desired
+from core.spec.statements.attestation import TrustedKeys
 from core.wire.v1 import agent_pb2 as pb
+from syncagent.autonomy.inputs import InputVerifier
 from syncagent.kube.access import from_kubeconfig
 from syncagent.link.fetch import BundleTransfer
 from syncagent.link.reports import OutboxReports
@@ -107,7 +109,13 @@ class Alone:
         self.fetcher, reports = BundleTransfer(()), OutboxReports(self.outbox)
         key, identities = SealingKey.generate(), AgeIdentities(None)
         ports = ReconcilePorts(
-            self.cluster, FakeFences(self.cluster), bundles, self.fetcher, memory, reports
+            self.cluster,
+            FakeFences(self.cluster),
+            bundles,
+            self.fetcher,
+            memory,
+            reports,
+            InputVerifier(TrustedKeys(())),
         )
         self.engine = ReconcileEngine(ports, self.clock, key, identities)
         self.engine.start()

@@ -26,6 +26,7 @@ from syncagent.autonomy.definition_sources import (
 )
 from syncagent.autonomy.definitions import DefinitionReader
 from syncagent.autonomy.folder_renders import FolderRenders
+from syncagent.autonomy.inputs import InputVerifier
 from syncagent.autonomy.policy import LocalPolicy
 from syncagent.autonomy.services import LocalServicePorts, LocalServices
 from syncagent.domain.local_services import Document, ServiceDefinition
@@ -164,7 +165,7 @@ async def test_a_sync_of_the_clusters_own_is_stopped_on_request(tmp_path: Path) 
     look, refresh = place.services.look, place.services.refresh
     await look()
     admission = DesiredStateAdmission(
-        stand.engine, TrustedKeys(()), stand.hub, stand.clock, refresh
+        stand.engine, InputVerifier(TrustedKeys(()), defines=True), stand.hub, refresh
     )
     (service_id,) = place.services._known
     await stand.until(lambda: key in stand.cluster.objects)

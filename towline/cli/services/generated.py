@@ -39,11 +39,18 @@ class ComponentBlame(TypedDict):
     revision: ComponentBlameRevision | None
 
 
+class ServiceProvenanceLinksAgent(TypedDict):
+    state: str
+    detail: str
+    at: str
+
+
 class ServiceProvenanceLinks(TypedDict):
     stage: str
     subject: str
     state: str
     detail: str
+    agent: ServiceProvenanceLinksAgent | None
 
 
 class ServiceProvenance(TypedDict):
@@ -384,7 +391,7 @@ def component_blame(api: GraphQLApi, id: str, pointer: str) -> list[ComponentBla
     return run(api, COMPONENT_BLAME, id=id, pointer=pointer)
 
 
-SERVICE_PROVENANCE: GraphQLDocument[Mapping[str, ServiceProvenance | None]] = GraphQLDocument('query ServiceProvenance($id:ID!){serviceProvenance(serviceId:$id){attestation links{stage subject state detail}}}')
+SERVICE_PROVENANCE: GraphQLDocument[Mapping[str, ServiceProvenance | None]] = GraphQLDocument('query ServiceProvenance($id:ID!){serviceProvenance(serviceId:$id){attestation links{stage subject state detail agent{state detail at}}}}')
 
 
 def service_provenance(api: GraphQLApi, id: str) -> ServiceProvenance:

@@ -17,11 +17,18 @@ from towline.input_files import read_bytes
 
 app = typer.Typer(no_args_is_help=True, help="Provenance: from the commit to the object.")
 
+
+def _agent_check(link: ServiceProvenanceLinks) -> str:
+    agent = link["agent"]
+    return f"{agent['state']} {agent['at']}: {agent['detail']}" if agent is not None else "-"
+
+
 _LINKS: tuple[Column[ServiceProvenanceLinks], ...] = (
     field("LINK", "stage"),
     field("SUBJECT"),
     field("STATE"),
     field("DETAIL"),
+    Column("AGENT", _agent_check),
 )
 _MAX_FILE_BYTES = 1 << 20
 ServiceName = Annotated[str, typer.Argument(help="cluster/name, name, or id of the service.")]
@@ -33,7 +40,9 @@ def show_provenance(
 ) -> None:
     """Show commit, signer, renderer, bundle, approvals, agent and objects of a service.
 
-    Exits with code 1 if a check of the chain failed.
+    The control plane tells STATE and DETAIL. AGENT has the agent's own checks of the
+    bundle's signature, of commits and of images, with their time. Exits with code 1 if a check of
+    the chain failed.
 
     \b
     Example:

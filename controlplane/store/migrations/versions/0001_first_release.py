@@ -1313,6 +1313,7 @@ def _services() -> None:
         sa.Column("message", sa.Text(), nullable=False),
         sa.Column("awaiting", JSON_TEXT, nullable=False),
         sa.Column("drifted", sa.Integer(), nullable=False),
+        sa.Column("inputs", JSON_TEXT, nullable=True),
         sa.Column("confirmed", JSON_TEXT, nullable=True),
         sa.Column("mirrored", sa.Boolean(), nullable=False),
         sa.Column("origin", sa.String(2048), nullable=False),

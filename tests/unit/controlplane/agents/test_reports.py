@@ -8,9 +8,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.service import Service
-from controlplane.services.ports import LedgerStore
+from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import Unavailable
 from core.spec.bundle import Attestation
+from core.spec.input_checks import CheckResult, InputCheck, InputKind, InputVerdict
 from core.spec.reports.report import Report
 from core.spec.statements.attestation import Signer
 from core.spec.statements.orders import OrderRequest
@@ -78,3 +79,15 @@ async def test_orders_that_are_not_all_signed_are_refused(world: MemoryOperation
         await agents.sign_orders(requests)
     world.manifests.signer = RenderSigner(key, world.clock)
     assert len(await agents.sign_orders(requests)) == 2
+
+
+async def test_the_checks_of_an_agent_stay_until_it_reports_others(world: MemoryOperations) -> None:
+    """A restarted agent reports none before it syncs again."""
+    agents = AgentOperations(world.context)
+    check = InputCheck(InputKind.BUNDLE, "sha256:a", CheckResult.VERIFIED, "signed by the key k")
+    verdict = InputVerdict("sha256:a", START, (check,))
+    for number, inputs in enumerate((verdict, None, None), 1):
+        body = SyncStatus(SHOP.id, 2, "sha256:a", Phase.HEALTHY, inputs=inputs)
+        await agents.record(CLUSTER.id, [Report(number, START, body)])
+    service = await world.row(ServiceStore, SHOP.id)
+    assert service is not None and service.observed.inputs == verdict

@@ -14,6 +14,7 @@ from controlplane.pipelines.engine.codec import state_to_json
 from controlplane.pipelines.model.records import PipelineRecord, PipelineService
 from controlplane.pipelines.model.state import HistoryEntry, PipelineState, ReleaseId
 from controlplane.pipelines.operations.provenance import (
+    AgentCheck,
     Provenance,
     ProvenanceReports,
     ProvenanceStage,
@@ -25,6 +26,7 @@ from core.errors import NotFound
 from core.signatures.artifact import ArtifactSignature
 from core.signatures.commit import object_id
 from core.spec.bundle import make_bundle
+from core.spec.input_checks import CheckResult, InputCheck, InputKind, InputVerdict
 from core.spec.source_signatures import Evidence, SignerSet
 from core.spec.statements.attestation import AttestationStatement, SignedSource, Signer
 from core.spec.statements.signing_keys import rotate
@@ -230,3 +232,40 @@ async def test_images_are_shown_with_their_signers() -> None:
     details = " ".join(each.detail for each in links)
     assert "signed by a key without a name (cosign key sha256:" in details
     assert "it is not signed" in details and "asks for no signature" in details
+
+
+def told(service: Service, *checks: InputCheck, digest: str = DIGEST) -> Service:
+    """The service after its agent reported checks of a bundle."""
+    return service.changed(inputs=InputVerdict(digest, START, checks))
+
+
+async def test_the_agents_own_checks_stand_beside_those_of_the_control_plane() -> None:
+    signed = with_signature(UNSIGNED, ADA.sign(UNSIGNED))
+    service, sha = service_of(signed), object_id(signed)
+    source = f"commit {sha} of {REPOSITORY.url}, web"
+    checks = (
+        InputCheck(InputKind.BUNDLE, DIGEST, CheckResult.VERIFIED, "signed by the key k"),
+        InputCheck(InputKind.SOURCE, source, CheckResult.UNVERIFIED, "no rule"),
+    )
+    found = await chain(operations_over_memory(), told(service, *checks))
+    agents = {each.stage: each.agent for each in found.links if each.agent is not None}
+    assert agents == {
+        ProvenanceStage.BUNDLE: AgentCheck(ProvenanceState.VERIFIED, "signed by the key k", START),
+        ProvenanceStage.SIGNER: AgentCheck(ProvenanceState.UNVERIFIED, "no rule", START),
+    }
+    assert link(found, ProvenanceStage.SIGNER)[1] is ProvenanceState.VERIFIED
+
+
+async def test_checks_of_another_bundle_say_nothing_about_this_one() -> None:
+    check = InputCheck(InputKind.BUNDLE, DIGEST, CheckResult.REFUSED, "unsigned")
+    service = told(service_of(UNSIGNED), check, digest="sha256:" + "b" * 64)
+    found = await chain(operations_over_memory(), service)
+    assert [each.agent for each in found.links if each.agent is not None] == []
+    assert link(found, ProvenanceStage.AGENT)[1] is not ProvenanceState.FAILED
+
+
+async def test_a_refusal_of_the_agent_fails_the_chain() -> None:
+    check = InputCheck(InputKind.BUNDLE, DIGEST, CheckResult.REFUSED, "unknown key")
+    found = await chain(operations_over_memory(), told(service_of(UNSIGNED), check))
+    _, state, detail = link(found, ProvenanceStage.AGENT)
+    assert (state, detail) == (ProvenanceState.FAILED, "refuses this bundle: unknown key")
