@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "73f7ac2bd2ae3eca9704a46d15ef82964aa9c1cb"
+COMMIT = "bad1628c8490f9927e72c1717a61be17ddfb413d"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
