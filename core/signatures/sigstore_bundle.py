@@ -19,6 +19,7 @@ from core.errors import Invalid
 from core.json_object import JsonMapping
 from core.signatures.artifact import signed_digest
 from core.signatures.cosign_key import CosignKey, cosign_key
+from core.signatures.inclusion import InclusionProof
 
 BUNDLE_MEDIA_TYPE = "application/vnd.dev.sigstore.bundle"
 MAX_BUNDLE_BYTES = 65536
@@ -29,13 +30,17 @@ _MAX_TIME = 253402300799
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """An entry of a transparency log; `promise` is the log's signature of it."""
+    """An entry of a transparency log; `promise` is the log's signature of it.
+
+    `proof` is the proof of its inclusion; None: the bundle has none.
+    """
 
     body: str
     integrated_time: int
     log_index: int
     log_id: str
     promise: bytes
+    proof: InclusionProof | None
 
     @property
     def moment(self) -> datetime:
@@ -43,7 +48,8 @@ class LogEntry:
         return datetime.fromtimestamp(self.integrated_time, UTC)
 
     def check(self, logs: Iterable[CosignKey]) -> None:
-        """Raises Invalid unless one of these logs has signed the entry."""
+        """Raises Invalid unless one of these logs has signed the entry, and proves that it contains
+        the entry, if the bundle has a proof."""
         fields = {
             "body": self.body,
             "integratedTime": self.integrated_time,
@@ -56,6 +62,8 @@ class LogEntry:
             raise Invalid(f"it is in the transparency log {self.log_id[:64]}, which is not trusted")
         if not key.made(self.promise, signed):
             raise Invalid("the signature of the transparency log is wrong")
+        if self.proof is not None:
+            self.proof.check(_bytes(self.body), key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +170,7 @@ def _entry(raw: JsonMapping) -> LogEntry:
         int(raw["logIndex"]),
         _bytes(raw["logId"]["keyId"]).hex(),
         _bytes(raw["inclusionPromise"]["signedEntryTimestamp"]),
+        InclusionProof.read(proof) if (proof := raw.get("inclusionProof")) is not None else None,
     )
 
 

@@ -1,5 +1,7 @@
 """Signatures without a key: a bundle of Sigstore's staging instance, and others of our own."""
 
+import base64
+import hashlib
 import json
 from dataclasses import replace
 from datetime import timedelta
@@ -10,9 +12,13 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.errors import Invalid
 from core.signatures.artifact import ArtifactSignature
+from core.signatures.cosign_key import cosign_key
+from core.signatures.inclusion import root_of
 from core.signatures.kind import SignerText
 from core.signatures.sigstore import SigstoreSigners
 from core.signatures.sigstore_bundle import read_bundle
@@ -58,6 +64,69 @@ def test_a_bundle_of_sigstore_itself_is_verified() -> None:
     assert signer.verify(bundle, REAL["identity"]).method == "keyless"
     with pytest.raises(Invalid, match="is of another signature"):
         signer.verify(read_bundle(data, b"other"), REAL["identity"])
+
+
+ENTRY = ("verificationMaterial", "tlogEntries", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        (("hashes", 0), "A" * 43 + "=", "does not prove that it contains"),
+        (("logIndex",), "5", "does not prove that it contains"),
+        (("treeSize",), "99999999", "of another tree|does not prove"),
+        (("rootHash",), "A" * 43 + "=", "does not prove that it contains"),
+        (("hashes",), [], "does not prove that it contains"),
+        (("checkpoint", "envelope"), "rekor\n1\nAA==\n\n", "of another tree"),
+        (("treeSize",), "0", "another form"),
+        (("hashes",), ["AA=="] * 65, "another form"),
+        (("checkpoint",), None, "another form"),
+    ],
+)
+def test_a_wrong_proof_of_inclusion_is_refused(
+    path: tuple[str | int, ...], value: object, reason: str
+) -> None:
+    """Although the log's promise is right."""
+    line = f'keyless {REAL["identity"]} issuer="{REAL["issuer"]}"'
+    (signer,) = SigstoreSigners.read(SignerText(line + "\n" + REAL["trust"])).keys
+    original = ArtifactSignature(b"", b"", b"", orjson.dumps(REAL["bundle"]))
+    wrong = changed(original, *ENTRY, "inclusionProof", *path, value=value)
+    with pytest.raises(Invalid, match=reason):
+        signer.verify(read_bundle(wrong.bundle, REAL["content"].encode()), REAL["identity"])
+
+
+def test_a_checkpoint_that_another_key_signed_is_refused() -> None:
+    line = f'keyless {REAL["identity"]} issuer="{REAL["issuer"]}"'
+    (signer,) = SigstoreSigners.read(SignerText(line + "\n" + REAL["trust"])).keys
+    bundle = read_bundle(orjson.dumps(REAL["bundle"]), REAL["content"].encode())
+    proof, body = bundle.entry.proof, base64.b64decode(bundle.entry.body)
+    assert proof is not None
+    proof.check(body, signer.logs[0])
+    stranger = cosign_key(STRANGER.rekor.public_key())
+    with pytest.raises(Invalid, match="no signature of its key"):
+        proof.check(body, stranger)
+    signed = proof.checkpoint.replace("\n\n", "\nmore\n\n")
+    with pytest.raises(Invalid, match="no signature of its key"):
+        replace(proof, checkpoint=signed).check(body, signer.logs[0])
+
+
+def tree(leaves: list[bytes]) -> tuple[bytes, list[list[bytes]]]:
+    """The root of a tree, and the path of each leaf, as RFC 9162 section 2.1 defines them."""
+    if len(leaves) == 1:
+        return hashlib.sha256(b"\0" + leaves[0]).digest(), [[]]
+    half = 1 << (len(leaves) - 1).bit_length() - 1
+    (left, lefts), (right, rights) = tree(leaves[:half]), tree(leaves[half:])
+    paths = [[*path, right] for path in lefts] + [[*path, left] for path in rights]
+    return hashlib.sha256(b"\1" + left + right).digest(), paths
+
+
+@given(st.integers(1, 40), st.data())
+def test_each_entry_of_a_tree_is_proven_at_its_place_only(size: int, data: st.DataObject) -> None:
+    leaves = [bytes([number]) for number in range(size)]
+    root, paths = tree(leaves)
+    index, other = data.draw(st.integers(0, size - 1)), data.draw(st.integers(0, size - 1))
+    found = root_of(leaves[index], other, size, paths[index])
+    assert (found == root) is (index == other)
 
 
 @pytest.mark.parametrize("signed", [SIGSTORE.sign(DIGEST), SIGSTORE.attest(DIGEST)])
