@@ -243,6 +243,11 @@ def problem_of(error: TowlineError, ref: ObjectRef | None) -> Problem:
 def _advice(error: RequestRefused) -> str:
     if error.reason == "Conflict" and "conflict with" in error.message:
         return "; set `failOnConflict: false` to take the fields over, or ignore these differences"
+    if error.reason == "NotFound" and error.message.startswith("namespaces "):
+        return (
+            "; create it first: a service creates only its own namespace, in a fence only if "
+            "`clusterScopedKinds` contains Namespace"
+        )
     return ""
 
 
