@@ -58,6 +58,8 @@ class ServiceKind(TargetedKind[Service]):
     port = ServiceStore
     model = Service
     hidden = ("name", "project_id")
+    # Without a project, a new service gets the one of its cluster.
+    default_project = None
     rename = {"subjects": "bindings", "uses": "secrets"}
     references = {**BINDING_REFERENCES, "ServiceChange.rendered_by": "Cluster"}
     hints = SERVICE_HINTS

@@ -485,7 +485,7 @@ async def test_one_resource_is_read_with_and_without_its_defaults(world: Manifes
     )
     read = world.manifests.document
     full = await read(ADMIN, "Service", "eu-1/web")
-    assert full["metadata"] == {"name": "web", "cluster": "eu-1"}
+    assert full["metadata"] == {"name": "web", "cluster": "eu-1", "project": "default"}
     assert (full["spec"]["repository"], full["spec"]["paused"]) == (REPOSITORY, False)
     plain = await read(ADMIN, "service", "eu-1/web", with_defaults=False)
     assert plain["spec"] == {"namespace": "shop", "repository": REPOSITORY}
