@@ -63,6 +63,7 @@ clusters = Table(
     Column("sealing_key", LargeBinary),
     Column("alarm", Text, nullable=False),
     project_column(),
+    Column("project_given", Boolean, nullable=False),
     Column("kubernetes_uid", String(64), nullable=False, index=True),
     Column("bootstrap_token_id", String(36), index=True),
 )

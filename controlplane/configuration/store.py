@@ -75,6 +75,7 @@ contexts = Table(
     Column("configuration", JsonColumn(JsonObject), nullable=False),
     Column("sealed", LargeBinary),
     project_column(),
+    Column("project_given", Boolean, nullable=False),
     Column("types", JsonColumn(dict[str, str]), nullable=False),
     Column("by_reference", Boolean, nullable=False),
     Column("secrets_version", Integer, nullable=False),

@@ -166,7 +166,7 @@ class ClusterStatus:
     },
     hide={
         *("agent_instance", "acknowledged", "ending_at", "sealing_key", "project_id"),
-        *("kubernetes_uid", "bootstrap_token_id"),
+        *("project_given", "kubernetes_uid", "bootstrap_token_id"),
     },
     nullable={"agent_alarm"},
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from controlplane.access.api.loading import projects_of
+from controlplane.access.api.loading import projects_of, shown_project
 from controlplane.access.api.types import bindings_of
 from controlplane.access.operations.roles import AccessControl, BindingView
 from controlplane.clusters.api.clusters import ClusterType
@@ -36,7 +36,7 @@ async def cluster_types(
     return {
         row.id: ClusterType.of(
             row,
-            project=projects.get(row.project_id),
+            project=shown_project(row, projects),
             read_bindings=bindings_of(bindings, row.target.scope, "viewer"),
             write_bindings=bindings_of(bindings, row.target.scope, "editor"),
         )

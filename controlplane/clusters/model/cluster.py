@@ -108,6 +108,8 @@ class Cluster:
     """Problem with the agent, such as two agents with the same token. Empty if there is none."""
     project_id: str = DEFAULT_PROJECT
     """ID of the project."""
+    project_given: bool = False
+    """True if a user named the project, even the default one."""
     kubernetes_uid: str = ""
     """UID of the namespace kube-system, from joining with a bootstrap token. Empty: registered by a
     user."""

@@ -118,6 +118,7 @@ class Clusters:
                 inserted_at=now,
                 updated_at=now,
                 project_id=await project_for(tx, ResourceKind.CLUSTER, change.project_id),
+                project_given=bool(change.project_id),
                 **columns,
             )
             known = await tx[ClusterStore].by_handle(cluster.handle)
@@ -150,7 +151,12 @@ class Clusters:
             check_unchanged(cluster, unchanged_since, f"cluster {cluster.handle!r}")
             if columns.keys() - {"protect"}:
                 await check_not_frozen(tx, id)
-            changed = replace(cluster, **columns, updated_at=self._context.clock.now())
+            changed = replace(
+                cluster,
+                **columns,
+                project_given=cluster.project_given or bool(change.project_id),
+                updated_at=self._context.clock.now(),
+            )
             await tx[ClusterStore].put(changed)
             repositories = await _mark_for_render(tx, cluster, changed)
             tx.audit(cluster.handle, id, changed=sorted(columns))

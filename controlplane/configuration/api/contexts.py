@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import strawberry
 
-from controlplane.access.api.loading import projects_of
+from controlplane.access.api.loading import projects_of, shown_project
 from controlplane.access.api.types import ProjectType
 from controlplane.configuration.api.flow import ContextOverrideAttributes
 from controlplane.configuration.model.contexts import ServiceContext as ContextRow
@@ -21,7 +21,7 @@ from core.errors import Invalid
 @output(
     ContextRow,
     rename={"secrets_by_reference": "by_reference"},
-    hide={"sealed", "project_id", "inserted_at", "updated_at"},
+    hide={"sealed", "project_id", "project_given", "inserted_at", "updated_at"},
 )
 class ServiceContextType(Output[ContextRow]):
     """Values that templates of several services read as `contexts.NAME.KEY`. Secrets are never
@@ -32,7 +32,8 @@ class ServiceContextType(Output[ContextRow]):
     )
     """Types by key, such as `NUMBER`."""
     project: ProjectType | None
-    """Project of the context. Null if none was set."""
+    """Project of the context. Null if none was given; such a context belongs to the default
+    project."""
 
 
 @draft(ContextChange, rename={"secrets_by_reference": "by_reference"}, hide={"types"})
@@ -120,7 +121,7 @@ class ContextMutation:
 async def context_types(context: Context, rows: Sequence[ContextRow]) -> list[ServiceContextType]:
     """Converts contexts, with their projects."""
     projects = await projects_of(context, [row.project_id for row in rows])
-    return [ServiceContextType.of(row, project=projects.get(row.project_id)) for row in rows]
+    return [ServiceContextType.of(row, project=shown_project(row, projects)) for row in rows]
 
 
 class BoundContexts:

@@ -22,6 +22,8 @@ class ServiceContext:
     sealed: bytes | None = field(default=None, repr=False)
     """Secret values, encrypted. A secret wins over a plain value with the same key."""
     project_id: str = DEFAULT_PROJECT
+    project_given: bool = False
+    """True if a user named the project, even the default one."""
     types: Mapping[str, str] = field(default_factory=dict)
     """Types of some values, by key. Overrides must have these types, too."""
     by_reference: bool = False

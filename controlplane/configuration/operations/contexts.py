@@ -275,6 +275,7 @@ class ServiceContexts:
         }
 
     def _changed(self, before: ServiceContext, change: ContextChange) -> ServiceContext:
+        before = replace(before, project_given=before.project_given or bool(change.project_id))
         if change.types is not None:
             before = replace(before, types=check_types(change.types))
         if change.configuration is not None:

@@ -119,6 +119,23 @@ async def test_a_configuration_lives_from_create_to_destroy(stored_hub: Running)
     assert run.called == definitions()[0].keys() - {"DetachCluster"}
 
 
+async def test_a_named_default_project_stays_and_an_unnamed_one_is_not_returned(
+    stored_hub: Running,
+) -> None:
+    """Else Terraform plans a change that it can never make."""
+    run = provider(stored_hub)
+    default = (await run.call("GetProject", name="default"))["id"]
+    unnamed = (Cluster("plain"), Context("plain", {"a": 1}))
+    named = (Cluster("given", project_id=default), Context("given", {"a": 1}, project_id=default))
+    for resource in (*unnamed, *named):
+        await resource.create(run)
+    await check_unchanged(run, (*unnamed, *named))
+    _, context = unnamed
+    context.project_id = default
+    await context.update(run)
+    await check_unchanged(run, (context,))
+
+
 async def rbac(run: Provider, cluster: Cluster, shop: Service, user: User, group: Group) -> None:
     """Bindings of a cluster and of a service."""
     rights = {"readBindings": [{"userId": user.id}], "writeBindings": [{"groupId": group.id}]}
