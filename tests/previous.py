@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "bad1628c8490f9927e72c1717a61be17ddfb413d"
+COMMIT = "8cd9efd47825392e140f1549c3e39a84222f9f5c"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
