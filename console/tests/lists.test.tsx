@@ -166,6 +166,11 @@ it("parses conditions, words and errors of a query", () => {
   expect(completions("state:fai", SERVICE_CONDITIONS)).toEqual(["state:failed"]);
 });
 
+it("takes a URL as a word", () => {
+  const parsed = parseQuery('https://git.example.org/shop.git "registry:5000" repository:https://git.example.org/web.git', SERVICE_CONDITIONS);
+  expect(parsed).toEqual({ text: "https://git.example.org/shop.git registry:5000", values: { repository: ["https://git.example.org/web.git"] }, problems: [] });
+});
+
 it("exports rows without formulas for spreadsheets", () => {
   const rows = [{ __typename: "Service", id: "1", name: '=cmd|"x"', cluster: { __typename: "Cluster", handle: "dev" }, tags: [{ name: "a", value: "b" }], sha: null }];
   expect(toCsv(rows)).toBe('id,name,cluster.handle,tags,sha\r\n1,"\'=cmd|""x""",dev,a=b,\r\n');

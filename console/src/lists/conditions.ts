@@ -30,7 +30,8 @@ export function parseQuery(query: string, conditions: Conditions): ParsedQuery {
   const values: Record<string, string[]> = {};
   const problems: string[] = [];
   for (const word of query.match(WORD) ?? []) {
-    const [, key = "", rest = ""] = /^([a-z]+):(.*)$/s.exec(word) ?? [];
+    // `https://…` is a word, such as a part of the URL of a repository.
+    const [, key = "", rest = ""] = /^([a-z]+):(?!\/\/)(.*)$/s.exec(word) ?? [];
     if (key === "") {
       words.push(unquoted(word));
       continue;

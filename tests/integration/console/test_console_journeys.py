@@ -271,7 +271,7 @@ def test_a_cluster_is_seen_to_arrive(
     assert found is not None
     token = tmp_path / "token"
     token.write_text(found[1])
-    expect(page.get_by_text("Waiting for agent")).to_be_visible()
+    expect(page.get_by_role("heading", name="third")).to_contain_text("Waiting for agent")
     address = story.stage.ask("{ installation { agentsPort } }")["installation"]["agentsPort"]
     command = [
         *PROGRAM,
