@@ -82,7 +82,7 @@ def test_a_router_takes_what_it_asks_for(router: Router, matches: bool) -> None:
 
 
 def test_selectors_that_are_none_are_refused() -> None:
-    with pytest.raises(Invalid, match="team=a"):
+    with pytest.raises(Invalid, match="filters.labels: found '=' at character 5"):
         replace(ROUTER, filters=(RouterFilter(labels="a=b,=c"),)).check()
 
 
