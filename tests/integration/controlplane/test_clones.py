@@ -24,6 +24,7 @@ from controlplane.services.ports import ContextBindingStore, SecretUseStore, Ser
 from core.errors import Forbidden
 from core.identity import ClusterId, ServiceId
 from core.spec.bundle import Attestation
+from core.spec.input_checks import InputVerdict
 from core.spec.objects import ObjectRef
 from core.spec.renderers import RenderOptions
 from core.spec.status import Problem
@@ -53,7 +54,9 @@ OWN_STATE = {
     **dict.fromkeys(
         ("generation", "observed_generation", "phase", "problems"), "report of the agent"
     ),
-    **dict.fromkeys(("observed_at", "message", "awaiting", "confirmed"), "report of the agent"),
+    **dict.fromkeys(
+        ("observed_at", "message", "awaiting", "confirmed", "inputs"), "report of the agent"
+    ),
     **dict.fromkeys(("mirrored", "origin", "reported_id"), "definition in the original's cluster"),
     **dict.fromkeys(("owner_kind", "owner_id"), "the definition owns only the original"),
     **dict.fromkeys(("waiting", "wait_skipped"), "dependencies are not copied"),
@@ -177,6 +180,7 @@ async def test_a_clone_has_its_own_state(world: World, original: Original) -> No
         **{"owner_id": "o1", "waiting": True, "wait_skipped": True, "quarantined": "sha256:2"},
         **{"quarantine": Quarantine("sha256:2", "bad", at), "deleted_at": at},
         **{"removal": Removal.ORPHAN, "drifted": 1, "commits_behind": 2},
+        **{"inputs": InputVerdict("sha256:2", at, ())},
     }
     async with world.deps.store.write() as tx:
         await tx[ServiceStore].change(original.service.id, **state)
