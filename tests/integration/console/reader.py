@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from playwright.sync_api import Page
+from playwright.sync_api import Error, Page
 
 from tests.integration.console.conftest import PATIENCE
 
@@ -85,16 +85,22 @@ class ScreenReader:
 
     def focus(self, role: str, name: str, *, last: bool = False) -> Heard:
         """Moves the focus to an element, and checks that the element is said to have it."""
-        heard = self.find(role, name, last=last)
-        self._browser.send("DOM.focus", {"backendNodeId": heard.node})
-        focused = [heard.node for heard in self.elements() if heard.states.get("focused")]
-        assert heard.node in focused, f"{role} {name!r} takes no focus"
-        return heard
+
+        def move() -> Heard | None:
+            heard = self.find(role, name, last=last)
+            try:
+                self._browser.send("DOM.focus", {"backendNodeId": heard.node})
+            except Error:
+                # It is disabled until the page has checked the form, or was drawn again.
+                return None
+            focused = [other.node for other in self.elements() if other.states.get("focused")]
+            return heard if heard.node in focused else None
+
+        return self._wait(move, f"{role} {name!r} takes no focus")
 
     def use(self, role: str, name: str, *, last: bool = False) -> None:
         """Activates an element by the keyboard."""
-        heard = self.focus(role, name, last=last)
-        assert not heard.states.get("disabled"), f"{role} {name!r} is disabled"
+        self.focus(role, name, last=last)
         self.press("Space" if role in {"checkbox", "radio"} else "Enter")
 
     def write(self, role: str, name: str, text: str) -> None:
