@@ -20,11 +20,9 @@ from syncagent.tunnel.guard import Guard, ImpersonationPolicy
 from tests.fakes.kube_proxy import ANN
 from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.recording import OK, RecordingUpstream, recording_upstream
+from tests.integration.proxy.scripts import watching
 from tests.integration.proxy.stack import Stack, eventually, run_stack
 from tests.integration.proxy.user import PATH, User, request
-
-EVENT = b'{"type":"ADDED"}\n'
-ENDLESS = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @asynccontextmanager
@@ -45,13 +43,6 @@ async def connected(stack: Stack) -> AsyncGenerator[User]:
         yield User(reader, writer)
     finally:
         writer.close()
-
-
-async def watching(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One event, then nothing until the client is gone."""
-    writer.write(ENDLESS + b"%x\r\n%s\r\n" % (len(EVENT), EVENT))
-    with contextlib.suppress(ConnectionError):
-        await asyncio.sleep(30)
 
 
 async def test_waves_of_requests_go_over_the_same_connections(authority: TestAuthority) -> None:

@@ -19,6 +19,7 @@ from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.conftest import Kubectl
 from tests.integration.proxy.http2_user import Http2User, http2_user
 from tests.integration.proxy.recording import OK, RecordingUpstream, recording_upstream
+from tests.integration.proxy.scripts import ENDLESS, hang, watching
 from tests.integration.proxy.stack import Stack, eventually, run_stack
 from tests.planes import needs_native
 
@@ -27,9 +28,7 @@ CALM = h2.errors.ErrorCodes.ENHANCE_YOUR_CALM
 INTERNAL = h2.errors.ErrorCodes.INTERNAL_ERROR
 PROTOCOL = h2.errors.ErrorCodes.PROTOCOL_ERROR
 HEADERS, CONTINUATION = 1, 9
-EVENT = b'{"type":"ADDED"}\n'
 WATCH = "/api/v1/pods?watch=1"
-ENDLESS = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 HEAD = [(":method", "GET"), (":scheme", "https"), (":path", "/k8s/clusters/dev/api")]
 
 
@@ -74,19 +73,6 @@ async def learn(stack: Stack, user: Http2User) -> None:
     for _ in range(3):
         assert (await user.get()).status == 200
     await eventually(lambda: served(stack) > before)
-
-
-async def watching(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One event, then nothing until the client is gone."""
-    writer.write(ENDLESS + b"%x\r\n%s\r\n" % (len(EVENT), EVENT))
-    with contextlib.suppress(ConnectionError):
-        await asyncio.sleep(30)
-
-
-async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Begins a response, and never ends it."""
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nbegun")
-    await reader.read()
 
 
 # What a stream gets

@@ -16,6 +16,7 @@ from proxy.settings import DataPlane, ProxySettings
 from tests.fakes.kube_proxy import CLUSTER
 from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.recording import OK, RecordingUpstream, recording_upstream
+from tests.integration.proxy.scripts import hang
 from tests.integration.proxy.stack import Stack, eventually, run_stack
 from tests.integration.proxy.user import User, request
 from tests.planes import needs_native
@@ -69,12 +70,6 @@ async def learn(stack: Stack, user: User) -> None:
     for _ in range(3):
         assert (await user.ask(request()))[0] == 200
     await eventually(lambda: served(stack) > before)
-
-
-async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Begins a response, and never ends it."""
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nbegun")
-    await reader.read()
 
 
 async def test_a_repeated_read_is_served_without_python(
