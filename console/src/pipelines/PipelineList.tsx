@@ -18,8 +18,8 @@ const MAX_ROWS = 50;
 
 type Pipeline = PipelineRowFragment;
 
-// The first of these that a stage has is the state of the pipeline.
-const WORST = ["FAILED", "PROGRESSING", "UNKNOWN"];
+// The first of these that a stage has is the state of a pipeline in which none failed.
+const WORST = ["PROGRESSING", "UNKNOWN"];
 
 /** State of a pipeline: what stops it, else the worst of its stages. */
 export function pipelineState(pipeline: Pipeline): State {

@@ -34,8 +34,7 @@ export function ServicesPage() {
           New service
         </Link>
       </div>
-      {problems.length > 0 && <Empty title="No services shown">Correct the filter first.</Empty>}
-      {problems.length === 0 && isReady && <ServiceList filter={filter} />}
+      {isReady && <ServiceList filter={filter} problems={problems} />}
     </>
   );
 }
@@ -43,7 +42,7 @@ export function ServicesPage() {
 const idOf = ({ id }: { readonly id: string }): string => id;
 
 /** Services that match a filter; loads more pages while the user scrolls. */
-export function ServiceList({ filter }: { readonly filter: FleetFilter }) {
+export function ServiceList({ filter, problems = [] }: { readonly filter: FleetFilter; readonly problems?: readonly string[] }) {
   useSubscription({ query: ServiceDeltaDocument });
   const client = useClient();
   const operations = useMemo(() => serviceOperations(client), [client]);
@@ -59,6 +58,7 @@ export function ServiceList({ filter }: { readonly filter: FleetFilter }) {
       name={({ name }) => name}
       bulk={(services) => <BulkButtons operations={operations} targets={services} />}
       follow={LAST_SEEN_INTERVAL}
+      problems={problems}
       empty={<NoServices filtered={Object.entries(filter).some(([name, value]) => name !== "clusterId" && value != null)} />}
     />
   );
