@@ -26,9 +26,14 @@ log = structlog.get_logger(__name__)
 _STATUS = {code.value[0]: code for code in grpc.StatusCode}
 _MAX_MESSAGE_BYTES = 16 << 20
 _LOST = "the connection was lost"
+# What grpcio says of a write on a call that its core has already ended.
+_REFUSED_BY_CORE = "Internal error from Core"
+# A call that nobody reads holds back at most this. gRPC's own estimate grows to 16 MB a call.
+_WINDOW = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1 << 20))
 # Pings back up the pulses of Sync. They also set TCP_USER_TIMEOUT, so that the kernel detects
 # a dead connection within the time-out.
 _CHANNEL = (
+    *_WINDOW,
     ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 120_000),
@@ -104,6 +109,8 @@ class _Incoming(_GrpcioCall):
 
 
 def _failed(error: grpc.aio.AioRpcError) -> CallFailed:
+    if error.code() is grpc.StatusCode.INTERNAL and error.details() == _REFUSED_BY_CORE:
+        return CallFailed(CallStatus.UNAVAILABLE, _LOST)
     return CallFailed(CallStatus(error.code().value[0]), error.details() or "")
 
 
@@ -148,6 +155,7 @@ class GrpcioServer:
         milliseconds = int(limits.idle_seconds * 1000)
         self._server = grpc.aio.server(
             options=(
+                *_WINDOW,
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", limits.message),
                 ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
