@@ -141,8 +141,7 @@ class Fence:
     """Maximum number of renders a minute in each replica, which a minute may use at once. Renders
     above it wait. 0: no limit."""
     max_open_streams: int = 0
-    """Maximum number of open requests to clusters, in each replica, by roles in the project.
-    0: no limit."""
+    """Maximum number of open requests to clusters by roles in the project. 0: no limit."""
 
     def checked(self) -> "Fence":
         """Returns the fence. Invalid: a rule is malformed."""

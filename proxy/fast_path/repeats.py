@@ -145,6 +145,9 @@ class RepeatedReads:
 
     def _teach(self, head: bytes, parsed: ParsedRequest, cached: CachedAuthorization) -> None:
         authorized = cached.authorized
+        if authorized.grant.stream_limits:
+            # The hub counts open requests of users, and not of projects.
+            return
         link = self._links.use(authorized.agent)
         if not link:
             return

@@ -43,7 +43,7 @@ class ReadRecording:
 
 @dataclass(frozen=True, slots=True)
 class ListLoads:
-    """Reads the loads of users. Response: `LOADS` by user name."""
+    """Reads the loads of users and projects. Response: `LOADS` by name."""
 
     ask: Literal["loads"] = "loads"
 

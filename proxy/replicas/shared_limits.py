@@ -1,4 +1,4 @@
-"""Exchange of open-request counts, so that the limits of users apply across replicas."""
+"""Exchange of open-request counts: the limits of users and projects apply across replicas."""
 
 from collections.abc import Iterable, Mapping
 
@@ -17,7 +17,8 @@ UPDATE_SECONDS = 1.0
 
 
 class SharedLimits:
-    """Asks the other replicas every second, but only while a user has many requests open here.
+    """Asks the other replicas every second, but only while a user has many requests open here, or a
+    project with a limit has any.
     A replica that does not answer counts as empty, so that limits are then local.
     """
 

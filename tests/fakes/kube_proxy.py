@@ -47,6 +47,7 @@ class FakeInstallation:
     recording: RecordingPolicy = RecordingPolicy.OFF
     passthrough: bool = False
     grants_end: datetime | None = None
+    stream_limits: tuple[tuple[str, int], ...] = ()
     slow: Callable[[], Awaitable[None]] | None = None
     """Runs between the reading of a verdict and its arrival."""
 
@@ -79,6 +80,7 @@ class FakeInstallation:
             grant_ids=("g1",),
             passthrough=self.passthrough,
             expires_at=self.grants_end,
+            stream_limits=self.stream_limits,
         )
         await self._pause()
         return grant

@@ -439,7 +439,7 @@ export type FenceAttributes = {
   maxObjects?: number;
   /** Maximum number of renders a minute in each replica, which a minute may use at once. Renders above it wait. 0: no limit. */
   maxRendersPerMinute?: number;
-  /** Maximum number of open requests to clusters, in each replica, by roles in the project. 0: no limit. */
+  /** Maximum number of open requests to clusters by roles in the project. 0: no limit. */
   maxOpenStreams?: number;
 };
 

@@ -11,6 +11,9 @@ REPORTED_FRACTION = 16
 ProjectLimits = tuple[tuple[str, int], ...]
 """Names of projects, with their maximum number of open requests."""
 
+_PROJECT = "project "
+"""Prefix of a project in the exchanged counts. No name of a user has a space."""
+
 
 class _User:
     """Open requests of one user: in total, by cluster, and unanswered upgrades."""
@@ -81,13 +84,16 @@ class OpenRequests:
             del known.clusters[handle]
 
     def loads(self) -> dict[str, Load]:
-        """Counts of the users with many open requests here; other replicas add them to theirs."""
+        """Counts of the users with many open requests here, and of projects with a limit; other
+        replicas add them to theirs.
+        """
         much = max(1, self._limits.per_user_and_cluster // REPORTED_FRACTION)
-        return {
+        users = {
             name: Load(user.total, dict(user.clusters))
             for name, user in self._users.items()
             if user.total >= much
         }
+        return users | {_PROJECT + name: Load(count, {}) for name, count in self._projects.items()}
 
     def set_remote_loads(self, loads: Mapping[str, Load]) -> None:
         """Sets the counts of other replicas, which the limits include from now on."""
@@ -95,7 +101,9 @@ class OpenRequests:
 
     def _check_projects(self, projects: ProjectLimits) -> None:
         for project, most in projects:
-            if (count := self._projects.get(project, 0)) >= most:
+            elsewhere = self._remote_loads.get(_PROJECT + project)
+            count = self._projects.get(project, 0) + (elsewhere.total if elsewhere else 0)
+            if count >= most:
                 raise LimitExceeded(
                     f'{count} requests open in project "{project}", which may have {most}: '
                     "end some, or ask an administrator for a higher limit"

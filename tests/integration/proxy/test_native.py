@@ -217,6 +217,24 @@ async def test_a_user_has_one_limit_on_both_paths(
         assert (await user.ask(request()))[0] == 429
 
 
+async def test_a_project_has_one_limit_on_both_paths(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Reads that repeat a decision count as open requests of the project, too."""
+    stack.installation.stream_limits = (("shop", 2),)
+    for _ in range(3):
+        assert (await user.ask(request()))[0] == 200
+    recorder.script = hang
+    async with AsyncExitStack() as leaving:
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", stack.plain_port)
+            leaving.callback(writer.close)
+            writer.write(request())
+            await reader.readuntil(b"begun")
+        status, _, body = await user.ask(request())
+        assert (status, b"which may have 2" in body) == (429, True)
+
+
 async def test_pipelined_requests_are_answered_in_order(
     stack: Stack, recorder: RecordingUpstream, user: User
 ) -> None:

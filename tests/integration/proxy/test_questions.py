@@ -134,6 +134,23 @@ async def test_limits_count_what_is_open_in_all_replicas(trio: Trio) -> None:
     requests.enter("ann", "dev", upgrade=False)
 
 
+async def test_a_limit_of_a_project_counts_what_is_open_in_all_replicas(trio: Trio) -> None:
+    """Each of its requests is reported, because a project may have few."""
+    shop = (("shop", 4),)
+    there = OpenRequests(StreamLimits())
+    for user in ("ann", "ben"):
+        there.enter(user, "dev", upgrade=False, projects=shop)
+    trio.insights[0].busy = there.loads()
+    requests = OpenRequests(StreamLimits())
+    limits = SharedLimits(requests, trio.replica_client, SystemClock())
+    for _ in range(2):
+        requests.enter("cyd", "dev", upgrade=False, projects=shop)
+        await limits.update()
+    with pytest.raises(LimitExceeded, match='4 requests open in project "shop", which may have 4'):
+        requests.enter("cyd", "dev", upgrade=False, projects=shop)
+    requests.enter("cyd", "dev", upgrade=False)
+
+
 async def test_nobody_is_asked_while_nobody_has_much_open(trio: Trio) -> None:
     """An idle installation sends nothing, and loads reported before count no more."""
     requests = OpenRequests(StreamLimits(per_user_and_cluster=32))
