@@ -28,12 +28,13 @@ def find_route(target: bytes) -> ClusterRoute | None:
 
 def is_cluster_request(start: bytes) -> bool | None:
     """Reports whether a request with these first bytes is for a cluster; None: too few bytes."""
-    method, space, target = start[: _MAX_METHOD + 1 + len(PREFIX)].partition(b" ")
-    if not space:
+    space = start.find(b" ", 0, _MAX_METHOD + 1)
+    if space < 0:
         return None if len(start) <= _MAX_METHOD else False
+    target = start[space + 1 : space + 1 + len(PREFIX)]
     if len(target) < len(PREFIX):
         return None if PREFIX.startswith(target) else False
-    return target.startswith(PREFIX)
+    return target == PREFIX
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.errors import Invalid
@@ -200,6 +200,8 @@ def test_the_spelling_of_a_path_changes_nothing(segments: list[str], data: st.Da
 
 @settings(deadline=None)
 @given(st.binary(max_size=30), st.integers(0, 30))
+@example(b"a method that is too long ", 17)
+@example(bytes(17) + b" ", 17)
 def test_request_routing_does_not_depend_on_the_chunk_boundary(rest: bytes, cut: int) -> None:
     """A verdict on a part is the verdict on the whole; no verdict only while it is short."""
     for start in (b"GET /k8s/" + rest, b"GET /" + rest, rest):
