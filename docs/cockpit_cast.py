@@ -36,7 +36,7 @@ _STEPS = (
     ("only problems", "\r"),
     ("Deployment", "x"),
     ("Restart Deployment", "\r"),
-    ("y: yes", "y"),
+    ("restartedAt", "y"),
     ("Done.", "q"),
     ("1 of 9 services", "p"),
     ("9 of 9 services", "q"),

@@ -81,14 +81,26 @@ class DemoFleet:
         id = f"{handle}/{state.live['metadata']['name']}"
         threading.Thread(target=self._repair, args=(id,), daemon=True).start()
 
+    def action_effect(
+        self, handle: str, state: ObjectState, action: WorkloadAction, replicas: int
+    ) -> list[str]:
+        restarted = "spec.template.metadata.annotations.kubectl.kubernetes.io/restartedAt"
+        return [f'{restarted}: (none) → "{_NOW}"']
+
     def sync(self, id: str) -> None:
         pass
 
     def previous(self, id: str) -> Revision | None:
         return None
 
+    def sync_effect(self, id: str) -> list[str]:
+        return ["0 added, 0 removed, 0 changed"]
+
     def roll_back(self, id: str, revision_id: str) -> None:
         pass
+
+    def revision_effect(self, id: str, digest: str) -> list[str]:
+        return []
 
     def unpin(self, id: str) -> None:
         pass
@@ -114,7 +126,7 @@ def _service(cluster: str, name: str) -> ServiceRow:
         "commitsBehind": None,
         "drifted": 0,
         "message": "",
-        "git": None,
+        "follows": "main",
         "cluster": {"id": cluster, "handle": cluster, "pingedAt": None},
         "errors": [],
     }

@@ -61,9 +61,9 @@ class KubeApi:
         """Returns an object. Unavailable: no answer within the timeout."""
         return self._document(self._open(self._request(path, accept, asked)))
 
-    def send(self, method: str, path: str, body: JsonObject) -> JsonObject:
+    def send(self, method: str, path: str, body: JsonObject, **asked: str) -> JsonObject:
         """Sends a change, and returns the answer. A PATCH is a merge patch."""
-        request = self._request(path, "application/json", {})
+        request = self._request(path, "application/json", asked)
         request.method, request.data = method, json.dumps(body).encode()
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         request.add_header("Content-Type", kind)

@@ -55,6 +55,7 @@ class FakeFleet:
         self.messages: Queue[Sequence[ChangedService] | Exception] = Queue()
         self.asked: list[tuple[str, ...]] = []
         self.refusal: Exception | None = None
+        self.earlier: Revision | None = None
         self.component: ServiceDetailsComponents = {
             "group": "",
             "kind": "Pod",
@@ -120,13 +121,26 @@ class FakeFleet:
             raise self.refusal
         self.asked.append((action.id, handle, state.live["metadata"]["name"], str(replicas)))
 
+    def action_effect(
+        self, handle: str, state: ObjectState, action: WorkloadAction, replicas: int
+    ) -> list[str]:
+        if self.refusal:
+            raise self.refusal
+        return [f"{action.id} in {handle} changes the \x1b[32mobject\x1b[0m"]
+
+    def sync_effect(self, id: str) -> list[str]:
+        return [f"sync changes {id}"]
+
+    def revision_effect(self, id: str, digest: str) -> list[str]:
+        return [f"{digest} changes {id}"]
+
     def sync(self, id: str) -> None:
         if self.refusal:
             raise self.refusal
         self.asked.append(("sync", id))
 
     def previous(self, id: str) -> Revision | None:
-        return None
+        return self.earlier
 
     def roll_back(self, id: str, revision_id: str) -> None:
         self.asked.append(("roll_back", id, revision_id))
@@ -256,6 +270,37 @@ async def test_keys_filter_open_and_change_services() -> None:
     assert app.return_code == 0
 
 
+async def effect(pilot: Pilot[None], app: Cockpit) -> str:
+    """Waits for the effect in a question."""
+    await shown(pilot, lambda: isinstance(app.screen, ChangeConfirmation))
+    text = app.screen.query_one("#effect", Static)
+    await shown(pilot, lambda: "Checking" not in str(text.content))
+    return str(text.content)
+
+
+async def test_a_question_shows_what_a_change_of_a_service_would_do() -> None:
+    source = FakeFleet(row("eu", "web"))
+    source.earlier = {
+        "id": "r1",
+        "sha": "89abcdef",
+        "digest": "sha256:1",
+        "author": "Ada",
+        "subject": "Use \x1b[31mred",
+        "committedAt": "2026-01-01T00:00:00Z",
+        "insertedAt": "2026-01-01T00:00:00Z",
+        "git": {"ref": "main", "folder": ""},
+    }
+    app = Cockpit(source, retry_seconds=0.05)
+    async with app.run_test() as pilot:
+        await component_opened(pilot, app)
+        for key, change in (("s", "sync"), ("u", "sync"), ("b", "sha256:1")):
+            await pilot.press(key)
+            assert await effect(pilot, app) == f"{change} changes eu/web"
+            await pilot.press("y")
+        await shown(pilot, lambda: ("roll_back", "eu/web", "r1") in source.asked)
+        assert ("sync", "eu/web") in source.asked and ("unpin", "eu/web") in source.asked
+
+
 async def test_a_service_leads_to_its_objects_their_manifests_and_logs() -> None:
     source = FakeFleet(row("eu", "web", "FAILED", "image not found"))
     app = Cockpit(source, retry_seconds=0.05)
@@ -324,6 +369,7 @@ async def test_an_action_on_an_object_runs_after_a_question() -> None:
             question = str(app.screen.query_one(Static).content)
             assert "Delete Pod shop/web-1 in eu?" in question
             assert "No controller owns this Pod" in question
+            assert await effect(pilot, app) == "delete in eu changes the object"
             assert not any(asked[0] == "delete" for asked in source.asked)
             await pilot.press(answer)
         await shown(pilot, lambda: ("delete", "eu", "web-1", "0") in source.asked)
@@ -378,7 +424,7 @@ async def test_a_refused_action_and_a_kind_without_actions_are_said() -> None:
         await pilot.press("x")
         await shown(pilot, lambda: isinstance(app.screen, ActionMenu))
         await pilot.press("enter")
-        await shown(pilot, lambda: isinstance(app.screen, ChangeConfirmation))
+        assert await effect(pilot, app) == "Cannot tell the effect: pods is forbidden"
         await pilot.press("y")
         await shown(pilot, lambda: "pods is forbidden" in notices(app))
         of_kind(source, "", "ConfigMap", {})

@@ -13,13 +13,16 @@ import pytest
 from core.errors import Conflict
 from core.json_object import JsonObject
 from tests.fakes.api import FakeApi
+from towline.cli.cockpit.action_effects import effect_lines
 from towline.cli.cockpit.source import ControlPlaneFleet
 from towline.cli.cockpit.workload_actions import (
     WORKLOAD_ACTIONS,
     ActionInput,
+    ActionRequest,
     WorkloadAction,
     notes_of,
 )
+from towline.cli.services import generated as operations
 from towline.contexts import ControlPlaneTarget
 
 CONSOLE = Path(__file__).parents[3] / "console" / "src" / "workloads" / "actions.ts"
@@ -159,12 +162,15 @@ class FakeApiServer(http.server.BaseHTTPRequestHandler):
         allowed = body.get("spec", {}).get("resourceAttributes", {}).get("verb") == "patch"
         if self.path.endswith("/jobs"):
             self._answer(409, {"message": "jobs.batch already exists"})
+        elif self.path.endswith("/jobs?dryRun=All"):
+            self._answer(201, body)
         else:
             self._answer(201, {"status": {"allowed": allowed}})
 
     def do_PATCH(self) -> None:
-        self._body()
-        self._answer(200, CRON)
+        spec = {**CRON["spec"], **self._body()["spec"]}
+        noise = {**CRON["metadata"], "resourceVersion": "2", "generation": 2}
+        self._answer(200, {**CRON, "metadata": noise, "spec": spec})
 
     def _body(self) -> Any:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -229,3 +235,65 @@ def test_an_action_is_one_request_to_the_api_server(
     assert job["metadata"]["ownerReferences"][0]["uid"] == "u1"
     assert job["metadata"]["annotations"]["cronjob.kubernetes.io/instantiate"] == "manual"
     assert job["spec"] == {"template": {}}
+
+
+def test_the_effect_of_an_action_is_a_dry_run_of_the_api_server(
+    cluster: tuple[ControlPlaneFleet, type[FakeApiServer]],
+) -> None:
+    fleet, server = cluster
+    state = fleet.object_state("eu", COMPONENT)
+    server.requests.clear()
+    assert fleet.action_effect("eu", state, action("suspend"), 0) == ["spec.suspend: false → true"]
+    assert fleet.action_effect("eu", state, action("resume"), 0) == ["No field changes."]
+    (created,) = fleet.action_effect("eu", state, action("run"), 0)
+    assert re.fullmatch(r"\+ Job n{47}-manual-[0-9a-f]{8}", created)
+    assert len(server.requests) == 3
+    assert all(path.endswith("?dryRun=All") for _, path, *_ in server.requests)
+
+
+def test_an_effect_names_fields_that_come_and_go() -> None:
+    before = {"metadata": {"resourceVersion": "1"}, "spec": {"paused": True, "a": [1]}}
+    after = {"metadata": {"resourceVersion": "2"}, "spec": {"a": [1, 2], "b\x1b": {"c": "d"}}}
+    assert effect_lines(ActionRequest("PATCH", {}), {}, before, after) == [
+        "spec.paused: true → (none)",
+        "spec.a: [1] → [1, 2]",
+        'spec.b\\u001b: (none) → {"c": "d"}',
+    ]
+    pod: JsonObject = {"kind": "Pod", "metadata": {"name": "web-1"}}
+    assert effect_lines(ActionRequest("DELETE", {}), pod, {}, {}) == ["- Pod web-1"]
+
+
+@pytest.mark.parametrize(
+    ("git", "found"),
+    [
+        ({"ref": "main", "folder": ""}, ["1 added, 0 removed, 0 changed", "+ ConfigMap shop/a"]),
+        (None, []),
+    ],
+)
+def test_the_effect_of_a_sync_is_the_newest_commit_and_what_differs(
+    git: JsonObject | None, found: list[str]
+) -> None:
+    drifted = {"kind": "Deployment", "namespace": "shop", "name": "web", "synced": False}
+    service = {"git": git, "components": [drifted, {**drifted, "synced": True}]}
+    added = {"change": "ADDED", "kind": "ConfigMap", "namespace": "shop", "name": "a"}
+    difference = {
+        **{"added": 1, "removed": 0, "changed": 0, "sha": None},
+        "objects": [{**added, "fields": [], "more": 0}],
+    }
+    api = FakeApi(
+        {
+            operations.SERVICE: {"serviceDeployment": service},
+            operations.SERVICE_DIFF: {"serviceDiff": difference},
+        }
+    )
+    fleet = ControlPlaneFleet(api, ControlPlaneTarget("http://127.0.0.1:1", "x"))
+    drift = ["~ Deployment/shop/web differs from Git"]
+    assert fleet.sync_effect("s1") == [*found, *drift]
+    assert [each["ref"] for each in api.sent(operations.SERVICE_DIFF)] == ["main"] * bool(git)
+    drifted["synced"] = True
+    assert fleet.sync_effect("s1") == (found or ["No object differs from Git."])
+    assert fleet.revision_effect("s1", "sha256:1") == [
+        "1 added, 0 removed, 0 changed",
+        "+ ConfigMap shop/a",
+    ]
+    assert api.sent(operations.SERVICE_DIFF)[-1]["newDigest"] == "sha256:1"

@@ -123,5 +123,9 @@ class ObjectActions:
         end = f" to {replicas}" if action.id == "scale" else ""
         notes = " ".join(notes_of(action, state.live))
         question = f"{action.name(self._label)} in {self._handle}{end}?\n\n{notes}"
-        run = self._cockpit.source.run_action
-        confirm(self._cockpit, question, lambda: run(self._handle, state, action, replicas))
+        source, handle = self._cockpit.source, self._handle
+        confirm(
+            *(self._cockpit, question),
+            lambda: source.action_effect(handle, state, action, replicas),
+            lambda: source.run_action(handle, state, action, replicas),
+        )

@@ -9,7 +9,13 @@ import yaml
 
 from core.json_object import JsonObject
 from core.runtime.clock import SystemClock
-from towline.cli.cockpit.workload_actions import ActionInput, WorkloadAction, actions_for
+from towline.cli.cockpit.action_effects import effect_lines
+from towline.cli.cockpit.workload_actions import (
+    ActionInput,
+    ActionRequest,
+    WorkloadAction,
+    actions_for,
+)
 from towline.cli.services import generated as operations
 from towline.cli.services.generated import (
     ChangedService,
@@ -19,6 +25,8 @@ from towline.cli.services.generated import (
     ServiceEvent,
     ServiceRow,
 )
+from towline.cli.services.pending_deletions import name_of
+from towline.cli.services.service_diff import lines
 from towline.contexts import ControlPlaneTarget
 from towline.kube_api import Kind, KubeApi
 from towline.operations import LARGE_PAGE, GraphQLApi, pages
@@ -84,13 +92,27 @@ class FleetSource(Protocol):
         """Runs an action on an object; `replicas` is the number that a user scales to."""
         ...
 
+    def action_effect(
+        self, handle: str, state: ObjectState, action: WorkloadAction, replicas: int
+    ) -> list[str]:
+        """Runs an action as a dry run of the API server, and describes the changes."""
+        ...
+
     def sync(self, id: str) -> None: ...
+
+    def sync_effect(self, id: str) -> list[str]:
+        """Describes the changes of the newest commit, and the objects that differ from Git."""
+        ...
 
     def previous(self, id: str) -> Revision | None:
         """The revision before the present one of a service."""
         ...
 
     def roll_back(self, id: str, revision_id: str) -> None: ...
+
+    def revision_effect(self, id: str, digest: str) -> list[str]:
+        """Describes the changes of an earlier revision of a service."""
+        ...
 
     def unpin(self, id: str) -> None: ...
 
@@ -147,18 +169,33 @@ class ControlPlaneFleet:
     def run_action(
         self, handle: str, state: ObjectState, action: WorkloadAction, replicas: int
     ) -> None:
-        now = SystemClock().now()
-        given = ActionInput(f"{now:%Y-%m-%dT%H:%M:%SZ}", f"{int(now.timestamp()):x}", replicas)
-        request = action.request(state.live, given)
-        name = quote(state.live["metadata"]["name"], safe="")
-        parts = (state.list_path, name, request.subresource)
-        if request.creates:
-            parts = (state.list_path.rpartition("/")[0], request.creates)
-        path = "/".join(filter(None, parts))
+        request, path = _request_of(state, action, replicas)
         KubeApi(self._target, handle, _READ_SECONDS).send(request.method, path, request.body)
+
+    def action_effect(
+        self, handle: str, state: ObjectState, action: WorkloadAction, replicas: int
+    ) -> list[str]:
+        api = KubeApi(self._target, handle, _READ_SECONDS)
+        request, path = _request_of(state, action, replicas)
+        # Only scale is a resource of its own: a status is part of its object.
+        before = api.get(path.removesuffix("/status")) if request.method == "PATCH" else {}
+        after = api.send(request.method, path, request.body, dryRun="All")
+        return effect_lines(request, state.live, before, after)
 
     def sync(self, id: str) -> None:
         operations.sync_service(self._api, id)
+
+    def sync_effect(self, id: str) -> list[str]:
+        service = operations.service(self._api, id=id)
+        differing = [
+            f"~ {name_of(component)} differs from Git"
+            for component in service["components"]
+            if not component["synced"]
+        ]
+        if service["git"] is None:
+            return differing or ["No object differs from Git."]
+        ref = service["git"]["ref"]
+        return [*lines(operations.service_diff(self._api, id, ref=ref)), *differing]
 
     def previous(self, id: str) -> Revision | None:
         present = operations.service(self._api, id=id)["revision"]
@@ -171,6 +208,9 @@ class ControlPlaneFleet:
     def roll_back(self, id: str, revision_id: str) -> None:
         operations.roll_back_service(self._api, id, revision_id)
 
+    def revision_effect(self, id: str, digest: str) -> list[str]:
+        return list(lines(operations.service_diff(self._api, id, new_digest=digest)))
+
     def unpin(self, id: str) -> None:
         operations.unpin_service(self._api, id)
 
@@ -181,6 +221,20 @@ class ControlPlaneFleet:
 def _kind(api: KubeApi, component: ServiceDetailsComponents) -> Kind:
     group = component["group"]
     return api.kind(f"{component['kind']}.{group}" if group else component["kind"])
+
+
+def _request_of(
+    state: ObjectState, action: WorkloadAction, replicas: int
+) -> tuple[ActionRequest, str]:
+    """Request of an action, and its path in the API of the cluster."""
+    now = SystemClock().now()
+    given = ActionInput(f"{now:%Y-%m-%dT%H:%M:%SZ}", f"{int(now.timestamp()):x}", replicas)
+    request = action.request(state.live, given)
+    name = quote(state.live["metadata"]["name"], safe="")
+    parts = (state.list_path, name, request.subresource)
+    if request.creates:
+        parts = (state.list_path.rpartition("/")[0], request.creates)
+    return request, "/".join(filter(None, parts))
 
 
 def _lack(
