@@ -6,29 +6,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.errors import Invalid, NotFound
+from core.errors import Invalid
 from towline.cli.clusters.find import find_cluster, find_cluster_id
 from towline.cli.projects.find import find_project_id
 from towline.cli.repositories.find import find_or_add_repository
 from towline.cli.services import generated as operations
+from towline.cli.services.changes import pause, resume, roll_back, sync, unpin
+from towline.cli.services.columns import COLUMNS, ROW_COLUMNS
 from towline.cli.services.explain import explain
 from towline.cli.services.find import find_service, label
 from towline.cli.services.generated import (
     LedgerEvent,
-    Revision,
     Service,
     ServiceDetails,
     ServiceDetailsComponents,
-    ServiceRow,
 )
 from towline.cli.services.pending_deletions import attributes_of, name_of, select_deletions
 from towline.cli.services.reasons import (
     PROBLEMS,
     by_urgency,
     first_problem,
-    problem_in_list,
     silent_agent,
-    status_text,
 )
 from towline.cli.services.service_diff import diff_service
 from towline.cli.services.service_manifests import show_manifests
@@ -36,7 +34,7 @@ from towline.cli.services.views import filter_of_view
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, field, say, short, show, since
+from towline.cli.shell.output import Column, field, say, short, show
 from towline.cli.shell.polling import poll_until, seconds, telling
 from towline.cli.shell.selectors import Selector, fields_of
 from towline.cli.shell.session import Search, configuration_of, connect, parse_pairs
@@ -55,22 +53,6 @@ Name = Annotated[
 Setting = Annotated[
     list[str] | None, typer.Option("--set", help="Value for templates, as key=value; repeatable.")
 ]
-ROW_COLUMNS: tuple[Column[ServiceRow], ...] = (
-    Column("SERVICE", label),
-    Column("STATUS", status_text),
-    Column("COMMIT", lambda row: short(row["sha"])),
-    field("FOLLOWS"),
-    since("LAST SEEN", "cluster", "pingedAt"),
-    Column("PROBLEM", problem_in_list),
-)
-COLUMNS: tuple[Column[Service], ...] = (
-    *ROW_COLUMNS,
-    field("PROJECT", "project", "name", wide=True),
-    field("NAMESPACE", wide=True),
-    field("REPOSITORY", "repository", "url", wide=True),
-    field("FOLDER", "git", "folder", wide=True),
-    field("SUBJECT", "revision", "subject", wide=True),
-)
 COMPONENTS: tuple[Column[ServiceDetailsComponents], ...] = (
     field("KIND"),
     field("NAMESPACE"),
@@ -350,17 +332,6 @@ def delete_service(
     _change(context, delete, service, output)
 
 
-@app.command("sync")
-def sync_service(context: typer.Context, service: Name, output: Output = Format.TABLE) -> None:
-    """Sync now: check for new commits, and compare with the cluster.
-
-    \b
-    Example:
-      towline services sync dev/web
-    """
-    _change(context, operations.sync_service, service, output)
-
-
 @app.command("confirm")
 def confirm_deletions(
     context: typer.Context,
@@ -407,38 +378,11 @@ def show_history(context: typer.Context, service: Name, output: Output = Format.
     show(operations.ledger(api, service_id=found["id"], first=100), _HISTORY, output, "id")
 
 
-@app.command("rollback")
-def roll_back(
-    context: typer.Context,
-    service: Name,
-    to: Annotated[
-        str | None, typer.Option(help="Revision id or commit (default: the previous revision).")
-    ] = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """Roll back to an earlier revision, and stay there until `services unpin`.
-
-    \b
-    Example:
-      towline services rollback prod-eu/web --to 3f2c1ab
-    """
-    api = connect(context)
-    found = find_service(api, service)
-    revision = _revision(api, found, to)
-    show(operations.roll_back_service(api, found["id"], revision["id"]), COLUMNS, output, label)
-
-
-@app.command("unpin")
-def unpin(context: typer.Context, service: Name, output: Output = Format.TABLE) -> None:
-    """Unpin a service after a rollback, so that it follows its ref again.
-
-    \b
-    Example:
-      towline services unpin prod-eu/web
-    """
-    _change(context, operations.unpin_service, service, output)
-
-
+app.command("sync")(sync)
+app.command("pause")(pause)
+app.command("resume")(resume)
+app.command("rollback")(roll_back)
+app.command("unpin")(unpin)
 app.command("diff")(diff_service)
 app.command("manifests")(show_manifests)
 
@@ -510,19 +454,6 @@ def _standing(service: Service, wanted: str) -> str:
     text = f"{label(service)} is {found}{f', not {wanted},' if found != wanted else ''} at {commit}"
     problems = "; ".join(filter(None, (first_problem(service), silent_agent(service))))
     return f"{text}: {problems}" if problems else text
-
-
-def _revision(api: GraphQLApi, service: Service, wanted: str | None) -> Revision:
-    rows = list(operations.revisions(api, service["id"]))
-    now = service["revision"]["id"] if service["revision"] else None
-    if wanted is None:
-        earlier = [row for row in rows if row["id"] != now and row["digest"] != service["digest"]]
-    else:
-        earlier = [row for row in rows if row["id"] == wanted or row["sha"].startswith(wanted)]
-    if not earlier:
-        what = f"revision {wanted}" if wanted else "earlier revision"
-        raise NotFound(f"{label(service)} has no {what}")
-    return earlier[0]
 
 
 def _change(

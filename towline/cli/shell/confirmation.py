@@ -1,7 +1,7 @@
-"""Asks before a command deletes something."""
+"""Asks before a command deletes or changes something."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated
 
 import typer
@@ -25,12 +25,21 @@ def confirm_deletion(what: str, *, yes: bool, along: Callable[[], Iterable[str]]
         return
     if not sys.stdin.isatty():
         raise Invalid(f"cannot ask before deleting {what} without a terminal; use --yes")
-    names = list(along())
-    for name in names[:_MAX_SHOWN]:
-        say(f"also deletes {name}")
-    if len(names) > _MAX_SHOWN:
-        say(f"and {len(names) - _MAX_SHOWN} more")
+    _say_first([f"also deletes {name}" for name in along()])
     typer.confirm(f"Delete {escape_controls(what)}?", abort=True, err=True)
+
+
+def confirm_changes(what: str, effects: Sequence[str], *, yes: bool) -> None:
+    """Shows the effects of changes, and asks whether to make them, as for a deletion.
+
+    `what`: verb and number of objects, such as `Sync 3 services`.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Invalid(f"cannot ask before this without a terminal: {what}; use --yes or --dry-run")
+    _say_first(effects)
+    typer.confirm(f"{what}?", abort=True, err=True)
 
 
 def confirm_approval(what: str, *, yes: bool) -> None:
@@ -43,3 +52,10 @@ def confirm_approval(what: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise Invalid(f"cannot ask before approving {what} without a terminal; use --yes")
     typer.confirm(f"Approve {escape_controls(what)}?", abort=True, err=True)
+
+
+def _say_first(lines: Sequence[str]) -> None:
+    for line in lines[:_MAX_SHOWN]:
+        say(line)
+    if len(lines) > _MAX_SHOWN:
+        say(f"and {len(lines) - _MAX_SHOWN} more")

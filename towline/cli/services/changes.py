@@ -1,0 +1,261 @@
+"""Commands that change the named services, or all that match: sync, pause, roll back, and back."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, NamedTuple
+
+import typer
+
+from core.errors import Invalid, NotFound, TowlineError
+from towline.cli.clusters.find import find_cluster_id
+from towline.cli.services import generated as operations
+from towline.cli.services.columns import COLUMNS
+from towline.cli.services.find import find_service, label
+from towline.cli.services.generated import Revision, Service
+from towline.cli.services.reasons import drift_text
+from towline.cli.shell.confirmation import confirm_changes
+from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.option_groups import OptionGroup, option_groups
+from towline.cli.shell.output import Row, count, field, say, short, show
+from towline.cli.shell.selectors import Selector
+from towline.cli.shell.session import connect
+from towline.operations import GraphQLApi
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="CLUSTER/NAME", help="Services, by cluster and name, or by id."),
+]
+_PLAN = (field("SERVICE"), field("STATUS"), field("EFFECT"))
+
+
+class Effect(NamedTuple):
+    """Effect of a change on a service; `is_change`: false if the service stays as it is."""
+
+    text: str
+    is_change: bool = True
+
+
+class Change(NamedTuple):
+    """A change of services: its verb, its effect on a service, and its request."""
+
+    verb: str
+    effect: Callable[[GraphQLApi, Service], Effect]
+    run: Callable[[GraphQLApi, Service], Service]
+
+
+class Selection(OptionGroup):
+    """Options that select services instead of names, and ask for the effect."""
+
+    selector: Selector = None
+    cluster: Annotated[str | None, typer.Option(help="All services of this cluster.")] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the effect on each service; change nothing.")
+    ] = False
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Change selected services without asking.")
+    ] = False
+
+    @property
+    def is_given(self) -> bool:
+        return self.selector is not None or self.cluster is not None
+
+    def find(self, api: GraphQLApi) -> Iterator[Service]:
+        """Finds the services that match all options."""
+        cluster_id = find_cluster_id(api, self.cluster)
+        return operations.services(api, labels=self.selector, cluster_id=cluster_id)
+
+
+@option_groups
+def sync(
+    context: typer.Context,
+    selection: Selection,
+    service: Names = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Sync now: check for new commits, and compare with the cluster.
+
+    \b
+    Example:
+      towline services sync dev/web
+      towline services sync -l team=shop --dry-run
+    """
+    change = Change("Sync", _sync_effect, lambda api, of: operations.sync_service(api, of["id"]))
+    _change_services(context, service, selection, change, output)
+
+
+@option_groups
+def pause(
+    context: typer.Context,
+    selection: Selection,
+    service: Names = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Pause services: nothing changes them in the cluster until they resume.
+
+    \b
+    Example:
+      towline services pause -l team=shop
+    """
+    _change_services(context, service, selection, _pausing("Pause", paused=True), output)
+
+
+@option_groups
+def resume(
+    context: typer.Context,
+    selection: Selection,
+    service: Names = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Resume paused services, so that they follow Git again.
+
+    \b
+    Example:
+      towline services resume --cluster dev --yes
+    """
+    _change_services(context, service, selection, _pausing("Resume", paused=False), output)
+
+
+@option_groups
+def roll_back(
+    context: typer.Context,
+    selection: Selection,
+    service: Names = None,
+    to: Annotated[
+        str | None, typer.Option(help="Revision id or commit (default: the previous revision).")
+    ] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Roll back to an earlier revision, and stay there until `services unpin`.
+
+    \b
+    Example:
+      towline services rollback prod-eu/web --to 3f2c1ab
+      towline services rollback -l release=42 --dry-run
+    """
+
+    def effect(api: GraphQLApi, found: Service) -> Effect:
+        try:
+            revision = _revision(api, found, to)
+        except NotFound as error:
+            return Effect(error.message.removeprefix(f"{label(found)} "), is_change=False)
+        return Effect(f"{short(found['sha'])} → {short(revision['sha'])} {revision['subject']}")
+
+    def run(api: GraphQLApi, found: Service) -> Service:
+        return operations.roll_back_service(api, found["id"], _revision(api, found, to)["id"])
+
+    _change_services(context, service, selection, Change("Roll back", effect, run), output)
+
+
+@option_groups
+def unpin(
+    context: typer.Context,
+    selection: Selection,
+    service: Names = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Unpin a service after a rollback, so that it follows its ref again.
+
+    \b
+    Example:
+      towline services unpin prod-eu/web
+    """
+
+    def effect(_: GraphQLApi, found: Service) -> Effect:
+        if found["pinnedSha"] is None:
+            return Effect("is not pinned", is_change=False)
+        return Effect(f"{short(found['pinnedSha'])} → newest commit of {found['follows']}")
+
+    change = Change("Unpin", effect, lambda api, found: operations.unpin_service(api, found["id"]))
+    _change_services(context, service, selection, change, output)
+
+
+def _change_services(
+    context: typer.Context,
+    names: Sequence[str] | None,
+    selection: Selection,
+    change: Change,
+    output: Format,
+) -> None:
+    """Changes the named services at once; selected ones after their plan and a question.
+
+    Ends with exit code 1 if a change fails, after the others. Invalid: names and a selection, or
+    neither.
+    """
+    if selection.is_given is bool(names):
+        raise Invalid("specify services by CLUSTER/NAME, or select them with -l or --cluster")
+    api = connect(context)
+    found = [find_service(api, name) for name in names] if names else list(selection.find(api))
+    if selection.dry_run:
+        show([_planned(of, change.effect(api, of)) for of in found], _PLAN, output, "service")
+    elif names and len(found) == 1:
+        show(change.run(api, found[0]), COLUMNS, output, label)
+    else:
+        _run_all(api, change, found if names else _confirmed(api, change, found, selection), output)
+
+
+def _planned(service: Service, effect: Effect) -> Row:
+    planned = {"service": label(service), "status": service["status"]}
+    return {**planned, "effect": effect.text, "changes": effect.is_change}
+
+
+def _confirmed(
+    api: GraphQLApi, change: Change, services: Sequence[Service], selection: Selection
+) -> list[Service]:
+    """Returns the services that would change, after a question."""
+    effects = [(service, change.effect(api, service)) for service in services]
+    changing = [service for service, effect in effects if effect.is_change]
+    if changing:
+        confirm_changes(
+            f"{change.verb} {count(len(changing), 'service')}",
+            [f"{label(service)}: {effect.text}" for service, effect in effects],
+            yes=selection.yes,
+        )
+    return changing
+
+
+def _run_all(api: GraphQLApi, change: Change, services: Sequence[Service], output: Format) -> None:
+    done = []
+    for service in services:
+        try:
+            done.append(change.run(api, service))
+        except TowlineError as error:
+            say(f"{label(service)}: {error.message}")
+    show(done, COLUMNS, output, label)
+    if failed := len(services) - len(done):
+        say(f"{failed} of {count(len(services), 'service')} failed")
+        raise typer.Exit(1)
+
+
+def _sync_effect(_: GraphQLApi, service: Service) -> Effect:
+    if service["paused"]:
+        return Effect("is paused: resume it first", is_change=False)
+    behind = service["commitsBehind"]
+    parts = [f"{count(behind, 'commit')} behind {service['follows']}"] if behind else []
+    parts += [drift_text(service["drifted"])] if service["drifted"] else []
+    return Effect("; ".join(parts) or "compares Git with the cluster; no difference is known")
+
+
+def _pausing(verb: str, *, paused: bool) -> Change:
+    word = "paused" if paused else "not paused"
+
+    def effect(_: GraphQLApi, service: Service) -> Effect:
+        if service["paused"] is paused:
+            return Effect(f"is {word} already", is_change=False)
+        return Effect("takes no changes until it resumes" if paused else "follows Git again")
+
+    def run(api: GraphQLApi, service: Service) -> Service:
+        return operations.update_service(api, service["id"], {"paused": paused})
+
+    return Change(verb, effect, run)
+
+
+def _revision(api: GraphQLApi, service: Service, wanted: str | None) -> Revision:
+    rows = list(operations.revisions(api, service["id"]))
+    now = service["revision"]["id"] if service["revision"] else None
+    if wanted is None:
+        earlier = [row for row in rows if row["id"] != now and row["digest"] != service["digest"]]
+    else:
+        earlier = [row for row in rows if row["id"] == wanted or row["sha"].startswith(wanted)]
+    if not earlier:
+        what = f"revision {wanted}" if wanted else "earlier revision"
+        raise NotFound(f"{label(service)} has no {what}")
+    return earlier[0]
