@@ -5,7 +5,7 @@ the token's limits. Property tests compare it with a reference model of a few li
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from urllib.parse import quote
 
@@ -207,6 +207,15 @@ class Policy:
             self.may(verb, Resource(kind, target.id, target.path)) for verb, kind in role.rights
         )
         return has_rights and self._covers_clusters(role.kubernetes, target)
+
+    def lasting(self, until: datetime | None) -> "Policy":
+        """Returns the grants that do not expire before a time; None: that never expire."""
+        kept = [
+            grant
+            for grant in self.grants
+            if grant.expires_at is None or (until is not None and until <= grant.expires_at)
+        ]
+        return replace(self, grants=tuple(kept))
 
     @property
     def until(self) -> datetime | None:

@@ -121,8 +121,8 @@ class AccessRequests:
         now = self._context.clock.now()
         async with self._context.change(actor, "approveAccess") as tx:
             row, _, role, target = await _find_pending(tx, id)
-            require_permissions_of_role(actor, role, target)
             expires_at = now + timedelta(minutes=row.minutes)
+            require_permissions_of_role(actor, role, target, expires_at)
             binding = Binding(
                 self._context.new_id(),
                 role.id,

@@ -69,10 +69,11 @@ async def _replace_all(
     await _check_subjects(tx, roles.values())
     for name, subjects in roles.items():
         role = await find_role(tx, name)
-        changes = await _replace(context, tx, actor, target, role, subjects)
-        if changes:
-            require_permissions_of_role(actor, role, target)
-        changed += changes
+        removed, added = await _replace(context, tx, actor, target, role, subjects)
+        if removed or added:
+            until = None if added else context.clock.now()
+            require_permissions_of_role(actor, role, target, until)
+        changed += removed + added
     return changed
 
 
@@ -83,8 +84,8 @@ async def _replace(
     target: Resource,
     role: Role,
     subjects: Subjects,
-) -> list[Binding]:
-    """Adds and deletes bindings of a role until it has these subjects; returns the changed ones."""
+) -> tuple[list[Binding], list[Binding]]:
+    """Deletes and adds bindings of a role until it has these subjects; returns them."""
     bindings = await tx[RoleBindingStore].permanent(role.id, target.scope)
     known = {(binding.subject_kind, binding.subject_id): binding for binding in bindings}
     expected = {
@@ -101,7 +102,7 @@ async def _replace(
     ]
     for binding in added:
         await tx[RoleBindingStore].add(binding)
-    return removed + added
+    return removed, added
 
 
 async def _check_subjects(tx: Transaction, several: Collection[Subjects]) -> None:

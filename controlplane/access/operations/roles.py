@@ -173,11 +173,10 @@ class AccessControl:
             role = replace(role, updated_at=now)
             if role.name in BUILT_IN or await self._is_taken(tx, role):
                 raise Conflict(f"role {role.name!r} already exists")
-            for candidate in (role, before):
-                if candidate is not None:
-                    require_permissions_of_role(
-                        actor, candidate, Resource.whole(ResourceKind.INSTALLATION)
-                    )
+            everywhere = Resource.whole(ResourceKind.INSTALLATION)
+            require_permissions_of_role(actor, role, everywhere)
+            if before is not None:
+                require_permissions_of_role(actor, before, everywhere, now)
             await (tx[RoleStore].put(role) if before else tx[RoleStore].add(role))
             tx.audit(role.name, role.id)
             tx.publish(ACCESS)
@@ -269,7 +268,7 @@ class AccessControl:
         """The binding of a draft, after authorization for its role and scope."""
         target = await self._authorized_target(tx, draft.scope)
         role = await find_role(tx, draft.role)
-        require_permissions_of_role(tx.actor, role, target)
+        require_permissions_of_role(tx.actor, role, target, draft.expires_at)
         kind, subject = await _subject(tx, draft)
         return Binding(
             id,
@@ -303,7 +302,7 @@ class AccessControl:
         if not tx.actor.may(Verb.READ, bindings):
             raise NotFound(kind=ResourceKind.BINDING)
         tx.authorize(Verb.ADMINISTER, bindings)
-        require_permissions_of_role(tx.actor, view.role, view.target)
+        require_permissions_of_role(tx.actor, view.role, view.target, self._context.clock.now())
         return view
 
     async def unbind(self, actor: Actor, id: str) -> BindingView:

@@ -206,8 +206,8 @@ class UserOperations:
             check_text(name, "name")
             if not timedelta() < life <= MAX_TOKEN_LIFETIME:
                 raise Invalid("must be at most 366 days", field="expiresIn")
-            user = await find_service_account(tx, user_id)
-            await require_permissions_of_user(tx, actor, user, self._context.clock.now())
+            user, now = await find_service_account(tx, user_id), self._context.clock.now()
+            await require_permissions_of_user(tx, actor, user, now, now + life)
             kind = TokenKind.SERVICE_ACCOUNT
             row, secret = await mint(tx, self._context, name, user_id=user.id, life=life, kind=kind)
             tx.audit(user.email, row.id)
@@ -220,9 +220,8 @@ class UserOperations:
         async with self._context.change(actor, action, ADMINISTER_USERS) as tx:
             if user_id == actor.id:
                 raise Conflict("you cannot disable your own account: ask another administrator")
-            user = await find_user(tx, user_id)
-            await require_permissions_of_user(tx, actor, user, now)
-            at = now if disabled else None
+            user, at = await find_user(tx, user_id), now if disabled else None
+            await require_permissions_of_user(tx, actor, user, now, at)
             user = replace(user, disabled_at=at, disabled_by=None, updated_at=now)
             await tx[UserStore].put(user)
             if disabled:
@@ -284,7 +283,7 @@ class UserOperations:
         """Deletes a group and its role bindings."""
         async with self._context.change(actor, "deleteGroup", _ADMINISTER_GROUPS) as tx:
             group = await find_group(tx, id)
-            await self._require_covers_group(tx, actor, id)
+            await self._require_covers_group(tx, actor, id, self._context.clock.now())
             await delete_group_rows(tx, id)
             tx.audit(group.name, id)
             tx.publish(ACCESS)
@@ -321,7 +320,7 @@ class UserOperations:
             row = await tx[MembershipStore].of_member(group_id, user_id)
             if row is None:
                 raise NotFound
-            await self._require_covers_group(tx, actor, group_id)
+            await self._require_covers_group(tx, actor, group_id, self._context.clock.now())
             await tx[MembershipStore].remove(row.id)
             tx.audit(group.name, group_id, user=user.email)
             tx.publish(ACCESS, user_id)
@@ -357,11 +356,12 @@ class UserOperations:
             tx.audit(email, row.id)
         return secret
 
-    async def _require_covers_group(self, tx: Transaction, actor: Actor, group_id: str) -> None:
+    async def _require_covers_group(
+        self, tx: Transaction, actor: Actor, group_id: str, until: datetime | None = None
+    ) -> None:
         bindings = await tx[RoleBindingStore].of_subjects(group_id)
-        await _require_all(
-            tx, actor, await grants_from_bindings(tx, bindings, self._context.clock.now(), {})
-        )
+        grants = await grants_from_bindings(tx, bindings, self._context.clock.now(), {})
+        await _require_all(tx, actor, grants, until)
 
     async def _set_role(self, tx: Transaction, actor: Actor, user: User, role: Role) -> None:
         """Makes this role the user's only installation-wide role, beside declared bindings."""
@@ -371,7 +371,8 @@ class UserOperations:
             return
         if user.id == actor.id:
             raise Conflict("you cannot change your own role: ask another administrator")
-        await require_permissions_of_user(tx, actor, user, self._context.clock.now())
+        now = self._context.clock.now()
+        await require_permissions_of_user(tx, actor, user, now, now)
         require_permissions_of_role(actor, role, Resource.whole(ResourceKind.INSTALLATION))
         for binding in bindings:
             await tx[RoleBindingStore].remove(binding.id)
@@ -382,7 +383,7 @@ class UserOperations:
                 SubjectKind.USER,
                 user.id,
                 INSTALLATION,
-                self._context.clock.now(),
+                now,
                 given_by=actor.email or actor.name,
             )
         )
@@ -394,31 +395,39 @@ class UserOperations:
         )
 
 
-def require_permissions_of_role(actor: Actor, role: Role, target: Resource) -> None:
-    """Forbidden: the role has a permission on the target that the actor lacks."""
-    if not actor.policy.covers(role, target):
+def require_permissions_of_role(
+    actor: Actor, role: Role, target: Resource, until: datetime | None = None
+) -> None:
+    """Forbidden: the role has a permission on the target that the actor lacks, or loses before
+    `until`; None: ever.
+    """
+    if not actor.policy.lasting(until).covers(role, target):
         where = "everywhere" if target.scope == INSTALLATION else f"in {target}"
         who = actor.email or actor.name
         raise Forbidden(
             f"{who} lacks permissions that role {role.name} grants {where}: "
-            "you can only grant permissions that you have"
+            "you can only grant permissions that you have, and no longer than you have them"
         )
 
 
 async def require_permissions_of_user(
-    tx: Transaction, actor: Actor, user: User, now: datetime
+    tx: Transaction, actor: Actor, user: User, now: datetime, until: datetime | None = None
 ) -> None:
-    """Forbidden: the user has a permission that the actor lacks."""
-    await _require_all(tx, actor, await grants_of(tx, user, now))
+    """Forbidden: the user has a permission that the actor lacks, or loses before `until`; None:
+    before the user.
+    """
+    await _require_all(tx, actor, await grants_of(tx, user, now), until)
 
 
-async def _require_all(tx: Transaction, actor: Actor, grants: Collection[Grant]) -> None:
+async def _require_all(
+    tx: Transaction, actor: Actor, grants: Collection[Grant], until: datetime | None
+) -> None:
     for grant in grants:
         try:
             target = await scope_target(tx, grant.scope)
         except NotFound:
             continue
-        require_permissions_of_role(actor, grant.role, target)
+        require_permissions_of_role(actor, grant.role, target, until or grant.expires_at)
 
 
 async def find_group(tx: Transaction, id: str) -> Group:

@@ -6,16 +6,28 @@ from datetime import timedelta
 import pytest
 
 from controlplane.access.model.bindings import Project
+from controlplane.access.model.users import UserKind
 from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.access.operations.bindings import Subjects
-from controlplane.access.operations.roles import AccessControl, BindingDraft
+from controlplane.access.operations.roles import AccessControl, BindingDraft, RoleChange
+from controlplane.access.operations.trust_rules import TrustRuleChange, TrustRules
 from controlplane.access.operations.users import UserOperations
 from controlplane.access.ports import RoleBindingStore
-from controlplane.authorization import ANONYMOUS, INSTALLATION, ResourceKind, Scope, Verb
+from controlplane.authorization import (
+    ANONYMOUS,
+    BUILT_IN,
+    INSTALLATION,
+    Grant,
+    Policy,
+    ResourceKind,
+    Rule,
+    Scope,
+    Verb,
+)
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.context import ACCESS
 from core.errors import Conflict, Forbidden, NotFound, Unauthenticated
-from tests.fakes.access import USER_MANAGER, bind, make_group, make_user
+from tests.fakes.access import USER_MANAGER, bind, join, make_group, make_user
 from tests.fakes.actors import ADMIN, EDITOR, person
 from tests.fakes.clock import START
 from tests.fakes.operations import MemoryOperations, operations_over_memory
@@ -157,3 +169,52 @@ async def test_a_role_of_a_user_leaves_declared_bindings_alone(world: MemoryOper
     assert declared in rows and {row.role_id for row in rows} == {"admin", "editor"}
     await world.clock.advance(3600)
     assert await users.roles_everywhere(ADMIN, [ADA]) == {"ada": BuiltInRole.EDITOR}
+
+
+BRIEF = replace(ADMIN, id="tim", policy=Policy((Grant(BUILT_IN["admin"], expires_at=END),)))
+"""An administrator for an hour."""
+
+
+async def test_nobody_grants_a_role_for_longer_than_they_have_it(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    """Otherwise an hour of permissions would give itself, or an accomplice, all of the future."""
+    users, rules = UserOperations(world.context), TrustRules(world.context)
+    robot = replace(make_user("robot"), kind=UserKind.SERVICE_ACCOUNT)
+    await world.given(robot, bind("viewer", robot), bind("viewer", CREW))
+    permanent = replace(DRAFT, expires_at=None)
+    await access.bind(BRIEF, DRAFT)
+    view = await access.bind(ADMIN, replace(DRAFT, name="late"))
+    rule = TrustRuleChange("ci", robot.id, "https://ci.example.org", "towline", "repo:shop")
+    for attempt in (
+        access.bind(BRIEF, replace(permanent, name="more")),
+        access.bind(BRIEF, replace(DRAFT, name="more", expires_at=END + timedelta(seconds=1))),
+        access.bind(BRIEF, BindingDraft("viewer", INSTALLATION, user="tim")),
+        access.rebind(BRIEF, view.id, replace(permanent, name="late")),
+        access.set_subjects(BRIEF, OF_SHOP, {"editor": Subjects(frozenset({"bob"}))}),
+        access.save_role(BRIEF, RoleChange("mine", rules=(Rule(),))),
+        users.upsert(BRIEF, BOB.email, role="admin"),
+        users.add_member(BRIEF, CREW.id, BOB.id),
+        users.account_token(BRIEF, robot.id, "token"),
+        rules.create(BRIEF, rule),
+    ):
+        with pytest.raises(Forbidden, match="you can only grant permissions that you have, and no"):
+            await attempt
+
+
+async def test_who_has_a_role_for_a_while_takes_it_from_others(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    """As in an incident; and grants as long as it lasts."""
+    users = UserOperations(world.context)
+    given, named = bind("editor", ADA, OF_SHOP), replace(bind("viewer", BOB), name="named")
+    await world.given(given, named, join(ADA, CREW), bind("viewer", CREW, OF_SHOP))
+    await access.set_subjects(BRIEF, OF_SHOP, {"editor": Subjects()})
+    await access.unbind(BRIEF, named.id)
+    await users.remove_member(BRIEF, CREW.id, ADA.id)
+    await users.disable(BRIEF, BOB.id)
+    token, _ = await users.account_token(
+        BRIEF, (await users.create_account(BRIEF, "robot")).id, "token", timedelta(hours=1)
+    )
+    assert token.expires_at == END
+    assert [row.subject_id for row in await world.rows(RoleBindingStore)] == [CREW.id]
