@@ -3,6 +3,7 @@
 import random
 from collections import defaultdict
 
+from bench.harness.client_report import Baseline, add_rates, add_throughput
 from bench.harness.compiled_client import ClientResult, TlsTarget
 from bench.harness.peers import peers
 from bench.harness.tunnel_harness import TunnelHarness
@@ -56,30 +57,18 @@ def _report(report: BenchReport, runs: Runs, peer: str) -> None:
     """Compares with one peer. Only konnectivity decides goals: nginx is no tunnel."""
     is_goal = peer == "konnectivity"
     for count in CONNECTIONS:
-        ours, theirs = runs[OURS, "get", count], runs[peer, "get", count]
-        report.add(
+        add_rates(
+            report,
             f"get{count} over TLS vs {peer}",
-            [run.rate for run in ours],
-            "req/s",
-            baseline=peer,
-            baseline_values=[run.rate for run in theirs],
-            goal=GOAL_OF_RATES if is_goal else None,
-            at_most=False,
-        )
-        report.add(
-            f"get{count} over TLS, CPU vs {peer}",
-            [run.cpu_per_request for run in ours],
-            "us/req",
-            baseline=peer,
-            baseline_values=[run.cpu_per_request for run in theirs],
+            runs[OURS, "get", count],
+            Baseline(peer, runs[peer, "get", count]),
+            GOAL_OF_RATES if is_goal else None,
         )
     for count in STREAMS:
-        report.add(
+        add_throughput(
+            report,
             f"bulk{count} over TLS vs {peer}",
-            [run.throughput for run in runs[OURS, "bulk", count]],
-            "MB/s",
-            baseline=peer,
-            baseline_values=[run.throughput for run in runs[peer, "bulk", count]],
-            goal=GOAL_OF_BULK if is_goal else None,
-            at_most=False,
+            runs[OURS, "bulk", count],
+            Baseline(peer, runs[peer, "bulk", count]),
+            GOAL_OF_BULK if is_goal else None,
         )

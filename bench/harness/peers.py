@@ -32,10 +32,10 @@ events {{ worker_connections 4096; }}
 http {{
   access_log off; client_body_temp_path {folder}; proxy_temp_path {folder};
   fastcgi_temp_path {folder}; uwsgi_temp_path {folder}; scgi_temp_path {folder};
-  keepalive_requests 1000000000;
+  keepalive_requests 1000000000; http2_max_concurrent_streams 1024;
   upstream next {{ server 127.0.0.1:{next}; keepalive 256; keepalive_requests 1000000000; }}
   server {{
-    listen 127.0.0.1:{port} ssl;
+    listen 127.0.0.1:{port} ssl http2;
     ssl_certificate {folder}/server.crt; ssl_certificate_key {folder}/server.key;
     location / {{
       proxy_pass {scheme}://next; proxy_http_version 1.1; proxy_set_header Connection "";

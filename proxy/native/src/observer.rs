@@ -1,6 +1,8 @@
 //! Observes the bytes of a response without changing them: status, framing and end.
 //! Both ends use it: the agent to reuse a connection, the control plane because it trusts no agent.
 
+use std::ops::Range;
+
 use bytes::{Bytes, BytesMut};
 
 const MAX_HEAD: usize = 64 << 10;
@@ -16,8 +18,8 @@ pub struct BadResponse(pub &'static str);
 pub trait Parts {
     /// Takes a head, which is the final one from status 200.
     fn head(&mut self, status: u16, fields: &[httparse::Header]) -> Result<(), BadResponse>;
-    /// Takes a piece of the content.
-    fn content(&mut self, piece: &[u8]);
+    /// Takes a piece of the content, at this place of the data.
+    fn content(&mut self, data: &Bytes, piece: Range<usize>);
     /// Takes a line of the trailers, without its end.
     fn trailer(&mut self, line: &[u8]) -> Result<(), BadResponse>;
 }
@@ -28,7 +30,7 @@ impl Parts for () {
         Ok(())
     }
 
-    fn content(&mut self, _: &[u8]) {}
+    fn content(&mut self, _: &Bytes, _: Range<usize>) {}
 
     fn trailer(&mut self, _: &[u8]) -> Result<(), BadResponse> {
         Ok(())
@@ -96,7 +98,7 @@ impl ResponseObserver {
             self.read_head(&text[at..at + end], parts)?;
             at += end;
         }
-        self.read_body(&text[at..], parts)?;
+        self.read_body(&text.slice(at..), parts)?;
         Ok(text)
     }
 
@@ -149,7 +151,7 @@ impl ResponseObserver {
         Ok(())
     }
 
-    fn read_body(&mut self, data: &[u8], parts: &mut impl Parts) -> Result<(), BadResponse> {
+    fn read_body(&mut self, data: &Bytes, parts: &mut impl Parts) -> Result<(), BadResponse> {
         if data.is_empty() {
             return Ok(());
         }
@@ -157,13 +159,13 @@ impl ResponseObserver {
         match &mut self.body {
             Body::Unknown => Err(BadResponse("the response does not start with a head")),
             Body::UntilClose => {
-                parts.content(data);
+                parts.content(data, 0..data.len());
                 Ok(())
             }
             Body::Counted(left) => {
                 *left = left.checked_sub(data.len() as u64).ok_or(excess)?;
                 self.complete = *left == 0;
-                parts.content(data);
+                parts.content(data, 0..data.len());
                 Ok(())
             }
             Body::Chunked(chunks) => {
@@ -234,13 +236,13 @@ struct Chunks {
 
 impl Chunks {
     /// Returns the number of bytes that belong to the body.
-    fn take(&mut self, data: &[u8], parts: &mut impl Parts) -> Result<usize, BadResponse> {
+    fn take(&mut self, data: &Bytes, parts: &mut impl Parts) -> Result<usize, BadResponse> {
         let mut at = 0;
         while at < data.len() && !self.done {
             if self.left > 0 {
                 let size = self.left.min((data.len() - at) as u64);
                 self.left -= size;
-                parts.content(&data[at..at + size as usize]);
+                parts.content(data, at..at + size as usize);
                 at += size as usize;
                 continue;
             }

@@ -1,11 +1,12 @@
 //! The response on one HTTP/2 stream, made from the bytes of an HTTP/1.1 response.
 
 use std::future::poll_fn;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -26,7 +27,7 @@ const MAX_INFORMATIONAL: usize = 16;
 struct Unsent {
     informational: usize,
     heads: Vec<(StatusCode, HeaderMap)>,
-    content: BytesMut,
+    content: Vec<Bytes>,
     trailers: HeaderMap,
 }
 
@@ -46,8 +47,8 @@ impl Parts for Unsent {
         Ok(())
     }
 
-    fn content(&mut self, piece: &[u8]) {
-        self.content.extend_from_slice(piece);
+    fn content(&mut self, data: &Bytes, piece: Range<usize>) {
+        self.content.push(data.slice(piece));
     }
 
     fn trailer(&mut self, line: &[u8]) -> Result<(), BadResponse> {
@@ -129,7 +130,7 @@ impl ResponseStream {
     }
 
     async fn send(&mut self) -> Result<(), Stop> {
-        let content = self.unsent.content.split().freeze();
+        let content = joined(std::mem::take(&mut self.unsent.content));
         let trailers = std::mem::take(&mut self.unsent.trailers);
         let complete = self.observer.complete;
         let only_head = complete && content.is_empty() && trailers.is_empty();
@@ -180,6 +181,11 @@ impl ResponseStream {
         }
         Ok(())
     }
+}
+
+/// Joins pieces of content; copies them only if they are several.
+fn joined(mut pieces: Vec<Bytes>) -> Bytes {
+    if pieces.len() > 1 { pieces.concat().into() } else { pieces.pop().unwrap_or_default() }
 }
 
 /// Returns the number of bytes that may be sent; None: the user has left.
@@ -245,7 +251,7 @@ mod tests {
             assert_eq!(texts(hints), [("link", "a")]);
             let kept = [("server", "b"), ("set-cookie", "c"), ("set-cookie", "d")];
             assert_eq!(texts(fields), kept);
-            assert_eq!(&parts.content[..], b"hello, world");
+            assert_eq!(parts.content.concat(), b"hello, world");
             assert_eq!(texts(&parts.trailers), [("grpc-status", "0")]);
         }
     }
@@ -255,7 +261,7 @@ mod tests {
         for head in ["Content-Length: 5\r\n", ""] {
             let text = format!("HTTP/1.1 200 OK\r\n{head}\r\nhello");
             for piece in 1..=text.len() {
-                assert_eq!(&read(text.as_bytes(), piece).unwrap().content[..], b"hello");
+                assert_eq!(read(text.as_bytes(), piece).unwrap().content.concat(), b"hello");
             }
         }
     }
