@@ -83,6 +83,16 @@ class ApplicationRequest:
     def request_done(self) -> bool:
         return self._body.done
 
+    @property
+    def late(self) -> bool:
+        """Reports whether the user is to blame for a body that does not arrive."""
+        return not self._side.flow.read_paused
+
+    @property
+    def begun(self) -> bool:
+        """Reports whether the response has begun."""
+        return self.over or self._side.cycle.response_started
+
     def start(self, head: bytes) -> None:
         """Passes on the head, unchanged."""
         self._side.data_received(head)

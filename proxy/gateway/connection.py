@@ -192,10 +192,22 @@ class UserConnection(asyncio.Protocol):
         elif self._in_head and proxied_request is None:
             late = f"the request head did not arrive within {self._gateway.timeouts.head:g} s"
             self._refuse(BadHead(408, late, self._pending))
+        elif isinstance(self._current, ApplicationRequest):
+            self._end_late_upload(self._current)
         elif proxied_request is None or proxied_request.over:
             self._transport.close()
         elif proxied_request.waiting:
             proxied_request.end(self._timeout_response(proxied_request), EndReason.TIMEOUT)
+
+    def _end_late_upload(self, request: ApplicationRequest) -> None:
+        if request.begun:
+            self._transport.close()
+        elif request.late:
+            self._refuse(BadHead(408, self._late_upload()))
+
+    def _late_upload(self) -> str:
+        seconds = self._gateway.timeouts.answer
+        return f"no bytes of the request body have arrived for {seconds:g} s"
 
     def _timeout_response(self, proxied_request: ProxiedRequest) -> ErrorResponse:
         """Builds the timeout response, which names the side that caused the wait."""
@@ -203,8 +215,7 @@ class UserConnection(asyncio.Protocol):
             return ErrorResponse(
                 504, f'the API server of "{proxied_request.record.handle}" did not answer'
             )
-        seconds = self._gateway.timeouts.answer
-        return ErrorResponse(408, f"no bytes of the request body have arrived for {seconds:g} s")
+        return ErrorResponse(408, self._late_upload())
 
     # Requests
 
@@ -235,9 +246,16 @@ class UserConnection(asyncio.Protocol):
             return False
         used = current.receive(self._pending)
         self._pending = self._pending[used:]
-        if isinstance(current, ProxiedRequest):
-            self._set_deadline(self._gateway.timeouts.answer)
+        self._set_answer_deadline(current)
         return True
+
+    def _set_answer_deadline(self, request: ProxiedRequest | ApplicationRequest) -> None:
+        """Sets the deadline of the request's next bytes. The application takes its time to
+        answer.
+        """
+        self._set_deadline(self._gateway.timeouts.answer)
+        if isinstance(request, ApplicationRequest) and request.request_done:
+            self._allowed = None
 
     def _end_request(self) -> bool:
         self._current = None
@@ -304,6 +322,7 @@ class UserConnection(asyncio.Protocol):
                 self._transport, self._on_application_answer, self._detach
             )
         current = self._current = ApplicationRequest(self._application_protocol, request.head)
+        self._set_answer_deadline(current)
         current.start(request.raw)
 
     def _on_application_answer(self) -> None:

@@ -347,6 +347,31 @@ async def test_an_upload_that_stops_is_given_up(authority: TestAuthority) -> Non
     assert (row.status, row.reason) == (408, EndReason.TIMEOUT)
 
 
+async def test_an_upload_to_the_application_that_stops_is_given_up(
+    authority: TestAuthority,
+) -> None:
+    """Before anybody has signed in: else one user could hold all connections."""
+    async with running_proxy(authority, timeouts=Timeouts(answer=1.0)) as (stack, _):
+        async with connected(stack) as user:
+            user.writer.write(b"POST /x HTTP/1.1\r\nHost: proxy\r\nContent-Length: 10\r\n\r\nabc")
+            status, _, body = await user.answer()
+            assert (status, b"body have arrived for 1 s" in body) == (408, True)
+            assert await user.rest() == b""
+        await eventually(lambda: not stack.proxy.gateway.connections)
+
+
+async def test_a_steady_upload_to_the_application_takes_the_time_it_needs(
+    authority: TestAuthority,
+) -> None:
+    async with running_proxy(authority, timeouts=Timeouts(answer=3.5)) as (stack, _):
+        async with connected(stack) as user:
+            user.writer.write(b"POST /x HTTP/1.1\r\nHost: proxy\r\nContent-Length: 10\r\n\r\n")
+            for _ in range(10):
+                await asyncio.sleep(0.4)
+                user.writer.write(b"a")
+            assert (await user.answer())[::2] == (200, b"POST /x 10")
+
+
 async def test_a_whole_upload_is_answered_in_time(authority: TestAuthority) -> None:
     """Else the API server is named."""
     async with running_proxy(authority, timeouts=Timeouts(answer=1.0)) as (stack, server):

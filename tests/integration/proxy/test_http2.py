@@ -394,6 +394,20 @@ async def test_an_api_server_that_does_not_answer_is_reported(
         assert (response.status, b"did not answer" in response.content) == (504, True)
 
 
+@pytest.mark.parametrize(
+    "settings", [ProxySettings(data_plane=DataPlane.NATIVE, timeouts=Timeouts(answer=1.0))]
+)
+async def test_content_that_stops_is_given_up(
+    stack: Stack, recorder: RecordingUpstream, user: Http2User
+) -> None:
+    """One connection has hundreds of streams, and each needs one to Python."""
+    head = [(":method", "POST"), (":scheme", "https"), (":authority", "p"), (":path", "/x")]
+    streams = [user.send_head(head, ended=False) for _ in range(20)]
+    for stream in streams:
+        assert (await user.until(stream)).status == 408
+    await eventually(lambda: not stack.proxy.gateway.connections)
+
+
 async def test_a_drain_lets_streams_end_and_takes_no_new_ones(
     stack: Stack, recorder: RecordingUpstream, user: Http2User
 ) -> None:
