@@ -14,7 +14,13 @@ from controlplane.access.ports import GroupStore, ProjectStore, ResourceDirector
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.ports import ClusterContents, ClusterGroupStore, ClusterStore, GroupUsers
+from controlplane.clusters.ports import (
+    AgentSettingsStore,
+    ClusterContents,
+    ClusterGroupStore,
+    ClusterStore,
+    GroupUsers,
+)
 from controlplane.configuration.operations.contexts import bind_contexts
 from controlplane.configuration.operations.imports import check_not_imported, delete_flow
 from controlplane.configuration.ports import ContextStore
@@ -135,9 +141,12 @@ class ServicesOfCluster(_Bridge):
 
 
 class DefinitionsOfGroup(_Bridge):
-    """Implements `GroupUsers` with generators and pipelines."""
+    """Implements `GroupUsers` with settings of agents, generators and pipelines."""
 
     async def first_user(self, group_id: str) -> str:
+        for settings in await self.tx[AgentSettingsStore].all():
+            if group_id in settings.selector.groups:
+                return f"settings of agents {settings.name!r}"
         for kind in OwnerKind:
             for definition in await generator_table(self.tx, kind).all():
                 if group_id in definition.selector.groups:

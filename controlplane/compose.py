@@ -32,7 +32,7 @@ from controlplane.audit.model.chains import AuditKind
 from controlplane.audit.operations.blame import Blame
 from controlplane.authorization import UNRESTRICTED, Fence
 from controlplane.bridges import SERVICE_PARTS
-from controlplane.clusters.operations.agent_settings import DeploymentSettingsOperations
+from controlplane.clusters.operations.agent_settings import AgentSettingsOperations
 from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.operations.groups import ClusterGroups
@@ -337,7 +337,7 @@ def _operations(
         secrets=kinds.secrets,
         refreshing=shared.secrets.refreshing,
         keys=shared.secrets.keys,
-        deployment=DeploymentSettingsOperations(context),
+        agent_settings=kinds.agent_settings,
         globals=kinds.globals,
         sets=kinds.sets,
         namespaces=kinds.namespaces,
@@ -376,7 +376,7 @@ def _kind_operations(
         projects=Projects(context, ServiceFences(), _first_fence(settings)),
         clusters=Clusters(context),
         cluster_groups=ClusterGroups(context),
-        agent_settings=DeploymentSettingsOperations(context),
+        agent_settings=AgentSettingsOperations(context),
         repositories=shared.repositories,
         secrets=Secrets(context),
         contexts=ServiceContexts(context),

@@ -16,7 +16,7 @@ from controlplane.access.operations.roles import AccessControl
 from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import UserOperations
 from controlplane.clusters.kinds import AgentSettingsKind, ClusterGroupKind, ClusterKind
-from controlplane.clusters.operations.agent_settings import DeploymentSettingsOperations
+from controlplane.clusters.operations.agent_settings import AgentSettingsOperations
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.operations.groups import ClusterGroups
 from controlplane.configuration.kinds import ConfiguredServiceKind, ContextKind
@@ -50,7 +50,7 @@ class KindOperations:
     projects: Projects
     clusters: Clusters
     cluster_groups: ClusterGroups
-    agent_settings: DeploymentSettingsOperations
+    agent_settings: AgentSettingsOperations
     repositories: RepositoryOperations
     secrets: Secrets
     contexts: ServiceContexts

@@ -14,7 +14,7 @@ from controlplane.agents.operations.jobs import ClusterJobs
 from controlplane.agents.operations.streams import OpenRequestOperations
 from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.audit.operations.blame import Blame
-from controlplane.clusters.operations.agent_settings import DeploymentSettingsOperations
+from controlplane.clusters.operations.agent_settings import AgentSettingsOperations
 from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.operations.groups import ClusterGroups
@@ -74,7 +74,7 @@ class Operations:
     secrets: Secrets
     refreshing: SecretRefresher
     keys: DataKeyOperations
-    deployment: DeploymentSettingsOperations
+    agent_settings: AgentSettingsOperations
     globals: GlobalServices
     sets: ServiceSets
     namespaces: ManagedNamespaces

@@ -7,7 +7,7 @@ import strawberry
 from controlplane.access.api.mutation import AccessMutation
 from controlplane.agents.api.agents import AgentMutation
 from controlplane.agents.api.streams import StreamMutation
-from controlplane.clusters.api.agent_settings import DeploymentMutation
+from controlplane.clusters.api.agent_settings import AgentSettingsMutation
 from controlplane.clusters.api.bootstrap_tokens import BootstrapTokenMutation
 from controlplane.clusters.api.clusters import ClusterType
 from controlplane.clusters.api.inputs import ClusterAttributes, ClusterUpdateAttributes
@@ -52,7 +52,7 @@ class Mutation(
     ContextMutation,
     SecretMutation,
     FlowMutation,
-    DeploymentMutation,
+    AgentSettingsMutation,
     NotificationMutation,
     FleetMutation,
     PipelineOverrideMutation,

@@ -8,7 +8,7 @@ from controlplane.agents.api.streams import StreamQuery
 from controlplane.audit.api.audit_log import AuditQuery
 from controlplane.audit.api.blame import BlameQuery
 from controlplane.authorization import require_member
-from controlplane.clusters.api.agent_settings import DeploymentQuery
+from controlplane.clusters.api.agent_settings import AgentSettingsQuery
 from controlplane.clusters.api.bootstrap_tokens import BootstrapTokenQuery
 from controlplane.clusters.api.clusters import ClusterType
 from controlplane.clusters.api.inputs import TagAttributes
@@ -66,7 +66,7 @@ class Query(
     ContextQuery,
     SecretQuery,
     FlowQuery,
-    DeploymentQuery,
+    AgentSettingsQuery,
     AuditQuery,
     BlameQuery,
     NotificationQuery,

@@ -1,23 +1,22 @@
-"""Kinds of manifests: clusters and cluster groups."""
+"""Kinds of manifests: clusters, cluster groups and settings of agents."""
 
 from collections.abc import Collection, Sequence
 
 from controlplane.access.kinds import TargetedKind
-from controlplane.authorization import Actor, Resource, ResourceKind, Verb
-from controlplane.clusters.model.agent_settings import DeploymentSettings
+from controlplane.authorization import Actor
+from controlplane.clusters.model.agent_settings import AgentSettings
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.operations.agent_settings import (
-    DeploymentSettingsChange,
-    DeploymentSettingsOperations,
+    AgentSettingsChange,
+    may_read_values,
 )
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.operations.groups import ClusterGroupChange
-from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, DeploymentSettingsStore
-from controlplane.platform.kinds import ManifestKind, OperatedKind, Placement
+from controlplane.clusters.ports import AgentSettingsStore, ClusterGroupStore, ClusterStore
+from controlplane.platform.kinds import OperatedKind, Placement
 from controlplane.platform.parts import Columns, row_of
 from controlplane.platform.ports import Transaction
-from core.errors import Invalid
 
 
 class ClusterKind(TargetedKind[Cluster]):
@@ -68,49 +67,17 @@ class ClusterGroupKind(OperatedKind[ClusterGroup]):
     hidden = ("name", "project_id")
 
 
-class AgentSettingsKind(ManifestKind[DeploymentSettings]):
-    """Settings for agent installations. There is one resource, with the name `global`."""
+class AgentSettingsKind(OperatedKind[AgentSettings]):
+    """Settings of the agents of selected clusters."""
 
     name = "AgentSettings"
-    change = DeploymentSettingsChange
-    port = DeploymentSettingsStore
-    model = DeploymentSettings
+    change = AgentSettingsChange
+    port = AgentSettingsStore
+    model = AgentSettings
     has_project = False
-    only_name = "global"
+    hidden = ("name",)
+    references = {"Selector.groups": "ClusterGroup", "Selector.excluded": "Cluster"}
 
-    def __init__(self, settings: DeploymentSettingsOperations) -> None:
-        self._settings = settings
-
-    async def named(
-        self, tx: Transaction, names: Collection[str], scopes: Collection[str]
-    ) -> Sequence[DeploymentSettings]:
-        return await self.all(tx) if self.only_name in names else ()
-
-    def name_of(self, row: DeploymentSettings) -> str:
-        return self.only_name
-
-    def target_of(self, row: DeploymentSettings) -> Resource:
-        return Resource.whole(ResourceKind.INSTALLATION)
-
-    def concealed(self, actor: Actor, row: DeploymentSettings) -> Collection[str]:
+    def concealed(self, actor: Actor, row: AgentSettings) -> Collection[str]:
         """Returns the Helm values unless the actor may register clusters, as in the API."""
-        is_reader = actor.may(Verb.WRITE, Resource.whole(ResourceKind.CLUSTER))
-        return () if is_reader else ("agent_values", "agent_values_templated")
-
-    async def values(
-        self, tx: Transaction, rows: Sequence[DeploymentSettings]
-    ) -> Sequence[Columns]:
-        found = await super().values(tx, rows)
-        return [columns | {"agent_values": columns["agent_values"] or ""} for columns in found]
-
-    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        if placement.name != self.only_name:
-            raise Invalid(f"must be {self.only_name}", field="name")
-        change = row_of(DeploymentSettingsChange, columns)
-        return (await self._settings.change(actor, change)).id
-
-    async def update(self, actor: Actor, row: DeploymentSettings, columns: Columns) -> None:
-        await self._settings.change(actor, row_of(DeploymentSettingsChange, columns))
-
-    async def delete(self, actor: Actor, row: DeploymentSettings) -> None:
-        await self._settings.reset(actor)
+        return () if may_read_values(actor) else ("agent_values", "agent_values_templated")

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from controlplane.authorization import Actor
-from controlplane.clusters.model.agent_settings import DeploymentSettings
+from controlplane.clusters.model.agent_settings import AgentSettings
 from controlplane.clusters.model.bootstrap_tokens import BootstrapToken
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
@@ -50,8 +50,8 @@ class BootstrapTokenStore(Rows[BootstrapToken], Protocol):
         return await self.find(hash=hash)
 
 
-class DeploymentSettingsStore(Rows[DeploymentSettings], Protocol):
-    """Settings of agents, one row."""
+class AgentSettingsStore(NamedRows[AgentSettings], Protocol):
+    """Settings of agents."""
 
 
 class CommandStore(Rows[Command], Protocol):

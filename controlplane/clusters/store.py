@@ -13,16 +13,17 @@ from sqlalchemy import (
     Text,
 )
 
-from controlplane.clusters.model.agent_settings import DeploymentSettings
+from controlplane.clusters.model.agent_settings import AgentSettings, AgentSize
 from controlplane.clusters.model.bootstrap_tokens import BootstrapToken
 from controlplane.clusters.model.cluster import AgentMode, Cluster, Distribution
 from controlplane.clusters.model.commands import CommandKind, CommandState
 from controlplane.clusters.model.groups import ClusterGroup
+from controlplane.clusters.model.selectors import Selector
 from controlplane.clusters.ports import (
+    AgentSettingsStore,
     BootstrapTokenStore,
     ClusterGroupStore,
     ClusterStore,
-    DeploymentSettingsStore,
 )
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
@@ -88,12 +89,16 @@ bootstrap_tokens = Table(
 )
 
 
-deployment_settings = Table(
-    "deployment_settings",
+agent_settings = Table(
+    "agent_settings",
     metadata,
-    id_column(),
-    Column("updated_at", UtcColumn, nullable=False),
-    Column("agent_values", Text),
+    *named_columns(),
+    Column("selector", JsonColumn(Selector), nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("version", String(64), nullable=False),
+    Column("image", Text, nullable=False),
+    Column("size", EnumColumn(AgentSize), nullable=False),
+    Column("agent_values", Text, nullable=False),
     Column("agent_values_templated", Boolean, nullable=False),
 )
 
@@ -126,7 +131,7 @@ Index("ix_clusters_liveness", clusters.c.deleted_at, clusters.c.pinged_at)
 REPOSITORIES = tables(
     TableRows(ClusterStore, clusters, Cluster, ("handle", "name")),
     TableRows(BootstrapTokenStore, bootstrap_tokens, BootstrapToken),
-    TableRows(DeploymentSettingsStore, deployment_settings, DeploymentSettings),
+    TableRows(AgentSettingsStore, agent_settings, AgentSettings, ("name",)),
     TableRows(ClusterGroupStore, cluster_groups, ClusterGroup, ("name",)),
 )
 

@@ -82,8 +82,6 @@ class ManifestKind(ABC, Generic[R]):
     empty text for plain items."""
     immutable: ClassVar[Collection[str]] = ()
     """Fields that only the creation of a resource sets."""
-    only_name: ClassVar[str] = ""
-    """Name of the only resource of the kind. Empty: resources have any names."""
     sensitive: ClassVar[Collection[str]] = ()
     """Fields that are never returned, such as passwords."""
     plugins: ClassVar[Mapping[type[Any], Mapping[str, type[Any]]]] = {}

@@ -50,6 +50,17 @@ EVERYTHING = "".join(
             "global",
             {"agentValues": "replicas: {{ cluster.name }}\n", "agentValuesTemplated": True},
         ),
+        document(
+            "AgentSettings",
+            "prod",
+            {
+                "selector": {"groups": ["prod"], "excluded": ["us-1"]},
+                "priority": 10,
+                "version": "1.2.0",
+                "image": "registry.example.org/towline:1.2.0",
+                "size": "LARGE",
+            },
+        ),
         document("GitRepository", REPOSITORY, {"submodules": True}),
         document("HelmRepository", "https://charts.example.org/stable", {"viaCluster": "eu-1"}),
         document(

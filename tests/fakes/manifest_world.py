@@ -9,7 +9,7 @@ from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import UserOperations
 from controlplane.authorization import UNRESTRICTED, Actor
 from controlplane.bridges import SERVICE_PARTS
-from controlplane.clusters.operations.agent_settings import DeploymentSettingsOperations
+from controlplane.clusters.operations.agent_settings import AgentSettingsOperations
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.operations.groups import ClusterGroups
 from controlplane.configuration.operations.contexts import ServiceContexts
@@ -44,7 +44,7 @@ def kind_operations(context: OperationContext) -> KindOperations:
         projects=Projects(context, ServiceFences(), UNRESTRICTED),
         clusters=Clusters(context),
         cluster_groups=ClusterGroups(context),
-        agent_settings=DeploymentSettingsOperations(context),
+        agent_settings=AgentSettingsOperations(context),
         repositories=RepositoryOperations(context),
         secrets=Secrets(context),
         contexts=ServiceContexts(context),

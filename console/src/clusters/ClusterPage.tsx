@@ -28,7 +28,7 @@ const GIB = 2 ** 30;
 
 function Figures({ cluster }: { readonly cluster: Cluster }) {
   const { facts } = cluster;
-  const figures: readonly (readonly [string, string])[] = [
+  const figures: (readonly [string, string])[] = [
     ["Kubernetes", cluster.currentVersion ?? "–"],
     ["Distribution", cluster.distro?.toLowerCase() ?? "–"],
     ["Nodes", cluster.nodeCount?.toLocaleString() ?? "–"],
@@ -37,6 +37,12 @@ function Figures({ cluster }: { readonly cluster: Cluster }) {
     ["Pod capacity", facts.podCapacity?.toLocaleString() ?? "–"],
     ["Agent", `${cluster.agentVersion ?? "–"}${cluster.agentMode === "MANAGED" ? "" : ` ${cluster.agentMode.toLowerCase()}`}`],
   ];
+  const declared = cluster.agentSettings;
+  if (declared !== null) {
+    const { settings, conflicts, upgradeProblem } = declared;
+    const notes = [settings.version, conflicts.length > 0 ? `conflict with ${conflicts.join(", ")}` : "", upgradeProblem ?? ""];
+    figures.push(["Agent settings", [settings.name, ...notes.filter((note) => note !== "")].join(" · ")]);
+  }
   return (
     <dl className="figures">
       {figures.map(([name, value]) => (

@@ -1,7 +1,7 @@
 """The service `towline.v1.Agent`: connected agents and their calls."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 
 import structlog
@@ -35,6 +35,7 @@ _FIRST_MESSAGE_SECONDS = 20.0
 _NOTE_EVERY = 1.0
 _RECHECK_EVERY = 30.0
 _TIDY_EVERY = 3600.0
+_UPGRADE_EVERY = 15.0
 _STOP_SECONDS = 5.0
 _ADMIT_SECONDS = 0.2
 _GATHER_SECONDS = 0.005
@@ -79,13 +80,16 @@ class AgentLink:
 
     def start(self) -> None:
         """Starts background work: forwarding of desired state, batched writes of liveness and
-        offers, token checks, and deletion of old commands.
+        offers, token checks, upgrades of agents, and deletion of old commands.
         """
         self.tasks.forever("wake", self._follow())
         self.tasks.forever("linked", self._watch_connections())
         self.tasks.forever("note", self._note())
         self.tasks.forever("recheck", self._recheck())
-        self.tasks.forever("tidy", self._delete_old_commands())
+        tasks = {"tidy": (_TIDY_EVERY, self._agents.delete_finished)}
+        tasks |= {"upgrade": (_UPGRADE_EVERY, self._agents.upgrade_outdated)}
+        for name, (seconds, act) in tasks.items():
+            self.tasks.forever(name, self._every(seconds, act, name))
 
     async def drain(self) -> None:
         """Sends every agent to another replica."""
@@ -362,13 +366,13 @@ class AgentLink:
         for cluster_id in (*self._conflicts.recovered(), *self._report_limiter.recovered()):
             await self._agents.alarm(cluster_id, "")
 
-    async def _delete_old_commands(self) -> None:
+    async def _every(self, seconds: float, act: Callable[[], Awaitable[None]], name: str) -> None:
         while True:
-            await self._clock.sleep(_TIDY_EVERY)
+            await self._clock.sleep(seconds)
             try:
-                await self._agents.delete_finished()
+                await act()
             except TowlineError as error:
-                log.warning("could not delete old commands", error=error.message)
+                log.warning("a periodic task failed", task=name, error=error.message)
 
     async def _note(self) -> None:
         while True:

@@ -13,6 +13,7 @@ from controlplane.agents.operations.jobs import sealed_for_agent
 from controlplane.agents.operations.report_batch import ReportLimits
 from controlplane.agents.operations.reports import AgentReports, ReportCommitter
 from controlplane.agents.operations.sessions import AgentConnected, ConnectionRecorder
+from controlplane.agents.operations.upgrades import AgentUpgrades
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.clusters.model.commands import (
     UPLOADED_DIGEST,
@@ -63,6 +64,7 @@ class AgentOperations:
         self._connections = ConnectionRecorder(context, self._desired_state)
         self._reports = ReportCommitter(context, limits or ReportLimits())
         self._secrets = secrets or StoredSecrets(context)
+        self._upgrades = AgentUpgrades(context)
 
     async def connected(self, cluster_id: ClusterId, agent: AgentHello) -> AgentConnected:
         """Records that an agent connected, and returns its desired state. NotFound; Unavailable."""
@@ -174,6 +176,10 @@ class AgentOperations:
         async with self._context.store.write() as tx:
             await tx[CommandStore].remove_before("finished_at", now - _COMMANDS_KEPT)
             await tx[ClusterJobStore].remove_before("finished_at", now - _JOBS_KEPT)
+
+    async def upgrade_outdated(self) -> None:
+        """Asks agents with another version than that of their settings to upgrade."""
+        await self._upgrades.upgrade_outdated()
 
     async def alarm(self, cluster_id: ClusterId, text: str) -> None:
         """Sets the alarm that is shown for a cluster's agents; an empty text clears it."""

@@ -1,8 +1,9 @@
 """Commands of users to agents: confirm deletions, stop, upgrade, freeze, read dry-run plans."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from controlplane.agents.operations.upgrades import add_upgrades
 from controlplane.authorization import Actor, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind
@@ -10,7 +11,7 @@ from controlplane.clusters.operations.clusters import find_cluster
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.clusters.operations.groups import find_cluster_group
 from controlplane.clusters.ports import ClusterStore, CommandStore
-from controlplane.platform.context import CLUSTER, DESIRED_STATE, Change, OperationContext
+from controlplane.platform.context import CLUSTER, DESIRED_STATE, OperationContext
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
@@ -88,7 +89,7 @@ class AgentCommands:
         async with self._context.change(actor, "upgradeAgent") as tx:
             cluster = await find_cluster(tx, cluster_id)
             tx.authorize(Verb.WRITE, cluster.target)
-            await self._upgrade(tx, [cluster], agent)
+            await add_upgrades(tx, [cluster], agent)
             tx.audit(cluster.handle, cluster.id, **agent)
         return cluster
 
@@ -136,7 +137,7 @@ class AgentCommands:
             ]
             for cluster in clusters:
                 tx.authorize(Verb.WRITE, cluster.target)
-            await self._upgrade(tx, clusters, agent)
+            await add_upgrades(tx, clusters, agent)
             tx.audit(group.name, group.id, clusters=len(clusters), **agent)
         return clusters
 
@@ -152,18 +153,6 @@ class AgentCommands:
             if plan and service.spec.dry_run and plan.sequence == service.desired.generation
             else None
         )
-
-    async def _upgrade(
-        self, tx: Change, clusters: Sequence[Cluster], agent: Mapping[str, str]
-    ) -> None:
-        now, new_id = self._context.clock.now(), self._context.new_id
-        await tx[CommandStore].add_each(
-            Command(new_id(), cluster.id, CommandKind.UPGRADE, now, payload=agent)
-            for cluster in clusters
-        )
-        for cluster in clusters:
-            tx.publish(DESIRED_STATE, f"{cluster.id}/upgrade")
-            tx.publish(CLUSTER, cluster.id)
 
     def _entry(
         self, service: Service, sequence: int, actor: Actor, names: list[str]

@@ -1,4 +1,4 @@
-"""Deployment settings in the API."""
+"""Settings of agents in the API, and their form for compatible clients."""
 
 from enum import Enum
 
@@ -6,14 +6,20 @@ import strawberry
 
 from controlplane.access.api.types import PolicyBinding, bindings_of
 from controlplane.access.operations.roles import AccessControl
-from controlplane.authorization import INSTALLATION
-from controlplane.clusters.model.agent_settings import DeploymentSettings as SettingsRow
+from controlplane.authorization import DEFAULT_PROJECT, INSTALLATION
+from controlplane.clusters.api.inputs import TagAttributes
+from controlplane.clusters.api.selectors import ClusterSelectorAttributes
+from controlplane.clusters.model.agent_settings import AgentSettings as SettingsRow
+from controlplane.clusters.model.agent_settings import AgentSize, EffectiveAgentSettings
 from controlplane.clusters.operations.agent_settings import (
-    DeploymentSettingsChange,
-    DeploymentSettingsOperations,
+    AgentSettingsChange,
+    AgentSettingsOperations,
 )
+from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.derive import Draft, Output, draft, output
+from controlplane.platform.graphql.inputs import values_by_name
+from controlplane.platform.graphql.scalars import Map
 from controlplane.repositories.api.repositories import GitRepository
 from core import __version__
 
@@ -58,16 +64,64 @@ class AiSettings:
     """Anthropic settings."""
 
 
+_COMPATIBLE = {
+    "agent_helm_values": "agent_values",
+    "agent_helm_values_templateable": "agent_values_templated",
+}
+
+strawberry.enum(AgentSize, name="AgentSize")
+
+
+@output(SettingsRow)
+class AgentSettings(Output[SettingsRow]):
+    """Version, size and Helm values of the agents of selected clusters."""
+
+
+@draft(AgentSettingsChange)
+class AgentSettingsAttributes(Draft[AgentSettingsChange]):
+    """Settings of agents. A field that is null or absent stays as it is."""
+
+    selector: ClusterSelectorAttributes | None = None
+
+
+@strawberry.type
+class EffectiveSettings:
+    """The settings of the agent of one cluster. Of several that match the cluster, one wins."""
+
+    settings: AgentSettings
+    """The settings that win."""
+    overruled: list[str]
+    """Names of the other settings that match, in the order of their precedence."""
+    conflicts: list[str]
+    """Names of those with the same precedence, which lose by their name. Give one of them another
+    priority."""
+    chart_values: Map
+    """Helm values that follow from size and image. `agentValues` take precedence over them."""
+    upgrade_problem: str | None
+    """Reason for which the agent did not upgrade to the version. Null if there is none."""
+
+    @classmethod
+    def of_optional(cls, found: EffectiveAgentSettings | None) -> "EffectiveSettings | None":
+        """Returns the settings of a cluster, and None without any."""
+        if found is None:
+            return None
+        return cls(
+            settings=AgentSettings.of(found.settings),
+            overruled=[other.name for other in found.others],
+            conflicts=found.conflicts,
+            chart_values=Map(found.settings.chart_values),
+            upgrade_problem=found.problem or None,
+        )
+
+
 @output(
     SettingsRow,
-    rename={
-        "agent_helm_values": "agent_values",
-        "agent_helm_values_templateable": "agent_values_templated",
-    },
-    hide={"updated_at"},
+    rename=_COMPATIBLE,
+    only={"id", "agent_values", "agent_values_templated"},
+    nullable={"agent_helm_values"},
 )
 class DeploymentSettingsType(Output[SettingsRow]):
-    """Settings for agent installations."""
+    """The settings `global` of agents, as compatible clients read them."""
 
     name: str = "global"
     """Always `global`."""
@@ -88,42 +142,106 @@ class DeploymentSettingsType(Output[SettingsRow]):
     """Always null. Present for compatibility."""
 
 
-@draft(
-    DeploymentSettingsChange,
-    rename={
-        "agent_helm_values": "agent_values",
-        "agent_helm_values_templateable": "agent_values_templated",
-    },
-)
-class DeploymentSettingsAttributes(Draft[DeploymentSettingsChange]):
-    """Settings for agent installations. A field that is null or absent stays as it is; an empty
+@draft(AgentSettingsChange, rename=_COMPATIBLE, only={"agent_values", "agent_values_templated"})
+class DeploymentSettingsAttributes(Draft[AgentSettingsChange]):
+    """The settings `global` of agents. A field that is null or absent stays as it is; an empty
     string clears it."""
 
 
 @strawberry.type
-class DeploymentQuery:
+class AgentSettingsQuery:
+    @strawberry.field
+    async def agent_settings(
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        q: str | None = None,
+        labels: str | None = None,
+    ) -> relay.Connection[AgentSettings]:
+        """Settings of agents."""
+        asked = relay.page_query(first, after, q, labels=labels)
+        page = await info.context[AgentSettingsOperations].page(info.context.actor, asked)
+        return relay.connection_of(page, asked, AgentSettings.of)
+
+    @strawberry.field
+    async def settings_of_new_cluster(
+        self,
+        info: Info,
+        handle: str,
+        tags: list[TagAttributes],
+        project_id: strawberry.ID | None = None,
+    ) -> EffectiveSettings | None:
+        """The settings that the agent of a cluster would have. Null if none match.
+
+        Args:
+            handle: Handle of the cluster.
+            tags: Tags of the cluster.
+            project_id: ID of its project. Default: the default project.
+        """
+        found = await info.context[AgentSettingsOperations].of_new_cluster(
+            info.context.actor, handle, values_by_name(tags), project_id or DEFAULT_PROJECT
+        )
+        return EffectiveSettings.of_optional(found)
+
     @strawberry.field
     async def deployment_settings(self, info: Info) -> DeploymentSettingsType | None:
-        """Settings for agent installations."""
+        """The settings `global` of agents, for compatible clients."""
         context = info.context
-        return await _type(
-            context, await context[DeploymentSettingsOperations].settings(context.actor)
-        )
+        row = await context[AgentSettingsOperations].of_installation(context.actor)
+        return await _type(context, row)
 
 
 @strawberry.type
-class DeploymentMutation:
+class AgentSettingsMutation:
+    @strawberry.mutation
+    async def create_agent_settings(
+        self, info: Info, attributes: AgentSettingsAttributes
+    ) -> AgentSettings | None:
+        """Creates settings of agents.
+
+        Args:
+            attributes: Fields of the settings.
+        """
+        operations = info.context[AgentSettingsOperations]
+        return AgentSettings.of(await operations.create(info.context.actor, attributes.change()))
+
+    @strawberry.mutation
+    async def update_agent_settings(
+        self, info: Info, id: strawberry.ID, attributes: AgentSettingsAttributes
+    ) -> AgentSettings | None:
+        """Updates settings of agents. Agents with another version upgrade.
+
+        Args:
+            id: ID of the settings.
+            attributes: Fields to change.
+        """
+        operations = info.context[AgentSettingsOperations]
+        row = await operations.update(info.context.actor, id, attributes.change())
+        return AgentSettings.of(row)
+
+    @strawberry.mutation
+    async def delete_agent_settings(self, info: Info, id: strawberry.ID) -> AgentSettings | None:
+        """Deletes settings of agents. The agents keep their version.
+
+        Args:
+            id: ID of the settings.
+        """
+        operations = info.context[AgentSettingsOperations]
+        return AgentSettings.of(await operations.delete(info.context.actor, id))
+
     @strawberry.mutation
     async def update_deployment_settings(
         self, info: Info, attributes: DeploymentSettingsAttributes
     ) -> DeploymentSettingsType | None:
-        """Updates the settings for agent installations.
+        """Updates the settings `global` of agents.
 
         Args:
             attributes: Fields to change.
         """
         context, change = info.context, attributes.change()
-        row = await context[DeploymentSettingsOperations].change(context.actor, change)
+        operations = context[AgentSettingsOperations]
+        row = await operations.update_of_installation(context.actor, change)
         return await _type(context, row)
 
 

@@ -16,8 +16,9 @@ from controlplane.platform.graphql.scalars import Map
 from controlplane.repositories.api.repositories import GitRepository
 from core.spec.facts import ClusterFacts, DeprecatedApi
 
-# Lazily: the module of services imports this one.
+# Lazily: these modules import this one.
 _SERVICE: Any = LazyType("ServiceDeployment", "controlplane.services.api.types")
+_SETTINGS: Any = LazyType("EffectiveSettings", "controlplane.clusters.api.agent_settings")
 
 strawberry.enum(
     Distribution, name="ClusterDistro", description="Kubernetes distribution of a cluster."
@@ -186,6 +187,11 @@ class ClusterType(Output[ClusterRow]):
     project: ProjectType | None = None
     """Project of the cluster. Null if none was set on registration; such a cluster belongs to the
     default project."""
+    agent_settings: object = strawberry.field(
+        default=None, graphql_type=StrawberryOptional(_SETTINGS)
+    )
+    """Settings of the agent. Null if none match. `agentValues` are empty for callers who may not
+    register clusters."""
     provider: ClusterProvider | None = None
     """Always null. Present for compatibility."""
     credential: ProviderCredential | None = None

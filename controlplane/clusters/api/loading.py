@@ -1,19 +1,22 @@
 """Loads what a query selects of clusters, for all rows at once."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from controlplane.access.api.loading import projects_of, shown_project
 from controlplane.access.api.types import bindings_of
 from controlplane.access.operations.roles import AccessControl, BindingView
+from controlplane.clusters.api.agent_settings import EffectiveSettings
 from controlplane.clusters.api.clusters import ClusterType
+from controlplane.clusters.model.agent_settings import EffectiveAgentSettings
 from controlplane.clusters.model.cluster import Cluster as ClusterRow
+from controlplane.clusters.operations.agent_settings import AgentSettingsOperations
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.selections import selected_fields
 
 _BINDINGS = frozenset({"readBindings", "writeBindings"})
 
 
-RELATED_TO_CLUSTERS = frozenset({"project"})
+RELATED_TO_CLUSTERS = frozenset({"project", "agentSettings"})
 
 
 async def cluster_type(info: Info, row: ClusterRow, deploy_token: str | None = None) -> ClusterType:
@@ -29,6 +32,9 @@ async def cluster_types(
     """Converts clusters with the named related resources, by ID."""
     with_project = [row.project_id for row in rows if "project" in selected]
     projects = await projects_of(context, with_project) if with_project else {}
+    settings: Mapping[str, EffectiveAgentSettings] = {}
+    if "agentSettings" in selected:
+        settings = await context[AgentSettingsOperations].of_clusters(context.actor, rows)
     bindings: list[BindingView] = []
     if selected & _BINDINGS:
         scope = next(iter(rows)).target.scope if len(rows) == 1 else None
@@ -37,6 +43,7 @@ async def cluster_types(
         row.id: ClusterType.of(
             row,
             project=shown_project(row, projects),
+            agent_settings=EffectiveSettings.of_optional(settings.get(row.id)),
             read_bindings=bindings_of(bindings, row.target.scope, "viewer"),
             write_bindings=bindings_of(bindings, row.target.scope, "editor"),
         )

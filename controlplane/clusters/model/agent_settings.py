@@ -1,19 +1,118 @@
-"""Deployment settings: defaults for all newly added clusters."""
+"""Settings of agents: version, size and Helm values, for the clusters that a selector matches."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
-SETTINGS_ID = "00000000-0000-7000-8000-000000000002"
-"""Id of the only row."""
+from controlplane.authorization import Resource, ResourceKind
+from controlplane.clusters.model.selectors import Selector
+from core.json_object import JsonObject
+
+GLOBAL = "global"
+"""Name of the settings that compatible clients read and change."""
+MAX_UPGRADING = 10
+"""Agents of the same settings that upgrade at the same time, including those that failed."""
+
+
+class AgentSize(StrEnum):
+    """Memory and CPU of an agent."""
+
+    SMALL = "small"
+    """50m CPU, 128 to 512 MiB of memory: the defaults of the chart."""
+    MEDIUM = "medium"
+    """100m CPU, 256 MiB to 1 GiB of memory."""
+    LARGE = "large"
+    """250m CPU, 512 MiB to 2 GiB of memory."""
+
+    @property
+    def resources(self) -> JsonObject:
+        """Returns the requests and limits of the container."""
+        cpu, request, limit = _RESOURCES[self]
+        return {"requests": {"cpu": cpu, "memory": request}, "limits": {"memory": limit}}
+
+
+_RESOURCES = {
+    AgentSize.SMALL: ("50m", "128Mi", "512Mi"),
+    AgentSize.MEDIUM: ("100m", "256Mi", "1Gi"),
+    AgentSize.LARGE: ("250m", "512Mi", "2Gi"),
+}
 
 
 @dataclass(frozen=True, slots=True)
-class DeploymentSettings:
-    """Settings for agent installations."""
+class AgentSettings:
+    """Settings of the agents of selected clusters."""
 
     id: str
+    name: str
+    """Unique name. Compatible clients read and change the settings `global`."""
+    inserted_at: datetime
     updated_at: datetime
-    agent_values: str | None = None
-    """Helm values (YAML) for the agent chart. None for the defaults of the chart."""
+    selector: Selector = Selector()
+    """Conditions on clusters."""
+    priority: int = 0
+    """Precedence: the highest priority wins."""
+    version: str = ""
+    """Version to which agents upgrade. Empty: they keep theirs."""
+    image: str = ""
+    """Container image with this version."""
+    size: AgentSize = AgentSize.SMALL
+    """Memory and CPU of agents that Helm installs."""
+    agent_values: str = ""
+    """Helm values (YAML) for the agent chart. Empty for the defaults of the chart."""
     agent_values_templated: bool = False
     """True if the values are a Liquid template with the variable `cluster`."""
+
+    @property
+    def target(self) -> Resource:
+        """Returns the location for authorization: settings belong to the installation."""
+        return Resource.whole(ResourceKind.INSTALLATION)
+
+    @property
+    def precedence(self) -> tuple[int, bool]:
+        """Returns the rank: by priority, then those with a selector before those without."""
+        return self.priority, self.selector != Selector()
+
+    @property
+    def upgrade(self) -> JsonObject:
+        """Returns the payload of an upgrade command to this version."""
+        return {"version": self.version, "image": self.image}
+
+    @property
+    def chart_values(self) -> JsonObject:
+        """Returns the Helm values of size and image."""
+        values: JsonObject = {"resources": self.size.resources}
+        if self.image:
+            name, at, digest = self.image.partition("@")
+            host, slash, path = name.rpartition("/")
+            path, _, tag = path.partition(":")
+            given = {
+                "repository": f"{host}{slash}{path}",
+                "tag": tag,
+                "digest": digest if at else "",
+            }
+            values["image"] = {key: value for key, value in given.items() if value}
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveAgentSettings:
+    """The settings of one cluster, and the others that match it."""
+
+    settings: AgentSettings
+    others: Sequence[AgentSettings] = ()
+    problem: str = ""
+    """Reason for which the agent did not upgrade. Empty if there is none."""
+
+    @property
+    def conflicts(self) -> list[str]:
+        """Returns the names of other settings with the same precedence."""
+        rank = self.settings.precedence
+        return [other.name for other in self.others if other.precedence == rank]
+
+
+def most_specific(matching: Iterable[AgentSettings]) -> EffectiveAgentSettings | None:
+    """Returns the settings with the highest precedence; among equal ones, the first by name."""
+    ranked = sorted(matching, key=lambda settings: settings.name)
+    ranked.sort(key=lambda settings: settings.precedence, reverse=True)
+    return EffectiveAgentSettings(ranked[0], ranked[1:]) if ranked else None

@@ -72,10 +72,13 @@ class Fleet:
             if cluster.ending_at is None
             and cluster.mode is AgentMode.MANAGED
             and self._selectable(cluster, project_id)
-            and _fits(cluster, selector)
-            and (not selector.groups or any(group.holds(cluster) for group in groups))
+            and _fits(cluster, selector, groups)
         ]
         return sorted(found, key=lambda cluster: cluster.handle)
+
+    def selects(self, cluster: Cluster, selector: Selector) -> bool:
+        """Returns whether a cluster meets all conditions. Raises Invalid as `matching` does."""
+        return _fits(cluster, selector, self._named(selector.groups))
 
     def _selectable(self, cluster: Cluster, project_id: str | None) -> bool:
         shared = self.fence.reaches(FenceCluster(cluster.handle, cluster.tags))
@@ -101,9 +104,10 @@ def in_project(cluster: Cluster, project_id: str | None) -> bool:
     return project_id is None or cluster.project_id == project_id
 
 
-def _fits(cluster: Cluster, selector: Selector) -> bool:
+def _fits(cluster: Cluster, selector: Selector, groups: Collection[ClusterGroup]) -> bool:
     return (
         cluster.id not in selector.excluded
+        and (not groups or any(group.holds(cluster) for group in groups))
         and in_project(cluster, selector.project_id)
         and selector.distribution in (None, cluster.distribution)
         and selector.tags.items() <= cluster.tags.items()

@@ -6,15 +6,12 @@ from typing import TypeVar
 import strawberry
 
 from controlplane.access.api.types import ProjectType
-from controlplane.clusters.api.clusters import Tag, tags_of
-from controlplane.clusters.api.inputs import TagAttributes
-from controlplane.clusters.model.selectors import Selector
+from controlplane.clusters.api.selectors import ClusterSelectorAttributes
 from controlplane.generators.model.definitions import GeneratorDefinition, LeavePolicy
 from controlplane.generators.model.plan import GeneratedService, TargetPlan
 from controlplane.generators.operations.definitions import GeneratorChange
 from controlplane.generators.operations.reconciler import problem_of
-from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
-from controlplane.platform.labels import LabelOperator, LabelRequirement
+from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, output
 from controlplane.services.api.types import GitRef, ServiceConfiguration
 from controlplane.services.model.service import Service
 from controlplane.services.model.templates import ServiceTemplate
@@ -25,44 +22,6 @@ MAX_SHOWN = 500
 """Maximum number of services in each list of a plan. Counts include all."""
 
 strawberry.enum(LeavePolicy, name="LeavePolicy")
-
-
-_SELECTOR = {
-    "distro": "distribution",
-    "group_ids": "groups",
-    "ignored_cluster_ids": "excluded",
-}
-
-
-strawberry.enum(LabelOperator, name="LabelOperator")
-
-
-@output(LabelRequirement)
-class LabelExpression(Output[LabelRequirement]):
-    """A condition on one label, as in Kubernetes."""
-
-
-@draft(LabelRequirement)
-class LabelExpressionAttributes(Draft[LabelRequirement]):
-    """A condition on one label, as in Kubernetes."""
-
-
-@output(Selector, rename=_SELECTOR)
-class ClusterSelector(Output[Selector]):
-    """Conditions on clusters. A cluster must meet all. No condition selects every cluster."""
-
-    tags: list[Tag] = computed(tags_of)
-
-
-@draft(Selector, rename=_SELECTOR)
-class ClusterSelectorAttributes(Draft[Selector]):
-    """Conditions on clusters. A condition that is null or absent stays as it is."""
-
-    tags: list[TagAttributes] | None = None
-
-    def given(self) -> FieldValues:
-        given = super().given()
-        return {name: value for name, value in given.items() if value != ""}
 
 
 @strawberry.input

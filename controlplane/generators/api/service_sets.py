@@ -6,9 +6,9 @@ import strawberry
 
 from controlplane.access.api.loading import projects_of
 from controlplane.clusters.api.inputs import TagAttributes
+from controlplane.clusters.api.selectors import ClusterSelectorAttributes
 from controlplane.generators.api.definitions import (
     GENERATOR_NAMES,
-    ClusterSelectorAttributes,
     GeneratorInput,
     GeneratorOutput,
     TargetPlanType,

@@ -32,7 +32,7 @@ def json_schema(kind: AnyKind, codec: SpecCodec) -> JsonObject:
     Types of plug-ins stand in `$defs`, because some of them contain each other.
     """
     metadata: JsonObject = {
-        "name": {**_name_type(kind), "description": "Name of the resource."},
+        "name": {"type": "string", "description": "Name of the resource."},
         "labels": {**_WORDS, "description": "Labels of the manifest."},
         "annotations": {**_WORDS, "description": "Annotations of the manifest."},
     }
@@ -141,10 +141,6 @@ class _SpecTypes:
             return _object({"kind": kind, key: settings}, ["kind"])
         required = [name for name in settings["required"] if name != "kind"]
         return _object({"kind": kind, **settings["properties"]}, ["kind", *required])
-
-
-def _name_type(kind: AnyKind) -> JsonObject:
-    return {"const": kind.only_name} if kind.only_name else {"type": "string"}
 
 
 def _object(properties: JsonObject, required: list[str]) -> JsonObject:

@@ -5,8 +5,8 @@ from datetime import datetime
 import strawberry
 
 from controlplane.clusters.api.clusters import ClusterType
+from controlplane.clusters.api.selectors import ClusterSelector, ClusterSelectorAttributes
 from controlplane.clusters.model.selectors import Selector
-from controlplane.generators.api.definitions import ClusterSelector, ClusterSelectorAttributes
 from controlplane.pipelines.api.gates import (
     PipelineGateAttributes,
     PipelineGateType,

@@ -91,16 +91,6 @@ func (k *Kind) Scope() string {
 	return ""
 }
 
-// OnlyName returns the name of the only resource of the kind. Empty: resources have any names.
-func (k *Kind) OnlyName() string {
-	for _, field := range k.Metadata {
-		if field.Key == "name" {
-			return field.Const
-		}
-	}
-	return ""
-}
-
 // HasSecrets returns whether a field of the kind is write-only.
 func (k *Kind) HasSecrets() bool {
 	return hasSecrets(k.Spec)

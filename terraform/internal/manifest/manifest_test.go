@@ -95,9 +95,6 @@ func TestTypesOfFields(t *testing.T) {
 	if !specField(t, "Service", "namespace").Immutable || specField(t, "Service", "ref").Immutable {
 		t.Error("the namespace of a service cannot be changed, but its ref can")
 	}
-	if kindNamed(t, "AgentSettings").OnlyName() != "global" {
-		t.Error("there are only one settings of agents")
-	}
 }
 
 func TestSecretsAreWriteOnly(t *testing.T) {

@@ -122,7 +122,7 @@ func (r *manifestResource) planApply(
 		return failed("Cannot plan "+document.Title(), err)
 	}
 	item := itemOf(document, plan)
-	if isNew && item != nil && item.Action != "CREATE" && r.kind.OnlyName() == "" {
+	if isNew && item != nil && item.Action != "CREATE" {
 		text := fmt.Sprintf("%s exists already. Import it: terraform import towline_%s.NAME %s",
 			document.Title(), r.kind.TypeName(), document.Key())
 		return diag.Diagnostics{diag.NewAttributeErrorDiagnostic(path.Root("name"), "Resource exists already", text)}

@@ -174,9 +174,6 @@ func (r *manifestResource) Delete(ctx context.Context, request resource.DeleteRe
 
 // waitUntilGone waits for an agent that still removes objects: dependencies are deleted afterwards.
 func (r *manifestResource) waitUntilGone(ctx context.Context, document *manifest.Document) error {
-	if document.Kind.OnlyName() != "" {
-		return nil
-	}
 	deadline := time.Now().Add(deletionTimeout)
 	for {
 		_, err := r.client.Read(ctx, document.Kind, document.Key(), false)

@@ -31,6 +31,14 @@ spec:
   clusters: [eu]
 ---
 apiVersion: towline.io/v1
+kind: AgentSettings
+metadata: {name: europe}
+spec:
+  selector: {groups: [europe]}
+  size: LARGE
+  agentValues: "logLevel: debug"
+---
+apiVersion: towline.io/v1
 kind: ManagedNamespace
 metadata: {name: team-a}
 spec:
@@ -92,14 +100,19 @@ def test_definitions_are_applied_and_reach_the_clusters(
 
     file = tmp_path / "fleet.yaml"
     file.write_text(FLEET)
-    assert run("apply", "-f", str(file), "--dry-run").stdout.count("would be created") == 9
-    assert run("apply", "-f", str(file)).stdout.count(" created") == 9
+    assert run("apply", "-f", str(file), "--dry-run").stdout.count("would be created") == 10
+    assert run("apply", "-f", str(file)).stdout.count(" created") == 10
     lines = run("apply", "-f", str(file)).stdout.splitlines()
     assert [line for line in lines if not line.startswith("=")] == []
 
     def services(sort: str, name: str) -> list[tuple[str, str]]:
         found = output_of(sort, "services", name)
         return sorted((one["cluster"]["handle"], one["name"]) for one in found)
+
+    values = run("clusters", "agent-values", "eu").stdout
+    assert values.startswith("# settings: europe\nresources:") and "logLevel: debug" in values
+    assert "memory: 2Gi" in values
+    assert "no settings of agents match us" in run("clusters", "agent-values", "us", code=3).stderr
 
     both = [("eu", "monitoring"), ("us", "monitoring")]
     poll_until(lambda: services("globals", "monitoring"), lambda found: found == both, 30)

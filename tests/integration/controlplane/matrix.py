@@ -69,7 +69,7 @@ MEMBERS = frozenset(
 )
 
 # What whoever may register clusters in some project may ask for.
-REGISTRARS = frozenset({"deploymentSettings"})
+REGISTRARS = frozenset({"deploymentSettings", "agentSettings", "settingsOfNewCluster"})
 
 _NEW_GLOBAL = (
     'attributes: {{name: "new", projectId: "{project}", template: {{name: "new", namespace: "x",'
@@ -146,6 +146,10 @@ ARGUMENTS = {
     "decideSecretRotation": 'id: "{idle_secret}", decision: ABORT',
     "refreshSecret": 'id: "{idle_secret}"',
     "updateDeploymentSettings": 'attributes: {{agentHelmValues: "x: 1"}}',
+    "createAgentSettings": 'attributes: {{name: "new"}}',
+    "updateAgentSettings": 'id: "{settings}", attributes: {{priority: 1}}',
+    "deleteAgentSettings": 'id: "{settings}"',
+    "settingsOfNewCluster": 'handle: "new", tags: []',
     "updateUser": 'id: "{other}", attributes: {{name: "renamed"}}',
     "forceService": 'id: "{service}"',
     "proceedService": 'id: "{waiting}"',
@@ -425,6 +429,9 @@ async def _people(stage: Stage) -> None:
         stage.ids[name] = (await stage.made(document))["id"]
     await stage.made(f"createGroupMember({filled('createGroupMember', stage)}) {{ id }}")
     rule = filled("createTrustRule", stage).replace('"new"', '"ci"')
+    settings = 'attributes: { name: "agents" }'
+    made = await stage.made(f"createAgentSettings({settings}) {{ id }}")
+    stage.ids["settings"] = made["id"]
     stage.ids["trust"] = (await stage.made(f"createTrustRule({rule}) {{ id }}"))["id"]
     asker = await stage.plane.operations.identity.actor_of(stage.ids["other"])
     row, _ = await stage.plane.operations.identity.create_token(asker, "of another")

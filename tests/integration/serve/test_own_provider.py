@@ -27,7 +27,7 @@ SECRETS = {
     "hook_secret": "whsec_Y2FuYXJ5LTMxY2Etb3R0ZXItb2YtdGhlLWhvb2s=",
 }
 DRIFT: dict[str, dict[str, Any]] = {
-    "AgentSettings": {"agentValues": "{}"},
+    "AgentSettings": {"priority": 5},
     "Cluster": {"tags": {"env": "test"}},
     "ClusterGroup": {"description": "Changed"},
     "ConfigurationSource": {"deletionBudget": 4},

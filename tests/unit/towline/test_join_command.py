@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from controlplane.clusters.model.agent_settings import AgentSettings
 from core.errors import Invalid, Unavailable
 from core.json_object import JsonObject
+from tests.fakes.clock import START
 from towline.agent_manifests import fetch_chart, render_manifests
+from towline.agent_values import agent_values, merged
 from towline.cli.clusters.join_command import helm_command, kubectl_command
 from towline.contexts import ControlPlaneTarget
 from towline.serve.agent_chart import package
@@ -64,6 +67,45 @@ def test_helm_trusts_a_private_ca_for_the_chart_and_for_the_agent(tmp_path: Path
     command = helm_command(f"{URL}/chart", with_ca(VALUES))
     said = run_in_shell(command, tmp_path, "helm", 'printf "%s\\n" "$@"; cat towline-ca.crt')
     assert said.endswith(f"--ca-file\ntowline-ca.crt\n--set-file\nhub.ca=towline-ca.crt\n{CA}")
+
+
+def test_helm_gets_declared_values_below_those_of_the_command(tmp_path: Path) -> None:
+    declared: JsonObject = {"upgrade": {"enabled": True}, "tolerations": [{"key": "x'y"}]}
+    command = helm_command(f"{URL}/chart", with_ca(VALUES), declared)
+    said = run_in_shell(command, tmp_path, "helm", 'for a; do last="$a"; done; echo "$last"; cat')
+    last, _, values = said.partition("\n")
+    assert (last, yaml.safe_load(values)) == ("-", declared)
+
+
+def test_settings_of_agents_are_values_of_the_chart() -> None:
+    """Texts of the settings win over size and image; the chart accepts the result."""
+    base = AgentSettings("", "", START, START, image="towline:1.2.0").chart_values
+    text = "resources: {limits: {memory: 3Gi}}\nupgrade: {enabled: {{ cluster.tags.up }}}\n"
+    values = agent_values(base, text, {"tags": {"up": "true"}}, templated=True)
+    assert values == {
+        "resources": {
+            "requests": {"cpu": "50m", "memory": "128Mi"},
+            "limits": {"memory": "3Gi"},
+        },
+        "image": {"repository": "towline", "tag": "1.2.0"},
+        "upgrade": {"enabled": True},
+    }
+    manifests = render_manifests(package(CHART), merged(values, VALUES), "towline-agent")
+    assert 'image: "towline:1.2.0"' in manifests and "memory: 3Gi" in manifests
+    assert "TOWLINE_AGENT_UPGRADE_IMAGES" in manifests
+
+
+@pytest.mark.parametrize(
+    ("text", "templated", "problem"),
+    [
+        ("- a\n", False, "not a map"),
+        ("a: [\n", False, "not YAML"),
+        ("a: {{ cluster.nope }}\n", True, "nope"),
+    ],
+)
+def test_malformed_values_of_settings_are_named(text: str, templated: bool, problem: str) -> None:
+    with pytest.raises(Invalid, match=problem):
+        agent_values({}, text, {"tags": {}}, templated=templated)
 
 
 def test_kubectl_gets_the_manifests_of_the_chart(tmp_path: Path) -> None:

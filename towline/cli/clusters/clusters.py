@@ -9,13 +9,15 @@ from urllib.parse import urlsplit
 
 import typer
 
-from core.errors import Invalid
+from core.errors import Invalid, NotFound
 from core.runtime.atomic_files import write_atomically
 from towline.cli.clusters import bootstrap_tokens
 from towline.cli.clusters import generated as operations
 from towline.cli.clusters.find import find_cluster
 from towline.cli.clusters.generated import Cluster, NewCluster
+from towline.cli.clusters.join_command import values_of_settings
 from towline.cli.clusters.joining import join, leave
+from towline.cli.lazy_import import load
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, age, field, say, show, since
@@ -173,6 +175,35 @@ def detach_cluster(
     """
     confirm_deletion(f"cluster {cluster} from Towline", yes=yes)
     _change(context, operations.detach_cluster, cluster, output)
+
+
+@app.command("agent-values")
+def agent_values(context: typer.Context, cluster: Name) -> None:
+    """Print the Helm values of a cluster's agent, from the settings that match the cluster.
+
+    Comments name the settings, and others that match as well.
+
+    \b
+    Example:
+      towline clusters agent-values prod-eu > values.yaml
+      helm upgrade towline-agent CHART --reuse-values --values values.yaml
+    """
+    api = connect(context)
+    found = operations.cluster_agent_settings(api, find_cluster(api, cluster)["id"])
+    if (effective := found["agentSettings"]) is None:
+        raise NotFound(f"no settings of agents match {found['handle']}: its agent has the defaults")
+    print(f"# settings: {effective['settings']['name']}")
+    for title, names in (
+        ("also match", effective["overruled"]),
+        ("conflict, give one another priority", effective["conflicts"]),
+    ):
+        if names:
+            print(f"# {title}: {', '.join(names)}")
+    if effective["upgradeProblem"]:
+        say(f"not upgraded to {effective['settings']['version']}: {effective['upgradeProblem']}")
+    tags = {tag["name"]: tag["value"] for tag in found["tags"]}
+    values = values_of_settings(effective, {**found, "tags": tags})
+    print(load("yaml").safe_dump(values, sort_keys=False), end="")
 
 
 @app.command("rotate-token")

@@ -31,6 +31,37 @@ class Cluster(TypedDict):
     agentTokenExpiresAt: str | None
 
 
+class ClusterAgentSettingsTags(TypedDict):
+    name: str
+    value: str
+
+
+class EffectiveSettingsSettings(TypedDict):
+    name: str
+    version: str
+    image: str
+    size: str
+    agentValues: str
+    agentValuesTemplated: bool
+
+
+class EffectiveSettings(TypedDict):
+    settings: EffectiveSettingsSettings
+    overruled: list[str]
+    conflicts: list[str]
+    chartValues: dict[str, object]
+    upgradeProblem: str | None
+
+
+class ClusterAgentSettings(TypedDict):
+    id: str
+    handle: str
+    name: str
+    metadata: dict[str, object]
+    tags: list[ClusterAgentSettingsTags]
+    agentSettings: EffectiveSettings | None
+
+
 class ClusterServicesNode(TypedDict):
     name: str
 
@@ -84,6 +115,7 @@ class CreateBootstrapToken(TypedDict):
 
 _CLUSTER = 'fragment Cluster on Cluster{id name handle protect metadata tags{name value}currentVersion agentVersion nodeCount insertedAt pingedAt deletedAt agentAlarm agentTokenExpiresAt}'
 _NEW_CLUSTER = 'fragment NewCluster on Cluster{...Cluster deployToken}'
+_EFFECTIVE_SETTINGS = 'fragment EffectiveSettings on EffectiveSettings{settings{name version image size agentValues agentValuesTemplated}overruled conflicts chartValues upgradeProblem}'
 _BOOTSTRAP_TOKEN = 'fragment BootstrapToken on BootstrapToken{id name expiresAt maxUses uses adopts lastUsedAt revokedAt tags{name value}}'
 _BOOTSTRAP_TOKEN_CLUSTERS = 'fragment BootstrapTokenClusters on BootstrapToken{clusters{id handle connected}}'
 
@@ -100,6 +132,20 @@ CLUSTER: GraphQLDocument[Mapping[str, Cluster | None]] = GraphQLDocument('query 
 
 def cluster(api: GraphQLApi, *, id: str | None = None, handle: str | None = None) -> Cluster:
     return run(api, CLUSTER, id=id, handle=handle)
+
+
+CLUSTER_AGENT_SETTINGS: GraphQLDocument[Mapping[str, ClusterAgentSettings | None]] = GraphQLDocument('query ClusterAgentSettings($id:ID!){cluster(id:$id){id handle name metadata tags{name value}agentSettings{...EffectiveSettings}}}' + _EFFECTIVE_SETTINGS)
+
+
+def cluster_agent_settings(api: GraphQLApi, id: str) -> ClusterAgentSettings:
+    return run(api, CLUSTER_AGENT_SETTINGS, id=id)
+
+
+SETTINGS_OF_NEW_CLUSTER: GraphQLDocument[Mapping[str, EffectiveSettings | None]] = GraphQLDocument('query SettingsOfNewCluster($handle:String!$tags:[TagAttributes!]!){settingsOfNewCluster(handle:$handle tags:$tags){...EffectiveSettings}}' + _EFFECTIVE_SETTINGS)
+
+
+def settings_of_new_cluster(api: GraphQLApi, handle: str, tags: "Sequence[inputs.TagAttributes]") -> EffectiveSettings:
+    return run(api, SETTINGS_OF_NEW_CLUSTER, handle=handle, tags=tags)
 
 
 CLUSTER_SERVICES: GraphQLDocument[Mapping[str, Page[ClusterServicesNode]]] = GraphQLDocument('query ClusterServices($first:Int$after:String$clusterId:ID!){serviceDeployments(first:$first after:$after clusterId:$clusterId){edges{node{name}}pageInfo{hasNextPage endCursor}}}')

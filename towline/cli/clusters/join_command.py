@@ -8,12 +8,19 @@ from urllib.parse import urlsplit
 
 import typer
 
-from core.json_object import JsonObject
+from core.json_object import JsonMapping, JsonObject
 from towline.cli.clusters import generated as operations
+from towline.cli.clusters.generated import EffectiveSettings
 from towline.cli.lazy_import import load
 from towline.cli.shell.output import say
 from towline.cli.shell.polling import poll_until
-from towline.cli.shell.session import connect, named, parse_pairs, selected_target
+from towline.cli.shell.session import (
+    connect,
+    found_or_none,
+    named,
+    parse_pairs,
+    selected_target,
+)
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -39,10 +46,11 @@ def print_join_command(
     agent_manifests = load("towline.agent_manifests")
     # Read first: without it, no token is needed.
     chart = agent_manifests.fetch_chart(target) if kubectl else b""
+    named_tags = named(parse_pairs(tags, "--tag"))
     attributes: BootstrapTokenAttributes = {
         "name": f"join {handle}",
         "expiresInSeconds": int(_TOKEN_LIFE.total_seconds()),
-        "tags": named(parse_pairs(tags, "--tag")),
+        "tags": named_tags,
     }
     made = operations.create_bootstrap_token(api, attributes)
     installation = operations.installation(api)
@@ -55,13 +63,18 @@ def print_join_command(
         "hub": {name: value for name, value in hub.items() if value},
         "people": {"clusterRoles": {"towline:admins": admin_role}},
     }
+    new: JsonObject = {"handle": handle, "name": handle, "tags": parse_pairs(tags, "--tag")}
+    settings = found_or_none(lambda: operations.settings_of_new_cluster(api, handle, named_tags))
+    declared = values_of_settings(settings, new) if settings else {}
     if not key:
         say("the installation signs nothing: the agent pins no key")
     if kubectl:
-        manifests = agent_manifests.render_manifests(chart, values, NAMESPACE)
+        merged = load("towline.agent_values").merged(declared, values)
+        manifests = agent_manifests.render_manifests(chart, merged, NAMESPACE)
         print(kubectl_command(manifests), flush=True)
     else:
-        print(helm_command(agent_manifests.chart_url(target), values), flush=True)
+        chart_url = agent_manifests.chart_url(target)
+        print(helm_command(chart_url, values, declared), flush=True)
     say("waiting for the agent, for at most 1 h; Ctrl-C ends the wait and keeps the token")
     _wait(api, made["bootstrapToken"]["id"])
 
@@ -71,10 +84,23 @@ def kubectl_command(manifests: str) -> str:
     return f"kubectl apply -f - <<'{_END}'\n{manifests}{_END}"
 
 
-def helm_command(chart: str, values: JsonObject) -> str:
+def values_of_settings(effective: EffectiveSettings, cluster: JsonMapping) -> JsonObject:
+    """Helm values that the settings of agents have for a cluster. Invalid: they are malformed."""
+    settings = effective["settings"]
+    values: JsonObject = load("towline.agent_values").agent_values(
+        effective["chartValues"],
+        settings["agentValues"],
+        cluster,
+        templated=settings["agentValuesTemplated"],
+    )
+    return values
+
+
+def helm_command(chart: str, values: JsonObject, declared: JsonObject | None = None) -> str:
     """Command for a shell that installs the agent's chart from its URL.
 
-    A private CA is first written into a file, because Helm also reads the chart with it.
+    `declared` values are below the others. A private CA is first written into a file, because Helm
+    also reads the chart with it.
     """
     words = ["helm", "upgrade", "--install", "towline-agent", chart]
     words += ["--namespace", NAMESPACE, "--create-namespace"]
@@ -83,10 +109,14 @@ def helm_command(chart: str, values: JsonObject) -> str:
     for name, value in given.items():
         escaped = value.replace("\\", "\\\\").replace(",", "\\,")
         words += ["--set-string", f"{name}={escaped}"]
-    if not ca:
-        return shlex.join(words)
-    words += ["--ca-file", _CA_FILE, "--set-file", f"hub.ca={_CA_FILE}"]
-    return f"cat > {_CA_FILE} <<'{_END}'\n{ca.strip()}\n{_END}\n{shlex.join(words)}"
+    before, after = "", ""
+    if ca:
+        words += ["--ca-file", _CA_FILE, "--set-file", f"hub.ca={_CA_FILE}"]
+        before = f"cat > {_CA_FILE} <<'{_END}'\n{ca.strip()}\n{_END}\n"
+    if declared:
+        words += ["--values", "-"]
+        after = f" <<'{_END}'\n{load('yaml').safe_dump(declared, sort_keys=False)}{_END}"
+    return before + shlex.join(words) + after
 
 
 def _flat(values: JsonObject, parent: str = "") -> Iterator[tuple[str, str]]:

@@ -81,6 +81,7 @@ def upgrade() -> None:
 def _tables() -> tuple[Callable[[], None], ...]:
     """Makes each table, those that others refer to first."""
     return (
+        _agent_settings,
         _audit_blocks,
         _audit_chains,
         _audit_terms,
@@ -94,7 +95,6 @@ def _tables() -> tuple[Callable[[], None], ...]:
         _data_keys,
         _declared_resources,
         _deliveries,
-        _deployment_settings,
         _deployments,
         _failures,
         _global_services,
@@ -202,6 +202,25 @@ def _index_text(table: str, columns: list[str], *, trigrams: bool) -> None:
         op.create_index(name, table, columns, postgresql_using="gin", postgresql_ops=operators)
     else:
         op.create_index(name, table, columns)
+
+
+def _agent_settings() -> None:
+    op.create_table(
+        "agent_settings",
+        sa.Column("id", sa.String(36), nullable=False),
+        sa.Column("name", sa.String(255), nullable=False),
+        sa.Column("inserted_at", UtcColumn(), nullable=False),
+        sa.Column("updated_at", UtcColumn(), nullable=False),
+        sa.Column("selector", JSON_TEXT, nullable=False),
+        sa.Column("priority", sa.Integer(), nullable=False),
+        sa.Column("version", sa.String(64), nullable=False),
+        sa.Column("image", sa.Text(), nullable=False),
+        sa.Column("size", sa.String(32), nullable=False),
+        sa.Column("agent_values", sa.Text(), nullable=False),
+        sa.Column("agent_values_templated", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_agent_settings"),
+        sa.UniqueConstraint("name", name="uq_agent_settings_name"),
+    )
 
 
 def _audit_blocks() -> None:
@@ -496,17 +515,6 @@ def _declared_resources() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_declared_resources"),
     )
     op.create_index("ix_declared_resources_prune_set", "declared_resources", ["prune_set"])
-
-
-def _deployment_settings() -> None:
-    op.create_table(
-        "deployment_settings",
-        sa.Column("id", sa.String(36), nullable=False),
-        sa.Column("updated_at", UtcColumn(), nullable=False),
-        sa.Column("agent_values", sa.Text(), nullable=True),
-        sa.Column("agent_values_templated", sa.Boolean(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_deployment_settings"),
-    )
 
 
 def _deployments() -> None:

@@ -1,1 +1,1 @@
-terraform import towline_agent_settings.global global
+terraform import towline_agent_settings.prod prod

@@ -1,5 +1,11 @@
-resource "towline_agent_settings" "global" {
+resource "towline_agent_settings" "prod" {
+  name     = "prod"
+  selector = { tags = { env = "prod" } }
+  priority = 10
+  version  = "0.1.0"
+  image    = "registry.example.org/towline:0.1.0"
+  size     = "LARGE"
   agent_values = yamlencode({
-    resources = { requests = { memory = "64Mi" } }
+    upgrade = { enabled = true }
   })
 }

@@ -1,24 +1,34 @@
-"""Deployment settings, and the deploy tokens of agents."""
+"""Settings of agents, which of them a cluster has, and the deploy tokens of agents."""
+
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from controlplane.access.model.users import Token
 from controlplane.authorization import Scope
 from controlplane.authorization.roles import BuiltInRole
-from controlplane.clusters.model.agent_settings import SETTINGS_ID, DeploymentSettings
+from controlplane.clusters.model.agent_settings import AgentSettings, AgentSize, most_specific
+from controlplane.clusters.model.commands import Command, CommandKind, CommandState
+from controlplane.clusters.model.groups import ClusterGroup
+from controlplane.clusters.model.selectors import Selector
 from controlplane.clusters.operations.agent_settings import (
-    DeploymentSettingsChange,
-    DeploymentSettingsOperations,
+    SETTINGS_ID,
+    AgentSettingsChange,
+    AgentSettingsOperations,
 )
 from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
-from controlplane.clusters.ports import DeploymentSettingsStore
-from core.errors import Forbidden, Invalid
-from core.identity import TokenKind
+from controlplane.clusters.operations.groups import ClusterGroups
+from controlplane.clusters.ports import AgentSettingsStore
+from controlplane.platform.ports import PageQuery
+from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.identity import ClusterId, TokenKind
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
 from tests.fakes.clock import START
 from tests.fakes.operations import MemoryOperations, make_cluster, operations_over_memory
 
-AUDIT = ("root@example.org", "updateDeploymentSettings", "deployment settings")
+NEW: dict[str, Any] = {"version": "1.2.0", "image": "registry.example.org/towline:1.2.0"}
+PROD = Selector(tags={"env": "prod"})
 
 
 @pytest.fixture
@@ -27,46 +37,170 @@ def world() -> MemoryOperations:
 
 
 @pytest.fixture
-def settings(world: MemoryOperations) -> DeploymentSettingsOperations:
-    return DeploymentSettingsOperations(world.context)
+def settings(world: MemoryOperations) -> AgentSettingsOperations:
+    return AgentSettingsOperations(world.context)
 
 
-async def test_settings_have_defaults(
-    world: MemoryOperations, settings: DeploymentSettingsOperations
+def named(name: str, **columns: Any) -> AgentSettings:
+    return AgentSettings(name, name, START, START, **columns)
+
+
+async def test_the_settings_global_have_defaults(
+    world: MemoryOperations, settings: AgentSettingsOperations
 ) -> None:
     """Users who may register clusters in one project may read them; nobody else."""
     of_project = person(BuiltInRole.EDITOR, "sue", Scope("project:shop"))
+    default = AgentSettings(SETTINGS_ID, "global", START, START)
     for actor in (EDITOR, of_project):
-        assert await settings.settings(actor) == DeploymentSettings(SETTINGS_ID, START)
+        assert await settings.of_installation(actor) == default
     for actor in (VIEWER, NOBODY):
         with pytest.raises(Forbidden):
-            await settings.settings(actor)
-    assert await world.rows(DeploymentSettingsStore) == []
+            await settings.of_installation(actor)
+        with pytest.raises(Forbidden):
+            await settings.page(actor, PageQuery())
+    assert await world.rows(AgentSettingsStore) == []
 
 
 async def test_a_change_keeps_what_it_does_not_name(
-    world: MemoryOperations, settings: DeploymentSettingsOperations
+    world: MemoryOperations, settings: AgentSettingsOperations
 ) -> None:
-    await settings.change(ADMIN, DeploymentSettingsChange("replicas: 2", True))
+    change = AgentSettingsChange(agent_values="replicas: 2", agent_values_templated=True)
+    first = await settings.update_of_installation(ADMIN, change)
     await world.clock.advance(1)
-    await settings.change(ADMIN, DeploymentSettingsChange(agent_values_templated=False))
-    (row,) = await world.rows(DeploymentSettingsStore)
-    assert row == DeploymentSettings(SETTINGS_ID, world.clock.now(), "replicas: 2", False)
-    emptied = await settings.change(ADMIN, DeploymentSettingsChange(""))
-    assert emptied.agent_values is None
-    assert await settings.settings(EDITOR) == emptied
-    assert await world.audited() == [AUDIT] * 3
+    changed = await settings.update_of_installation(
+        ADMIN, AgentSettingsChange(agent_values_templated=False)
+    )
+    now = world.clock.now()
+    assert changed == replace(first, agent_values_templated=False, updated_at=now)
+    larger = await settings.update(ADMIN, first.id, AgentSettingsChange(size=AgentSize.LARGE))
+    assert larger == replace(changed, size=AgentSize.LARGE)
+    assert await settings.get(EDITOR, "global") == larger
+    (shown,) = (await settings.page(EDITOR, PageQuery())).items
+    assert shown == larger
+    await settings.delete(ADMIN, first.id)
+    with pytest.raises(NotFound):
+        await settings.get(EDITOR, "global")
+    assert [(action, target) for _, action, target in await world.audited()] == [
+        ("updateDeploymentSettings", "global"),
+        ("updateDeploymentSettings", "global"),
+        ("updateAgentSettings", "global"),
+        ("deleteAgentSettings", "global"),
+    ]
 
 
-async def test_only_administrators_change_settings(
-    world: MemoryOperations, settings: DeploymentSettingsOperations
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (AgentSettingsChange(), "name"),
+        (AgentSettingsChange("eu", agent_values="x" * (64 * 1024 + 1)), "agentValues"),
+        (AgentSettingsChange("eu", version="1.2.0"), "image"),
+        (AgentSettingsChange("eu", image="towline:1.2.0"), "version"),
+        (AgentSettingsChange("eu", priority=1001), "priority"),
+        (AgentSettingsChange("eu", selector=Selector(tags={"": "x"})), "tags.name"),
+    ],
+)
+async def test_settings_that_make_no_sense_are_refused(
+    world: MemoryOperations,
+    settings: AgentSettingsOperations,
+    change: AgentSettingsChange,
+    field: str,
+) -> None:
+    with pytest.raises(Invalid) as error:
+        await settings.create(ADMIN, change)
+    assert error.value.field == field
+    assert await world.rows(AgentSettingsStore) == [] and await world.audited() == []
+
+
+async def test_only_administrators_change_settings_and_names_are_unique(
+    world: MemoryOperations, settings: AgentSettingsOperations
 ) -> None:
     with pytest.raises(Forbidden):
-        await settings.change(EDITOR, DeploymentSettingsChange("x"))
-    with pytest.raises(Invalid) as error:
-        await settings.change(ADMIN, DeploymentSettingsChange("x" * (64 * 1024 + 1)))
-    assert error.value.field == "agentHelmValues"
-    assert await world.rows(DeploymentSettingsStore) == [] and await world.audited() == []
+        await settings.create(EDITOR, AgentSettingsChange("eu"))
+    made = await settings.create(ADMIN, AgentSettingsChange("eu", priority=3, **NEW))
+    assert (made.priority, made.upgrade) == (3, NEW)
+    with pytest.raises(Conflict):
+        await settings.create(ADMIN, AgentSettingsChange("eu"))
+    with pytest.raises(Forbidden):
+        await settings.update(EDITOR, made.id, AgentSettingsChange(priority=4))
+    with pytest.raises(Forbidden):
+        await settings.delete(EDITOR, made.id)
+
+
+def test_the_highest_priority_wins_then_a_selector_then_the_name() -> None:
+    everywhere, low = named("a", priority=0), named("low", priority=-1, selector=PROD)
+    prod, also = named("prod", selector=PROD), named("also", selector=PROD)
+    first = named("first", priority=5)
+
+    def winner(*matching: AgentSettings) -> tuple[str, list[str]]:
+        found = most_specific(matching)
+        assert found is not None
+        return found.settings.name, found.conflicts
+
+    assert winner(everywhere, prod, low) == ("prod", [])
+    assert winner(prod, everywhere, also) == ("also", ["prod"])
+    assert winner(prod, also, first) == ("first", [])
+    assert winner(low, everywhere) == ("a", [])
+    assert most_specific([]) is None
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("", None),
+        (
+            "registry.example.org:5000/t/towline",
+            {"repository": "registry.example.org:5000/t/towline"},
+        ),
+        ("towline:1.2.0", {"repository": "towline", "tag": "1.2.0"}),
+        (
+            "r.example.org:5000/towline:1.2.0@sha256:ab",
+            {"repository": "r.example.org:5000/towline", "tag": "1.2.0", "digest": "sha256:ab"},
+        ),
+    ],
+)
+def test_size_and_image_are_values_of_the_chart(image: str, expected: object) -> None:
+    values = named("eu", image=image, size=AgentSize.MEDIUM).chart_values
+    assert values.get("image") == expected
+    assert values["resources"] == {
+        "requests": {"cpu": "100m", "memory": "256Mi"},
+        "limits": {"memory": "1Gi"},
+    }
+
+
+async def test_a_cluster_shows_its_settings_and_why_it_did_not_upgrade(
+    world: MemoryOperations, settings: AgentSettingsOperations
+) -> None:
+    eu, dev = make_cluster("eu", tags={"env": "prod"}), make_cluster("dev")
+    upgrades = [
+        Command(
+            id, ClusterId("eu"), CommandKind.UPGRADE, START, state=state, message=id, payload=NEW
+        )
+        for id, state in (("1", CommandState.SUCCEEDED), ("2", CommandState.REFUSED))
+    ]
+    prod = named("prod", selector=PROD, agent_values="token: x\n", **NEW)
+    await world.given(eu, dev, prod, *upgrades)
+    found = await settings.of_clusters(EDITOR, [eu, dev])
+    assert found.keys() == {"eu"}
+    assert (found["eu"].settings, found["eu"].problem) == (prod, "2")
+    seen = (await settings.of_clusters(VIEWER, [eu]))["eu"]
+    assert seen.settings == replace(prod, agent_values="")
+
+    new = await settings.of_new_cluster(EDITOR, "new", {"env": "prod"}, "shop")
+    assert new is not None and new.settings == prod
+    assert await settings.of_new_cluster(EDITOR, "new", {}, "shop") is None
+    with pytest.raises(Forbidden):
+        await settings.of_new_cluster(VIEWER, "new", {}, "shop")
+
+
+async def test_a_group_that_settings_select_by_stays(
+    world: MemoryOperations, settings: AgentSettingsOperations
+) -> None:
+    group = ClusterGroup("g", "edge", START, START, cluster_ids=("eu",))
+    eu = make_cluster("eu")
+    await world.given(eu, group, named("edge", selector=Selector(groups=("g",))))
+    assert (await settings.of_clusters(EDITOR, [eu])).keys() == {"eu"}
+    with pytest.raises(Conflict, match="settings of agents 'edge' selects clusters"):
+        await ClusterGroups(world.context).delete(ADMIN, "g")
 
 
 async def test_a_deploy_token_is_found_with_its_cluster(world: MemoryOperations) -> None:

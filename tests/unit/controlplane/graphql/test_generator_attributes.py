@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from controlplane.clusters.api.inputs import TagAttributes
+from controlplane.clusters.api.selectors import ClusterSelectorAttributes
 from controlplane.clusters.model.cluster import Distribution
-from controlplane.generators.api.definitions import CascadeAttributes, ClusterSelectorAttributes
+from controlplane.generators.api.definitions import CascadeAttributes
 from controlplane.generators.api.global_services import GlobalServiceAttributes
 from controlplane.generators.api.namespaces import ManagedNamespaceAttributes
 from controlplane.generators.api.service_sets import (

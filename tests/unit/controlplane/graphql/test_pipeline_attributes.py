@@ -9,8 +9,8 @@ from graphql.utilities import coerce_input_value
 from strawberry.types.arguments import convert_argument
 
 from controlplane.api.schema import schema
+from controlplane.clusters.api.selectors import ClusterSelectorAttributes
 from controlplane.clusters.model.selectors import Selector
-from controlplane.generators.api.definitions import ClusterSelectorAttributes
 from controlplane.pipelines.api.pipelines import (
     PipelineAttributes,
     PipelineStageAttributes,

@@ -8,8 +8,10 @@ import pytest
 from controlplane.access.ports import ProjectStore, UserStore
 from controlplane.authorization import Grant, Policy, ResourceKind, Role, Rule, Scope, Verb
 from controlplane.authorization.roles import BuiltInRole
+from controlplane.clusters.model.agent_settings import AgentSize
+from controlplane.clusters.model.selectors import Selector
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
-from controlplane.clusters.ports import ClusterStore, DeploymentSettingsStore
+from controlplane.clusters.ports import AgentSettingsStore, ClusterStore
 from controlplane.manifests.model.documents import MAX_DEPTH
 from controlplane.manifests.model.plan import ManifestAction, ManifestPlan
 from controlplane.manifests.ports import DeclaredResourceStore
@@ -444,27 +446,26 @@ async def test_an_apply_adds_the_history_of_its_services_and_a_plan_does_not(
     }  # fmt: skip
 
 
-async def test_agent_settings_are_one_resource_and_deleting_them_restores_the_defaults(
+async def test_agent_settings_select_clusters_and_need_an_administrator(
     world: ManifestWorld,
 ) -> None:
-    text = document("AgentSettings", "global", {"agentValues": "replicas: 2\n"})
-    await world.apply(text)
-    (row,) = await world.memory.rows(DeploymentSettingsStore)
-    assert row.agent_values == "replicas: 2\n"
-    empty = document("AgentSettings", "global", {"agentValues": ""})
-    assert actions(await world.apply(empty)) == [("UPDATE", "AgentSettings", "global")]
-    assert actions(await world.apply(empty)) == [("UNCHANGED", "AgentSettings", "global")]
-    await world.manifests.delete(ADMIN, [world.source(empty)])
-    assert await world.memory.rows(DeploymentSettingsStore) == []
-
-
-async def test_agent_settings_have_one_name_and_need_an_administrator(
-    world: ManifestWorld,
-) -> None:
-    plan = await world.apply(document("AgentSettings", "eu", {"agentValues": ""}))
-    assert [problem.message for problem in plan.problems] == ["name: must be global"]
-    plan = await world.apply(document("AgentSettings", "global", {"agentValues": ""}), EDITOR)
+    spec = {"selector": {"tags": {"env": "prod"}}, "priority": 5, "size": "LARGE"}
+    spec |= {"version": "1.2.0", "image": "towline:1.2.0"}
+    plan = await world.apply(document("AgentSettings", "prod", spec), EDITOR)
     assert [problem.code for problem in plan.problems] == ["FORBIDDEN"]
+    await world.apply(document("AgentSettings", "prod", spec))
+    (row,) = await world.memory.rows(AgentSettingsStore)
+    assert (row.selector.tags, row.priority, row.size) == ({"env": "prod"}, 5, AgentSize.LARGE)
+    assert actions(await world.apply(document("AgentSettings", "prod", spec))) == [
+        ("UNCHANGED", "AgentSettings", "prod")
+    ]
+    assert actions(await world.apply(document("AgentSettings", "prod", {"priority": 5}))) == [
+        ("UPDATE", "AgentSettings", "prod")
+    ]
+    (row,) = await world.memory.rows(AgentSettingsStore)
+    assert (row.selector, row.version, row.image) == (Selector(), "", "")
+    await world.manifests.delete(ADMIN, [world.source(document("AgentSettings", "prod"))])
+    assert await world.memory.rows(AgentSettingsStore) == []
 
 
 async def test_agent_settings_are_exported_for_those_who_may_register_clusters(

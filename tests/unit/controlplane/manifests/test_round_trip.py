@@ -71,7 +71,15 @@ SPECS: dict[str, Any] = {
     ),
     "Cluster": st.builds(dict, tags=WORDS, protect=st.booleans()),
     "ClusterGroup": st.builds(dict, description=TEXTS, tags=WORDS),
-    "AgentSettings": st.builds(dict, agentValues=NAMES, agentValuesTemplated=st.booleans()),
+    "AgentSettings": st.builds(
+        lambda version, **rest: version | rest,
+        version=st.sampled_from([{}, {"version": "1.2.0", "image": "towline:1.2.0"}]),
+        selector=st.builds(dict, tags=WORDS.filter(bool)),
+        priority=st.integers(-1000, 1000),
+        size=st.sampled_from(["SMALL", "MEDIUM", "LARGE"]),
+        agentValues=NAMES,
+        agentValuesTemplated=st.booleans(),
+    ),
     "GitRepository": st.builds(dict, submodules=st.booleans()),
     "HelmRepository": st.builds(dict, viaCluster=st.just("the-cluster")),
     "Secret": st.builds(
@@ -196,7 +204,6 @@ _FORMS = {
     "GitRepository": "https://git.example.org/{}.git",
     "HelmRepository": "https://charts.example.org/{}",
     "ServiceAccount": "{}@example.org",
-    "AgentSettings": "global",
 }
 _THE_SERVICE = {
     "namespace": "shop",

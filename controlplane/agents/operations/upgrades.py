@@ -1,0 +1,88 @@
+"""Upgrades of agents to the version of their settings, a few at a time."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from controlplane.authorization import SYSTEM
+from controlplane.clusters.model.agent_settings import MAX_UPGRADING, AgentSettings
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.commands import Command, CommandKind
+from controlplane.clusters.operations.agent_settings import effective_settings, newest_upgrades
+from controlplane.clusters.operations.freezes import frozen_clusters
+from controlplane.clusters.ports import AgentSettingsStore, ClusterStore, CommandStore
+from controlplane.platform.context import CLUSTER, DESIRED_STATE, Change, OperationContext
+from controlplane.platform.ports import Transaction
+
+
+class AgentUpgrades:
+    """Asks agents with another version than that of their settings to upgrade.
+
+    At most `MAX_UPGRADING` agents of the same settings upgrade at the same time. An agent that
+    failed counts as one of them and is not asked again, so a bad version stops after that many.
+    """
+
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
+
+    async def upgrade_outdated(self) -> None:
+        async with self._context.store.read() as tx:
+            if not await self._due(tx, await tx[AgentSettingsStore].all()):
+                return
+        async with self._context.change(SYSTEM, "upgradeAgents") as tx:
+            tx.authorized_by("settings of agents")
+            known = [row.id for row in await tx[AgentSettingsStore].all()]
+            # Locks the settings, so that two replicas do not ask the same agent.
+            due = await self._due(tx, await tx[AgentSettingsStore].lock(known))
+            for settings, clusters in due:
+                await add_upgrades(tx, clusters, settings.upgrade)
+                tx.audit(
+                    settings.name,
+                    settings.id,
+                    **settings.upgrade,
+                    clusters=[c.handle for c in clusters],
+                )
+
+    async def _due(
+        self, tx: Transaction, known: Iterable[AgentSettings]
+    ) -> list[tuple[AgentSettings, Sequence[Cluster]]]:
+        """Returns which agents to ask now, by their settings."""
+        wanted = {settings.id: settings for settings in known if settings.version}
+        if not wanted:
+            return []
+        now, frozen = self._context.clock.now(), await frozen_clusters(tx)
+        clusters = [
+            cluster
+            for cluster in await tx[ClusterStore].not_ending()
+            if not (cluster.skips_agent_upgrades or cluster.is_silent(now) or cluster.id in frozen)
+        ]
+        effective = await effective_settings(tx, clusters)
+        outdated: dict[str, list[Cluster]] = {}
+        for cluster in sorted(clusters, key=lambda cluster: cluster.handle):
+            found = effective.get(cluster.id)
+            if found and found.settings.id in wanted:
+                if cluster.agent_version != found.settings.version:
+                    outdated.setdefault(found.settings.id, []).append(cluster)
+        newest = await newest_upgrades(tx, [c.id for group in outdated.values() for c in group])
+        due = [(wanted[id], _next(wanted[id], group, newest)) for id, group in outdated.items()]
+        return [(settings, group) for settings, group in due if group]
+
+
+def _next(
+    settings: AgentSettings, outdated: Sequence[Cluster], newest: Mapping[str, Command]
+) -> Sequence[Cluster]:
+    asked = {id for id, command in newest.items() if command.payload == settings.upgrade}
+    room = MAX_UPGRADING - sum(cluster.id in asked for cluster in outdated)
+    return [cluster for cluster in outdated if cluster.id not in asked][: max(0, room)]
+
+
+async def add_upgrades(
+    tx: Change, clusters: Sequence[Cluster], agent: Mapping[str, object]
+) -> None:
+    """Adds a command for each agent."""
+    now, new_id = tx.context.clock.now(), tx.context.new_id
+    await tx[CommandStore].add_each(
+        Command(new_id(), cluster.id, CommandKind.UPGRADE, now, payload=agent)
+        for cluster in clusters
+    )
+    for cluster in clusters:
+        tx.publish(DESIRED_STATE, f"{cluster.id}/upgrade")
+        tx.publish(CLUSTER, cluster.id)
