@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "8cd9efd47825392e140f1549c3e39a84222f9f5c"
+COMMIT = "0269384fb3b623bf89eec63e146524c403a41f4d"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
