@@ -12,6 +12,7 @@ from cryptography import x509
 from core.errors import Invalid
 from core.signatures.artifact import ArtifactSignature
 from core.signatures.ber import read_values
+from core.signatures.certificate_log import check_certificate_log
 from core.signatures.certificates import (
     CertificateAuthorities,
     CertificateIdentity,
@@ -26,6 +27,7 @@ from core.signatures.sigstore_bundle import SigstoreBundle, read_bundle
 from core.wildcards import check_pattern, matches
 
 _WORD = "keyless"
+_REQUIRED = "required"
 _ISSUER = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.8")
 _ISSUER_BEFORE = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
 _UTF8 = 0x0C
@@ -33,12 +35,18 @@ _UTF8 = 0x0C
 
 @dataclass(frozen=True, slots=True)
 class KeylessSigner:
-    """A line of a set: an identity of an OIDC issuer, and who may certify and log it."""
+    """A line of a set: an identity of an OIDC issuer, and who may certify and log it.
+
+    `needs_inclusion`: a promise of the log is not enough, but its proof. `needs_sct`: a log of
+    certificates must have promised to contain the certificate.
+    """
 
     identity: CertificateIdentity
     issuer: str
     authorities: CertificateAuthorities
     logs: tuple[CosignKey, ...]
+    needs_inclusion: bool = False
+    needs_sct: bool = False
 
     def __str__(self) -> str:
         return f"{self.identity.pattern} of {self.issuer} by a certificate of {self.authorities}"
@@ -51,7 +59,11 @@ class KeylessSigner:
     def verify(self, bundle: SigstoreBundle, name: str) -> VerifiedSigner:
         """Verifies a bundle with this line. Raises Invalid."""
         bundle.check(self.logs)
-        self.authorities.chain(bundle.certificate, (), bundle.entry.moment)
+        if self.needs_inclusion and bundle.entry.proof is None:
+            raise Invalid("it has no proof of inclusion in the transparency log")
+        chain = self.authorities.chain(bundle.certificate, (), bundle.entry.moment)
+        if self.needs_sct:
+            check_certificate_log(bundle.certificate, chain[:2][-1], self.logs)
         key = certificate_fingerprint(bundle.certificate)
         return VerifiedSigner(name, key, _WORD)
 
@@ -129,9 +141,20 @@ def oidc_issuer(certificate: x509.Certificate) -> str:
 def _read_line(
     line: str, authorities: CertificateAuthorities, logs: tuple[CosignKey, ...]
 ) -> KeylessSigner:
-    identity, _, options = line.partition(" ")
-    issuer = read_options(options.strip(), {"issuer"}).get("issuer")
+    identity, _, text = line.partition(" ")
+    options = read_options(text.strip(), {"issuer", "inclusion", "sct"})
+    issuer = options.pop("issuer", None)
     if issuer is None:
         raise Invalid(f'the line {_WORD} {line[:60]} needs issuer="https://…"')
     check_pattern(issuer, "signers.keys")
-    return KeylessSigner(CertificateIdentity.read(identity), issuer, authorities, logs)
+    for name, value in options.items():
+        if value != _REQUIRED:
+            raise Invalid(f'the option {name} has one value: {name}="{_REQUIRED}"')
+    return KeylessSigner(
+        CertificateIdentity.read(identity),
+        issuer,
+        authorities,
+        logs,
+        needs_inclusion="inclusion" in options,
+        needs_sct="sct" in options,
+    )

@@ -16,8 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Invalid
+from core.json_object import JsonObject
 from core.signatures.artifact import ArtifactSignature
-from core.signatures.cosign_key import cosign_key
+from core.signatures.certificate_log import check_certificate_log
+from core.signatures.certificates import read_authorities
+from core.signatures.cosign_key import cosign_key, read_cosign_key
 from core.signatures.inclusion import root_of
 from core.signatures.kind import SignerText
 from core.signatures.sigstore import SigstoreSigners
@@ -67,6 +70,52 @@ def test_a_bundle_of_sigstore_itself_is_verified() -> None:
 
 
 ENTRY = ("verificationMaterial", "tlogEntries", 0)
+
+
+def verify_real(options: str, *, logs: str = "", bundle: JsonObject = REAL["bundle"]) -> str:
+    """Verifies the bundle of Sigstore with more options and logs; the reason to refuse it."""
+    line = f'keyless {REAL["identity"]} issuer="{REAL["issuer"]}"{options}'
+    (signer,) = SigstoreSigners.read(SignerText(f"{line}\n{REAL['trust']}{logs}")).keys
+    try:
+        signer.verify(read_bundle(orjson.dumps(bundle), REAL["content"].encode()), line)
+    except Invalid as error:
+        return error.message
+    return ""
+
+
+def test_a_set_can_require_a_proof_of_inclusion() -> None:
+    """A registry can take the proof away; what remains is the log's promise."""
+    stripped = json.loads(json.dumps(REAL["bundle"]))
+    del stripped["verificationMaterial"]["tlogEntries"][0]["inclusionProof"]
+    assert verify_real("", bundle=stripped) == ""
+    assert verify_real(',inclusion="required"') == ""
+    assert "no proof of inclusion" in verify_real(',inclusion="required"', bundle=stripped)
+
+
+def test_a_set_can_require_the_promise_of_a_certificate_log() -> None:
+    """Else an authority could certify an identity unseen."""
+    assert verify_real(',sct="required"', logs=REAL["certificateLog"]) == ""
+    assert "certificate log" in verify_real(',sct="required"')
+    assert "certificate log" in refusal(
+        SIGSTORE.sign(DIGEST),
+        SIGSTORE.text(f'keyless {WORKFLOW} issuer="{ISSUER}",sct="required"'),
+    )
+
+
+def test_the_promise_of_a_certificate_log_is_of_its_issuer_and_its_log() -> None:
+    bundle = read_bundle(orjson.dumps(REAL["bundle"]), REAL["content"].encode())
+    log = read_cosign_key(REAL["certificateLog"])
+    authorities = read_authorities(SignerText(REAL["trust"]))
+    chain = authorities.chain(bundle.certificate, (), bundle.entry.moment)
+    check_certificate_log(chain[0], chain[1], [log])
+    renamed = replace(cosign_key(STRANGER.rekor.public_key()), fingerprint=log.fingerprint)
+    for issuer, logs in (
+        (chain[0], [log]),
+        (STRANGER.fulcio.certificate, [log]),
+        (chain[1], [renamed]),
+    ):
+        with pytest.raises(Invalid, match="certificate log"):
+            check_certificate_log(chain[0], issuer, logs)
 
 
 @pytest.mark.parametrize(
@@ -214,6 +263,7 @@ def test_other_statements_of_the_same_identity_are_no_signatures() -> None:
         (SIGSTORE.text(f"keyless {WORKFLOW}"), "needs issuer="),
         (SIGSTORE.text(f'keyless * issuer="{ISSUER}"'), "neither an e-mail address nor a URI"),
         (SIGSTORE.text(f'keyless {WORKFLOW} issuer="a b"'), "is not a pattern"),
+        (SIGSTORE.text(f'keyless {WORKFLOW} issuer="a",sct="no"'), 'one value: sct="required"'),
         (SIGSTORE.text() + "x509 ada@example.org\n", "x509 lines need another set"),
     ],
 )
