@@ -18,6 +18,7 @@ from core.spec.renderers import HELM, HelmRelease
 from gitcache.domain import paths
 from gitcache.domain.references import ChartRef, References
 from gitcache.render import charts, kubeyaml, manifests, sandbox, subcharts, templates
+from gitcache.render.helmignore import without_ignored
 from gitcache.render.parameters import ParameterRecorder
 from gitcache.render.renderer import Files, Renderer, RenderTool, ToolCommand, WorkerJob
 from gitcache.render.tool_runner import materialise, run_tool
@@ -116,6 +117,7 @@ def chart_objects(
     scratch: Path,
 ) -> Iterator[manifests.LocatedObject]:
     """Yields the objects of a release: CRDs first, then templates by path, without tests."""
+    chart = without_ignored(chart)
     texts = engine.render(chart, values, options, scratch)
     for located in (*_crds(chart, values, wanted), *_rendered(texts)):
         if _is_kept(located, wanted):

@@ -1,0 +1,60 @@
+"""Files that `.helmignore` leaves out of a chart, by the rules of Helm
+(https://helm.sh/docs/chart_template_guide/helm_ignore_file/).
+"""
+
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+from core.errors import Invalid
+
+_FILE = ".helmignore"
+_DEFAULT = "templates/.?*"
+
+_Rule = Callable[[str, bool], bool]
+"""Returns whether a path is ignored. The second argument: it is a folder."""
+
+
+def without_ignored(chart: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """Returns the files of a chart, given by their path in it, that the chart does not ignore.
+
+    Only the file at the top counts, and it covers the subcharts. Raises Invalid for rules that
+    Helm refuses.
+    """
+    rules = _rules(chart.get(_FILE, b"").decode("utf-8-sig", "replace"))
+    return {path: data for path, data in chart.items() if not _is_ignored(path, rules)}
+
+
+def _is_ignored(path: str, rules: list[_Rule]) -> bool:
+    folders = [str(folder) for folder in PurePosixPath(path).parents[:-1]]
+    return any(rule(place, place != path) for place in (*reversed(folders), path) for rule in rules)
+
+
+def _rules(text: str) -> list[_Rule]:
+    lines = [line.strip() for line in text.splitlines()]
+    wanted = [line for line in lines if line and not line.startswith("#")]
+    if any("**" in line for line in wanted):
+        raise Invalid(f"{_FILE}: Helm does not support `**`: name each level, such as `*/*.txt`")
+    if "!" in wanted:
+        raise Invalid(f"{_FILE}: a rule is only `!`: write what it keeps, such as `!*.yaml`")
+    return [_rule(line) for line in (*wanted, _DEFAULT)]
+
+
+def _rule(line: str) -> _Rule:
+    # A rule with `!` ignores all that it does not match.
+    negated, pattern = line.startswith("!"), line.removeprefix("!")
+    only_folders, pattern = pattern.endswith("/"), pattern.removesuffix("/")
+    by_path = "/" in pattern
+    levels = pattern.removeprefix("/").replace("[^", "[!").split("/")
+
+    def ignores(path: str, is_folder: bool) -> bool:
+        if only_folders and not is_folder:
+            return negated
+        names = path.split("/") if by_path else path.split("/")[-1:]
+        return negated != _matches(names, levels)
+
+    return ignores
+
+
+def _matches(names: list[str], levels: list[str]) -> bool:
+    return len(names) == len(levels) and all(map(fnmatchcase, names, levels))
