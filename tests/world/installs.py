@@ -125,7 +125,7 @@ APPLICATIONS = (
     Application("argo-workflows", "argo-helm", "charts/argo-workflows", "workflows"),
     Application("grafana", "grafana-helm-charts", "charts/grafana", "grafana"),
     Application("traefik", "checkouts/traefik", "traefik", "traefik"),
-    Application("redis", "checkouts/bitnami", "redis", "redis", "architecture: standalone"),
+    Application("redis", "checkouts/bitnami", "bitnami/redis", "redis", "architecture: standalone"),
 )
 
 

@@ -401,4 +401,34 @@ mod tests {
         assert!(observer.feed(head).is_ok() && observer.complete && observer.keep_alive);
         assert!(observer.feed(Bytes::from_static(b"h")).is_err());
     }
+
+    /// A response with some bytes changed, removed or doubled.
+    fn mutated(random: &[u8; 16]) -> Vec<u8> {
+        let at = |place: usize| usize::from(random[place]);
+        let mut text = GOOD[at(0) % GOOD.len()].to_vec();
+        for change in random[1..].chunks_exact(3).take(1 + at(15) % 4) {
+            let place = usize::from(change[0]) % text.len();
+            match change[1] % 4 {
+                0 => text[place] = change[2],
+                1 => text.insert(place, b"\r\n:;, 0a\0\xff"[usize::from(change[2]) % 10]),
+                2 if text.len() > 1 => drop(text.remove(place)),
+                _ => text.extend_from_within(place..),
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn no_change_of_a_response_is_read_in_two_ways() {
+        let (mut good, mut bad) = (0, 0);
+        for _ in 0..20_000 {
+            let random: [u8; 16] = crate::wire::random().unwrap();
+            let text = mutated(&random);
+            let whole = observed(&text, text.len()).map(|seen| (seen.status, seen.complete)).ok();
+            let cut = observed(&text, 1 + usize::from(random[14]) % text.len());
+            assert_eq!(cut.map(|seen| (seen.status, seen.complete)).ok(), whole);
+            *if whole.is_some() { &mut good } else { &mut bad } += 1;
+        }
+        assert!(good > 1_000 && bad > 1_000, "{good} {bad}");
+    }
 }

@@ -235,4 +235,23 @@ mod tests {
             assert!(text.parse::<Network>().is_err(), "{text}");
         }
     }
+
+    #[tokio::test]
+    async fn any_change_of_a_header_is_read_or_refused() {
+        let mut refused = 0;
+        for _ in 0..20_000 {
+            let random: [u8; 8] = crate::wire::random().unwrap();
+            let mut header = match random[0] % 3 {
+                0 => b"PROXY TCP4 203.0.113.9 10.0.0.1 4711 443\r\n".to_vec(),
+                1 => b"PROXY UNKNOWN ffff::1 ffff::2 65535 65535\r\n".to_vec(),
+                _ => v2(PROXY, 0x11, &[V4, b"\x03\x00\x04abcd"].concat()),
+            };
+            for change in random[2..].chunks_exact(2).take(1 + usize::from(random[1] % 3)) {
+                let place = usize::from(change[0]) % header.len();
+                header[place] = change[1];
+            }
+            refused += usize::from(read(&mut header.as_slice()).await.is_err());
+        }
+        assert!((1_000..20_000).contains(&refused), "{refused}");
+    }
 }
