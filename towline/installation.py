@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -12,8 +12,10 @@ from pathlib import Path
 from stat import S_IMODE
 
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from controlplane.access.operations.users import UserOperations
+from controlplane.access.ports import ProjectStore
 from controlplane.audit.operations.audit_log import check_chains
 from controlplane.authorization import SYSTEM
 from controlplane.foundation import lay_foundation, open_engine
@@ -83,7 +85,8 @@ def run_checks(settings: ServeSettings, clock: Clock | None = None) -> list[Chec
         ("disk", lambda: _check_disk(settings.data)),
         ("secrets", lambda: _check_private(settings.data)),
         ("store", lambda: _check_database(settings)),
-        ("audit", lambda: _check_audit(settings)),
+        ("audit", lambda: _ask_store(settings, "audit", _check_chains)),
+        ("fences", lambda: _ask_store(settings, "fences", _check_fences)),
         ("certificate", lambda: _check_certificate(settings, clock or SystemClock())),
         ("git", _check_git),
     )
@@ -180,35 +183,49 @@ async def _check_store(settings: ServeSettings) -> CheckResult:
     return CheckResult("store", CheckHealth.OK, f"schema {current}")
 
 
-def _check_audit(settings: ServeSettings) -> CheckResult:
+def _ask_store(
+    settings: ServeSettings, name: str, question: Callable[[SqlStore], Awaitable[CheckResult]]
+) -> CheckResult:
+    """Asks a store of the current schema."""
     if settings.database is None and not (settings.data / "towline.db").exists():
-        return CheckResult(
-            "audit", CheckHealth.WARNING, "no audit log yet; the first start creates it"
-        )
-    return asyncio.run(_check_chains(settings))
+        return CheckResult(name, CheckHealth.WARNING, "no store yet; the first start creates it")
+    return asyncio.run(_ask_engine(open_engine(_plane(settings)), name, question))
 
 
-async def _check_chains(settings: ServeSettings) -> CheckResult:
-    engine = open_engine(_plane(settings))
+async def _ask_engine(
+    engine: AsyncEngine, name: str, question: Callable[[SqlStore], Awaitable[CheckResult]]
+) -> CheckResult:
     try:
         current, wanted = await revisions(engine)
         if current != wanted:
-            return CheckResult(
-                "audit", CheckHealth.WARNING, "not verified: the schema is not current"
-            )
-        rows, broken = await check_chains(SqlStore(engine, REPOSITORIES))
+            text = "not verified: the schema is not current"
+            return CheckResult(name, CheckHealth.WARNING, text)
+        return await question(SqlStore(engine, REPOSITORIES))
     except SQLAlchemyError as error:
-        return CheckResult(
-            "audit", CheckHealth.FAILED, f"{type(error).__name__}: cannot read the audit log"
-        )
+        text = f"{type(error).__name__}: cannot read the store"
+        return CheckResult(name, CheckHealth.FAILED, text)
     finally:
         await engine.dispose()
+
+
+async def _check_chains(store: SqlStore) -> CheckResult:
+    rows, broken = await check_chains(store)
     if broken:
         said = "; ".join(str(defect) for defect in broken)
         return CheckResult(
             "audit", CheckHealth.FAILED, f"{said}. Compare the log with exports and sinks"
         )
     return CheckResult("audit", CheckHealth.OK, f"{rows} rows, all hash chains intact")
+
+
+async def _check_fences(store: SqlStore) -> CheckResult:
+    async with store.read() as tx:
+        projects = await tx[ProjectStore].all()
+    names = sorted(project.name for project in projects if project.fence.unrestricted)
+    if not names:
+        return CheckResult("fences", CheckHealth.OK, "every project has a fence")
+    text = f"no fence limits the services of: {', '.join(names)} (towline projects fence)"
+    return CheckResult("fences", CheckHealth.OK, text)
 
 
 def _check_certificate(settings: ServeSettings, clock: Clock) -> CheckResult:

@@ -7,7 +7,7 @@ import zlib
 
 import orjson
 
-from controlplane.authorization import SYSTEM
+from controlplane.authorization import DEFAULT_PROJECT, SYSTEM
 from tests.integration.serve.conftest import Json, Running
 from tests.integration.serve.test_signing_in import PASSWORD, own, set_up
 from tests.integration.serve.waiting import until
@@ -141,3 +141,22 @@ async def test_the_doctor_names_the_first_broken_row(hub: Running) -> None:
     found = {one.check: one for one in await asyncio.to_thread(run_checks, settings)}
     assert found["audit"].health is CheckHealth.FAILED
     assert f"change row {number}: was altered" in found["audit"].text
+
+
+async def test_the_doctor_names_projects_without_a_fence(hub: Running) -> None:
+    """As the default project of a new installation."""
+    settings = hub.process._settings
+
+    async def fences() -> str:
+        found = {one.check: one for one in await asyncio.to_thread(run_checks, settings)}
+        assert found["fences"].health is CheckHealth.OK
+        return found["fences"].text
+
+    assert "no fence limits the services of: default (" in await fences()
+    await hub.ask(
+        "mutation ($id: ID!) {"
+        " updateProject(id: $id,"
+        ' attributes: {name: "default", fence: {unrestricted: false}}) { id } }',
+        id=DEFAULT_PROJECT,
+    )
+    assert await fences() == "every project has a fence"
