@@ -63,6 +63,9 @@ class CommandStore(Rows[Command], Protocol):
     async def waiting(self, clusters: Ids) -> list[Command]:
         return await self.select(cluster_id=clusters, state=CommandState.WAITING)
 
+    async def of_kind(self, clusters: Ids, kind: CommandKind) -> list[Command]:
+        return await self.select(cluster_id=clusters, kind=kind)
+
     async def waiting_of_kind(self, cluster_id: str, kind: CommandKind) -> list[Command]:
         return await self.select(cluster_id=cluster_id, state=CommandState.WAITING, kind=kind)
 

@@ -197,7 +197,7 @@ async def newest_upgrades(tx: Transaction, cluster_ids: Collection[str]) -> dict
     """The newest upgrade command of each cluster, by its ID."""
     if not cluster_ids:
         return {}
-    found = await tx[CommandStore].select(cluster_id=cluster_ids, kind=CommandKind.UPGRADE)
+    found = await tx[CommandStore].of_kind(cluster_ids, CommandKind.UPGRADE)
     return {c.cluster_id: c for c in sorted(found, key=lambda command: command.id)}
 
 
