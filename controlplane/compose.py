@@ -1,5 +1,6 @@
 """Assembles the control plane on its foundation."""
 
+import base64
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -245,7 +246,7 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
     triggers = Triggers(context, pipelines, repositories, images, ports.git_tags)
     shared = _Shared(requests, repositories, targets, pipelines, triggers, jobs, kept)
     operations = _operations(context, foundation, ports, shared)
-    api = _api(operations, settings, ports.manifests)
+    api = _api(operations, settings, ports.manifests, sealer.manifest_key.public)
     return ControlPlane(
         foundation=foundation,
         context=context,
@@ -287,13 +288,17 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
 
 
 def _api(
-    operations: Operations, settings: ControlPlaneSettings, manifests: ManifestSource
+    operations: Operations,
+    settings: ControlPlaneSettings,
+    manifests: ManifestSource,
+    sealing_key: bytes,
 ) -> ApiBackend:
     return ApiBackend(
         operations.by_type(),
         operations.identity,
         agents_port=settings.agents_port,
         signing_identity=manifests.signing_identity,
+        sealing_key=base64.b64encode(sealing_key).decode(),
         introspection=settings.introspection,
     )
 

@@ -809,6 +809,7 @@ class SecretAttributes(TypedDict, total=False):
     refreshSeconds: int | None
     rotation: SecretRotationAttributes | None
     generate: SecretGeneratorAttributes | None
+    sealedValue: str | None
     value: str | None
     valueBase64: str | None
     source: SecretSourceAttributes | None

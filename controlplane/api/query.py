@@ -95,6 +95,7 @@ class Query(
             agents_port=context.backend.agents_port,
             signing_key=identity.pem if identity else None,
             signing_key_id=identity.key_id if identity else None,
+            sealing_key=context.backend.sealing_key,
         )
 
     @strawberry.field

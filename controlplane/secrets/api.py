@@ -108,7 +108,7 @@ class SecretRotationPlan(Output[RotationPlan]):
         "rotation_plan": "plan",
     },
     hide={"project_id", "due_at"},
-    nullable={"description", "current_version", "newest_version", "problem"},
+    nullable={"description", "current_version", "newest_version", "problem", "sealed_value"},
 )
 class SecretType(Output[Secret]):
     """A named secret value with versions. Values are never returned."""
@@ -200,7 +200,7 @@ class SecretRotationAttributes(Draft[RotationPlan]):
 )
 class SecretAttributes(Draft[SecretChange]):
     """Fields of a secret. A field that is null or absent stays as it is. Give at most one of
-    `value`, `valueBase64`, `source` and `generate`."""
+    `value`, `valueBase64`, `sealedValue`, `source` and `generate`."""
 
     value: str | None = None
     """New value as text. Limit: 512 KiB."""

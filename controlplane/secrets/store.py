@@ -50,6 +50,7 @@ secrets = Table(
     Column("plan", JsonColumn(RotationPlan)),
     Column("rotation", JsonColumn(Rotation)),
     Column("generate", JsonColumn(ValueGenerator)),
+    Column("sealed_value", Text, nullable=False),
 )
 
 secret_versions = Table(

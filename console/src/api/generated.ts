@@ -1559,7 +1559,7 @@ export type SecretAlphabet =
   /** Decimal digits. */
   | 'DIGITS';
 
-/** Fields of a secret. A field that is null or absent stays as it is. Give at most one of `value`, `valueBase64`, `source` and `generate`. */
+/** Fields of a secret. A field that is null or absent stays as it is. Give at most one of `value`, `valueBase64`, `sealedValue`, `source` and `generate`. */
 export type SecretAttributes = {
   /** Free text. Limit: 1,000 characters. */
   description?: string | null | undefined;
@@ -1571,6 +1571,8 @@ export type SecretAttributes = {
   rotation?: SecretRotationAttributes | null | undefined;
   /** Form of a random value, which nobody sees. A new form generates a new value. */
   generate?: SecretGeneratorAttributes | null | undefined;
+  /** Value that only this installation can open, as `towline secrets seal` prints it. Exports contain it. */
+  sealedValue?: string | null | undefined;
   /** New value as text. Limit: 512 KiB. */
   value?: string | null | undefined;
   /** New value as base64. Limit: 512 KiB. */

@@ -56,6 +56,8 @@ class ApiBackend:
     """Port to which agents connect."""
     signing_identity: Callable[[], Awaitable[SigningIdentity | None]] = _nothing_signed
     """Reads the signing key of renders and orders; None if they are not signed."""
+    sealing_key: str = ""
+    """Public key for sealed values in manifests, in base64."""
     introspection: bool = True
     read_slots: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(_MAX_CONCURRENT_READS)

@@ -12,14 +12,18 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from core.errors import Invalid, TowlineError
 from core.runtime.atomic_files import write_atomically
+from core.sealing import SealingKey
 
 _VERSION = b"\x01"
 _ID = 8
 _HEAD = 1 + _ID
 _NONCE = 12
+_MANIFEST_KEY = b"towline sealed values in manifests 1"
 _WRAPPED = _NONCE + 32 + 16
 
 
@@ -30,6 +34,9 @@ class EnvelopeSealer:
         self._id = key_id(key)
         self._keys = {self._id: AESGCM(key)}
         self._named: dict[str, bytes] = {}
+        # Not from a data key: a rebuilt installation has new ones, and its manifests stay.
+        derived = HKDF(SHA256(), 32, None, _MANIFEST_KEY).derive(key)
+        self.manifest_key = SealingKey.from_bytes(derived)
 
     def holds(self, id: str) -> bool:
         return id in self._named

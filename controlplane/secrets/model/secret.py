@@ -54,6 +54,9 @@ class Secret:
     """Latest rotation. None if there was none."""
     generate: ValueGenerator | None = None
     """Form of the generated value. None if the value was set or has a source."""
+    sealed_value: str = ""
+    """Value that only this installation can open, as `towline secrets seal` printed it. Empty for
+    other values."""
 
     @property
     def target(self) -> Resource:

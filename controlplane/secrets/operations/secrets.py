@@ -5,7 +5,7 @@ The API never returns values. They leave only sealed for the agent of the cluste
 
 from dataclasses import dataclass, field, replace
 
-from controlplane.access.operations.scopes import check_not_moved, project_for
+from controlplane.access.operations.scopes import check_not_moved, find_project, project_for
 from controlplane.authorization import (
     Actor,
     ResourceKind,
@@ -15,13 +15,14 @@ from controlplane.authorization import (
 )
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.platform.context import SECRET, OperationContext
-from controlplane.platform.names import check_text
+from controlplane.platform.names import check_length, check_text
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from controlplane.secrets.model.generated import ValueGenerator
 from controlplane.secrets.model.rotation import Rotation, RotationDecision, RotationPlan
 from controlplane.secrets.model.secret import (
+    MAX_VALUE_LENGTH,
     MAX_VERSIONS,
     Secret,
     SecretVersion,
@@ -39,15 +40,19 @@ from controlplane.services.operations.generations import wake_agents
 from controlplane.services.operations.services import find_managed_service
 from controlplane.services.ports import SecretUseStore
 from core.errors import Conflict, Invalid, NotFound, TowlineError
+from core.sealed_values import open_value
 
 _MAX_TEXT_LENGTH = 1000
+_MAX_SEALED_LENGTH = 2 * MAX_VALUE_LENGTH
+_VALUES = ("value", "source", "generate", "sealed_value")
 
 
 @dataclass(frozen=True, slots=True)
 class SecretChange:
     """Changes to a secret. None leaves a field unchanged.
 
-    `value`, `source` and `generate` exclude each other; setting one clears the others.
+    `value`, `source`, `generate` and `sealed_value` exclude each other; setting one clears the
+    others.
     """
 
     value: bytes | None = field(default=None, repr=False)
@@ -65,14 +70,17 @@ class SecretChange:
     once. Default: the present one."""
     generate: ValueGenerator | None = None
     """Form of a random value, which nobody sees. A new form generates a new value."""
+    sealed_value: str | None = None
+    """Value that only this installation can open, as `towline secrets seal` prints it. Exports
+    contain it."""
 
     def columns(self) -> Columns:
         """The validated fields without the value. Invalid: names the field."""
-        given = [
-            name for name in ("value", "source", "generate") if getattr(self, name) is not None
-        ]
+        given = [name for name in _VALUES if getattr(self, name) not in (None, "")]
         if len(given) > 1:
-            raise Invalid("specify one of a value, a source and generate", field=given[0])
+            raise Invalid(
+                "specify one of a value, a sealed value, a source and generate", field=given[0]
+            )
         found: Columns = {}
         if self.description is not None:
             text = self.description
@@ -81,14 +89,15 @@ class SecretChange:
             found["refresh_s"] = check_refresh(self.refresh_s)
         if self.plan is not None:
             found["plan"] = self.plan.checked() if self.plan.batch else None
-        if self.source is not None:
-            found |= {"source": self.source.checked(), "generate": None}
-        if self.generate is not None:
-            found["generate"] = self.generate.checked()
-        elif self.value is not None:
-            found["generate"] = None
-        if self.value is not None or self.generate is not None:
+        if given == ["source"]:
+            found |= {"source": self.source and self.source.checked(), "generate": None}
+        elif given:
             found |= {"source": None, "due_at": None, "problem": "", "refreshed_at": None}
+            found["generate"] = self.generate and self.generate.checked()
+        if given or self.sealed_value is not None:
+            found["sealed_value"] = check_length(
+                self.sealed_value or "", "sealedValue", _MAX_SEALED_LENGTH
+            )
         return found
 
 
@@ -183,9 +192,7 @@ class Secrets:
                 columns["due_at"] = now
             after = replace(before, **columns, updated_at=now)
             moved: list[Service] = []
-            value = change.value
-            if change.generate is not None and before.generate != change.generate:
-                value = change.generate.value()
+            value = await self._value(tx, before, change)
             if value is not None:
                 who = (actor.email or actor.name)[:320]
                 after, moved = await add_version(self._context, tx, after, check_value(value), who)
@@ -195,6 +202,19 @@ class Secrets:
             tx.publish(SECRET, after.id)
         wake_agents(self._context, moved)
         return after
+
+    async def _value(self, tx: Transaction, before: Secret, change: SecretChange) -> bytes | None:
+        """The new value of a secret. None: it keeps its value."""
+        if change.generate is not None and before.generate != change.generate:
+            return change.generate.value()
+        if not change.sealed_value or change.sealed_value == before.sealed_value:
+            return change.value
+        project = await find_project(tx, before.project_id)
+        key = self._context.sealer.manifest_key
+        try:
+            return open_value(key, change.sealed_value, project.name, before.name)
+        except Invalid as error:
+            raise Invalid(error.message, field="sealedValue") from None
 
     async def delete(self, actor: Actor, id: str) -> Secret:
         """Deletes a secret with all its values. Conflict: services still use it."""

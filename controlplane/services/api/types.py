@@ -81,6 +81,8 @@ class Installation:
     """Public key (PEM) for signatures of rendered bundles. Null if bundles are not signed."""
     signing_key_id: str | None
     """Fingerprint of that key, `sha256:<hex>`, which agents pin when their cluster joins."""
+    sealing_key: str
+    """Public key (X25519, base64) to which `towline secrets seal` seals values of manifests."""
 
 
 @output(ObjectRef, nullable={"group", "version", "namespace"})

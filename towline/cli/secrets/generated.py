@@ -56,6 +56,10 @@ class Secret(TypedDict):
     rotation: SecretRotation | None
 
 
+class SealingKey(TypedDict):
+    sealingKey: str
+
+
 class SecretVersions(TypedDict):
     id: str
     number: int
@@ -110,6 +114,13 @@ SECRET: GraphQLDocument[Mapping[str, Secret | None]] = GraphQLDocument('query Se
 
 def secret(api: GraphQLApi, name: str) -> Secret:
     return run(api, SECRET, name=name)
+
+
+SEALING_KEY: GraphQLDocument[Mapping[str, SealingKey]] = GraphQLDocument('query SealingKey{installation{sealingKey}}')
+
+
+def sealing_key(api: GraphQLApi) -> SealingKey:
+    return run(api, SEALING_KEY)
 
 
 SECRET_VERSIONS: GraphQLDocument[Mapping[str, list[SecretVersions]]] = GraphQLDocument('query SecretVersions($id:ID!){secretVersions(id:$id){id number insertedAt actor revokedAt}}')

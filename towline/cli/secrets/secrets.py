@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.errors import Conflict, Invalid
+from towline.cli.lazy_import import load
 from towline.cli.projects.find import find_project
 from towline.cli.secrets import generated as operations
 from towline.cli.secrets.find import find_secret
@@ -142,6 +143,42 @@ def set_value(
             "automatic": rotation.automatic,
         }
     show(operations.save_secret(api, name, attributes), COLUMNS, output, "name")
+
+
+@app.command("seal")
+def seal(
+    context: typer.Context,
+    name: Name,
+    file: Annotated[
+        Path | None,
+        typer.Option("-f", "--file", help="File containing the value (default: standard input)."),
+    ] = None,
+    project: Annotated[str, typer.Option(help="Project of the secret.")] = "default",
+    key: Annotated[
+        str | None,
+        typer.Option(help="Public key of the installation (default: ask the control plane)."),
+    ] = None,
+) -> None:
+    """Print a manifest with a value that only this installation can open, such as for Git.
+
+    The value belongs to this name in this project. One trailing line end is removed. The control
+    plane does not receive the value before the manifest is applied.
+
+    \b
+    Example:
+      towline secrets seal db-password --project shop < password > db-password.yaml
+      towline secrets seal db-password --key "$KEY" < password
+    """
+    plain = read_bytes(file or STDIN, "--file").removesuffix(b"\n")
+    if not plain:
+        raise Invalid("the value is empty", field="--file")
+    try:
+        public = base64.b64decode(key or operations.sealing_key(connect(context))["sealingKey"])
+    except ValueError:
+        raise Invalid("is not base64", field="--key") from None
+    sealed = load("core.sealed_values").seal_value(public, project, name, plain)
+    print("apiVersion: towline.io/v1\nkind: Secret")
+    print(f"metadata: {{name: {name}, project: {project}}}\nspec:\n  sealedValue: {sealed}")
 
 
 @app.command("versions")

@@ -1037,6 +1037,7 @@ def _secrets() -> None:
         sa.Column("plan", JSON_TEXT, nullable=True),
         sa.Column("rotation", JSON_TEXT, nullable=True),
         sa.Column("generate", JSON_TEXT, nullable=True),
+        sa.Column("sealed_value", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_secrets"),
         sa.UniqueConstraint("name", name="uq_secrets_name"),
     )

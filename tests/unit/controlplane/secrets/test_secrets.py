@@ -27,6 +27,7 @@ from controlplane.secrets.ports import SecretStore, SecretVersionStore
 from controlplane.secrets.sources.environment import EnvironmentSource
 from controlplane.services.ports import SecretUseStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
+from core.sealed_values import seal_value
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
 from tests.fakes.clock import START
 from tests.fakes.operations import (
@@ -104,6 +105,36 @@ async def test_a_value_is_generated_once_for_each_form(
     assert len(set((found[1] or b"").decode())) > 5
 
 
+async def test_a_sealed_value_is_opened_once_and_kept_in_its_form(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    """Only for the project and the name that it was sealed for."""
+    public = world.context.sealer.manifest_key.public
+    sealed = SecretChange(sealed_value=seal_value(public, "default", "db", b"canary-51c3-otter"))
+    first = await secrets.save(EDITOR, "db", sealed)
+    assert (first.sealed_value, first.newest) == (sealed.sealed_value, 1)
+    assert await values(world, first) == {1: b"canary-51c3-otter"}
+    assert (await secrets.save(EDITOR, "db", sealed)).newest == 1
+
+    await world.given(SHOP)
+    for name, project in (("other", None), ("other", "shop"), ("db2", "shop")):
+        with pytest.raises(Invalid) as error:
+            await secrets.save(EDITOR, name, replace(sealed, project_id=project))
+        assert error.value.field == "sealedValue"
+    assert [secret.name for secret in await world.rows(SecretStore)] == ["db"]
+
+    again = seal_value(public, "default", "db", b"canary-51c4-otter")
+    second = await secrets.save(EDITOR, "db", SecretChange(sealed_value=again))
+    assert (second.newest, second.sealed_value) == (2, again)
+    unsealed = await secrets.save(EDITOR, "db", SecretChange(sealed_value=""))
+    assert (unsealed.newest, unsealed.sealed_value) == (2, "")
+    await secrets.save(EDITOR, "db", sealed)
+    assert (await secrets.save(EDITOR, "db", SecretChange(b"mine"))).sealed_value == ""
+    await secrets.save(EDITOR, "db", sealed)
+    sourced = await secrets.save(ADMIN, "db", SecretChange(source=SOURCE))
+    assert (sourced.sealed_value, sourced.source) == ("", SOURCE)
+
+
 async def test_a_value_or_a_source_replaces_a_generated_value(
     world: MemoryOperations, secrets: Secrets
 ) -> None:
@@ -120,6 +151,8 @@ async def test_a_value_or_a_source_replaces_a_generated_value(
     [
         (SecretChange(b"x", generate=ValueGenerator()), "value"),
         (SecretChange(source=SOURCE, generate=ValueGenerator()), "source"),
+        (SecretChange(b"x", sealed_value="v1.x.x"), "value"),
+        (SecretChange(sealed_value="x" * (2 * MAX_VALUE_LENGTH + 1)), "sealedValue"),
         (SecretChange(generate=ValueGenerator(15)), "generate.length"),
         (SecretChange(generate=ValueGenerator(1025)), "generate.length"),
     ],
