@@ -10,6 +10,7 @@ from controlplane.access.kinds import (
     RoleKind,
     ServiceAccountKind,
     TrustedIssuerKind,
+    UserManifestKind,
 )
 from controlplane.access.operations.projects import Projects
 from controlplane.access.operations.roles import AccessControl
@@ -67,6 +68,7 @@ class KindOperations:
 def all_kinds(operations: KindOperations) -> Sequence[AnyKind]:
     """Returns all kinds."""
     return (
+        UserManifestKind(operations.people),
         ServiceAccountKind(operations.people),
         TrustedIssuerKind(operations.trust_rules),
         GroupKind(operations.people),

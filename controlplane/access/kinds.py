@@ -1,5 +1,6 @@
 """Kinds of manifests: projects, roles and their bindings, users, and trusted issuers."""
 
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,6 +40,7 @@ from controlplane.authorization import (
 )
 from controlplane.authorization.resources import scope_of
 from controlplane.platform.kinds import ManifestKind, OperatedKind, Placement
+from controlplane.platform.names import handle_from
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
 from core.errors import Invalid
@@ -241,9 +243,28 @@ class RoleBindingSpec:
         )
 
 
+_IN_BINDINGS = ("project", "cluster", "service")
+"""Kinds of scopes whose resources have their permanent bindings in the field `bindings`."""
+
+
+def _is_in_no_other_manifest(row: Binding) -> bool:
+    """Returns whether a binding without a name is in no `bindings`, and lasts."""
+    return row.expires_at is None and row.scope.partition(":")[0] not in _IN_BINDINGS
+
+
+def _name_of_binding(view: BindingView) -> str:
+    """Returns the name of a binding; without one, a name that its parts always have."""
+    if view.row.name:
+        return view.row.name
+    place = f"{view.target.kind}:{view.target.name}"
+    parts = (view.role.name, view.row.subject_kind, view.subject, place)
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
+    return f"{handle_from(f'{view.role.name}-{view.subject}')[:54].strip('-')}-{digest}"
+
+
 class RoleBindingKind(ManifestKind[BindingView]):
-    """Role bindings with a name. `bindings` of projects and clusters, and the access that users
-    request, are none."""
+    """Role bindings. Those in `bindings` of projects, clusters and services, and temporary ones
+    without a name, are none."""
 
     name = "RoleBinding"
     change = RoleBindingSpec
@@ -265,17 +286,24 @@ class RoleBindingKind(ManifestKind[BindingView]):
     async def named(
         self, tx: Transaction, names: Collection[str], scopes: Collection[str]
     ) -> Sequence[BindingView]:
-        return await self._views(tx, await tx[RoleBindingStore].by_names(names))
+        found = list(await self._views(tx, await tx[RoleBindingStore].by_names(names)))
+        missing = set(names).difference(map(self.name_of, found))
+        if missing:
+            unnamed = await self._views(tx, await tx[RoleBindingStore].unnamed())
+            found += [view for view in unnamed if self.name_of(view) in missing]
+        return found
 
     async def by_ids(self, tx: Transaction, ids: Collection[str]) -> Sequence[BindingView]:
         return await self._views(tx, await tx[RoleBindingStore].by_ids(ids))
 
     async def _views(self, tx: Transaction, rows: Sequence[Binding]) -> Sequence[BindingView]:
-        named = [row for row in rows if row.name is not None]
-        return await self._access.views(tx, named)
+        shown = [row for row in rows if row.name is not None or _is_in_no_other_manifest(row)]
+        views = await self._access.views(tx, shown)
+        taken = {view.row.name for view in views}
+        return [view for view in views if view.row.name or self.name_of(view) not in taken]
 
     def name_of(self, row: BindingView) -> str:
-        return row.row.name or ""
+        return _name_of_binding(row)
 
     def target_of(self, row: BindingView) -> Resource:
         return row.target.below(ResourceKind.BINDING)
@@ -357,22 +385,14 @@ class GroupKind(ManifestKind[Group]):
         await self._users.delete_group(actor, row.id)
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAccountSpec:
-    """A service account. Its e-mail address is the name of the manifest."""
+class AccountKind(ManifestKind[User]):
+    """The fields and operations that people and service accounts share."""
 
-    display_name: str | None = None
-    """Display name. Default: the part of the address before the `@`."""
-
-
-class ServiceAccountKind(ManifestKind[User]):
-    """Service accounts. References find people by their addresses as well."""
-
-    name = "ServiceAccount"
     family = "User"
-    change = ServiceAccountSpec
     port = UserStore
     has_project = False
+    accounts: ClassVar[UserKind]
+    """Kind of users that the manifests describe; references find all."""
 
     def __init__(self, users: UserOperations) -> None:
         self._users = users
@@ -386,10 +406,53 @@ class ServiceAccountKind(ManifestKind[User]):
         return row.email
 
     def is_declared(self, row: User) -> bool:
-        return row.kind is UserKind.SERVICE_ACCOUNT and row.disabled_at is None
+        return row.kind is self.accounts and row.disabled_at is None
 
     async def values(self, tx: Transaction, rows: Sequence[User]) -> Sequence[Columns]:
         return [{"display_name": row.name} for row in rows]
+
+    async def update(self, actor: Actor, row: User, columns: Columns) -> None:
+        await self._users.update(actor, row.id, columns.get("display_name"), None)
+
+    async def delete(self, actor: Actor, row: User) -> None:
+        """Disables the user: entries in the audit log keep their author."""
+        await self._users.disable(actor, row.id)
+
+
+@dataclass(frozen=True, slots=True)
+class UserSpec:
+    """A person. The e-mail address is the name of the manifest."""
+
+    display_name: str | None = None
+    """Display name. Default: the address."""
+
+
+class UserManifestKind(AccountKind):
+    """People, without their passwords and sessions. They sign in as before."""
+
+    name = "User"
+    change = UserSpec
+    accounts = UserKind.PERSON
+
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        name = columns.get("display_name")
+        return (await self._users.create_person(actor, placement.name, name)).id
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccountSpec:
+    """A service account. Its e-mail address is the name of the manifest."""
+
+    display_name: str | None = None
+    """Display name. Default: the part of the address before the `@`."""
+
+
+class ServiceAccountKind(AccountKind):
+    """Service accounts."""
+
+    name = "ServiceAccount"
+    change = ServiceAccountSpec
+    accounts = UserKind.SERVICE_ACCOUNT
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         local, _, domain = placement.name.partition("@")
@@ -400,13 +463,6 @@ class ServiceAccountKind(ManifestKind[User]):
         if name != local:
             await self._users.update_account(actor, account.id, name, None)
         return account.id
-
-    async def update(self, actor: Actor, row: User, columns: Columns) -> None:
-        await self._users.update_account(actor, row.id, columns.get("display_name"), None)
-
-    async def delete(self, actor: Actor, row: User) -> None:
-        """Disables the account: its entries in the audit log keep their author."""
-        await self._users.disable(actor, row.id)
 
 
 class TrustedIssuerKind(OperatedKind[TrustRule]):

@@ -233,6 +233,10 @@ class RoleBindingStore(NamedRows[Binding], Protocol):
         """Returns permanent bindings that no manifest of their own declares."""
         return await self.select(role_id=role_id, scope=scope, expires_at=None, name=None)
 
+    async def unnamed(self) -> list[Binding]:
+        """Returns permanent bindings without a name, in all scopes."""
+        return await self.select(expires_at=None, name=None)
+
     async def expired(self, now: datetime) -> list[Binding]:
         """Returns bindings whose expiry was not recorded yet."""
         return [row for row in await self.past("expires_at", now) if row.ended_at is None]

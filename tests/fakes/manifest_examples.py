@@ -6,6 +6,7 @@ REPOSITORY = "https://git.example.org/fleet.git"
 SINK = {"settings": {"kind": "WEBHOOK", "webhook": {"url": "https://hooks.example.org/x"}}}
 EVERYTHING = "".join(
     [
+        document("User", "ada@example.org", {"displayName": "Ada"}),
         document("ServiceAccount", "ci@example.org", {"displayName": "CI"}),
         document("ServiceAccount", "robot@service-accounts", {"displayName": "The robot"}),
         document(
@@ -20,7 +21,11 @@ EVERYTHING = "".join(
                 "minutes": 30,
             },
         ),
-        document("Group", "devs", {"description": "Developers", "members": ["ci@example.org"]}),
+        document(
+            "Group",
+            "devs",
+            {"description": "Developers", "members": ["ada@example.org", "ci@example.org"]},
+        ),
         document(
             "Role",
             "deployer",

@@ -239,14 +239,14 @@ class AccessControl:
             return await self._report(tx, row)
 
     async def rebind(self, actor: Actor, id: str, draft: BindingDraft) -> BindingView:
-        """Replaces all fields of a declared role binding.
+        """Replaces all fields of a role binding, which gets the name of the draft.
 
         Forbidden: the old or new role has permissions in its scope that the actor lacks.
         """
         async with self._context.change(actor, "updateRoleBinding") as tx:
             before = await self._authorized_view(tx, id)
-            if before.row.name is None or draft.name != before.row.name:
-                raise Conflict("only the other fields of a binding with a name can be changed")
+            if draft.name is None or before.row.name not in (None, draft.name):
+                raise Conflict("the name of a binding cannot be changed")
             row = await self._authorized_binding(tx, draft, id)
             row = replace(row, inserted_at=before.row.inserted_at)
             if before.row.subject_id == actor.id:

@@ -143,6 +143,18 @@ class UserOperations:
             tx.publish(ACCESS, user.id)
         return user
 
+    async def create_person(self, actor: Actor, email: str, name: str | None = None) -> User:
+        """Creates a user without permissions. Conflict: the address is used, also by a disabled
+        user.
+        """
+        async with self._context.change(actor, "createUser", ADMINISTER_USERS) as tx:
+            user = self._new_user(check_address(email), name)
+            if known := await tx[UserStore].by_email(email):
+                raise name_conflict(actor, known, f"user {email} already exists")
+            await tx[UserStore].add(user)
+            tx.audit(email, user.id)
+        return user
+
     async def update(self, actor: Actor, id: str, name: str | None, email: str | None) -> User:
         """Changes the name or the address of a user. Conflict: another user has the address."""
         async with self._context.change(actor, "updateUser", ADMINISTER_USERS) as tx:

@@ -98,8 +98,11 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
 
 
 @contextmanager
-def new_installation(folder: Path) -> Generator[Installation]:
-    """An empty control plane in a folder, signed in to as its first administrator."""
+def new_installation(folder: Path, key: bytes = b"") -> Generator[Installation]:
+    """An empty control plane in a folder, signed in to as its first administrator.
+
+    `key` is the encryption key of an earlier one.
+    """
     group = ProcessGroup()
     # PYTHONPATH selects the code of the tests in a second checkout.
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
@@ -107,6 +110,8 @@ def new_installation(folder: Path) -> Generator[Installation]:
     made = Installation(folder, group, environment)
     try:
         migrated.put_sqlite(made.data)
+        if key:
+            (made.data / "encryption.key").write_bytes(key)
         made.start()
         made.sign_in()
         yield made

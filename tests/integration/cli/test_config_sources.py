@@ -54,15 +54,24 @@ def test_one_command_rebuilds_the_installation_from_git(
 ) -> None:
     (installation.folder / "all.yaml").write_text(WITHOUT_SECRETS)
     installation.run("apply", "-f", "all.yaml")
+    installation.run("projects", "create", "sealed")
+    words = ("secrets", "seal", "sealed-key", "--project", "sealed")
+    sealed = installation.run(*words, stdin="canary-51c6-otter\n").stdout
+    (installation.folder / "sealed.yaml").write_text(sealed)
+    installation.run("apply", "-f", "sealed.yaml")
     bootstrap(installation, repository)
     before = installation.run("export").stdout
+    assert sealed.splitlines()[-1] in before and "canary-" not in before
     commit = repository.commit({"fleet/installation.yaml": before})
     wait_for(installation, "SYNCED", commit)
     assert installation.run("export").stdout == before
-    with new_installation(tmp_path / "second") as second:
+    key = (installation.data / "encryption.key").read_bytes()
+    with new_installation(tmp_path / "second", key) as second:
         bootstrap(second, repository)
         wait_for(second, "SYNCED", commit)
         assert second.run("export").stdout == before
+        versions = json.loads(second.run("secrets", "versions", "sealed-key", "-o", "json").stdout)
+        assert [version["number"] for version in versions] == [1]
 
 
 def test_a_commit_with_problems_changes_nothing_and_names_the_line(

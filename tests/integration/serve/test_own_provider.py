@@ -47,6 +47,7 @@ DRIFT: dict[str, dict[str, Any]] = {
     "Service": {"ref": "other"},
     "ServiceAccount": {"displayName": "Changed"},
     "ServiceSet": {"selector": {"tags": {"env": "test"}}},
+    "User": {"displayName": "Changed"},
     "TrustedIssuer": {"subject": "repo:acme/other:*"},
 }
 """A change of each kind that somebody makes outside of Terraform."""

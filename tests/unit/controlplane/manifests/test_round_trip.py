@@ -7,7 +7,17 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from controlplane.access.model.users import UserKind
+from controlplane.access.operations.roles import AccessControl, BindingDraft
+from controlplane.access.ports import RoleBindingStore, UserStore
+from controlplane.authorization import INSTALLATION, ResourceKind
+from controlplane.authorization.resources import scope_of
 from controlplane.manifests.model.plan import ManifestAction
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.secrets.ports import SecretVersionStore
+from core.sealed_values import seal_value
+from tests.fakes.actors import ADMIN
+from tests.fakes.clock import START
 from tests.fakes.manifest_examples import EVERYTHING, REPOSITORY, WITHOUT_SECRETS
 from tests.fakes.manifest_world import document, manifest_world
 
@@ -53,6 +63,7 @@ SPECS: dict[str, Any] = {
         minutes=st.integers(1, 1440),
         keys=st.sampled_from(["", "{}"]),
     ),
+    "User": st.builds(dict, displayName=TEXTS.filter(str.strip)),
     "Group": st.builds(dict, description=TEXTS),
     "Role": st.builds(
         dict,
@@ -204,6 +215,7 @@ _FORMS = {
     "GitRepository": "https://git.example.org/{}.git",
     "HelmRepository": "https://charts.example.org/{}",
     "ServiceAccount": "{}@example.org",
+    "User": "{}@people.example.org",
 }
 _THE_SERVICE = {
     "namespace": "shop",
@@ -223,6 +235,76 @@ _REFERRED = (
 def _documents(kind: str) -> Any:
     found = st.dictionaries(NAMES, SPECS[kind], max_size=2)
     return found.map(lambda specs: {_FORMS.get(kind, "{}").format(n): s for n, s in specs.items()})
+
+
+async def test_a_sealed_value_round_trips_and_opens_again() -> None:
+    first, second = manifest_world(), manifest_world()
+    public = first.memory.context.sealer.manifest_key.public
+    sealed = seal_value(public, "default", "db", b"canary-51c5-otter")
+    assert (await first.apply(document("Secret", "db", {"sealedValue": sealed}))).problems == ()
+    exported = await first.export()
+    assert sealed in exported
+    assert (await second.apply(exported)).problems == ()
+    assert await second.export() == exported
+    (version,) = await second.memory.rows(SecretVersionStore)
+    opened = second.memory.context.sealer.open(version.sealed or b"", version.context)
+    assert opened == b"canary-51c5-otter"
+
+    moved = document("Secret", "other", {"sealedValue": sealed})
+    (problem,) = (await second.apply(moved)).problems
+    assert "was not sealed for the secret 'other'" in problem.message
+
+
+async def test_bindings_without_a_name_are_exported_under_one_that_stays() -> None:
+    """Also if the same role is bound again without a name, as at the start of an installation."""
+    people = document("User", "ada@example.org") + document("Group", "ops")
+    people += document("GitRepository", REPOSITORY)
+    first, second = manifest_world(), manifest_world()
+    assert (await first.apply(people)).problems == ()
+    (repository,) = await first.memory.rows(RepositoryStore)
+    access = AccessControl(first.memory.context)
+    for draft in (
+        BindingDraft("editor", INSTALLATION, user="ada@example.org", reason="on call"),
+        BindingDraft("viewer", scope_of(ResourceKind.REPOSITORY, repository.id), group="ops"),
+        BindingDraft("viewer", INSTALLATION, group="ops", expires_at=START + timedelta(days=1)),
+    ):
+        await access.bind(ADMIN, draft)
+    exported = await first.export()
+    names = [line.split()[1] for line in exported.splitlines() if "editor-ada" in line]
+    assert exported.count("kind: RoleBinding") == 2 and "reason: on call" in exported
+    plan = await first.apply(exported, manager="git", dry_run=True)
+    assert {item.action for item in plan.items} == {ManifestAction.UNCHANGED}
+
+    assert (await second.apply(people)).problems == ()
+    await AccessControl(second.memory.context).bind(
+        ADMIN, BindingDraft("editor", INSTALLATION, user="ada@example.org")
+    )
+    assert (await second.apply(exported)).problems == ()
+    assert await second.export() == exported
+    assert {row.name for row in await second.memory.rows(RoleBindingStore)} >= set(names)
+    third = manifest_world()
+    assert (await third.apply(exported)).problems == ()
+    await AccessControl(third.memory.context).bind(
+        ADMIN, BindingDraft("editor", INSTALLATION, user="ada@example.org")
+    )
+    assert await third.export() == exported
+
+
+async def test_a_person_keeps_the_address_and_is_disabled_on_deletion() -> None:
+    world = manifest_world()
+    ada = document("User", "ada@example.org", {"displayName": "Ada"})
+    await world.apply(ada)
+    changed = document("User", "ada@example.org", {"displayName": "Ada L."})
+    await world.apply(changed)
+    (row,) = await world.memory.rows(UserStore)
+    assert (row.name, row.kind, row.password) == ("Ada L.", UserKind.PERSON, None)
+    (problem,) = (await world.apply(document("ServiceAccount", "ada@example.org"))).problems
+    assert "already exists" in problem.message
+    await world.manifests.delete(ADMIN, [world.source(changed)])
+    (row,) = await world.memory.rows(UserStore)
+    assert row.disabled_at is not None and await world.export("User") == ""
+    (problem,) = (await world.apply(ada)).problems
+    assert "already exists" in problem.message
 
 
 def test_every_kind_without_secrets_is_generated() -> None:

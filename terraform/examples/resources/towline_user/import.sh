@@ -1,0 +1,1 @@
+terraform import towline_user.ada ada@example.org
