@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "0269384fb3b623bf89eec63e146524c403a41f4d"
+COMMIT = "ab4a11595052b9e1b792a5ee33513d936819ed50"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
