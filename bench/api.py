@@ -1,4 +1,5 @@
-"""Measures the API: `python -m bench.api`; BENCH_SMALL=1 for a tenth of everything.
+"""Measures the API: `python -m bench.api`; BENCH_SMALL=1 for a tenth of everything,
+BENCH_SCALE=33 for a 33rd.
 
 Execution: one query for 100 services with 3 components, compared with strawberry's own execution
 of the same schema. Stores: 1,000 clusters with 100,000 services, an inventory and a ledger, bulk
@@ -29,7 +30,7 @@ from strawberry.schema.config import StrawberryConfig
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
 from bench.report import BenchReport
-from controlplane.authorization import SYSTEM
+from controlplane.authorization import DEFAULT_PROJECT, SYSTEM
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.clusters.api.clusters import ClusterType
 from controlplane.clusters.model.cluster import Cluster
@@ -62,7 +63,7 @@ from core.spec.status import Phase
 from tests.fakes.manifests import FakeManifests
 from tests.servers.postgres import Postgres, find_postgres
 
-SCALE = 10 if os.environ.get("BENCH_SMALL") else 1
+SCALE = int(os.environ.get("BENCH_SCALE", 10 if os.environ.get("BENCH_SMALL") else 1))
 CLUSTERS, A_CLUSTER = 1_000 // SCALE, 100
 SERVICES = CLUSTERS * A_CLUSTER
 OBJECTS = 300_000 // SCALE
@@ -81,7 +82,7 @@ _SERVICE = {
     "id": "'s' || CAST(1000000 + n AS VARCHAR)",
     "cluster_id": f"'c' || CAST(1000000 + n % {CLUSTERS} AS VARCHAR)",
     "name": f"{_WORD} || '-' || CAST(n AS VARCHAR)",
-    "mark": "CASE WHEN n % 50 = 0 THEN 'F' WHEN n % 17 = 0 THEN 'P' ELSE 'H' END",
+    "status_code": "CASE WHEN n % 50 = 0 THEN 'F' WHEN n % 17 = 0 THEN 'P' ELSE 'H' END",
 }
 _OBJECT = {
     "id": "'o' || CAST(1000000 + n AS VARCHAR)",
@@ -380,6 +381,7 @@ def _deployment(number: int) -> JsonObject:
         "service_id": f"s{1_000_000 + number % services}",
         "sequence": number // services + 1,
         "cluster_id": f"c{1_000_000 + number % CLUSTERS}",
+        "project_id": DEFAULT_PROJECT,
         "stage": LedgerStage.RENDERED,
         "sha": f"{number // 50:040x}",
         "actor": "ada@example.org",
