@@ -28,12 +28,10 @@ class Screen:
 
 
 # The metrics of a cluster say only after a while which deprecated APIs its own controllers use.
-# Delivery is counted by day, so it differs after midnight. The order of events depends on the
-# second in which each controller acts.
-_MAX_SHARES = {
-    **dict.fromkeys(("service-events", "object-events", "notifications"), 0.2),
-    **dict.fromkeys(("cluster-apis", "delivery", "delivery-timeline", "delivery-groups"), 0.06),
-}
+# Delivery is counted by day, so it differs after midnight.
+_MAX_SHARES = dict.fromkeys(
+    ("cluster-apis", "delivery", "delivery-timeline", "delivery-groups"), 0.06
+)
 REDIRECTS = {"/views/:id"}
 """Routes that only lead to another page."""
 SCREENS = tuple(

@@ -25,6 +25,7 @@ from tests.integration.console.pictures import (
 )
 from tests.integration.console.screens import NAMES, ROUTES, SCREENS, Screen, route_of, routes
 from tests.integration.console.showroom import add_fleet, stock
+from tests.integration.console.still import hold_still
 from tests.migrated import put_sqlite
 from towline.demo.environment import DemoEnvironment
 from towline.demo.steps import DemoSteps
@@ -124,6 +125,7 @@ def visit(chromium: Browser, showroom: Showroom) -> Iterator[Visit]:
     context.set_default_timeout(PATIENCE)
     desk = Desk(showroom.stage, context.new_page())
     desk.listen()
+    hold_still(desk.page)
     gallery = Gallery(Darkroom(chromium.new_page()))
     yield Visit(desk, Camera(desk.page), gallery, showroom.ids)
     context.close()
