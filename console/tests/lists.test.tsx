@@ -24,6 +24,8 @@ const VIEWS = [
   { ...VIEW, id: "v2", name: "broken", sharing: "NOBODY", owner: "ada@example.org", own: true, query: "state:failed", filters: { status: "FAILED" }, columns: ["service", "state"], order: "-name" },
 ];
 
+const MANIFEST = JSON.stringify({ apiVersion: "towline.io/v1", kind: "Service", metadata: { name: "bravo", cluster: "dev", labels: { owner: "ann", tier: "web" } }, spec: { ref: "main" } });
+
 let mutations: unknown[] = [];
 let failing = "";
 let denied = "";
@@ -33,7 +35,7 @@ function client(): Client {
   const answer = (operation: Operation): OperationResult => {
     const { id } = operation.variables as { id?: string };
     if (operation.kind === "mutation") mutations.push(operation.variables);
-    const data = { serviceDeployments: { totalCount: 3, totalCountKind: "EXACT", edges: services.map((node) => ({ node })), pageInfo: { hasNextPage: false, endCursor: null } }, can: id !== denied, myAccess: [], savedViews: VIEWS };
+    const data = { serviceDeployments: { totalCount: 3, totalCountKind: "EXACT", edges: services.map((node) => ({ node })), pageInfo: { hasNextPage: false, endCursor: null } }, can: id !== denied, myAccess: [], savedViews: VIEWS, manifest: MANIFEST, applyManifests: { __typename: "ManifestPlan", applied: true, problems: [] } };
     const error = operation.kind === "mutation" && id === failing ? new Error("the agent is away") : undefined;
     return { operation, data, error, stale: false, hasNext: false } as OperationResult;
   };
@@ -140,12 +142,27 @@ it("plans an operation on each row, and shows each result", async () => {
   await userEvent.click(screen.getByRole("button", { name: "Suspend services…" }));
   const dialog = await screen.findByRole("dialog");
   expect(await within(dialog).findByText("3 services: 2 ready, 1 without changes")).toBeTruthy();
-  expect(within(dialog).getByText(/towline services update dev\/bravo --pause/)).toBeTruthy();
+  expect(within(dialog).getByText(/towline services pause dev\/bravo/)).toBeTruthy();
   expect(mutations).toEqual([]);
   await userEvent.click(within(dialog).getByRole("button", { name: "Suspend services" }));
   expect(await within(dialog).findByText("3 services: 1 suspended, 1 failed, 1 without changes")).toBeTruthy();
   expect(within(dialog).getByText(/Failed: the agent is away/)).toBeTruthy();
   expect(mutations).toHaveLength(2);
+});
+
+it("labels services with the labels that they have, and without their spec", async () => {
+  await show();
+  await userEvent.click(box("bravo"));
+  await userEvent.click(screen.getByRole("button", { name: "Label services…" }));
+  const dialog = await screen.findByRole("dialog");
+  expect(await within(dialog).findByText("1 service: 1 without changes")).toBeTruthy();
+  await userEvent.type(within(dialog).getByLabelText(/^Add or change/), "team=shop");
+  await userEvent.type(within(dialog).getByLabelText(/^Remove/), "tier");
+  expect(await within(dialog).findByText("towline label service dev/bravo team=shop tier-")).toBeTruthy();
+  await userEvent.click(within(dialog).getByRole("button", { name: "Label services" }));
+  await waitFor(() => expect(mutations).toHaveLength(1));
+  const [{ sources }] = mutations as [{ sources: [{ content: string }] }];
+  expect(JSON.parse(sources[0].content)).toEqual({ apiVersion: "towline.io/v1", kind: "Service", metadata: { name: "bravo", cluster: "dev", labels: { owner: "ann", team: "shop" } } });
 });
 
 it("refuses rows without permission before it begins", async () => {

@@ -140,6 +140,10 @@ class ServiceStore(DeletableRows[Service], ProjectRows[Service], Protocol):
         """Returns the ids of the clusters of these services."""
         ...
 
+    async def with_dependencies(self, visible: Visible, most: int) -> list[Service]:
+        """Returns services that depend on others."""
+        ...
+
     async def changed_since(self, moment: datetime, visible: Visible, most: int) -> list[str]:
         """Returns the ids of services that were changed, observed or removed since a moment."""
         ...

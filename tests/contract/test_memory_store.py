@@ -208,7 +208,9 @@ class TwoStores(RuleBasedStateMachine):
             found = await services.since(("updated_at", "deleted_at"), moment, visible, 100)
             changed = await services.changed_since(moment, visible, 100)
             past = await tx[ClusterStore].past("pinged_at", moment)
-            return set(found), set(changed), {row.id for row in past}, await services.count()
+            dependent = [row.id for row in await services.with_dependencies(visible, 100)]
+            ids = {row.id for row in past}
+            return set(found), set(changed), ids, dependent, await services.count()
 
         self.both(act)
 

@@ -989,6 +989,14 @@ export type ManifestAction =
   /** Nothing changes. */
   | 'UNCHANGED';
 
+/** A file of manifests. */
+export type ManifestSource = {
+  /** Name of the file, for messages. */
+  file: string;
+  /** YAML, with any number of documents. */
+  content: string;
+};
+
 /** Labels and annotations. */
 export type MetadataAttributes = {
   /** JSON object with labels. */
@@ -1766,6 +1774,13 @@ export type ServiceDeploymentStatus =
   | 'FAILED'
   /** A user paused the service. */
   | 'PAUSED';
+
+/** Relation of two services. */
+export type ServiceEdgeKind =
+  /** The target waits until the source is healthy. */
+  | 'DEPENDENCY'
+  /** The target imports a value that the source exports. */
+  | 'IMPORT';
 
 /** A value to export. */
 export type ServiceExportAttributes = {
@@ -3764,7 +3779,7 @@ export type WhatIfQueryVariables = Exact<{
 
 export type WhatIfQuery = { pipelineWhatIf: { beginsAt: string, steps: Array<{ stage: string, releaseId: string, back: boolean, was: string | null, would: string | null }>, waiting: Array<{ stage: string, releaseId: string, reason: string }> } | null };
 
-export type ProjectRowFragment = { id: string, name: string, description: string | null, default: boolean, insertedAt: string, fence: { unrestricted: boolean, maxServices: number, maxObjects: number } };
+export type ProjectRowFragment = { id: string, name: string, description: string | null, default: boolean, insertedAt: string, fence: { unrestricted: boolean, maxServices: number, maxObjects: number, sources: Array<{ url: string }>, destinations: Array<{ namespaces: Array<string> }> } };
 
 export type ProjectListQueryVariables = Exact<{
   q?: string | null | undefined;
@@ -3773,14 +3788,14 @@ export type ProjectListQueryVariables = Exact<{
 }>;
 
 
-export type ProjectListQuery = { projects: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, description: string | null, default: boolean, insertedAt: string, fence: { unrestricted: boolean, maxServices: number, maxObjects: number } } }> } };
+export type ProjectListQuery = { projects: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, description: string | null, default: boolean, insertedAt: string, fence: { unrestricted: boolean, maxServices: number, maxObjects: number, sources: Array<{ url: string }>, destinations: Array<{ namespaces: Array<string> }> } } }> } };
 
 export type CreateProjectMutationVariables = Exact<{
   attributes: ProjectAttributes;
 }>;
 
 
-export type CreateProjectMutation = { createProject: { id: string, name: string, description: string | null, default: boolean, insertedAt: string, fence: { unrestricted: boolean, maxServices: number, maxObjects: number } } | null };
+export type CreateProjectMutation = { createProject: { id: string, name: string, description: string | null, default: boolean, insertedAt: string, fence: { unrestricted: boolean, maxServices: number, maxObjects: number, sources: Array<{ url: string }>, destinations: Array<{ namespaces: Array<string> }> } } | null };
 
 export type RenameProjectMutationVariables = Exact<{
   id: string;
@@ -3788,7 +3803,7 @@ export type RenameProjectMutationVariables = Exact<{
 }>;
 
 
-export type RenameProjectMutation = { updateProject: { id: string, name: string, description: string | null, default: boolean, insertedAt: string, fence: { unrestricted: boolean, maxServices: number, maxObjects: number } } | null };
+export type RenameProjectMutation = { updateProject: { id: string, name: string, description: string | null, default: boolean, insertedAt: string, fence: { unrestricted: boolean, maxServices: number, maxObjects: number, sources: Array<{ url: string }>, destinations: Array<{ namespaces: Array<string> }> } } | null };
 
 export type DeleteProjectMutationVariables = Exact<{
   id: string;
@@ -4029,6 +4044,25 @@ export type ServicesQueryVariables = Exact<{
 
 export type ServicesQuery = { serviceDeployments: { totalCount: number | null, totalCountKind: CountKind | null, pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, commitsBehind: number | null, drifted: number, updatedAt: string, observedAt: string | null, status: ServiceState, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } }> } };
 
+export type ServiceLabelsQueryVariables = Exact<{
+  name: string;
+}>;
+
+
+export type ServiceLabelsQuery = { manifest: string };
+
+export type LabelServiceMutationVariables = Exact<{
+  sources: Array<ManifestSource> | ManifestSource;
+}>;
+
+
+export type LabelServiceMutation = { applyManifests: { applied: boolean, problems: Array<{ message: string }> } };
+
+export type ServiceGraphQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type ServiceGraphQuery = { serviceGraph: { complete: boolean, services: Array<{ id: string, name: string, commitsBehind: number | null, status: ServiceState, cluster: { id: string, handle: string } | null }>, edges: Array<{ sourceId: string, targetId: string, kind: ServiceEdgeKind, label: string }> } };
+
 export type ServiceFullFragment = { version: string, digest: string | null, pinnedSha: string | null, promoted: boolean, protect: boolean, templated: boolean, mirrored: boolean, origin: string | null, dryRun: boolean, follows: string | null, id: string, name: string, namespace: string, sha: string | null, message: string | null, paused: boolean, waiting: boolean, commitsBehind: number | null, drifted: number, updatedAt: string, observedAt: string | null, status: ServiceState, awaiting: Array<{ group: string | null, version: string | null, kind: string, namespace: string | null, name: string }>, git: { ref: string, folder: string } | null, repository: { id: string, url: string, health: GitHealth | null, error: string | null, pulledAt: string | null, commits: Array<{ ref: string, sha: string, subject: string }> } | null, revision: { id: string, sha: string, author: string, subject: string, committedAt: string } | null, components: Array<{ id: string, uid: string | null, ownerUid: string | null, group: string | null, version: string | null, kind: string, namespace: string | null, name: string, state: ComponentState | null, synced: boolean, message: string | null, images: Array<string>, updatedAt: string }>, syncConfig: { driftPolicy: DriftPolicy, keepOnPrune: boolean, failOnConflict: boolean, deletionBudget: number | null }, dependencies: Array<{ name: string }>, metadata: { images: Array<string>, fqdns: Array<string> }, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> };
 
 export type ServiceQueryVariables = Exact<{
@@ -4249,7 +4283,7 @@ const PipelineRowText = "fragment PipelineRow on Pipeline{id name paused stages{
 const ReleaseStageText = "fragment ReleaseStage on PipelineStage{id name health hold reason release{id number author}rollout{waves given healthy failed reason}}";
 const TriggerRowText = "fragment TriggerRow on PipelineTrigger{id name type state reason value checkedAt nextAt error}";
 const ReleaseGateText = "fragment ReleaseGate on PipelineGate{id name type state reason}";
-const ProjectRowText = "fragment ProjectRow on Project{id name description default insertedAt fence{unrestricted maxServices maxObjects}}";
+const ProjectRowText = "fragment ProjectRow on Project{id name description default insertedAt fence{unrestricted sources{url}destinations{namespaces}maxServices maxObjects}}";
 const CountsText = "fragment Counts on DeliveryCounts{begun healthy failed failureRate}";
 const DoraText = "fragment Dora on DeliveryReport{since until deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90 total{...Counts}parts{...Counts}}";
 const HelmRowText = "fragment HelmRow on HelmRepository{id url health error polledAt projectId hasCredentials charts{chart range version digest}}";
@@ -4489,6 +4523,9 @@ export const RevokeVersionDocument = typed<RevokeVersionMutation, RevokeVersionM
 export const DecideRotationDocument = typed<DecideRotationMutation, DecideRotationMutationVariables>("mutation DecideRotation($id:ID!$decision:SecretRotationDecision!){decideSecretRotation(id:$id decision:$decision){...SecretRow}}" + SecretRowText);
 export const RefreshSecretDocument = typed<RefreshSecretMutation, RefreshSecretMutationVariables>("mutation RefreshSecret($id:ID!){refreshSecret(id:$id){...SecretRow}}" + SecretRowText);
 export const ServicesDocument = typed<ServicesQuery, ServicesQueryVariables>("query Services($first:Int=50$after:String$q:String$clusterId:ID$repositoryId:ID$projectId:ID$tags:[TagAttributes!]$labels:String$status:[ServiceState!]){serviceDeployments(first:$first after:$after q:$q clusterId:$clusterId repositoryId:$repositoryId projectId:$projectId tags:$tags labels:$labels status:$status){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...ServiceRow}}}}" + ServiceRowText);
+export const ServiceLabelsDocument = typed<ServiceLabelsQuery, ServiceLabelsQueryVariables>("query ServiceLabels($name:String!){manifest(kind:\"Service\" name:$name)}");
+export const LabelServiceDocument = typed<LabelServiceMutation, LabelServiceMutationVariables>("mutation LabelService($sources:[ManifestSource!]!){applyManifests(sources:$sources options:{manager:\"label\"}){applied problems{message}}}");
+export const ServiceGraphDocument = typed<ServiceGraphQuery, ServiceGraphQueryVariables>("query ServiceGraph{serviceGraph{complete services{id name status:state commitsBehind cluster{id handle}}edges{sourceId targetId kind label}}}");
 export const ServiceDocument = typed<ServiceQuery, ServiceQueryVariables>("query Service($id:ID!){serviceDeployment(id:$id){...ServiceFull}}" + ServiceFullText + ServiceRowText + ComponentRowText);
 export const ServiceLiveDocument = typed<ServiceLiveSubscription, ServiceLiveSubscriptionVariables>("subscription ServiceLive($id:ID!$since:DateTime){serviceDeploymentDelta(id:$id since:$since){id at payload{...ServiceFull}}}" + ServiceFullText + ServiceRowText + ComponentRowText);
 export const ProvenanceDocument = typed<ProvenanceQuery, ProvenanceQueryVariables>("query Provenance($id:ID!){serviceProvenance(serviceId:$id){links{stage subject state detail agent{state detail at}}}}");
@@ -4514,4 +4551,4 @@ export const SyncOptionsDocument = typed<SyncOptionsQuery, SyncOptionsQueryVaria
 export const ChangeServiceDocument = typed<ChangeServiceMutation, ChangeServiceMutationVariables>("mutation ChangeService($id:ID!$attributes:ServiceUpdateAttributes!$unchangedSince:DateTime){updateServiceDeployment(id:$id attributes:$attributes unchangedSince:$unchangedSince){...ServiceRow}}" + ServiceRowText);
 export const ObjectRelationsDocument = typed<ObjectRelationsQuery, ObjectRelationsQueryVariables>("query ObjectRelations($id:ID!){objectRelations(serviceId:$id){sourceId targetId kind}}");
 /** Types without an id. */
-export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AgentSettingsConnection","AgentSettingsEdge","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ConfigurationSourceConnection","ConfigurationSourceEdge","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EffectiveSettings","EncryptionKeys","FailedStage","Fence","FenceCheck","FenceRefusal","FenceReport","FenceRuleUse","FenceUse","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","ImageRule","Inbox","Installation","KubernetesRights","KubernetesRule","Kustomize","LabelExpression","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","ManifestChange","ManifestFieldConflict","ManifestFieldDifference","ManifestPlan","ManifestProblem","Mutation","NamespaceMetadata","NewBootstrapToken","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","ObjectRelation","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceAgentCheck","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretGenerator","SecretRotation","SecretRotationPlan","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SilentStageService","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WaitingApproval","WhatIfStep","WhatIfWaiting"];
+export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AgentSettingsConnection","AgentSettingsEdge","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ConfigurationSourceConnection","ConfigurationSourceEdge","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EffectiveSettings","EncryptionKeys","FailedStage","Fence","FenceCheck","FenceRefusal","FenceReport","FenceRuleUse","FenceUse","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","ImageRule","Inbox","Installation","KubernetesRights","KubernetesRule","Kustomize","LabelExpression","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","ManifestChange","ManifestFieldConflict","ManifestFieldDifference","ManifestPlan","ManifestProblem","Mutation","NamespaceMetadata","NewBootstrapToken","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","ObjectRelation","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceAgentCheck","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretGenerator","SecretRotation","SecretRotationPlan","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceEdge","ServiceError","ServiceExport","ServiceFlow","ServiceGraph","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SilentStageService","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WaitingApproval","WhatIfStep","WhatIfWaiting"];

@@ -6,7 +6,7 @@ import { at, withAt, type GateField, type GateKind } from "./gatekinds";
 
 type FieldProps = { readonly field: GateField; readonly value: unknown; readonly onChange: (next: unknown) => void };
 
-const asText = (value: unknown): string => (Array.isArray(value) ? value.join(" ") : typeof value === "string" || typeof value === "number" ? String(value) : "");
+const asText = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? String(value) : "");
 
 /** YAML editor of an object. Invalid text is kept as typed and reported as an error. */
 function YamlInput({ value, onChange }: { readonly value: unknown; readonly onChange: (next: unknown) => void }) {
@@ -17,6 +17,20 @@ function YamlInput({ value, onChange }: { readonly value: unknown; readonly onCh
     onChange(problem === "" ? object : next);
   };
   return <textarea rows={10} className="code-input" spellCheck={false} value={text} onChange={(event) => change(event.target.value)} />;
+}
+
+const wordsOf = (text: string): readonly string[] => text.split(/[\s,]+/).filter((word) => word !== "");
+
+/** List of words; keeps the separator that the user just typed, unless the list changes elsewhere. */
+function ListInput({ value, onChange }: Omit<FieldProps, "field">) {
+  const [text, setText] = useState("");
+  const words = Array.isArray(value) ? value.map(String) : [];
+  const change = (typed: string) => {
+    const next = wordsOf(typed);
+    setText(typed);
+    onChange(next.length === 0 ? undefined : next);
+  };
+  return <input autoComplete="off" value={wordsOf(text).join() === words.join() ? text : words.join(" ")} onChange={(event) => change(event.target.value)} />;
 }
 
 function Input({ field: { of }, value, onChange }: FieldProps) {
@@ -33,13 +47,12 @@ function Input({ field: { of }, value, onChange }: FieldProps) {
   const change = (text: string) => {
     if (text === "") onChange(undefined);
     else if (of === "number") onChange(Number(text));
-    else onChange(of === "list" ? text.split(/[\s,]+/).filter((word) => word !== "") : text);
+    else onChange(text);
   };
   if (of === "yaml") return <YamlInput value={value} onChange={onChange} />;
   if (of === "long") return <textarea rows={6} spellCheck={false} value={asText(value)} onChange={(event) => change(event.target.value)} />;
   const kind = of === "number" ? "number" : of === "secret" ? "password" : "text";
-  // Split the list on blur: a trailing space is part of the text while the user types.
-  if (of === "list") return <input key={asText(value)} defaultValue={asText(value)} onBlur={(event) => change(event.target.value)} />;
+  if (of === "list") return <ListInput value={value} onChange={onChange} />;
   return <input type={kind} step="any" autoComplete="off" value={asText(value)} onChange={(event) => change(event.target.value)} />;
 }
 

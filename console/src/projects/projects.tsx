@@ -2,6 +2,7 @@ import { Link } from "wouter";
 import { CreateProjectDocument, DeleteProjectDocument, ProjectListDocument, RenameProjectDocument, type ProjectRowFragment, type ProjectListQuery, type ProjectListQueryVariables } from "../api/generated";
 import type { Action, FormField, Kind, Values } from "../manage/kind";
 import { option, optional, text } from "../manage/values";
+import { counted } from "../text/counts";
 import { Age } from "../ui/Age";
 
 type Project = ProjectRowFragment;
@@ -44,7 +45,12 @@ const DELETE: Action<Project> = {
   done: "Project deleted",
 };
 
-const limit = (count: number): string => (count === 0 ? "no limit" : count.toLocaleString("en"));
+/** Summary of a fence: its rules, and its limits if there are any. */
+function fenceText({ unrestricted, sources, destinations, maxServices, maxObjects }: Project["fence"]): string {
+  if (unrestricted) return "unrestricted";
+  const limits = [maxServices > 0 && `at most ${counted(maxServices, "service")}`, maxObjects > 0 && `at most ${counted(maxObjects, "object")}`];
+  return [counted(sources.length, "source"), counted(destinations.length, "destination"), ...limits.filter((text) => text !== false)].join(", ");
+}
 
 export const PROJECTS: Kind<ProjectListQuery, ProjectListQueryVariables, Project> = {
   title: "Projects",
@@ -57,7 +63,7 @@ export const PROJECTS: Kind<ProjectListQuery, ProjectListQueryVariables, Project
   name: ({ name }) => name,
   columns: [
     ["Description", ({ description }) => description],
-    ["Fence", ({ fence }) => (fence.unrestricted ? "unrestricted" : `services: ${limit(fence.maxServices)}, objects: ${limit(fence.maxObjects)}`)],
+    ["Fence", ({ fence }) => fenceText(fence)],
     ["Created", ({ insertedAt }) => <Age at={insertedAt} />],
   ],
   details: ({ name }) => (

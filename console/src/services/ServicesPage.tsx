@@ -11,15 +11,42 @@ import { SERVICE_CONDITIONS, useServiceFilter } from "../lists/serviceFilter";
 import { STATUSES } from "../fleet/statusCodes";
 import { Chips } from "../ui/Chips";
 import { Empty } from "../ui/Empty";
+import { FilterField } from "../ui/FilterField";
 import { serviceState } from "../ui/states";
 import { useParam } from "../ui/useParam";
 import { serviceOperations } from "./bulkOperations";
 import { SERVICE_COLUMNS } from "./columns";
+import { ServiceGraph } from "./ServiceGraph";
 
 const OPTIONS: readonly (readonly [ServiceState | "", string])[] = [["", "All"], ...STATUSES.map((status) => [status, serviceState(status).label] as const)];
 
-/** Table of all services with live updates. */
+const VIEWS = [
+  ["", "List"],
+  ["graph", "Graph"],
+] as const;
+
+/** All services with live updates: a list, or the graph of those that need each other. */
 export function ServicesPage() {
+  const [view] = useParam("view");
+  return view === "graph" ? <GraphView /> : <ListView />;
+}
+
+function GraphView() {
+  return (
+    <>
+      <div className="bar">
+        <h1>Services</h1>
+        <Chips label="View" name="view" options={VIEWS} />
+        <FilterField label="Filter services" />
+        <span className="fill" />
+        <NewService />
+      </div>
+      <ServiceGraph />
+    </>
+  );
+}
+
+function ListView() {
   const [q] = useParam("q");
   const [status] = useParam("status");
   const { filter, problems, isReady } = useServiceFilter(q, status);
@@ -27,17 +54,24 @@ export function ServicesPage() {
     <>
       <div className="bar">
         <h1>Services</h1>
+        <Chips label="View" name="view" options={VIEWS} />
         <QueryField label="Filter services" conditions={SERVICE_CONDITIONS} problems={problems} />
-        <Chips label="Status" name="status" options={OPTIONS} />
         <span className="fill" />
-        <Link className="button primary" href="/services/new">
-          New service
-        </Link>
+        <NewService />
+      </div>
+      <div className="bar">
+        <Chips label="Status" name="status" options={OPTIONS} />
       </div>
       {isReady && <ServiceList filter={filter} problems={problems} />}
     </>
   );
 }
+
+const NewService = () => (
+  <Link className="button primary" href="/services/new">
+    New service
+  </Link>
+);
 
 const idOf = ({ id }: { readonly id: string }): string => id;
 

@@ -5,14 +5,15 @@ import type { Operation, Plan } from "../bulk/operation";
 import { refusalOf } from "../bulk/refusal";
 import { commandLine } from "../manage/values";
 import { serviceState } from "../ui/states";
+import { labelServices } from "./labels";
 
 type Service = ServiceRowFragment;
-/** Id of the revision of a rollback; empty for the other operations. */
-type Planned = { readonly revisionId: string };
+/** Id of the revision of a rollback; manifest of changed labels. */
+type Planned = { readonly revisionId?: string; readonly manifest?: object };
 export type ServiceOperation = Operation<Service, Planned>;
 
 const nameOf = ({ cluster, name }: Service): string => `${cluster?.handle ?? ""}/${name}`;
-const READY = { revisionId: "" };
+const READY: Planned = {};
 
 /** Throws the error of an answer. */
 async function settled(answer: Promise<{ readonly error?: Error | undefined }>): Promise<void> {
@@ -71,7 +72,7 @@ export const serviceOperations = (client: Client): readonly ServiceOperation[] =
     consequence: "Nothing changes the services until they resume: neither new commits nor self-heal.",
     effect: (_, { paused }) => (paused ? unchanged("It is suspended already.") : ready("suspended", "false", "true")),
     run: (_, { id }) => settled(client.mutation(UpdateServiceDocument, { id, attributes: { paused: true } }).toPromise()),
-    words: (service) => ["services", "update", nameOf(service), "--pause"],
+    words: (service) => ["services", "pause", nameOf(service)],
   }),
   operation(client, {
     title: "Resume services",
@@ -79,16 +80,17 @@ export const serviceOperations = (client: Client): readonly ServiceOperation[] =
     consequence: "The services follow Git again. Self-heal reverts changes that were made in the meantime.",
     effect: (_, { paused }) => (paused ? ready("suspended", "true", "false") : unchanged("It is not suspended.")),
     run: (_, { id }) => settled(client.mutation(UpdateServiceDocument, { id, attributes: { paused: false } }).toPromise()),
-    words: (service) => ["services", "update", nameOf(service), "--resume"],
+    words: (service) => ["services", "resume", nameOf(service)],
   }),
   operation(client, {
     title: "Roll back services",
     done: "rolled back",
     consequence: "Each service goes back to its previous revision, and is pinned to it.",
     effect: previous,
-    run: ({ revisionId }, { id }) => settled(client.mutation(RollbackDocument, { id, revisionId }).toPromise()),
+    run: ({ revisionId }, { id }) => settled(client.mutation(RollbackDocument, { id, revisionId: revisionId ?? "" }).toPromise()),
     words: (service) => ["services", "rollback", nameOf(service)],
   }),
+  labelServices(client, nameOf),
   operation(client, {
     title: "Unpin services",
     done: "unpinned",

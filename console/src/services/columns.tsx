@@ -14,7 +14,7 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRowFragment>[] = [
   { id: "cluster", title: "Cluster", sort: ({ cluster }) => cluster?.handle, cell: ({ cluster }) => cluster !== null && <Link href={`/clusters/${cluster.handle}`}>{cluster.handle}</Link> },
   { id: "namespace", title: "Namespace", sort: ({ namespace }) => namespace, cell: ({ namespace }) => namespace },
   { id: "state", title: "Status", sort: ({ status }) => serviceState(status).label, cell: ({ status, commitsBehind }) => <Status state={serviceState(status, commitsBehind)} pill /> },
-  { id: "reason", title: "Reason", cell: (service) => <span title={reasonFor(service)}>{reasonFor(service)}</span> },
+  { id: "reason", title: "Reason", cell: (service) => reasonFor(service) && <span title={reasonFor(service)}>{reasonFor(service)}</span> },
   { id: "commit", title: "Commit", sort: ({ sha }) => sha, cell: ({ sha }) => <code>{sha?.slice(0, 8) ?? "–"}</code> },
   { id: "behind", title: "Commits behind", isOptional: true, className: "number", sort: ({ commitsBehind }) => commitsBehind, cell: ({ commitsBehind }) => commitsBehind?.toLocaleString() },
   { id: "drifted", title: "Drifted objects", isOptional: true, className: "number", sort: ({ drifted }) => drifted, cell: ({ drifted }) => drifted.toLocaleString() },

@@ -10,15 +10,23 @@ from controlplane.configuration.model.overrides import (
 )
 from controlplane.configuration.operations.contexts import ContextOverrideChange, ServiceContexts
 from controlplane.configuration.operations.flows import ConfigurationFlow, FlowView
+from controlplane.configuration.operations.service_graph import (
+    ServiceEdge,
+    ServiceEdgeKind,
+    ServiceGraph,
+)
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
 from controlplane.platform.graphql.inputs import json_object
 from controlplane.platform.graphql.scalars import Json
+from controlplane.services.api.loading import service_types
+from controlplane.services.api.types import ServiceDeployment
 from controlplane.services.model.service import Service
 from controlplane.services.operations.services import Services
 
 strawberry.enum(ValueType, name="ValueType")
 strawberry.enum(OverrideLayer, name="ContextLayer")
+strawberry.enum(ServiceEdgeKind, name="ServiceEdgeKind")
 
 
 @output(Export)
@@ -70,6 +78,27 @@ class FlowService(Output[Service]):
     """Name of the service."""
     cluster_id: strawberry.ID
     """ID of the cluster."""
+
+
+@output(ServiceEdge)
+class ServiceEdgeType(Output[ServiceEdge]):
+    """A relation of two services: the target needs the source."""
+
+
+@strawberry.type(name="ServiceGraph")
+class ServiceGraphType:
+    """Services that need others or that others need, and their relations."""
+
+    edges: list[ServiceEdgeType]
+    """Edges between these services. Limit: 5,000."""
+    complete: bool
+    """False if the fleet has more edges than the limit."""
+    graph: strawberry.Private[ServiceGraph]
+
+    @strawberry.field
+    async def services(self, info: Info) -> list[ServiceDeployment]:
+        """Services with an edge, sorted by ID."""
+        return await service_types(info, self.graph.services)
 
 
 @output(ContextOverride, hide={"context_id", "inserted_at"})
@@ -143,6 +172,14 @@ class FlowQuery:
         """
         rows = await info.context[ConfigurationFlow].affected(info.context.actor, service_id)
         return FlowService.of_each(rows)
+
+    @strawberry.field
+    async def service_graph(self, info: Info) -> ServiceGraphType:
+        """The services that depend on each other or share values, in all clusters."""
+        graph = await info.context[ConfigurationFlow].graph(info.context.actor)
+        return ServiceGraphType(
+            edges=ServiceEdgeType.of_each(graph.edges), complete=graph.complete, graph=graph
+        )
 
     @strawberry.field
     async def context_overrides(self, info: Info, id: strawberry.ID) -> list[ContextOverrideType]:

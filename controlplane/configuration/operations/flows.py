@@ -28,6 +28,7 @@ from controlplane.configuration.operations.imports import (
     require_exports_unused,
     upstream,
 )
+from controlplane.configuration.operations.service_graph import ServiceGraph, service_graph
 from controlplane.configuration.ports import ServiceExportStore, ServiceImportStore
 from controlplane.platform.context import RENDER_SERVICES, SERVICE, OperationContext
 from controlplane.platform.ports import Transaction
@@ -95,6 +96,12 @@ class ConfigurationFlow:
             services = await tx[ServiceStore].by_ids(found) if found else []
         rows: dict[str, Service] = {service.id: service for service in services}
         return [rows[id] for id in found if actor.may(Verb.READ, rows[id].target)]
+
+    async def graph(self, actor: Actor) -> ServiceGraph:
+        """The services that depend on each other or share values; only those the actor may see."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            return await service_graph(tx, actor)
 
     async def save(
         self,

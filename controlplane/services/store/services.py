@@ -85,6 +85,13 @@ class SqlServices(SqlRows[Service], ServiceStore):
         found = select(services.c.cluster_id).where(services.c.id.in_(ids)).distinct()
         return set((await self._connection.execute(found)).scalars())
 
+    async def with_dependencies(self, visible: Visible, most: int) -> list[Service]:
+        row = services.c
+        is_found = and_(
+            row.deleted_at.is_(None), row.dependencies != (), visible_rows(services, visible)
+        )
+        return await self._fetch(self._rows.where(is_found).order_by(row.id).limit(most))
+
     async def changed_since(self, moment: datetime, visible: Visible, most: int) -> list[str]:
         row, gone = services.c, deployments.c
         changed = select(row.id).where(

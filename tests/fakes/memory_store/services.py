@@ -65,6 +65,15 @@ class MemoryServices(MemoryRows[Service], ServiceStore):
         rows = self._connection.rows(services)
         return {row["cluster_id"] for row in rows if row["id"] in ids}
 
+    async def with_dependencies(self, visible: Visible, most: int) -> list[Service]:
+        is_visible = visible_rows(self._connection, services, visible)
+        found = self._connection.where(services, is_visible)
+        rows = sorted(
+            (row for row in found if row["deleted_at"] is None), key=lambda row: row["id"]
+        )
+        having = [each for each in map(self._value, rows) if each.spec.dependencies]
+        return having[:most]
+
     async def changed_since(self, moment: datetime, visible: Visible, most: int) -> list[str]:
         changed = await self.since(("updated_at", "observed_at"), moment, visible, most)
         is_visible = visible_rows(self._connection, deployments, visible)

@@ -40,6 +40,7 @@ SCREENS = tuple(
         "inbox": "/inbox",
         "fleet": "/?group=tag:region",
         "services": "/services",
+        "services-graph": "/services?view=graph&service=cluster-eu-west-1-orders",
         "service-new": "/services/new",
         "service": "/services/{service}",
         "service-objects": "/services/{service}?tab=objects",

@@ -48,6 +48,11 @@ _STATES: dict[int, dict[str, Any]] = {
     31: {"paused": True},
 }
 _PAYMENTS = "payments"
+_DEPENDENCIES = {
+    **{"cart": ("prices", "stock"), "orders": ("cart", _PAYMENTS), "shipping": ("orders",)},
+    **{_PAYMENTS: ("ledger",), "catalog": ("prices", "media")},
+}
+_CONNECTED = ("cluster-eu-west-1", "cluster-us-east-1")
 _FENCE = Fence(
     sources=(SourceRule("http*://*/shop.git", refs=("main",)),),
     destinations=(
@@ -134,6 +139,7 @@ def _services(cluster: ClusterId) -> Iterator[Service]:
         yield service.changed(
             project_id=_PAYMENTS if name in (_PAYMENTS, "ledger") else DEFAULT_PROJECT,
             commit_sha="4f1c09de7ab85236" * 2,
+            dependencies=_DEPENDENCIES.get(name, ()) if cluster in _CONNECTED else (),
             **{"phase": Phase.HEALTHY, **_HEALTHY, **state},
         )
 

@@ -78,6 +78,27 @@ def test_values_say_where_they_come_from_and_whom_they_reach(ada: Desk, story: D
     expect(page.get_by_role("button", name="Save")).to_be_disabled()
 
 
+def test_services_that_need_each_other_are_one_graph(ada: Desk, story: DemoSteps) -> None:
+    """The graph and its text lead along the edges, to each service. Keyboard only."""
+    furnish(story)
+    page = ada.go("/services")
+    keys = Keys(page)
+    keys.use(button(page, "Graph"))
+    graph = page.get_by_role("group", name="Services; arrow keys move along edges")
+    dev, prod = (graph.get_by_role("button", name=re.compile(name)) for name in ("dev", "prod"))
+    keys.reach(dev)
+    keys.press("ArrowRight")
+    expect(prod).to_be_focused()
+    keys.press("Enter")
+    details = page.get_by_role("complementary", name="Selected service")
+    expect(details).to_contain_text("Imports values of")
+    expect(details).to_contain_text("address")
+    keys.use(details.get_by_role("button", name="dev/shop"))
+    expect(details).to_contain_text("Exports values to")
+    keys.use(details.get_by_role("link", name="Open service"))
+    expect(page).to_have_url(ada.base + f"/services/{story.services['dev']}")
+
+
 @pytest.fixture
 def worked(story: DemoSteps) -> Iterator[None]:
     """Adds a workflow in dev and a metric gate with measurements; removes them afterwards."""

@@ -64,7 +64,7 @@ MEMBERS = frozenset(
     """me inbox myAccess myGroups deniedRevisions sessions accessTokens groups group roles role can
     openStreams installation createAccessToken signOutEverywhere createTicket deliveryReport
     fleet fleetMap fleetDelta applyManifests deleteManifests manifests manifestKinds manifestSchema
-    bootstrapTokens
+    bootstrapTokens serviceGraph
     """.split()
 )
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.access.model.bindings import Project
-from controlplane.authorization import ANONYMOUS, Actor, Scope
+from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Actor, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.configuration.model.flow import (
@@ -19,6 +19,7 @@ from controlplane.configuration.model.flow import (
     check_export,
     check_type,
 )
+from controlplane.configuration.operations import service_graph
 from controlplane.configuration.operations.flows import ConfigurationFlow
 from controlplane.configuration.operations.imports import (
     check_not_imported,
@@ -27,6 +28,7 @@ from controlplane.configuration.operations.imports import (
     graph_of,
     upstream,
 )
+from controlplane.configuration.operations.service_graph import ServiceEdgeKind
 from controlplane.configuration.ports import ServiceExportStore, ServiceImportStore
 from controlplane.platform.context import RENDER_SERVICES, SERVICE
 from controlplane.services.model.ledger import LedgerStage
@@ -120,6 +122,37 @@ async def test_only_those_who_may_read_and_change_a_flow(
     with pytest.raises(Conflict, match="frozen"):
         await flow.save(EDITOR, DB.id, [HOST], None)
     await check_nothing_happened(world)
+
+
+async def test_the_graph_has_imports_and_dependencies_that_a_user_may_see(
+    world: MemoryOperations, flow: ConfigurationFlow
+) -> None:
+    secret = make_service("secret", DEV, project_id="other", dependencies=("db",))
+    job = make_service("job", DEV, dependencies=("db", "gone"))
+    lone = make_service("lone", DEV)
+    await world.given(Project("other", "other", START, START), secret, job, lone)
+    edges = {
+        (DB.id, API.id, ServiceEdgeKind.IMPORT, "host"),
+        (API.id, WEB.id, ServiceEdgeKind.IMPORT, "url"),
+        (DB.id, job.id, ServiceEdgeKind.DEPENDENCY, ""),
+    }
+    hidden = (DB.id, secret.id, ServiceEdgeKind.DEPENDENCY, "")
+    reader = person(BuiltInRole.VIEWER, "rea", Scope(f"project:{DEFAULT_PROJECT}"))
+    for actor, found in ((VIEWER, {*edges, hidden}), (reader, edges), (NOBODY, set())):
+        graph = await flow.graph(actor)
+        shown = {(edge.source_id, edge.target_id, edge.kind, edge.label) for edge in graph.edges}
+        assert (shown, graph.complete) == (found, True)
+        assert {row.id for row in graph.services} == {id for edge in found for id in edge[:2]}
+    with pytest.raises(Unauthenticated):
+        await flow.graph(ANONYMOUS)
+
+
+async def test_a_large_graph_is_cut(
+    flow: ConfigurationFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_graph, "MAX_EDGES", 1)
+    graph = await flow.graph(VIEWER)
+    assert (len(graph.edges), len(graph.services), graph.complete) == (1, 2, False)
 
 
 async def test_importers_are_listed_in_rollout_order(

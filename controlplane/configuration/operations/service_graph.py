@@ -1,0 +1,108 @@
+"""The services that depend on each other, or share values, as one graph of the fleet."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controlplane.authorization import Actor, ResourceKind, Verb
+from controlplane.configuration.model.flow import ServiceImport
+from controlplane.configuration.ports import ServiceImportStore
+from controlplane.platform.ports import MAX_PAGE_ROWS, PageQuery, Transaction
+from controlplane.services.model.service import Service
+from controlplane.services.ports import ServiceStore
+
+MAX_EDGES = 5_000
+_MAX_IMPORTS = 20_000
+
+
+class ServiceEdgeKind(StrEnum):
+    """Relation of two services."""
+
+    DEPENDENCY = "DEPENDENCY"
+    """The target waits until the source is healthy."""
+    IMPORT = "IMPORT"
+    """The target imports a value that the source exports."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceEdge:
+    """A relation of two services."""
+
+    source_id: str
+    """ID of the service that the other one needs."""
+    target_id: str
+    """ID of the service that needs the other one."""
+    kind: ServiceEdgeKind
+    """Relation of the services."""
+    label: str = ""
+    """Name of the export; empty for a dependency."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceGraph:
+    """Services that need others or that others need."""
+
+    services: tuple[Service, ...]
+    """Services with an edge, sorted by ID."""
+    edges: tuple[ServiceEdge, ...]
+    """Edges between these services. Limit: 5,000."""
+    complete: bool
+    """False if the fleet has more edges than the limit."""
+
+
+async def service_graph(tx: Transaction, actor: Actor) -> ServiceGraph:
+    """The graph of the services that an actor may see."""
+    visible = actor.policy.visible(ResourceKind.SERVICE)
+    dependent = await tx[ServiceStore].with_dependencies(visible, MAX_EDGES + 1)
+    imports = await _imports(tx)
+    services = await _services_of(tx, dependent, imports)
+    seen = {id: each for id, each in services.items() if actor.may(Verb.READ, each.target)}
+    edges = [
+        edge
+        for edge in (*_dependencies(dependent, seen), *_flows(imports))
+        if edge.source_id in seen and edge.target_id in seen
+    ]
+    shown = tuple(edges[:MAX_EDGES])
+    ids = {id for edge in shown for id in (edge.source_id, edge.target_id)}
+    complete = len(edges) <= MAX_EDGES and len(imports) <= _MAX_IMPORTS
+    return ServiceGraph(tuple(seen[id] for id in sorted(ids)), shown, complete)
+
+
+async def _imports(tx: Transaction) -> list[ServiceImport]:
+    found: list[ServiceImport] = []
+    more, after = True, None
+    while more and len(found) <= _MAX_IMPORTS:
+        page = await tx[ServiceImportStore].page(PageQuery(MAX_PAGE_ROWS, after))
+        found += page.items
+        more, after = page.more, found[-1].id if found else None
+    return found
+
+
+async def _services_of(
+    tx: Transaction, dependent: Sequence[Service], imports: Sequence[ServiceImport]
+) -> Mapping[str, Service]:
+    ids = {id for row in imports for id in (row.service_id, row.imported.source_id)}
+    found = [*dependent, *(await tx[ServiceStore].by_ids(ids) if ids else ())]
+    if dependent:
+        names = {name for service in dependent for name in service.spec.dependencies}
+        clusters = {service.cluster_id for service in dependent}
+        found += await tx[ServiceStore].with_names(clusters, names)
+    return {service.id: service for service in found}
+
+
+def _dependencies(
+    dependent: Collection[Service], services: Mapping[str, Service]
+) -> Iterator[ServiceEdge]:
+    by_name = {(each.cluster_id, each.name): each.id for each in services.values()}
+    for service in dependent:
+        for name in service.spec.dependencies:
+            if source := by_name.get((service.cluster_id, name)):
+                yield ServiceEdge(source, service.id, ServiceEdgeKind.DEPENDENCY)
+
+
+def _flows(imports: Collection[ServiceImport]) -> Iterator[ServiceEdge]:
+    for row in imports:
+        imported = row.imported
+        yield ServiceEdge(
+            imported.source_id, row.service_id, ServiceEdgeKind.IMPORT, imported.export
+        )
