@@ -39,8 +39,16 @@ it("adds up Pods of the service only, and says why there are no metrics", async 
   });
   expect(await readStatus("dev", [component("Deployment", "web", "apps"), component("Pod", "web-1", null)])).toEqual({
     replicas: [{ id: "web", kind: "Deployment", name: "web", ready: 2, desired: 3 }],
-    ...{ pods: 1, restarts: 3, cpu: null, memory: null, noMetrics: "the server could not find the requested resource" },
+    ...{ pods: 1, restarts: 3, cpu: null, memory: null, noMetrics: "The cluster has no metrics API: CPU and memory are not available." },
   });
+});
+
+it("says why metrics cannot be read", async () => {
+  vi.stubGlobal("fetch", () => Promise.resolve(new Response(JSON.stringify({ message: "pods is forbidden" }), { status: 403 })));
+  await expect(readStatus("dev", [])).resolves.toMatchObject({ noMetrics: "" });
+  const answer = (input: string) => Promise.resolve(new Response(JSON.stringify(input.includes("metrics") ? { message: "pods is forbidden" } : { items: [] }), { status: input.includes("metrics") ? 403 : 200 }));
+  vi.stubGlobal("fetch", answer);
+  await expect(readStatus("dev", [component("Pod", "web-1", null)])).resolves.toMatchObject({ noMetrics: "CPU and memory are not available: pods is forbidden" });
 });
 
 it("makes a row of each deployment, with rollbacks as rows of their own", () => {

@@ -86,7 +86,7 @@ function RequestTable({ requests, onProblem }: { readonly requests: readonly Acc
   };
   if (requests.length === 0) return <p className="quiet">No access requests.</p>;
   return (
-    <Table label="Requests" titles={["Requested", "User", "Role", "Scope", "Minutes", "Reason", "State", ""]}>
+    <Table label="Requests" titles={["Requested", "User", "Role", "Scope", "Minutes", "Reason", "State", ""]} numbers={["Minutes"]}>
       {requests.map((request) => {
         const state = stateOf(request, now);
         const isGranted = state === STATES.granted;

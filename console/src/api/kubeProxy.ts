@@ -11,16 +11,26 @@ export function proxyPath(handle: string, ...parts: readonly string[]): string {
 const podPath = (handle: string, { namespace, name }: Pod, ...more: readonly string[]) =>
   proxyPath(handle, "api", "v1", "namespaces", namespace, "pods", name, ...more);
 
+/** Error of the Kubernetes API, with the status of the response. */
+export class KubeError extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+  ) {
+    super(message);
+  }
+}
+
 /** Error of a failed request, from its Kubernetes Status. */
-async function errorOf(response: Response): Promise<Error> {
+async function errorOf(response: Response): Promise<KubeError> {
   const text = await response.text();
   try {
     const { message } = JSON.parse(text) as { readonly message?: unknown };
-    if (typeof message === "string") return new Error(message);
+    if (typeof message === "string") return new KubeError(message, response.status);
   } catch {
     // Not a Status; use the text.
   }
-  return new Error(text.trim().slice(0, 300) || `the cluster responded with status ${response.status}`);
+  return new KubeError(text.trim().slice(0, 300) || `the cluster responded with status ${response.status}`, response.status);
 }
 
 /** Request to the Kubernetes API; `path` are its parts after the cluster, such as `api`, `v1`, `pods`. */

@@ -28,7 +28,7 @@ export function ActiveSessions({ handle }: { readonly handle: string }) {
       {nodes.length === 0 ? (
         <p className="quiet">No active sessions.</p>
       ) : (
-        <Table label="Active sessions" titles={["Started", "User", "Request", "Source", "Bytes in", "Bytes out", ""]}>
+        <Table label="Active sessions" titles={["Started", "User", "Request", "Source", "Bytes in", "Bytes out", ""]} numbers={["Bytes in", "Bytes out"]}>
           {nodes.map((session) => (
             <tr key={session.id}>
               <td>

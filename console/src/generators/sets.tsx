@@ -15,6 +15,7 @@ import {
 } from "../api/generated";
 import type { Action, Kind, Values } from "../manage/kind";
 import { list, number, optional, text } from "../manage/values";
+import { counted } from "../text/counts";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { budgetOf, Evaluated, GeneratedServices, initialOf, lifeOf, namesOf, policyOf, POLICY_FIELDS, PROJECT_FIELD, SELECTOR_FIELDS, selectorOf, selectorWords, shown, TEMPLATE_FIELDS, templateOf, WRITE, type Named } from "./shared";
@@ -90,7 +91,7 @@ function Services({ id }: { readonly id: string }) {
 function sourceOf({ folders, items, requests }: ServiceSet): string {
   if (folders !== null) return `folders ${folders.pattern} at ${folders.ref}`;
   if (requests !== null) return `merge requests${requests.labels.length === 0 ? "" : ` with ${requests.labels.join(", ")}`}, at most ${requests.limit}`;
-  return items === null ? "clusters" : `${items.length} items`;
+  return items === null ? "clusters" : counted(items.length, "item");
 }
 
 export const SETS: Kind<SetsQuery, SetsQueryVariables, ServiceSet> = {

@@ -59,13 +59,13 @@ function shownColumns<Node>(columns: readonly Column<Node>[], param: string): re
 }
 
 function Head<Node>({ column, order, onOrder }: { readonly column: Column<Node>; readonly order: Order; readonly onOrder: (order: string) => void }) {
-  const { id, title, sort } = column;
+  const { id, title, sort, className } = column;
   if (title === "") return <td />;
   const isSorted = order.id === id;
   const Arrow = order.isDescending ? ArrowDown : ArrowUp;
   const next = !isSorted ? id : order.isDescending ? "" : `-${id}`;
   return (
-    <th scope="col" aria-sort={isSorted ? (order.isDescending ? "descending" : "ascending") : undefined}>
+    <th scope="col" className={className} aria-sort={isSorted ? (order.isDescending ? "descending" : "ascending") : undefined}>
       {sort === undefined ? (
         title
       ) : (

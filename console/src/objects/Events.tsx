@@ -8,7 +8,7 @@ import { Table } from "../ui/Table";
 export function EventsTable({ events }: { readonly events: ServiceEventsQuery["serviceEvents"] }) {
   if (events.length === 0) return <p className="quiet">No events. Kubernetes deletes events after one hour by default.</p>;
   return (
-    <Table label="Events" titles={["Last seen", "Type", "Object", "Reason", "Message", "Count", "From"]}>
+    <Table label="Events" titles={["Last seen", "Type", "Object", "Reason", "Message", "Count", "From"]} numbers={["Count"]}>
       {events.map((event, index) => (
         <tr key={index}>
           <td>

@@ -111,7 +111,7 @@ function Workloads({ service }: { readonly service: Service }) {
             {status.cpu !== null && <Figure title="CPU" usage={status.cpu} format={cores} samples={samples.cpu} />}
             {status.memory !== null && <Figure title="Memory" usage={status.memory} format={bytes} samples={samples.memory} />}
           </div>
-          {status.noMetrics !== "" && <p className="quiet">CPU and memory are not available: the metrics API of the cluster says “{status.noMetrics}”.</p>}
+          {status.noMetrics !== "" && <p className="quiet">{status.noMetrics}</p>}
         </>
       )}
     </Card>

@@ -1,5 +1,5 @@
 // State of a service's workloads, read from its cluster with the permissions of the user.
-import { send } from "../api/kubeProxy";
+import { KubeError, send } from "../api/kubeProxy";
 import type { Component } from "../services/service";
 import { listPath, objectPath } from "../workloads/objects";
 import { targetOf } from "../workloads/WorkloadActions";
@@ -48,6 +48,12 @@ const list = async <Item>(handle: string, path: readonly string[]): Promise<read
 const requested = (pods: readonly Pod[], resource: string): number => total(pods, ({ spec }) => total(spec?.containers ?? [], ({ resources }) => quantity(resources?.requests?.[resource])));
 const used = (pods: readonly PodMetrics[], resource: string): number => total(pods, ({ containers = [] }) => total(containers, ({ usage }) => quantity(usage?.[resource])));
 
+/** Reason why there are no metrics, as a sentence. */
+function whyNoMetrics(error: unknown): string {
+  if (error instanceof KubeError && error.status === 404) return "The cluster has no metrics API: CPU and memory are not available.";
+  return `CPU and memory are not available: ${error instanceof Error ? error.message : String(error)}`;
+}
+
 /** Reads workloads, Pods and metrics. Without metrics, the rest stays. */
 export async function readStatus(handle: string, components: readonly Component[]): Promise<WorkloadStatus> {
   const workloads = components.filter(({ kind, ownerUid }) => COUNTED.has(kind) && !ownerUid).slice(0, MAX_WORKLOADS);
@@ -63,7 +69,7 @@ export async function readStatus(handle: string, components: readonly Component[
     namespaces.map(async (namespace) => (await list<PodMetrics>(handle, listPath("metrics.k8s.io", "v1beta1", namespace, "pods"))).filter(({ metadata }) => names.has(`${namespace}/${metadata.name}`))),
   ).then(
     (lists) => lists.flat(),
-    (error: unknown) => (error instanceof Error ? error.message : String(error)),
+    whyNoMetrics,
   );
   const isRead = typeof metrics !== "string";
   return {

@@ -5,6 +5,7 @@ import { DeletePipelineDocument, PausePipelineDocument, PipelineDeltaDocument, P
 import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
 import { ResourceError, ResourceNotFound } from "../ui/ResourceNotFound";
+import { Person } from "../ui/Person";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { STATES } from "../ui/states";
@@ -68,12 +69,14 @@ function Activity({ pipeline }: { readonly pipeline: Pipeline }) {
   if (pipeline.history.length === 0) return <p className="quiet">No activity yet.</p>;
   return (
     <ol className="timeline card activity">
-      {pipeline.history.map((event, index) => (
-        <li key={index}>
+      {[...pipeline.history].reverse().map((event, index, { length }) => (
+        <li key={length - index}>
           <Age at={event.at} />
           <strong>{event.place}</strong>
           <span>{event.text}</span>
-          <span className="quiet">{event.actor}</span>
+          <span className="quiet">
+            <Person author={event.actor} />
+          </span>
         </li>
       ))}
     </ol>

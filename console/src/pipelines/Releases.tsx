@@ -3,6 +3,7 @@ import { Link } from "wouter";
 import { PipelineReleasesDocument } from "../api/generated";
 import { Actions } from "../manage/Actions";
 import { Age } from "../ui/Age";
+import { Person } from "../ui/Person";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { stageState, STATES } from "../ui/states";
@@ -35,7 +36,7 @@ export function Releases({ id }: { readonly id: string }) {
               <Status state={stageState(stage.health)} detail={stage.reason} />
             </td>
             <td>{stage.release === null ? "none" : `#${stage.release.number}`}</td>
-            <td>{stage.release?.author}</td>
+            <td>{stage.release !== null && <Person author={stage.release.author} />}</td>
             <td>
               {stage.rollout.given > 0 && `${stage.rollout.healthy} healthy${stage.rollout.failed > 0 ? `, ${stage.rollout.failed} failed` : ""} of ${stage.rollout.given}`}
             </td>

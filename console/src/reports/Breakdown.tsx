@@ -38,12 +38,12 @@ export function Breakdown({ since, until }: { readonly since: string; readonly u
   const titles = ["Deployments", "Rate", "Lead time", "Failure rate", "Time to restore"];
   return (
     <div className="stack">
-      <Table label="By project" titles={["Project", ...titles]}>
+      <Table label="By project" titles={["Project", ...titles]} numbers={titles}>
         {data.projects.edges.map(({ node: { id, name } }) => (
           <Row key={id} name={name} since={since} until={until} projectId={id} onOpen={() => setProject(id)} />
         ))}
       </Table>
-      <Table label="By cluster" titles={["Cluster", ...titles]}>
+      <Table label="By cluster" titles={["Cluster", ...titles]} numbers={titles}>
         {data.clusters.edges.map(({ node: { id, handle } }) => (
           <Row key={id} name={handle} since={since} until={until} clusterId={id} onOpen={() => setCluster(id)} />
         ))}

@@ -1,5 +1,6 @@
 import { Link } from "wouter";
 import { Age } from "../ui/Age";
+import { Person } from "../ui/Person";
 import { Status } from "../ui/Status";
 import { Table } from "../ui/Table";
 import { resultOf, took, type Deployment } from "./deployments";
@@ -23,7 +24,9 @@ export function DeploymentList({ deployments }: { readonly deployments: readonly
           <td>
             <code>{deployment.sha?.slice(0, 8)}</code>
           </td>
-          <td className="wide">{deployment.actor}</td>
+          <td className="wide">
+            <Person author={deployment.actor} />
+          </td>
           <td>
             <Age at={deployment.desiredAt} />
           </td>

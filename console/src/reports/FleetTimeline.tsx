@@ -8,6 +8,9 @@ const LANE = 26;
 const MAX_LANES = 15;
 const MARKS = 5;
 
+/** Scrolls to the newest deployments, where the chart is wider than the window. */
+const showEnd = (chart: HTMLElement | null): void => chart?.scrollTo({ left: chart.scrollWidth });
+
 type Props = { readonly deployments: readonly Deployment[]; readonly since: string; readonly until: string };
 
 /** Deployments of the fleet on a time line, one lane per cluster. A mark leads to the service. */
@@ -20,7 +23,7 @@ export function FleetTimeline({ deployments, since, until }: Props) {
   const height = shown.length * LANE + 24;
   if (shown.length === 0) return <p className="quiet">No deployments in this period.</p>;
   return (
-    <figure className="chart">
+    <figure className="chart" ref={showEnd}>
       <svg viewBox={`0 0 ${WIDTH} ${height}`} role="group" aria-label="Deployments by cluster over time">
         {Array.from({ length: MARKS + 1 }, (_, index) => {
           const at = new Date(begin + (span * index) / MARKS);

@@ -26,6 +26,8 @@ const HEIGHT = 76;
 const RANK = 150;
 const MARGIN = 64;
 const MAX_HEIGHT = 420;
+// A phone shows the whole graph.
+const MIN_ZOOM = 0.2;
 
 function Box({ data: { node } }: NodeProps<BoxNode>) {
   return (
@@ -73,6 +75,7 @@ export function FlowGraph({ label, nodes, edges }: Props) {
         colorMode={theme}
         fitView
         fitViewOptions={{ maxZoom: 1.1 }}
+        minZoom={MIN_ZOOM}
         nodesDraggable={false}
         nodesConnectable={false}
         edgesFocusable={false}

@@ -4,6 +4,8 @@ import "./table.css";
 type Props = {
   readonly label: string;
   readonly titles: readonly string[];
+  /** Titles of columns of numbers, which are aligned to the right. */
+  readonly numbers?: readonly string[];
   /** Head of the column of checkboxes. */
   readonly pick?: ReactNode;
   /** Cells of the head; without them, it has the titles. */
@@ -13,7 +15,7 @@ type Props = {
 };
 
 /** Frame and header of a dense table; the table bodies are children. Scrolls horizontally on narrow screens. */
-export function TableFrame({ label, titles, pick, head, className, children }: Props) {
+export function TableFrame({ label, titles, numbers = [], pick, head, className, children }: Props) {
   return (
     <div className="table-frame" tabIndex={0} role="region" aria-label={label}>
       <table className={className === undefined ? "table" : `table ${className}`}>
@@ -26,7 +28,7 @@ export function TableFrame({ label, titles, pick, head, className, children }: P
                 title === "" ? (
                   <td key={title} />
                 ) : (
-                  <th key={title} scope="col">
+                  <th key={title} scope="col" className={numbers.includes(title) ? "number" : undefined}>
                     {title}
                   </th>
                 ),
