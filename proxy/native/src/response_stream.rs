@@ -20,6 +20,8 @@ use crate::request_head::is_of_connection;
 
 /// Heads before the final one. No window limits them, so their number is limited here.
 const MAX_INFORMATIONAL: usize = 16;
+/// A smaller piece is copied: while it is unsent, it would keep the whole buffer it was read into.
+const SHARED: usize = 8 << 10;
 
 /// The parts of a response that were read and not sent yet. `informational`: number of heads before
 /// the final one that were read.
@@ -48,7 +50,9 @@ impl Parts for Unsent {
     }
 
     fn content(&mut self, data: &Bytes, piece: Range<usize>) {
-        self.content.push(data.slice(piece));
+        let is_small = piece.len() < SHARED;
+        let kept = if is_small { Bytes::copy_from_slice(&data[piece]) } else { data.slice(piece) };
+        self.content.push(kept);
     }
 
     fn trailer(&mut self, line: &[u8]) -> Result<(), BadResponse> {
@@ -224,6 +228,7 @@ impl User for ResponseStream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::BytesMut;
 
     /// Reads a response in pieces of this size.
     fn read(text: &[u8], piece: usize) -> Result<Unsent, BadResponse> {
@@ -253,6 +258,20 @@ mod tests {
             assert_eq!(texts(fields), kept);
             assert_eq!(parts.content.concat(), b"hello, world");
             assert_eq!(texts(&parts.trailers), [("grpc-status", "0")]);
+        }
+    }
+
+    #[test]
+    fn small_pieces_keep_no_large_buffer() {
+        for size in [1, 500, SHARED - 1] {
+            let mut buffer = BytesMut::with_capacity(16 << 10);
+            buffer.extend_from_slice(b"HTTP/1.1 200 OK\r\n\r\n");
+            buffer.resize(buffer.len() + size, b'a');
+            let mut parts = Unsent::default();
+            ResponseObserver::new(false).split(buffer.freeze(), &mut parts).unwrap();
+            let content = joined(parts.content);
+            assert_eq!(content.len(), size);
+            assert!(content.try_into_mut().unwrap().capacity() <= SHARED);
         }
     }
 
