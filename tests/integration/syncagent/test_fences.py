@@ -12,6 +12,7 @@ import pytest
 
 from core.spec.bundle import KubeObject
 from core.wire.v1 import agent_pb2 as pb
+from syncagent.domain.ownership import SERVICE_LABEL
 from syncagent.kube.client import KubeClient
 from syncagent.settings import AutonomySettings
 from tests.integration.syncagent.conftest import Bench
@@ -129,6 +130,28 @@ async def test_objects_inside_the_fence_are_synced_as_the_service_account(tenant
         await bench.until("configmap", "a", lambda live: live["data"] == {"key": "value"})
         bench.hub.want("in", [bench.config("a")], namespace=bench.namespace, fence=fence)
         await bench.until("configmap", "b", lambda live: live is None)
+
+
+async def test_objects_without_a_fence_move_behind_one_untouched(tenant: Tenant) -> None:
+    """An existing service is given up with its objects, and another one takes them over."""
+    bench, hub = tenant.bench, tenant.bench.hub
+    async with bench.agent():
+        hub.want("open", [bench.config("web")], namespace=bench.namespace)
+        await hub.until_phase("open", pb.PHASE_HEALTHY)
+        before = await bench.get("configmap", "web")
+        hub.remove("open", pb.REMOVAL_ORPHAN)
+        await hub.until_phase("open", pb.PHASE_REMOVED)
+        objects, place = [bench.config("web")], bench.namespace
+        absent = tenant.fence(account="nobody")
+        hub.want("fenced", objects, namespace=place, fence=absent)
+        failed = await hub.until_phase("fenced", pb.PHASE_FAILED)
+        assert "create serviceaccount nobody" in failed.problems[0].message
+        hub.want("fenced", objects, namespace=place, fence=tenant.fence())
+        await hub.until_phase("fenced", pb.PHASE_HEALTHY)
+        after = await bench.get("configmap", "web")
+    assert before is not None and after is not None
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert SERVICE_LABEL in after["metadata"]["labels"]
 
 
 async def test_escapes_are_refused_by_the_agent_before_any_write(tenant: Tenant) -> None:
