@@ -19,6 +19,9 @@ use crate::wire;
 pub const REQUEST: &[u8] = b"GET /k8s/data-link HTTP/1.1\r\n";
 const TICKET: Duration = Duration::from_secs(30);
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// A frame costs memory beyond its content: h2 counts 256 bytes less the content of each small one
+/// that nobody has read. By default it derives the limit from the window, which has none here.
+const UNREAD_OVERHEAD: usize = 16 << 20;
 const ACCEPTED: &[u8] =
     b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: towline-data\r\n\r\n";
 
@@ -109,6 +112,7 @@ pub async fn carry(mut socket: impl Socket, link: Arc<HubLink>, window: u32) {
             .initial_window_size(window)
             // The windows of the streams bound it: one slow reader must not stop the others.
             .initial_connection_window_size((1 << 31) - 1)
+            .data_frame_budget(UNREAD_OVERHEAD)
             .max_frame_size(64 << 10)
             .max_header_list_size(4096)
             .enable_push(false)
@@ -123,4 +127,48 @@ pub async fn carry(mut socket: impl Socket, link: Arc<HubLink>, window: u32) {
         () = link.closing.notified() => {}
     }
     link.close();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::Tcp;
+    use tokio::net::{TcpListener, TcpStream};
+
+    const FRAMES: usize = 200_000;
+
+    /// Serves one request with frames of one byte.
+    async fn flood(tcp: TcpStream) {
+        let mut connection = h2::server::handshake(tcp).await.unwrap();
+        let (_, mut respond) = connection.accept().await.unwrap().unwrap();
+        let mut body = respond.send_response(http::Response::new(()), false).unwrap();
+        for _ in 0..FRAMES {
+            body.send_data(Bytes::from_static(b"a"), false).unwrap();
+        }
+        while connection.accept().await.is_some() {}
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_sends_tiny_frames_loses_its_link() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let agent = tokio::spawn(async move {
+            let mut tcp = TcpStream::connect(address).await.unwrap();
+            let mut accepted = vec![0; ACCEPTED.len()];
+            tokio::io::AsyncReadExt::read_exact(&mut tcp, &mut accepted).await.unwrap();
+            flood(tcp).await;
+        });
+        let link = Arc::new(HubLink::default());
+        let tcp = Tcp::new(listener.accept().await.unwrap().0);
+        let carried = tokio::spawn(carry(tcp, link.clone(), 512 << 10));
+        while link.sender().is_none() {
+            tokio::task::yield_now().await;
+        }
+        let mut sender = link.sender().unwrap().ready().await.unwrap();
+        let (response, _) = sender.send_request(http::Request::new(()), true).unwrap();
+        // Nobody reads the body.
+        let _body = response.await.unwrap();
+        timeout(HANDSHAKE, carried).await.unwrap().unwrap();
+        agent.abort();
+    }
 }
