@@ -70,6 +70,10 @@ class _Run:
         return self.source.settings.drift is DriftPolicy.HEAL
 
 
+class _NotFetchedError(Unavailable):
+    """The first fetch of the repository is not over, which is no failure of the source."""
+
+
 class SourceReconciler:
     """Reconciles sources as their service accounts."""
 
@@ -123,6 +127,8 @@ class SourceReconciler:
             sha, status = self._head(source, repository, status)
             run = await self._prepared(source, repository, account, sha)
             return await self._run(run, status), interval
+        except _NotFetchedError as error:
+            return replace(source.status, message=error.message), min(interval, _RETRY)
         except Unavailable as error:
             return _failed(status, error), min(interval, _RETRY)
         except (Invalid, NotFound, Conflict) as error:
@@ -167,7 +173,7 @@ class SourceReconciler:
                 raise Unavailable(f"the repository cannot be fetched: {state.error}")
             if state and ref in state.missing:
                 raise NotFound(f"the repository has no branch, tag or commit {ref!r}")
-            raise Unavailable("the repository was not fetched yet")
+            raise _NotFetchedError("waiting for the first fetch of the repository")
         if commit.sha == status.seen_sha:
             return commit.sha, status
         if status.seen_sha and status.seen_at and polled_at and polled_at < status.seen_at:

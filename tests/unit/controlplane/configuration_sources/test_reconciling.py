@@ -59,6 +59,20 @@ async def test_a_commit_is_applied_as_the_service_account(world: SourceWorld) ->
     assert first.detail["commit"] == sha
 
 
+async def test_a_source_waits_for_the_first_fetch(
+    world: SourceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new source has not failed."""
+    with monkeypatch.context() as patch:
+        patch.setattr(world.git, "state", lambda _: None)
+        await world.create()
+    status = await world.status()
+    assert (status.result, status.problems) == (SourceResult.UNKNOWN, ())
+    assert status.message == "waiting for the first fetch of the repository"
+    await world.push({"a.yaml": cluster("eu-1")})
+    assert (await world.status()).message == ""
+
+
 async def test_a_second_run_writes_only_its_own_status(world: SourceWorld) -> None:
     await world.create()
     await world.push({"a.yaml": cluster("eu-1")})
