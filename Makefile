@@ -95,6 +95,20 @@ test-terraform: setup ## check and test the Terraform provider in Go
 	{ [ -z "$$unformatted" ] || { echo "run gofmt -w on these files: $$unformatted" >&2; exit 1; }; } && \
 	nice "$$go" vet ./... && nice "$$go" test ./...
 
+OPENTOFU := v1.11.5
+OPENTOFU_SUM := h1:hgKyxSoQjjTKv6PPcVhFpuUjnajPlOWlrC331kRYWd0=
+TOFU := $(HOME)/.cache/towline/opentofu/$(OPENTOFU)/tofu
+MODULE_FOLDER := import json, sys; module = json.load(sys.stdin); \
+	sys.exit("another checksum than in the Makefile") if module["Sum"] != "$(OPENTOFU_SUM)" else print(module["Dir"])
+
+.PHONY: opentofu
+opentofu: $(TOFU) ## build OpenTofu, with which tests run the provider, into the cache; needs Go
+
+$(TOFU): | setup
+	@cd terraform && go="$(GO)" && download="github.com/opentofu/opentofu@$(OPENTOFU)" && \
+	folder=$$("$$go" mod download -json "$$download" | ../$(BIN)/python -c '$(MODULE_FOLDER)') && \
+	cd "$$folder" && nice "$$go" build -p 2 -o $(TOFU) ./cmd/tofu
+
 .PHONY: terraform-docs
 terraform-docs: setup ## write the reference of the Terraform provider into terraform/docs
 	@cd terraform && "$(GO)" run ./internal/docs/write

@@ -27,8 +27,10 @@ provider_installation {
 
 
 def program() -> str | None:
-    """OpenTofu or Terraform: TOFU_BINARY, else what is on the path."""
-    return os.environ.get("TOFU_BINARY") or shutil.which("tofu") or shutil.which("terraform")
+    """OpenTofu or Terraform: TOFU_BINARY, else on the path, else as `make opentofu` built it."""
+    on_path = shutil.which("tofu") or shutil.which("terraform")
+    built = sorted((Path.home() / ".cache/towline/opentofu").glob("*/tofu"))
+    return os.environ.get("TOFU_BINARY") or on_path or (str(built[-1]) if built else None)
 
 
 @cache

@@ -54,7 +54,7 @@ DRIFT: dict[str, dict[str, Any]] = {
 
 pytestmark = [
     pytest.mark.skipif(
-        program() is None, reason="external: neither tofu nor terraform is on the path"
+        program() is None, reason="external: neither tofu nor terraform; run `make opentofu`"
     ),
     pytest.mark.timeout(600),
 ]
