@@ -102,13 +102,18 @@ class ManifestQuery:
     """Queries of manifests."""
 
     @strawberry.field
-    async def manifests(self, info: Info, kinds: list[str] | None = None) -> str:
+    async def manifests(
+        self, info: Info, kinds: list[str] | None = None, managed_fields: bool = False
+    ) -> str:
         """Returns the resources that the caller may read as YAML, without values of secrets.
 
         Args:
             kinds: Names of kinds. Default: all.
+            managed_fields: True adds the managers of the fields to the metadata. Default: false.
         """
-        return await info.context[Manifests].export(info.context.actor, kinds or ())
+        return await info.context[Manifests].export(
+            info.context.actor, kinds or (), managed_fields=managed_fields
+        )
 
     @strawberry.field
     async def manifest(self, info: Info, kind: str, name: str, defaults: bool = True) -> str:

@@ -58,6 +58,20 @@ class DeclaredResource:
         """Returns everything but the owners of fields."""
         return self.labels, self.annotations, self.prune_set
 
+    @property
+    def managed_fields(self) -> list[JsonObject]:
+        """Returns the fields of each manager, such as `spec.helm.values`."""
+        return [
+            {
+                "manager": name,
+                "fields": [
+                    ".".join(("spec", *map(_unescaped, path.split(SEPARATOR)[1:])))
+                    for path in sorted(applied.fields)
+                ],
+            }
+            for name, applied in sorted(self.managers.items())
+        ]
+
     def owners(self, path: str, manager: str) -> list[str]:
         """Returns the other managers that set a field, or a part of it."""
         return sorted(

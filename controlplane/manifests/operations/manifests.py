@@ -89,8 +89,13 @@ class Manifests:
                 batch.drop()
         return ManifestPlan(tuple(run.items), tuple(problems), applied)
 
-    async def export(self, actor: Actor, kinds: Collection[str] = ()) -> str:
-        """Returns all resources that the actor may read, as YAML without secret values."""
+    async def export(
+        self, actor: Actor, kinds: Collection[str] = (), *, managed_fields: bool = False
+    ) -> str:
+        """Returns all resources that the actor may read, as YAML without secret values.
+
+        With `managed_fields`, the metadata names the managers of the fields, as in Kubernetes.
+        """
         require_member(actor)
         for name in kinds:
             self.kind(name)
@@ -104,7 +109,9 @@ class Manifests:
                     rows = await tx[DeclaredResourceStore].by_ids([row.id for row, _ in found])
                     declared = {row.id: row for row in rows}
                     documents += [
-                        _document(kind, names, row, spec, declared.get(row.id))
+                        _document(
+                            kind, names, row, spec, declared.get(row.id), managed=managed_fields
+                        )
                         for row, spec in found
                     ]
         return write_documents(documents)
@@ -158,6 +165,8 @@ def _document(
     row: DeclaredRow,
     spec: JsonObject,
     declared: DeclaredResource | None,
+    *,
+    managed: bool = False,
 ) -> JsonObject:
     metadata: JsonObject = {"name": kind.name_of(row)}
     if kind.scope:
@@ -168,6 +177,8 @@ def _document(
     if declared is not None:
         words = {"labels": declared.labels, "annotations": declared.annotations}
         metadata |= {name: dict(sorted(given.items())) for name, given in words.items() if given}
+        if managed and declared.managers:
+            metadata["managedFields"] = declared.managed_fields
     found = {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata}
     return {**found, "spec": spec} if spec else found
 

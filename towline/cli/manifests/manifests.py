@@ -118,6 +118,9 @@ def export(
     kind: Annotated[
         list[str] | None, typer.Argument(help="Kinds, such as Service (default: all).")
     ] = None,
+    show_managed_fields: Annotated[
+        bool, typer.Option("--show-managed-fields", help="Add which manager has set which field.")
+    ] = False,
 ) -> None:
     """Print resources as manifests, without values of secrets.
 
@@ -125,8 +128,10 @@ def export(
     Example:
       towline export > installation.yaml
       towline export Cluster Service
+      towline export Service --show-managed-fields
     """
-    print(operations.manifests(connect(context), kinds=kind or None), end="")
+    api = connect(context)
+    print(operations.manifests(api, show_managed_fields, kinds=kind or None), end="")
 
 
 def schema(

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 
 from controlplane.access.ports import ProjectStore, UserStore
 from controlplane.authorization import Grant, Policy, ResourceKind, Role, Rule, Scope, Verb
@@ -444,6 +445,18 @@ async def test_an_apply_adds_the_history_of_its_services_and_a_plan_does_not(
     assert {(entry.service_id == first.service_id, entry.stage.name) for entry in rest} == {
         (False, "CREATED"), (True, "CONFIGURED"),
     }  # fmt: skip
+
+
+async def test_an_export_names_the_managers_of_fields_on_request(world: ManifestWorld) -> None:
+    await world.apply(document("Cluster", "eu-1", {"tags": {"a/b": "1"}}), manager="git")
+    await world.apply(document("Cluster", "eu-1", {"tags": {"c": "2"}, "protect": True}))
+    shown = await world.manifests.export(ADMIN, ["Cluster"], managed_fields=True)
+    (found,) = yaml.safe_load_all(shown)
+    assert found["metadata"]["managedFields"] == [
+        {"manager": "cli", "fields": ["spec.protect", "spec.tags.c"]},
+        {"manager": "git", "fields": ["spec.tags.a/b"]},
+    ]
+    assert "managedFields" not in await world.export("Cluster")
 
 
 async def test_agent_settings_select_clusters_and_need_an_administrator(
