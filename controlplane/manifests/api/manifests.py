@@ -103,7 +103,7 @@ class ManifestQuery:
 
     @strawberry.field
     async def manifests(
-        self, info: Info, kinds: list[str] | None = None, managed_fields: bool = False
+        self, info: Info, kinds: list[str] | None = None, managed_fields: bool | None = None
     ) -> str:
         """Returns the resources that the caller may read as YAML, without values of secrets.
 
@@ -112,7 +112,7 @@ class ManifestQuery:
             managed_fields: True adds the managers of the fields to the metadata. Default: false.
         """
         return await info.context[Manifests].export(
-            info.context.actor, kinds or (), managed_fields=managed_fields
+            info.context.actor, kinds or (), managed_fields=bool(managed_fields)
         )
 
     @strawberry.field

@@ -64,10 +64,10 @@ def delete_manifests(api: GraphQLApi, sources: "Sequence[inputs.ManifestSource]"
     return run(api, DELETE_MANIFESTS, sources=sources, dryRun=dry_run)
 
 
-MANIFESTS: GraphQLDocument[Mapping[str, str]] = GraphQLDocument('query Manifests($kinds:[String!]$managedFields:Boolean!){manifests(kinds:$kinds managedFields:$managedFields)}')
+MANIFESTS: GraphQLDocument[Mapping[str, str]] = GraphQLDocument('query Manifests($kinds:[String!]$managedFields:Boolean){manifests(kinds:$kinds managedFields:$managedFields)}')
 
 
-def manifests(api: GraphQLApi, managed_fields: bool, *, kinds: Sequence[str] | None = None) -> str:
+def manifests(api: GraphQLApi, *, kinds: Sequence[str] | None = None, managed_fields: bool | None = None) -> str:
     return run(api, MANIFESTS, kinds=kinds, managedFields=managed_fields)
 
 

@@ -131,7 +131,7 @@ def export(
       towline export Service --show-managed-fields
     """
     api = connect(context)
-    print(operations.manifests(api, show_managed_fields, kinds=kind or None), end="")
+    print(operations.manifests(api, kinds=kind or None, managed_fields=show_managed_fields), end="")
 
 
 def schema(
