@@ -1,7 +1,7 @@
-import { lazy, useState } from "react";
+import { lazy, useEffect, useState } from "react";
 import { useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
-import { ServiceDocument, ServiceLiveDocument } from "../api/generated";
+import { ObjectRelationsDocument, ServiceDocument, ServiceLiveDocument } from "../api/generated";
 import { LastSeen } from "../clusters/LastSeen";
 import { Logs, MAX_PODS } from "../objects/Logs";
 import { EventsTable } from "../objects/Events";
@@ -9,6 +9,7 @@ import { ResourceError, ResourceNotFound } from "../ui/ResourceNotFound";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
 import { Tabs } from "../ui/Tabs";
+import { useParam } from "../ui/useParam";
 import { PendingDeletions } from "./PendingDeletions";
 import { Components } from "./Components";
 import { History } from "./History";
@@ -27,8 +28,19 @@ import "./service.css";
 
 const Overview = lazy(async () => ({ default: (await import("../overview/Overview")).Overview }));
 const Maintenance = lazy(async () => ({ default: (await import("../maintenance/Maintenance")).Maintenance }));
-const Topology = lazy(async () => ({ default: (await import("../topology/Topology")).Topology }));
+const loadTopology = async () => ({ default: (await import("../topology/Topology")).Topology });
+const Topology = lazy(loadTopology);
 const Values = lazy(async () => ({ default: (await import("../flow/Values")).Values }));
+
+/** Loads the graph of a service while the service itself is read. */
+function usePreparedTopology(id: string): void {
+  const [tab] = useParam("tab");
+  const isShown = tab === "topology";
+  useQuery({ query: ObjectRelationsDocument, variables: { id }, pause: !isShown });
+  useEffect(() => {
+    if (isShown) void loadTopology();
+  }, [isShown]);
+}
 
 function Head({ service }: { readonly service: Service }) {
   const handle = service.cluster?.handle;
@@ -89,6 +101,7 @@ function useFirst(key: string, value: string | undefined): string | undefined {
 export function ServicePage() {
   const { id } = useParams<{ id: string }>();
   const [{ data, error }] = useQuery({ query: ServiceDocument, variables: { id } });
+  usePreparedTopology(id);
   const service = data?.serviceDeployment;
   const since = useFirst(id, service?.updatedAt);
   useSubscription({ query: ServiceLiveDocument, variables: { id, since }, pause: since === undefined });

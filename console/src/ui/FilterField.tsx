@@ -2,7 +2,7 @@ import { useEffect, useId, useRef } from "react";
 import { useParam } from "./useParam";
 import { useSlash } from "./useSlash";
 
-// Delay before a query, in milliseconds, so that fast typing sends one query.
+// Least time between two queries, in milliseconds, so that fast typing sends few. The first one has no delay.
 const PAUSE = 50;
 
 type Props = {
@@ -19,12 +19,19 @@ export function FilterField({ label, name = "q", offered = [] }: Props) {
   const list = useId();
   const isMain = name === "q";
   const field = useRef<HTMLInputElement>(null);
+  const last = useRef(-PAUSE);
   const waiting = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const sent = useRef(text);
   const settle = (value: string) => {
     sent.current = value;
     clearTimeout(waiting.current);
-    waiting.current = setTimeout(() => change(value), PAUSE);
+    const send = () => {
+      last.current = performance.now();
+      change(value);
+    };
+    const left = last.current + PAUSE - performance.now();
+    if (left <= 0) send();
+    else waiting.current = setTimeout(send, left);
   };
   useEffect(() => () => clearTimeout(waiting.current), []);
   // The back button and links change the URL too; typed text reaches it only after the delay.
