@@ -12,6 +12,10 @@ from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.agents.link.server import AgentLink
 from controlplane.agents.link.session import SMALL_BUNDLE_BYTES
 from controlplane.agents.operations.agents import AgentOperations
+from controlplane.clusters.operations.agent_settings import (
+    AgentSettingsChange,
+    AgentSettingsOperations,
+)
 from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
 from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.delivery.operations.diffs import Diffs
@@ -262,6 +266,33 @@ async def test_changes_come_as_they_happen(hub: Hub) -> None:
     await agent.report(1, result=result)
     assert (await agent.read("ack")).ack.number == 1
     assert (await hub.world.agents.desired_state(ClusterId(cluster_id))).commands == []
+
+
+async def test_an_agent_is_asked_for_the_version_of_its_settings(hub: Hub) -> None:
+    """Its refusal is shown at the cluster, and it is not asked again."""
+    world = hub.world
+    settings = AgentSettingsOperations(world.deps)
+    image = "registry.example.org/towline:9.9.9"
+    change = AgentSettingsChange("all", version="9.9.9", image=image)
+    await settings.create(world.admin, change)
+    cluster_id, token = await registered(world)
+    agent = await hub.agent(token)
+    await agent.hello(agent_version="1.0.0")
+    await agent.difference()
+    await world.agents.upgrade_outdated()
+    command = (await agent.read("command")).command
+    assert (command.upgrade.version, command.upgrade.image) == ("9.9.9", image)
+
+    refusal = wire.CommandResult(
+        command_id=command.id, outcome=wire.OUTCOME_REFUSED, message="not allowed here"
+    )
+    await agent.report(1, result=refusal)
+    assert (await agent.read("ack")).ack.number == 1
+    await world.agents.upgrade_outdated()
+    assert (await world.agents.desired_state(ClusterId(cluster_id))).commands == []
+    cluster = await world.clusters.get(world.admin, cluster_id)
+    shown = (await settings.of_clusters(world.admin, [cluster]))[cluster_id]
+    assert (shown.settings.name, shown.problem) == ("all", "not allowed here")
 
 
 async def test_reports_are_committed_before_they_are_acknowledged(hub: Hub) -> None:
