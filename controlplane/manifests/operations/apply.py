@@ -89,6 +89,7 @@ class ApplyRun:
             await self._load_kind(self._reader.kinds[name], by_kind[name])
         if not with_references:
             return
+        self._failed.update(d.reference for d in declarations if d.is_malformed)
         await self._names.find(r for d in declarations for r in d.references)
         declared = {declaration.reference for declaration in declarations}
         for declaration in declarations:

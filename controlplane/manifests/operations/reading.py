@@ -23,6 +23,8 @@ class Declaration:
     codec: SpecCodec
     spec: JsonObject
     references: frozenset[Reference]
+    is_malformed: bool = False
+    """True if the spec has problems: only the references are checked further."""
 
     @property
     def reference(self) -> Reference:
@@ -90,20 +92,23 @@ class DocumentReader:
             check_text(document.name, "metadata.name", 2048)
         except Invalid as error:
             problems.append(document.problem(error.message, ("metadata", "name")))
-        codec = self.codecs[kind.name]
+        codec, has_place = self.codecs[kind.name], len(problems) == before
 
         def report(path: Path, message: str) -> None:
             problems.append(document.problem(message, path))
 
+        before = len(problems)
         spec = codec.check(document.spec, report)
-        if len(problems) > before:
-            return None
+        is_malformed = len(problems) > before
         try:
             references = frozenset(_references(document, kind, codec, spec))
         except (Invalid, KeyError, ValueError, TypeError) as error:
-            problems.append(document.problem(str(error), ("spec",)))
+            if not is_malformed:
+                problems.append(document.problem(str(error), ("spec",)))
             return None
-        return Declaration(document, kind, codec, spec, references)
+        if not has_place:
+            return None
+        return Declaration(document, kind, codec, spec, references, is_malformed)
 
     def _ordered(
         self, declarations: Sequence[Declaration], problems: list[DocumentProblem]

@@ -356,6 +356,7 @@ async def test_exports_and_imports_are_fields_of_services(world: ManifestWorld) 
 async def test_templates_accept_only_fields_that_take_effect(world: ManifestWorld) -> None:
     template = {"name": "a", "namespace": "a", "repository": REPOSITORY, "paused": True}
     spec = {"selector": {"tags": {"a": "b"}}, "template": template}
+    await world.apply(document("GitRepository", REPOSITORY))
     plan = await world.apply(document("GlobalService", "a", spec))
     assert [problem.field for problem in plan.problems] == ["spec.template.paused"]
 
@@ -445,6 +446,23 @@ async def test_an_apply_adds_the_history_of_its_services_and_a_plan_does_not(
     assert {(entry.service_id == first.service_id, entry.stage.name) for entry in rest} == {
         (False, "CREATED"), (True, "CONFIGURED"),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_unknown_fields_and_missing_references_are_listed_at_once(
+    world: ManifestWorld, dry_run: bool
+) -> None:
+    """Documents that refer to a malformed one have no problem of their own."""
+    malformed = document("Cluster", "eu-1", {"tagz": {}}, project="nowhere")
+    service = {"namespace": "shop", "folder": "x", "repository": "https://none.example.org/x.git"}
+    text = malformed + document("Service", "web", service, cluster="eu-1")
+    plan = await world.apply(text, dry_run=dry_run)
+    assert sorted(problem.message for problem in plan.problems) == [
+        "Project 'nowhere' does not exist, or you may not read it",
+        "Repository 'https://none.example.org/x.git' does not exist, or you may not read it",
+        "unknown field 'tagz'; did you mean tags?",
+    ]
+    assert not plan.applied and await world.export("Cluster") == ""
 
 
 async def test_an_export_names_the_managers_of_fields_on_request(world: ManifestWorld) -> None:
