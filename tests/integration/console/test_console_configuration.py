@@ -96,3 +96,16 @@ def test_a_folder_is_followed_approved_and_explained(
     expect(page.get_by_role("row", name=re.compile(NAME))).to_have_count(0)
     groups = story.stage.ask("{ groups { edges { node { name } } } }")["groups"]["edges"]
     assert "release-team" in [group["node"]["name"] for group in groups]
+
+
+def test_a_cluster_shows_the_settings_of_its_agent(ada: Desk, story: DemoSteps) -> None:
+    ask = story.stage.ask
+    made = []
+    for name in ("all-agents", "more-agents"):
+        create = f'createAgentSettings(attributes: {{name: "{name}"}}) {{ id }}'
+        made.append(ask(f"mutation {{ {create} }}")["createAgentSettings"]["id"])
+    page = ada.go("/clusters/dev")
+    shown = page.get_by_role("definition").filter(has_text="all-agents")
+    expect(shown).to_have_text("all-agents · conflict with more-agents")
+    for id in made:
+        ask("mutation ($id: ID!) { deleteAgentSettings(id: $id) { id } }", id=id)
