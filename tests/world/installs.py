@@ -68,13 +68,24 @@ APPLICATIONS = (
         waits_for=_NO_API,
     ),
     Application("descheduler", "sigs.k8s.io/descheduler", "charts/descheduler", "descheduler"),
-    Application("kueue", "sigs.k8s.io/kueue", "charts/kueue", "kueue-system"),
+    Application("kueue", "sigs.k8s.io/kueue", "charts/kueue", "kueue-system", waits_for=_NO_API),
     Application("metallb", "go.universe.tf/metallb", "charts/metallb", "metallb-system"),
     Application("istio-base", "istio.io/istio", "manifests/charts/base", "istio-system"),
     Application(
-        "istiod", "istio.io/istio", "manifests/charts/istio-control/istio-discovery", "istio-system"
+        "istiod",
+        "istio.io/istio",
+        "manifests/charts/istio-control/istio-discovery",
+        "istiod",
+        "global: {istioNamespace: istiod}",
     ),
-    Application("cilium", "github.com/cilium/cilium", "install/kubernetes/cilium", "cilium"),
+    Application(
+        "cilium",
+        "github.com/cilium/cilium",
+        "install/kubernetes/cilium",
+        "cilium",
+        # The operators share a port of their node, and the cluster has one.
+        "operator: {replicas: 1}",
+    ),
     Application(
         "sealed-secrets", "github.com/bitnami-labs/sealed-secrets", "helm/sealed-secrets", "sealed"
     ),
@@ -123,9 +134,23 @@ APPLICATIONS = (
     Application("argo-cd", "argo-helm", "charts/argo-cd", "argocd"),
     Application("argo-rollouts", "argo-helm", "charts/argo-rollouts", "rollouts"),
     Application("argo-workflows", "argo-helm", "charts/argo-workflows", "workflows"),
-    Application("grafana", "grafana-helm-charts", "charts/grafana", "grafana"),
-    Application("traefik", "checkouts/traefik", "traefik", "traefik"),
-    Application("redis", "checkouts/bitnami", "bitnami/redis", "redis", "architecture: standalone"),
+    Application("grafana", "checkouts/grafana-community", "charts/grafana", "grafana"),
+    Application(
+        "traefik",
+        "checkouts/traefik",
+        "traefik",
+        "traefik",
+        # The cluster has no load balancers.
+        "service: {spec: {type: ClusterIP}}",
+    ),
+    Application(
+        "redis",
+        "checkouts/bitnami",
+        "bitnami/redis",
+        "redis",
+        # The cluster has no storage.
+        "{architecture: standalone, master: {persistence: {enabled: false}}}",
+    ),
 )
 
 
@@ -203,7 +228,7 @@ def _remove(environment: DemoEnvironment, id: str, application: Application) -> 
     kubectl = environment.members[_CLUSTER].kubectl
     kubectl("delete", "crd", "--all", "--wait=false")
     if application.namespace != "default":
-        kubectl("delete", "namespace", application.namespace, "--wait=false")
+        kubectl("delete", "namespace", application.namespace, "--wait=false", "--ignore-not-found")
 
     def is_gone() -> bool:
         try:

@@ -149,7 +149,7 @@ def kubelet(layout: ClusterLayout, *, local_ports: bool) -> list[str]:
 def node(cluster: str, number: int) -> dict[str, object]:
     """Simulated node: 64 CPUs, 256 GiB, 1,000 pods, with its own pod network."""
     name = f"{cluster}-node-{number}"
-    room = {"cpu": "64", "memory": "256Gi", "pods": "1000"}
+    room = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "1000"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
