@@ -1,18 +1,22 @@
 //! A connection to Python, which serves all requests without a verdict over a Unix socket.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
+use tokio::net::unix::ReadHalf;
 use tokio::sync::Notify;
 
 use crate::hub::HubState;
 use crate::runtime::locked;
 
+const PIECE: usize = 16 << 10;
 /// Python closes a connection at rest after a while: one that may be about to close is not used.
 const FRESH: Duration = Duration::from_secs(30);
 
@@ -58,6 +62,19 @@ impl PythonConnection {
 
     pub fn is_fresh(&self) -> bool {
         self.used.elapsed() <= FRESH
+    }
+}
+
+/// Reads what Python has written; empty: it has closed. Allocates only then: most requests that are
+/// open for long wait.
+pub async fn read(from_python: &ReadHalf<'_>) -> io::Result<BytesMut> {
+    loop {
+        from_python.readable().await?;
+        let mut piece = BytesMut::with_capacity(PIECE);
+        match from_python.try_read_buf(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            read => return read.map(|_| piece),
+        }
     }
 }
 

@@ -7,17 +7,16 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use crate::backend::PythonConnection;
+use crate::backend::{self, PythonConnection};
 use crate::exchange::{self, Entered, Stop, exchange};
 use crate::hub::{End, HubState, OpenRequest};
 use crate::link::{self, HubLink};
 use crate::observer::{ResponseObserver, end_of_head};
-use crate::sockets::Socket;
+use crate::sockets::{Socket, read_some};
 
-const PIECE: usize = 16 << 10;
 const BACKLOG: usize = 64 << 10;
 
 struct User<S> {
@@ -58,9 +57,10 @@ impl<S: Socket> User<S> {
         let mut draining = self.hub.draining.subscribe();
         loop {
             if self.received.is_empty() {
-                self.received.reserve(PIECE / 4);
+                self.received = BytesMut::new();
+                let reading = read_some(&mut self.socket, &mut self.received);
                 let arrived = tokio::select! {
-                    arrived = timeout(self.hub.settings.idle, self.socket.read_buf(&mut self.received)) => arrived,
+                    arrived = timeout(self.hub.settings.idle, reading) => arrived,
                     _ = draining.wait_for(|draining| *draining) => break,
                 };
                 if !matches!(arrived, Ok(Ok(1..))) {
@@ -177,15 +177,18 @@ impl<S: Socket> User<S> {
         let (mut from_user, mut to_user) = tokio::io::split(&mut self.socket);
         let known = python.known.clone();
         loop {
-            let (mut from_python, mut to_python) = python.socket.split();
+            let (from_python, mut to_python) = python.socket.split();
             let down = async {
                 if !answer.is_empty() {
                     Moved::Written(to_user.write(&answer).await)
                 } else if unflushed {
                     Moved::Flushed(to_user.flush().await)
                 } else {
-                    answer.reserve(PIECE);
-                    Moved::Read(from_python.read_buf(&mut answer).await)
+                    let read = backend::read(&from_python).await;
+                    Moved::Read(read.map(|piece| {
+                        answer = piece;
+                        answer.len()
+                    }))
                 }
             };
             let up = async {
@@ -197,8 +200,8 @@ impl<S: Socket> User<S> {
                     }
                     Moved::Flushed(to_python.shutdown().await)
                 } else {
-                    self.received.reserve(PIECE / 4);
-                    Moved::Read(from_user.read_buf(&mut self.received).await)
+                    self.received = BytesMut::new();
+                    Moved::Read(read_some(&mut from_user, &mut self.received).await)
                 }
             };
             let (downwards, moved) = tokio::select! {
@@ -217,7 +220,7 @@ impl<S: Socket> User<S> {
                     answer.advance(size);
                     unflushed = true;
                 }
-                (true, Moved::Flushed(Ok(()))) => unflushed = false,
+                (true, Moved::Flushed(Ok(()))) => (unflushed, answer) = (false, BytesMut::new()),
                 (true, _) => return Passed::Aborted,
                 (false, Moved::Read(Ok(1..))) => {
                     if answer.is_empty() && !unflushed && python.rests() {
@@ -266,7 +269,7 @@ impl<S: Socket> exchange::User for Answer<'_, S> {
     /// Reads what follows the request meanwhile.
     async fn left(&mut self) {
         while self.received.len() < BACKLOG {
-            if !matches!(self.socket.read_buf(self.received).await, Ok(1..)) {
+            if !matches!(read_some(self.socket, self.received).await, Ok(1..)) {
                 return;
             }
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{Method, Request};
@@ -16,7 +16,7 @@ use tokio::net::unix::ReadHalf;
 use tokio::sync::Notify;
 use tokio::time::{interval, timeout};
 
-use crate::backend::{Backend, PythonConnection};
+use crate::backend::{self, Backend, PythonConnection};
 use crate::exchange::{Entered, Stop, exchange};
 use crate::hub::{End, HubState};
 use crate::request_head::{self, Framing};
@@ -24,7 +24,6 @@ use crate::response_stream::ResponseStream;
 use crate::runtime::locked;
 use crate::sockets::Socket;
 
-const PIECE: usize = 16 << 10;
 /// Windows for contents of requests: of one stream, and of all streams of a connection.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 4 << 20;
@@ -184,11 +183,11 @@ impl Streams {
             return;
         };
         let known = python.known.clone();
-        let (mut from_python, mut to_python) = python.socket.split();
+        let (from_python, mut to_python) = python.socket.split();
         let mut sent = None;
         let received = {
             let sending = send_request(&mut to_python, head, content);
-            let receiving = pass_response(&mut from_python, response, &known);
+            let receiving = pass_response(&from_python, response, &known);
             tokio::pin!(sending, receiving);
             loop {
                 tokio::select! {
@@ -287,25 +286,23 @@ async fn write(to_python: &mut (impl AsyncWrite + Unpin), mut data: impl Buf) ->
 
 /// Passes on Python's response; returns the number of bytes.
 async fn pass_response(
-    from_python: &mut ReadHalf<'_>,
+    from_python: &ReadHalf<'_>,
     response: &mut ResponseStream,
     known: &Backend,
 ) -> Result<u64, Stop> {
     let mut received = 0;
     loop {
-        tokio::select! {
+        let piece = tokio::select! {
             biased;
-            _ = from_python.readable() => {}
+            piece = backend::read(from_python) => piece,
             () = response.left() => return Err(Stop::UserLeft),
-        }
-        // Allocated only now: most streams that are open for long wait.
-        let mut piece = BytesMut::with_capacity(PIECE);
-        match from_python.try_read_buf(&mut piece) {
-            Ok(size @ 1..) => received += size as u64,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+        };
+        let piece = match piece {
+            Ok(piece) if !piece.is_empty() => piece,
             _ if known.aborted.load(Ordering::Acquire) => return Err(Stop::Ended),
             _ => return response.finish().await.map(|()| received),
-        }
+        };
+        received += piece.len() as u64;
         if response.pass_on(piece.freeze()).await? {
             return Ok(received);
         }

@@ -1,18 +1,25 @@
 //! Options of sockets, and TLS settings.
 
+use std::future::poll_fn;
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{CipherSuite, ClientConfig, RootCertStore, ServerConfig};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use crate::tcp::Tcp;
 
+const PIECE: usize = 16 << 10;
 /// Peers that acknowledge nothing for this time are gone.
 const DEAD_USER: Duration = Duration::from_secs(60);
 const DEAD_LINK: Duration = Duration::from_secs(20);
@@ -49,6 +56,22 @@ impl Socket for tokio_rustls::client::TlsStream<Tcp> {
     fn tcp(&self) -> &TcpStream {
         self.get_ref().0.tcp()
     }
+}
+
+/// Appends what has arrived, at most 16 KiB; returns its size. Nothing is allocated while it waits:
+/// most connections rest.
+pub async fn read_some(
+    from: &mut (impl AsyncRead + Unpin),
+    into: &mut BytesMut,
+) -> io::Result<usize> {
+    poll_fn(|context| {
+        let mut space = [MaybeUninit::uninit(); PIECE];
+        let mut read = ReadBuf::uninit(&mut space);
+        ready!(Pin::new(&mut *from).poll_read(context, &mut read))?;
+        into.extend_from_slice(read.filled());
+        Poll::Ready(Ok(read.filled().len()))
+    })
+    .await
 }
 
 // A socket works without its options, so their failure is none.
