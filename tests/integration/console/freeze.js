@@ -13,19 +13,22 @@
     [/\b\d+(\.\d+)? per (day|week)\b/g, () => "2 per week"],
     [/^(under )?\d+s$/, () => "1s"],
   ];
+  const fixed = (text) => FIXED.reduce((now, [what, by]) => now.replace(what, by), text);
+  const freeze = (node) => {
+    // The editor takes a change of its text for typing.
+    if (node.parentElement === null || node.parentElement.closest(".cm-editor, script, style") !== null) return;
+    const text = fixed(node.data);
+    if (text !== node.data) node.data = text;
+  };
   if (!("frozen" in window)) {
     window.frozen = new CSSStyleSheet();
     window.frozen.replaceSync("*, *::before, *::after { animation: none !important; transition: none !important; caret-color: transparent !important; }");
     document.adoptedStyleSheets.push(window.frozen);
+    // Ages grow each second, also between this and the picture.
+    new MutationObserver((changes) => changes.forEach(({ target }) => freeze(target))).observe(document.body, { subtree: true, characterData: true });
   }
-  const fixed = (text) => FIXED.reduce((now, [what, by]) => now.replace(what, by), text);
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node = texts.nextNode(); node !== null; node = texts.nextNode()) {
-    // The editor takes a change of its text for typing.
-    if (node.parentElement.closest(".cm-editor, script, style") !== null) continue;
-    const text = fixed(node.data);
-    if (text !== node.data) node.data = text;
-  }
+  for (let node = texts.nextNode(); node !== null; node = texts.nextNode()) freeze(node);
   for (const field of document.querySelectorAll("input:not([type=range]), textarea")) {
     const text = fixed(field.value);
     if (text !== field.value) field.value = text;

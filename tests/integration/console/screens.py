@@ -78,7 +78,7 @@ SCREENS = tuple(
         "pipeline-edit": "/pipelines/{pipeline}/edit",
         "gate": "/pipelines/{pipeline}/gates/{gate}",
         "revisions": "/pipelines/revisions",
-        "search": "/search?q=kind%3ADeployment",
+        "search": "/search?q=kind%3ADeployment&order=service",
         "repositories": "/repositories?new=1",
         "charts": "/repositories/charts",
         "generators": "/generators?open={global_service}",
