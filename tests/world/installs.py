@@ -121,6 +121,8 @@ APPLICATIONS = (
         "prometheus-community-helm",
         "charts/kube-prometheus-stack",
         "stack",
+        # The cluster has no storage.
+        "grafana: {persistence: {enabled: false}}",
     ),
     Application(
         "prometheus",
@@ -166,8 +168,9 @@ class Installation:
 
     @property
     def failed(self) -> bool:
-        """Reports whether it should be healthy, and is not."""
-        return self.status != "HEALTHY" and not self.application.waits_for
+        """Reports whether it should be healthy, or all of it applied, and is not."""
+        waits = self.status == "SYNCED" and self.application.waits_for
+        return self.status != "HEALTHY" and not waits
 
 
 def install(wanted: str = "") -> list[Installation]:
@@ -198,7 +201,7 @@ def table(installations: Iterable[Installation]) -> str:
             installation.objects,
             installation.status,
             f"{installation.seconds:.0f}",
-            installation.status != "HEALTHY" and application.waits_for or installation.why,
+            installation.why if installation.failed else application.waits_for,
         )
         lines.append("| " + " | ".join(str(column) for column in columns) + " |")
     return "\n".join(lines)
