@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from core.runtime.clock import Clock, SystemClock
-from core.runtime.process import stop_on_signal
+from core.runtime.process import raise_descriptor_limit, stop_on_signal
 from core.spec.objects import ObjectRef
 from core.spec.reports.commands import CommandAnswer
 from syncagent import compose
@@ -33,6 +33,7 @@ class _NoAnswers:
 async def run(environ: Mapping[str, str]) -> None:
     """Runs an agent until SIGTERM or SIGINT. Raises Invalid for wrong settings."""
     clock, given = SystemClock(), from_environment(environ)
+    raise_descriptor_limit()
     async with stop_on_signal() as stop:
         settings = await joined_settings(given, clock, stop)
         if settings is not None:

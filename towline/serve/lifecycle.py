@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
-from core.runtime.process import stop_on_signal
+from core.runtime.process import raise_descriptor_limit, stop_on_signal
 from core.runtime.tasks import Tasks
 
 
@@ -25,6 +25,7 @@ async def wait_for_failure(tasks: Tasks, parts: Collection[Tasks]) -> BaseExcept
 
 async def run_until_stopped(process: ManagedProcess, start: Callable[[], Awaitable[None]]) -> None:
     """Serves until SIGTERM or SIGINT; raises if a background task fails."""
+    raise_descriptor_limit()
     async with stop_on_signal() as stop:
         await start()
         tasks = Tasks("run")

@@ -182,7 +182,9 @@ async def test_a_value_given_by_hand_ends_the_source(elsewhere: Elsewhere) -> No
     assert await elsewhere.refreshing.due() == []
     with pytest.raises(Conflict, match="no source"):
         await elsewhere.refreshing.ask(world.admin, secret.id)
-    with pytest.raises(Invalid, match="specify one of a value, a sealed value, a source and generate"):
+    with pytest.raises(
+        Invalid, match="specify one of a value, a sealed value, a source and generate"
+    ):
         await elsewhere.secrets.save(world.admin, "db", SecretChange(b"x", source=VAULT))
 
 
