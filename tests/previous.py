@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "ab4a11595052b9e1b792a5ee33513d936819ed50"
+COMMIT = "884de132fb2327b3454bc09608db7dc89b2fdc0e"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
