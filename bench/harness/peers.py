@@ -66,8 +66,10 @@ def peers(backend: int) -> Generator[list[TlsTarget]]:
             yield found
         finally:
             for process in running:
-                process.kill()
-                process.wait()
+                # Not killed: the workers of nginx would stay.
+                process.terminate()
+            for process in running:
+                _wait(process)
 
 
 def _konnectivity(folder: Path, backend: int, running: list[subprocess.Popen[bytes]]) -> TlsTarget:
@@ -140,6 +142,14 @@ def _start(
         running.append(process)
         pids.append(process.pid)
     return pids
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _children(pid: int) -> list[int]:
