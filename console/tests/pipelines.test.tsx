@@ -4,7 +4,9 @@ import { Client, Provider, type Operation, type OperationResult } from "urql";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { filter, map, pipe } from "wonka";
 import type { PipelineRowFragment } from "../src/api/generated";
+import { GateDecision } from "../src/pipelines/Gates";
 import { pipelineState, PipelineList } from "../src/pipelines/PipelineList";
+import type { Gate } from "../src/pipelines/stages";
 import { OverlayPlace } from "../src/ui/OverlayPlace";
 import { closeOverlay } from "../src/ui/overlay";
 
@@ -83,4 +85,27 @@ it("suspends the selected pipelines that run and that the user may suspend", asy
   expect(await within(dialog).findByText(/You need the permission pause pipeline for this pipeline/)).toBeTruthy();
   await userEvent.click(within(dialog).getByRole("button", { name: "Suspend pipelines" }));
   await waitFor(() => expect(sent).toEqual([{ id: "shop", reason: "in the console" }]));
+});
+
+it("keeps the release that a decision was opened for, and refuses it once another one waits", async () => {
+  const question = { release: RELEASE, digests: [], stage: "prod", reason: "", place: "dev → prod", within: false };
+  const decision = (gate: object, number: number) => (
+    <Provider value={client([])}>
+      <GateDecision gate={{ ...GATE, ...gate } as unknown as Gate} question={{ ...question, release: { ...RELEASE, number } }} />
+    </Provider>
+  );
+  const { rerender } = render(decision({}, 7));
+  await userEvent.click(screen.getByRole("button", { name: "Approve…" }));
+  const dialog = screen.getByRole("dialog", { name: "Approve release #7 for prod?" });
+  const approve = within(dialog).getByRole<HTMLButtonElement>("button", { name: "Approve release" });
+  expect(approve.disabled).toBe(false);
+  for (const changed of [decision({ awaitsDecision: false }, 7), decision({}, 8)]) {
+    rerender(changed);
+    expect(screen.getByRole("dialog", { name: "Approve release #7 for prod?" })).toBe(dialog);
+    expect(within(dialog).getByRole("alert").textContent).toContain("no longer waits here");
+    expect(approve.disabled).toBe(true);
+  }
+  await userEvent.click(within(dialog).getByRole("button", { name: "Cancel" }));
+  await userEvent.click(screen.getByRole("button", { name: "Approve…" }));
+  expect(screen.getByRole("dialog", { name: "Approve release #8 for prod?" })).toBeTruthy();
 });

@@ -14,7 +14,7 @@ NAMESPACE = "shop"
 _SERVICE = """query ($id: ID!) { serviceDeployment(id: $id)
   { status sha errors { source message } components { kind name state } } }"""
 _PIPELINE = """{ pipeline(name: "shop") { id
-  edges { release { id } reason digests { serviceId digest } gates { id state reason } }
+  edges { release { id } reason digests { serviceId sha digest } gates { id state reason } }
   stages { name health release { id } } } }"""
 
 
@@ -158,13 +158,16 @@ class DemoSteps:
         """Fetches the pipeline from the API."""
         return self.stage.ask(_PIPELINE)["pipeline"]
 
-    def waiting_edge(self) -> JsonObject:
-        """Waits until a release needs approval for prod; returns the edge."""
+    def waiting_edge(self, sha: str = "") -> JsonObject:
+        """Waits until a release, that of this commit if given, needs approval for prod; returns the
+        edge.
+        """
         found: JsonObject = {}
 
         def waits() -> bool:
             found.update(self.pipeline()["edges"][0])
-            return found["gates"][0]["state"] == "RUNNING" and bool(found["digests"])
+            asked = found["gates"][0]["state"] == "RUNNING"
+            return asked and any(sha in ("", digest["sha"]) for digest in found["digests"])
 
         wait_until("a release waits for prod", waits)
         return found
@@ -175,7 +178,7 @@ class DemoSteps:
             "mutation ($id: ID!, $digests: [DigestAttributes!]) "
             "{ approveGate(id: $id, digests: $digests) { id } }",
             id=edge["gates"][0]["id"],
-            digests=edge["digests"],
+            digests=[{n: digest[n] for n in ("serviceId", "digest")} for digest in edge["digests"]],
         )
 
     def wait_healthy(self, name: str) -> None:

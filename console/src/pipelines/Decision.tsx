@@ -8,7 +8,7 @@ import { toast } from "../ui/toast";
 import { FleetDiff } from "./FleetDiff";
 import type { GateQuestion, Gate } from "./stages";
 
-type Props = { readonly gate: Gate; readonly question: GateQuestion; readonly verdict: "approve" | "reject"; readonly onDone: () => void };
+type Props = { readonly gate: Gate; readonly question: GateQuestion; readonly verdict: "approve" | "reject"; readonly isOutdated: boolean; readonly onDone: () => void };
 
 // Above this number of services, equal changes are grouped.
 const MAX_COMPARED = 20;
@@ -40,11 +40,12 @@ function FleetDiffs({ digests }: { readonly digests: GateQuestion["digests"] }) 
 }
 
 /** Dialog that approves or rejects a release; shows the exact digests and their changes. */
-export function Decision({ gate, question, verdict, onDone }: Props) {
+export function Decision({ gate, question, verdict, isOutdated, onDone }: Props) {
   const [comment, setComment] = useState("");
   const [approved, approve] = useMutation(ApproveDocument);
   const [rejected, reject] = useMutation(RejectDocument);
   const error = approved.error ?? rejected.error;
+  const isLate = isOutdated && !approved.fetching && !rejected.fetching;
   const isApproval = verdict === "approve";
   const decide = async () => {
     const digests = question.digests.map(({ serviceId, digest }) => ({ serviceId, digest }));
@@ -57,9 +58,15 @@ export function Decision({ gate, question, verdict, onDone }: Props) {
     <Confirm
       title={`${isApproval ? "Approve" : "Reject"} release #${question.release?.number ?? "?"} for ${question.stage}?`}
       action={isApproval ? "Approve release" : "Reject release"}
+      disabled={isLate}
       onCancel={onDone}
       onConfirm={() => void decide()}
     >
+      {isLate && (
+        <p role="alert" className="why">
+          This release no longer waits here, for example because a newer one took its place. Close the dialog to see what waits now.
+        </p>
+      )}
       {error !== undefined && <Problem error={error} />}
       <div className="preview stack">
         {question.digests.map((digest) => (

@@ -9,25 +9,29 @@ import { Decision } from "./Decision";
 import { GATE_KINDS } from "../api/kinds";
 import { edgeQuestion, type GateQuestion, type Edge, type Gate } from "./stages";
 
-/** Approve and reject buttons; nothing while the gate does not wait for a decision. */
+type Opened = { readonly verdict: "approve" | "reject"; readonly question: GateQuestion };
+
+/** Approve and reject buttons while the gate waits for a decision. A dialog stays with the release that it was opened for. */
 export function GateDecision({ gate, question, onDone }: { readonly gate: Gate; readonly question: GateQuestion; readonly onDone?: () => void }) {
-  const [dialog, setDialog] = useState<"approve" | "reject" | null>(null);
-  if (!gate.awaitsDecision || question.release === null) return null;
+  const [opened, setOpened] = useState<Opened | null>(null);
+  const waiting = gate.awaitsDecision ? question.release : null;
   const close = () => {
-    setDialog(null);
+    setOpened(null);
     onDone?.();
   };
   return (
     <>
-      <div className="decide">
-        <button type="button" className="primary" onClick={() => setDialog("approve")}>
-          Approve…
-        </button>
-        <button type="button" onClick={() => setDialog("reject")}>
-          Reject…
-        </button>
-      </div>
-      {dialog !== null && <Decision gate={gate} question={question} verdict={dialog} onDone={close} />}
+      {waiting !== null && (
+        <div className="decide">
+          <button type="button" className="primary" onClick={() => setOpened({ verdict: "approve", question })}>
+            Approve…
+          </button>
+          <button type="button" onClick={() => setOpened({ verdict: "reject", question })}>
+            Reject…
+          </button>
+        </div>
+      )}
+      {opened !== null && <Decision gate={gate} {...opened} isOutdated={waiting?.number !== opened.question.release?.number} onDone={close} />}
     </>
   );
 }

@@ -7,12 +7,14 @@ type Props = {
   readonly children: ReactNode;
   /** Text that the user must type first; for actions that cannot be undone. */
   readonly typed?: string;
+  /** Nothing can be confirmed any more; `children` say why. */
+  readonly disabled?: boolean;
   readonly onConfirm: () => void;
   readonly onCancel: () => void;
 };
 
 /** Confirmation dialog. */
-export function Confirm({ title, action, children, typed, onConfirm, onCancel }: Props) {
+export function Confirm({ title, action, children, typed, disabled = false, onConfirm, onCancel }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
   const [text, setText] = useState("");
@@ -35,7 +37,7 @@ export function Confirm({ title, action, children, typed, onConfirm, onCancel }:
         <button
           type="button"
           className={typed === undefined ? "primary" : "danger"}
-          disabled={typed !== undefined && text !== typed}
+          disabled={disabled || (typed !== undefined && text !== typed)}
           onClick={onConfirm}
         >
           {action}

@@ -342,7 +342,7 @@ def test_the_operator_helps_who_cannot_sign_in(installation: Installation) -> No
     assert "schema" in installation.run("admin", "migrate", *data).stderr
     findings = json.loads(installation.run("admin", "doctor", *data, "-o", "json").stdout)
     assert {one["check"]: one["health"] for one in findings} == dict.fromkeys(
-        ("data", "disk", "secrets", "store", "audit", "certificate", "git"), "ok"
+        ("data", "disk", "secrets", "store", "audit", "fences", "certificate", "git"), "ok"
     )
 
 

@@ -48,14 +48,15 @@ def browser_program() -> str:
     return found
 
 
-def commit(story: DemoSteps, files: dict[str, str | bytes | None], message: str) -> None:
-    """Commits files and triggers a fetch, like a webhook."""
-    story.stage.repository.commit(files, message)
+def commit(story: DemoSteps, files: dict[str, str | bytes | None], message: str) -> str:
+    """Commits files and triggers a fetch, like a webhook; returns the SHA."""
+    sha = story.stage.repository.commit(files, message)
     known = story.stage.ask("{ gitRepositories { edges { node { id } } } }")
     story.stage.ask(
         "mutation ($id: ID!) { syncGitRepository(id: $id) { id } }",
         id=known["gitRepositories"]["edges"][0]["node"]["id"],
     )
+    return sha
 
 
 def viewer(story: DemoSteps, name: str) -> str:

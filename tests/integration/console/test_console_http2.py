@@ -45,7 +45,10 @@ def page(chromium: Browser, stage: DemoEnvironment) -> Iterator[Page]:
 def test_a_browser_loads_the_console_over_http2(page: Page, story: DemoSteps) -> None:
     """Page, scripts and API; live changes still arrive by a WebSocket of HTTP/1.1."""
     frames: list[str | bytes] = []
-    page.on("websocket", lambda opened: opened.on("framereceived", frames.append))
+    page.on(
+        "websocket",
+        lambda opened: opened.on("framereceived", lambda frame: frames.append(frame)),
+    )
     page.reload()
     expect(page.get_by_role("heading", name="Fleet")).to_be_visible()
     for _ in range(300):

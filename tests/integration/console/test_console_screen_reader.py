@@ -88,8 +88,7 @@ def test_a_service_is_created_broken_explained_and_rolled_back(
 
 
 def test_a_release_is_approved(reader: ScreenReader, story: DemoSteps) -> None:
-    commit(story, shop("1.9"), "Release 1.9")
-    story.waiting_edge()
+    story.waiting_edge(commit(story, shop("1.9"), "Release 1.9"))
     reader.open(f"{story.stage.http_url}/pipelines")
     reader.hears("Pipelines")
     reader.use("button", "Approve…")

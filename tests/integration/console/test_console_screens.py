@@ -51,8 +51,7 @@ def _too_small(page: Page, within: str) -> list[str]:
 
 def test_a_release_is_approved_on_a_phone(ada: Desk, story: DemoSteps) -> None:
     """The link of a notification leads to a decision with large touch targets."""
-    commit(story, shop("3.0"), "Release 3.0")
-    edge = story.waiting_edge()
+    edge = story.waiting_edge(commit(story, shop("3.0"), "Release 3.0"))
     page = ada.page
     page.set_viewport_size(PHONE)
     ada.go(f"/pipelines/{story.pipeline()['id']}/gates/{edge['gates'][0]['id']}")
