@@ -30,7 +30,7 @@ from strawberry.types.base import has_object_definition
 from strawberry.types.field import StrawberryField
 from strawberry.utils.str_converters import to_camel_case
 
-from controlplane.platform.graphql.inputs import json_object, values_by_name
+from controlplane.platform.graphql.inputs import json_object, json_strings, values_by_name
 from controlplane.platform.graphql.scalars import Json, Map
 from controlplane.platform.parts import column_names, part_fields, row_of
 
@@ -316,7 +316,8 @@ def _published(name: str, hint: Any, *, is_input: bool) -> "_Published":
     if form := _input_form(hint) if is_input else _output_form(hint):
         return form
     if origin in _MAPPINGS:
-        return _Published(Map, dict)
+        read = partial(json_strings, field=to_camel_case(name)) if is_input else dict
+        return _Published(Map, read)
     if hint in (Json, Map, strawberry.ID):
         return _Published(hint, None)
     plain = getattr(hint, "__supertype__", hint)

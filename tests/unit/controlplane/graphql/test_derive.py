@@ -292,6 +292,19 @@ async def test_a_mapping_has_to_be_a_json_object() -> None:
     assert [error.message for error in answer.errors] == ["extraFacts: must be a JSON object"]
 
 
+@pytest.mark.parametrize("wrong", [False, 0, "", [], [["a", "b"]], "ab"])
+def test_texts_by_name_have_to_be_a_json_object(wrong: object) -> None:
+    @dataclass(frozen=True)
+    class Note:
+        short_facts: Mapping[str, str] | None = None
+
+    made: Any = draft(Note)(type("FactAttributes", (Draft,), {}))
+    assert made(short_facts={"a": 1}).change() == Note({"a": "1"})
+    with pytest.raises(Invalid, match="must be a JSON object") as refused:
+        made(short_facts=wrong).change()
+    assert refused.value.field == "shortFacts"
+
+
 def test_json_null_is_a_value_where_there_is_no_default() -> None:
     @dataclass(frozen=True)
     class Note:
