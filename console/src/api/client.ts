@@ -6,6 +6,7 @@ import { onReconnect, reportReachable, reportUnreachable } from "../live/connect
 import { activeExchange, refetchActive } from "./active";
 import { distinctExchange } from "./distinct";
 import { KEYLESS, TicketDocument } from "./generated";
+import { orderedExchange } from "./ordered";
 import { sessionExpired } from "./session";
 import { isUncached, UNCACHED, uncachedExchange } from "./uncached";
 
@@ -115,6 +116,7 @@ export const client = new Client({
     subscriptionExchange({ forwardSubscription, isSubscriptionOperation: (operation) => operation.kind === "subscription" && isUncached(operation) }),
     uncachedExchange,
     cache,
+    orderedExchange,
     fetchExchange,
     subscriptionExchange({ forwardSubscription }),
   ],

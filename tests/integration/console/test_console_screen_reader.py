@@ -69,11 +69,12 @@ def test_a_service_is_created_broken_explained_and_rolled_back(
     assert reader.nameless() == []
 
     commit(story, {"dev/unheard.yaml": "kind: [\n"}, "Break it")
-    reader.hears("heard Failed")
-    reader.reads("unheard.yaml, line 2")
-
-    reader.forget()
-    commit(story, {"dev/unheard.yaml": None, **shop("1.8")}, "Mend it as 1.8")
+    try:
+        reader.hears("heard Failed")
+        reader.reads("unheard.yaml, line 2")
+    finally:
+        reader.forget()
+        commit(story, {"dev/unheard.yaml": None, **shop("1.8")}, "Mend it as 1.8")
     reader.hears("heard Healthy")
 
     reader.use("tab", "History")
