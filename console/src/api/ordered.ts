@@ -2,8 +2,8 @@
 import type { Exchange, Operation, OperationResult } from "@urql/core";
 import { filter, makeSubject, merge, pipe, tap } from "wonka";
 
-// An object that changes all the time is shown as it was.
-const MAX_REPETITIONS = 3;
+// A long list in a busy fleet always has an object that changes: it must not be fetched for ever.
+const MAX_REPETITIONS = 2;
 
 /** Requests of one query: number of messages before the first one, requests without a response, and repetitions. */
 type Requests = { readonly began: number; readonly open: number; readonly repeated: number };
