@@ -1,4 +1,4 @@
-"""Manifests of an agent, from the chart of its control plane, for clusters without Helm."""
+"""The agent's chart: its Helm values, and its manifests for clusters without Helm."""
 
 import importlib
 import io
@@ -9,8 +9,12 @@ import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 
+import yaml
+
 from core.errors import Invalid, Unavailable
-from core.json_object import JsonObject
+from core.json_object import JsonMapping, JsonObject
+from gitcache.render.charts import merged
+from gitcache.render.templates import expand_text
 from towline.client import opener
 from towline.contexts import ControlPlaneTarget
 
@@ -24,6 +28,24 @@ _LABELS_OF_HELM = re.compile(
 )
 _SEPARATOR = re.compile(r"^---\s*$", re.MULTILINE)
 _CONTENT = re.compile(r"^\s*[^#\s]", re.MULTILINE)
+
+
+def agent_values(
+    chart_values: JsonMapping, text: str, cluster: JsonMapping, *, templated: bool
+) -> JsonObject:
+    """Merges the values of size and image with those of the settings, which take precedence.
+
+    Invalid: the settings contain no map, or a template refers to an unknown name.
+    """
+    if templated:
+        text = expand_text("agentValues", text.encode(), {"cluster": dict(cluster)}).decode()
+    try:
+        given = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise Invalid(f"agentValues of the settings are not YAML: {error}") from None
+    if not isinstance(given, dict):
+        raise Invalid("agentValues of the settings are not a map of Helm values")
+    return merged(chart_values, given)
 
 
 def chart_url(target: ControlPlaneTarget) -> str:

@@ -11,9 +11,9 @@ import yaml
 from controlplane.clusters.model.agent_settings import AgentSettings
 from core.errors import Invalid, Unavailable
 from core.json_object import JsonObject
+from gitcache.render.charts import merged
 from tests.fakes.clock import START
-from towline.agent_manifests import fetch_chart, render_manifests
-from towline.agent_values import agent_values, merged
+from towline.agent_manifests import agent_values, fetch_chart, render_manifests
 from towline.cli.clusters.join_command import helm_command, kubectl_command
 from towline.contexts import ControlPlaneTarget
 from towline.serve.agent_chart import package

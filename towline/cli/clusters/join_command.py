@@ -69,7 +69,7 @@ def print_join_command(
     if not key:
         say("the installation signs nothing: the agent pins no key")
     if kubectl:
-        merged = load("towline.agent_values").merged(declared, values)
+        merged = load("gitcache.render.charts").merged(declared, values)
         manifests = agent_manifests.render_manifests(chart, merged, NAMESPACE)
         print(kubectl_command(manifests), flush=True)
     else:
@@ -87,7 +87,7 @@ def kubectl_command(manifests: str) -> str:
 def values_of_settings(effective: EffectiveSettings, cluster: JsonMapping) -> JsonObject:
     """Helm values that the settings of agents have for a cluster. Invalid: they are malformed."""
     settings = effective["settings"]
-    values: JsonObject = load("towline.agent_values").agent_values(
+    values: JsonObject = load("towline.agent_manifests").agent_values(
         effective["chartValues"],
         settings["agentValues"],
         cluster,
