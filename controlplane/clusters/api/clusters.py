@@ -16,9 +16,15 @@ from controlplane.platform.graphql.scalars import Map
 from controlplane.repositories.api.repositories import GitRepository
 from core.spec.facts import ClusterFacts, DeprecatedApi
 
-# Lazily: these modules import this one.
-_SERVICE: Any = LazyType("ServiceDeployment", "controlplane.services.api.types")
-_SETTINGS: Any = LazyType("EffectiveSettings", "controlplane.clusters.api.agent_settings")
+
+def _lazy(name: str, module: str) -> StrawberryOptional:
+    """Returns the nullable form of a type whose module imports this one."""
+    named: Any = LazyType(name, module)
+    return StrawberryOptional(named)
+
+
+_SERVICE = _lazy("ServiceDeployment", "controlplane.services.api.types")
+_SETTINGS = _lazy("EffectiveSettings", "controlplane.clusters.api.agent_settings")
 
 strawberry.enum(
     Distribution, name="ClusterDistro", description="Kubernetes distribution of a cluster."
@@ -99,7 +105,7 @@ class ClusterProvider:
     """Repository of the provider."""
     credentials: list[ProviderCredential | None] | None
     """Credentials of the provider."""
-    service: object = strawberry.field(default=None, graphql_type=StrawberryOptional(_SERVICE))
+    service: object = strawberry.field(default=None, graphql_type=_SERVICE)
     """Service of the provider."""
 
 
@@ -187,9 +193,7 @@ class ClusterType(Output[ClusterRow]):
     project: ProjectType | None = None
     """Project of the cluster. Null if none was set on registration; such a cluster belongs to the
     default project."""
-    agent_settings: object = strawberry.field(
-        default=None, graphql_type=StrawberryOptional(_SETTINGS)
-    )
+    agent_settings: object = strawberry.field(default=None, graphql_type=_SETTINGS)
     """Settings of the agent. Null if none match. `agentValues` are empty for callers who may not
     register clusters."""
     provider: ClusterProvider | None = None
