@@ -1,7 +1,8 @@
 """Lines of a report that compare runs of the client in Go with those of a baseline."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from bench.harness.compiled_client import ClientResult
 from bench.report import BenchReport
@@ -15,6 +16,9 @@ class Baseline:
     runs: Sequence[ClientResult]
 
 
+Figure = Callable[[ClientResult], float]
+
+
 def add_rates(
     report: BenchReport,
     name: str,
@@ -23,22 +27,9 @@ def add_rates(
     goal: float | None = None,
 ) -> None:
     """Adds requests per second, whose ratio is to reach `goal`, and CPU time per request."""
-    report.add(
-        name,
-        [run.rate for run in runs],
-        "req/s",
-        baseline=baseline.name,
-        baseline_values=[run.rate for run in baseline.runs],
-        goal=goal,
-        at_most=False,
-    )
-    report.add(
-        f"{name}, CPU",
-        [run.cpu_per_request for run in runs],
-        "us/req",
-        baseline=baseline.name,
-        baseline_values=[run.cpu_per_request for run in baseline.runs],
-    )
+    add = partial(_add, report, runs, baseline)
+    add(name, "req/s", lambda run: run.rate, goal)
+    add(f"{name}, CPU", "us/req", lambda run: run.cpu_per_request)
 
 
 def add_throughput(
@@ -49,12 +40,24 @@ def add_throughput(
     goal: float | None = None,
 ) -> None:
     """Adds megabytes per second, whose ratio is to reach `goal`."""
+    _add(report, runs, baseline, name, "MB/s", lambda run: run.throughput, goal)
+
+
+def _add(
+    report: BenchReport,
+    runs: Sequence[ClientResult],
+    baseline: Baseline,
+    name: str,
+    unit: str,
+    figure: Figure,
+    goal: float | None = None,
+) -> None:
     report.add(
         name,
-        [run.throughput for run in runs],
-        "MB/s",
+        list(map(figure, runs)),
+        unit,
         baseline=baseline.name,
-        baseline_values=[run.throughput for run in baseline.runs],
+        baseline_values=list(map(figure, baseline.runs)),
         goal=goal,
         at_most=False,
     )
