@@ -18,7 +18,7 @@ from core.spec.renderers import HELM, HelmRelease
 from gitcache.domain import paths
 from gitcache.domain.references import ChartRef, References
 from gitcache.render import charts, kubeyaml, manifests, sandbox, subcharts, templates
-from gitcache.render.helmignore import without_ignored
+from gitcache.render.helmignore import HELMIGNORE, without_ignored
 from gitcache.render.parameters import ParameterRecorder
 from gitcache.render.renderer import Files, Renderer, RenderTool, ToolCommand, WorkerJob
 from gitcache.render.tool_runner import materialise, run_tool
@@ -117,7 +117,6 @@ def chart_objects(
     scratch: Path,
 ) -> Iterator[manifests.LocatedObject]:
     """Yields the objects of a release: CRDs first, then templates by path, without tests."""
-    chart = without_ignored(chart)
     texts = engine.render(chart, values, options, scratch)
     for located in (*_crds(chart, values, wanted), *_rendered(texts)):
         if _is_kept(located, wanted):
@@ -212,15 +211,17 @@ def _crds(
     chart: Files, values: JsonMapping, wanted: HelmRelease
 ) -> Iterator[manifests.LocatedObject]:
     """Yields the objects in `crds/` of a chart and its enabled subcharts, without templating."""
-    found = [path for path in sorted(chart) if _is_crd(path.split("/"))]
-    if wanted.ignore_crds or not found:
+    crds = {path: data for path, data in chart.items() if _is_crd(path.split("/"))}
+    if wanted.ignore_crds or not crds:
         return
+    # For templates, the engine itself leaves out what the file names.
+    kept = without_ignored(crds, chart.get(HELMIGNORE, b""))
     off = subcharts.switched_off(chart, values)
-    for path in found:
+    for path in sorted(kept):
         if path.endswith(manifests.MANIFEST_SUFFIXES) and not any(
             paths.below(path, folder) for folder in off
         ):
-            yield from manifests.parse(path, chart[path])
+            yield from manifests.parse(path, kept[path])
 
 
 def _is_crd(parts: Sequence[str]) -> bool:

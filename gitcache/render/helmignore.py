@@ -8,21 +8,21 @@ from pathlib import PurePosixPath
 
 from core.errors import Invalid
 
-_FILE = ".helmignore"
+HELMIGNORE = ".helmignore"
 _DEFAULT = "templates/.?*"
 
 _Rule = Callable[[str, bool], bool]
 """Returns whether a path is ignored. The second argument: it is a folder."""
 
 
-def without_ignored(chart: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Returns the files of a chart, given by their path in it, that the chart does not ignore.
+def without_ignored(files: Mapping[str, bytes], text: bytes) -> Mapping[str, bytes]:
+    """Returns the files of a chart, given by their path in it, that its `.helmignore` keeps.
 
-    Only the file at the top counts, and it covers the subcharts. Raises Invalid for rules that
-    Helm refuses.
+    Only the `text` of the file at the top counts, and it covers the subcharts. Raises Invalid for
+    rules that Helm refuses.
     """
-    rules = _rules(chart.get(_FILE, b"").decode("utf-8-sig", "replace"))
-    return {path: data for path, data in chart.items() if not _is_ignored(path, rules)}
+    rules = _rules(text.decode("utf-8-sig", "replace"))
+    return {path: data for path, data in files.items() if not _is_ignored(path, rules)}
 
 
 def _is_ignored(path: str, rules: list[_Rule]) -> bool:
@@ -34,9 +34,11 @@ def _rules(text: str) -> list[_Rule]:
     lines = [line.strip() for line in text.splitlines()]
     wanted = [line for line in lines if line and not line.startswith("#")]
     if any("**" in line for line in wanted):
-        raise Invalid(f"{_FILE}: Helm does not support `**`: name each level, such as `*/*.txt`")
+        raise Invalid(
+            f"{HELMIGNORE}: Helm does not support `**`: name each level, such as `*/*.txt`"
+        )
     if "!" in wanted:
-        raise Invalid(f"{_FILE}: a rule is only `!`: write what it keeps, such as `!*.yaml`")
+        raise Invalid(f"{HELMIGNORE}: a rule is only `!`: write what it keeps, such as `!*.yaml`")
     return [_rule(line) for line in (*wanted, _DEFAULT)]
 
 

@@ -179,6 +179,8 @@ async def test_crds_come_hooks_stay_and_tests_go(room: Room) -> None:
     files = {
         **chart(),
         "crds/a.yaml": crd,
+        ".helmignore": "crds/kustomization.yaml\n",
+        "crds/kustomization.yaml": "kind: Kustomization\nresources: [a.yaml]\n",
         "templates/hook.yaml": hook("before", "pre-install,pre-upgrade"),
         "templates/tests/t.yaml": hook("test", "test"),
         "templates/NOTES.txt": "Thanks",
