@@ -33,7 +33,7 @@ def haproxy(folder: Path, **servers: tuple[str, str]) -> Generator[dict[str, int
     """
     program = shutil.which("haproxy", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
     if program is None:
-        pytest.skip("platform: haproxy is not installed")
+        pytest.skip("haproxy is not installed: .ci/run installs it")
     with contextlib.ExitStack() as ends:
         # HAProxy inherits listening sockets, so that nobody else takes their ports.
         listening = {

@@ -53,7 +53,7 @@ def test_the_bill_of_python_is_the_lock_file_with_its_hashes(bills: Path) -> Non
         assert digests == set(re.findall(r"sha256:([0-9a-f]{64})", pins[name]))
 
 
-@pytest.mark.skipif(not shutil.which("cargo"), reason="platform: cargo is not installed")
+@pytest.mark.skipif(not shutil.which("cargo"), reason="cargo is not installed")
 def test_the_bill_of_the_native_module_has_the_hashes_of_its_lock(bills: Path) -> None:
     """The crates of this system, without those of others and without our own."""
     listed = components(bills / "native.cdx.json")

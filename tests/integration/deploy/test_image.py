@@ -101,7 +101,7 @@ def test_all_that_is_native_finds_what_it_needs(image: Image) -> None:
     assert b"remote-curl: usage" in helper.stderr
 
 
-@pytest.mark.skipif(not shutil.which("cargo"), reason="platform: cargo is not installed")
+@pytest.mark.skipif(not shutil.which("cargo"), reason="cargo is not installed")
 def test_the_proxy_runs_on_its_native_data_plane(image: Image) -> None:
     """The module fits the libraries and the Python of the image."""
     assert image.says("/usr/bin/python3", "-I", "-c", "import towline_native") == ""

@@ -44,7 +44,7 @@ def test_nearly_all_packages_are_looked_at() -> None:
     assert len(HERE) > 0.9 * len(PINNED)
 
 
-@pytest.mark.skipif(not shutil.which("cargo"), reason="platform: cargo is not installed")
+@pytest.mark.skipif(not shutil.which("cargo"), reason="cargo is not installed")
 def test_a_crate_may_be_shipped() -> None:
     """Its licence, or one of the licences that it offers."""
     bill = subprocess.run(

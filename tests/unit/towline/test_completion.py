@@ -229,7 +229,7 @@ def test_the_tab_key_completes_in_a_real_shell(
     shell: str, typed: str, shown: str, tmp_path: Path
 ) -> None:
     if shutil.which(shell) is None:
-        pytest.skip(f"platform: {shell} is not installed")
+        pytest.skip(f"{shell} is not installed: .ci/run installs it")
     environment = installed(tmp_path)
     argv, load = SHELLS[shell]
     with pseudo_terminal(argv, environment) as terminal:
@@ -242,7 +242,7 @@ def test_the_tab_key_completes_in_a_real_shell(
 def test_fish_completes_a_line(tmp_path: Path) -> None:
     """Its own `complete -C` tells what the tab key would show."""
     if shutil.which("fish") is None:
-        pytest.skip("platform: fish is not installed")
+        pytest.skip("fish is not installed: .ci/run installs it")
     line = "towline completion fish | source; complete -C 'towline clusters ro'"
     done = subprocess.run(
         ["fish", "--no-config", "-c", line],
