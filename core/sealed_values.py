@@ -1,13 +1,14 @@
 """Values in manifests that only one installation can open: `v1.<key>.<box>`.
 
-Sealed as in `core.sealing`, to the public key of the installation. The names of project and secret
-are authenticated, so a value cannot be opened under another name. `<key>` names the public key.
+Sealed as in `core.sealing`, to the public key of the installation. The place of the value is
+authenticated, so a value cannot be opened in another place. `<key>` names the public key.
 """
 
 import base64
 import hashlib
 
 from core.errors import Invalid
+from core.sealed_places import SealedPlace
 from core.sealing import SealingKey, seal
 from core.spec.sealed_secrets import SealedSecret
 
@@ -16,12 +17,49 @@ _VERSION = "v1"
 
 def seal_value(public: bytes, project: str, name: str, plain: bytes) -> str:
     """Seals the value of a secret. Raises Invalid for a malformed key."""
-    box = seal(public, _owner(project), name, "", plain).box
-    return f"{_VERSION}.{_key_name(public)}.{base64.urlsafe_b64encode(box).decode()}"
+    return _sealed(public, project, name, plain)
 
 
 def open_value(key: SealingKey, text: str, project: str, name: str) -> bytes:
     """Opens a sealed value. Raises Invalid for another installation, project or name."""
+    found = _opened(key, text, project, name)
+    if found is None:
+        raise Invalid(
+            f"was not sealed for the secret {name!r} of the project {project!r}: seal it again "
+            f"with `towline secrets seal {name} --project {project}`"
+        )
+    return found
+
+
+def seal_field(public: bytes, place: SealedPlace, plain: str) -> str:
+    """Seals the text of a secret field. Raises Invalid for a malformed key."""
+    return _sealed(public, place.project, place.text, plain.encode())
+
+
+def open_field(key: SealingKey, text: str, place: SealedPlace) -> str:
+    """Opens the text of a secret field. Raises Invalid for another installation or place."""
+    found = _opened(key, text, place.project, place.text)
+    if found is None:
+        raise Invalid(_other_place(place))
+    return found.decode()
+
+
+def _other_place(place: SealedPlace) -> str:
+    project = f"the project {place.project!r}" if place.project else "the installation"
+    receivers = "".join(f", {name} {value!r}" for name, value in sorted(place.destination.items()))
+    return (
+        f"was not sealed for this field of {place.kind} {place.name!r} of {project}{receivers}: "
+        "seal the plain value again with `towline secrets seal-manifests`"
+    )
+
+
+def _sealed(public: bytes, project: str, name: str, plain: bytes) -> str:
+    box = seal(public, _owner(project), name, "", plain).box
+    return f"{_VERSION}.{_key_name(public)}.{base64.urlsafe_b64encode(box).decode()}"
+
+
+def _opened(key: SealingKey, text: str, project: str, name: str) -> bytes | None:
+    """Returns the value; None if it was sealed for another place."""
     version, _, rest = text.partition(".")
     key_name, _, box = rest.partition(".")
     if version != _VERSION or not box:
@@ -35,11 +73,8 @@ def open_value(key: SealingKey, text: str, project: str, name: str) -> bytes:
         sealed = SealedSecret(name, "", base64.b64decode(box, altchars=b"-_", validate=True))
         return key.open(sealed, _owner(project))
     except (Invalid, ValueError):
-        # Not chained: the cause is about agents.
-        raise Invalid(
-            f"was not sealed for the secret {name!r} of the project {project!r}: seal it again "
-            f"with `towline secrets seal {name} --project {project}`"
-        ) from None
+        # The cause is about agents.
+        return None
 
 
 def _owner(project: str) -> str:

@@ -95,6 +95,9 @@ class ContextKind(ManifestKind[ServiceContext]):
             for row in rows
         ]
 
+    async def secrets(self, tx: Transaction, row: ServiceContext) -> Columns:
+        return {"secrets": self._contexts.secrets_of(row)}
+
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         change = _change(columns | {"project_id": placement.project_id})
         return (await self._contexts.save(actor, placement.name, change)).id

@@ -17,6 +17,7 @@ declared_resources = Table(
     Column("annotations", JsonColumn(dict[str, str]), nullable=False),
     Column("managers", JsonColumn(dict[str, AppliedBy]), nullable=False),
     Column("prune_set", String(255), nullable=False, index=True),
+    Column("sealed", JsonColumn(dict[str, str]), nullable=False),
 )
 
 REPOSITORIES = tables(TableRows(DeclaredResourceStore, declared_resources, DeclaredResource))

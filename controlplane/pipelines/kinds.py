@@ -1,6 +1,6 @@
 """The kind of manifests for pipelines."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from controlplane.authorization import Actor
 from controlplane.pipelines.engine.codec import pipeline_from_json
@@ -45,7 +45,10 @@ class PipelineKind(ManifestKind[PipelineRecord]):
         self._pipelines = pipelines
 
     async def values(self, tx: Transaction, rows: Sequence[PipelineRecord]) -> Sequence[Columns]:
-        return [column_values(_draft_of(pipeline_from_json(row.spec))) for row in rows]
+        return [column_values(_draft_of(pipeline_from_json(row.spec), {})) for row in rows]
+
+    async def secrets(self, tx: Transaction, row: PipelineRecord) -> Columns:
+        return column_values(_draft_of(*await self._pipelines.with_secrets(tx, row)))
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         given = self.placed(placement, columns)
@@ -58,8 +61,11 @@ class PipelineKind(ManifestKind[PipelineRecord]):
         await self._pipelines.delete(actor, row.id)
 
 
-def _draft_of(spec: pipeline.Pipeline) -> PipelineDraft:
-    """Returns the draft from which a pipeline could be made again."""
+def _draft_of(spec: pipeline.Pipeline, webhook_secrets: Mapping[str, str]) -> PipelineDraft:
+    """Returns the draft from which a pipeline could be made again.
+
+    `webhook_secrets` are those of triggers, by name.
+    """
     names = {stage.id: stage.name for stage in spec.stages}
     return PipelineDraft(
         spec.name,
@@ -69,7 +75,10 @@ def _draft_of(spec: pipeline.Pipeline) -> PipelineDraft:
             for edge in spec.edges
         ),
         on_commit=spec.on_commit,
-        triggers=tuple(TriggerDraft(t.name, t.rule, t.write) for t in spec.triggers),
+        triggers=tuple(
+            TriggerDraft(t.name, t.rule, t.write, webhook_secrets.get(t.name, ""))
+            for t in spec.triggers
+        ),
     )
 
 

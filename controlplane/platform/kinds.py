@@ -84,6 +84,9 @@ class ManifestKind(ABC, Generic[R]):
     """Fields that only the creation of a resource sets."""
     sensitive: ClassVar[Collection[str]] = ()
     """Fields that are never returned, such as passwords."""
+    destinations: ClassVar[Collection[str]] = ()
+    """Fields that tell who receives the secrets beside them, such as `RepositoryChange.via`. A
+    sealed value opens for the same receiver only."""
     plugins: ClassVar[Mapping[type[Any], Mapping[str, type[Any]]]] = {}
     """Kinds of plug-ins in the spec, by their base class and name."""
 
@@ -158,6 +161,13 @@ class ManifestKind(ABC, Generic[R]):
     async def values(self, tx: Transaction, rows: Sequence[R]) -> Sequence[Columns]:
         """Returns the fields of `change` as each resource has them now."""
         return [column_values(row) for row in rows]
+
+    async def secrets(self, tx: Transaction, row: R) -> Columns:
+        """Returns the fields with plain secrets of a resource, to compare them with sealed ones.
+
+        The caller must drop them. Default: `values` has them.
+        """
+        return {}
 
     @classmethod
     def made(cls, change: type[Any], columns: Columns) -> Any:

@@ -5,7 +5,7 @@ is its published description.
 """
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
@@ -73,6 +73,8 @@ class Plugin:
     """Name in forms."""
     key: ClassVar[str] = ""
     """Field that has the settings. Empty: the settings stand beside the kind."""
+    destinations: ClassVar[Collection[str]] = ()
+    """Fields that tell who receives the secrets of the plug-in."""
 
     def check(self, field: str) -> None:
         """Raises Invalid for settings that can never work."""

@@ -25,6 +25,7 @@ class GitRepositoryKind(ManifestKind[Repository]):
     rename = {"via": "via_cluster"}
     references = {"RepositoryChange.via": "Cluster"}
     sensitive = (*column_names(GitCredentials), "webhook_secret")
+    destinations = ("RepositoryChange.via",)
     repository_kind: ClassVar[RepositoryKind] = RepositoryKind.GIT
 
     def __init__(self, repositories: RepositoryOperations) -> None:
@@ -43,6 +44,9 @@ class GitRepositoryKind(ManifestKind[Repository]):
 
     def name_of(self, row: Repository) -> str:
         return row.url
+
+    async def secrets(self, tx: Transaction, row: Repository) -> Columns:
+        return self._repositories.secrets_of(row)
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         given = columns | {"url": placement.name, "project_id": placement.project_id}

@@ -19,7 +19,7 @@ from controlplane.platform.batch import after_commit
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import RENDER_SERVICES, OperationContext
 from controlplane.platform.names import check_text
-from controlplane.platform.parts import part
+from controlplane.platform.parts import Columns, part
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
@@ -186,6 +186,11 @@ class RepositoryOperations:
         await self._context.manifests.hint(repository.id)
         self._context.bus.publish(RENDER_SERVICES, f"{id}/")
         return repository
+
+    def secrets_of(self, repository: Repository) -> Columns:
+        """Returns the plain secrets of a repository: the caller must drop them."""
+        secret = self._webhook_secret(repository)
+        return {**self._stored_credentials(repository), "webhook_secret": secret}
 
     async def webhook_secret(self, id: str) -> str | None:
         """The signing secret of this repository's webhooks; None if it has none."""

@@ -3,6 +3,7 @@
 from controlplane.authorization import Actor
 from controlplane.platform.kinds import ManifestKind, Placement
 from controlplane.platform.parts import Columns, row_of
+from controlplane.platform.ports import Transaction
 from controlplane.secrets.model.secret import Secret
 from controlplane.secrets.model.secret_source import SecretSource
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
@@ -25,6 +26,9 @@ class SecretKind(ManifestKind[Secret]):
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
+
+    async def secrets(self, tx: Transaction, row: Secret) -> Columns:
+        return {"value": await self._secrets.current_value(tx, row)}
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         change = _change(columns | {"project_id": placement.project_id})

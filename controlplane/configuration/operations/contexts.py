@@ -274,6 +274,10 @@ class ServiceContexts:
             if actor.may(Verb.READ, context.target)
         }
 
+    def secrets_of(self, context: ServiceContext) -> Mapping[str, str]:
+        """Returns the plain secrets of a context: the caller must drop them."""
+        return open_context_secrets(self._context.sealer, context)
+
     def _changed(self, before: ServiceContext, change: ContextChange) -> ServiceContext:
         before = replace(before, project_given=before.project_given or bool(change.project_id))
         if change.types is not None:

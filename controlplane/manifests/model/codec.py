@@ -5,7 +5,7 @@ Everything is derived from the dataclasses of changes. References are names here
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from datetime import UTC, date, datetime, time
 from enum import Enum
 from functools import cache, cached_property
@@ -25,6 +25,7 @@ from controlplane.platform.plugin_settings import (
 )
 from core.errors import Invalid
 from core.json_object import JsonMapping, JsonObject, JsonValue
+from core.sealed_places import SEALED
 
 Hint = Any
 """A type as `get_type_hints` returns it, such as a class, a union or `Mapping[str, int]`."""
@@ -73,6 +74,8 @@ class SpecField(NamedTuple):
     default: Any
     family: str = ""
     is_sensitive: bool = False
+    is_destination: bool = False
+    """True if the field tells who receives the secrets beside it."""
 
     @property
     def required(self) -> bool:
@@ -81,9 +84,13 @@ class SpecField(NamedTuple):
 
 @dataclass(frozen=True)
 class SpecCodec:
-    """Converts the specs of one kind. `kind` declares what the types do not tell."""
+    """Converts the specs of one kind. `kind` declares what the types do not tell.
+
+    With `reveals`, encoded specs contain plain secrets: the caller must replace them.
+    """
 
     kind: type[AnyKind]
+    reveals: bool = False
 
     @cached_property
     def fields(self) -> tuple[SpecField, ...]:
@@ -119,7 +126,7 @@ class SpecCodec:
         return self._decode(field.hint, value, field.family, translate)
 
     def encode(self, columns: Columns, translate: Translate) -> JsonObject:
-        """Returns the spec of a resource, without absent and sensitive values."""
+        """Returns the spec of a resource, without absent values, and sensitive ones by default."""
         return self._encode_fields(self.fields, columns, translate)
 
     def references(self, spec: JsonMapping) -> Iterator[tuple[str, str]]:
@@ -152,6 +159,11 @@ class SpecCodec:
         inner = [field for plugin in plugins for field in self._inner(plugin).values()]
         declared = frozenset(camel(name) for name in self.kind.sensitive)
         return declared.union(f.published for f in (*self.fields, *inner) if f.is_sensitive)
+
+    @cached_property
+    def revealing(self) -> "SpecCodec":
+        """Returns the codec that encodes plain secrets as well."""
+        return replace(self, reveals=True)
 
     @cached_property
     def immutable(self) -> tuple[SpecField, ...]:
@@ -188,6 +200,7 @@ class SpecCodec:
         return SpecField(
             member.name, camel(plain), hint, owner, default_of(member), family,
             member.name in self.kind.sensitive,
+            any(key in self.kind.destinations for key in keys),
         )  # fmt: skip
 
     @cached_property
@@ -227,8 +240,16 @@ class SpecCodec:
             if field is None:
                 report((*path, name), unknown_field(name, known))
             elif inner is not None:
-                checked[name] = self._check(field.hint, inner, (*path, name), report)
+                check = self._check_secret if field.is_sensitive else self._check
+                checked[name] = check(field.hint, inner, (*path, name), report)
         return checked
+
+    def _check_secret(self, hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
+        """Checks a secret, which can be sealed; of a mapping, each value."""
+        if is_secret_map(hint) and isinstance(value, dict):
+            item = _item_type(unwrapped(hint))
+            return {k: self._check_secret(item, v, (*path, k), report) for k, v in value.items()}
+        return value if is_sealed(value) else self._check(hint, value, path, report)
 
     def _check(self, hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
         inner, origin = unwrapped(hint), get_origin(unwrapped(hint))
@@ -347,7 +368,7 @@ class SpecCodec:
         encoded: JsonObject = {}
         for field in known:
             inner = _value_of(value, field.attribute)
-            if inner is not None and not field.is_sensitive:
+            if inner is not None and (self.reveals or not field.is_sensitive):
                 encoded[field.published] = self._encode(field.hint, inner, field.family, translate)
         return encoded
 
@@ -374,6 +395,17 @@ class SpecCodec:
         if isinstance(value, Enum):
             return value.name
         return _time_text(value) if isinstance(value, TIME_TYPES) else value
+
+
+def is_sealed(value: JsonValue) -> bool:
+    """Returns whether a value of a secret field is sealed: `{sealed: TEXT}`."""
+    return isinstance(value, dict) and value.keys() == {SEALED} and isinstance(value[SEALED], str)
+
+
+def is_secret_map(hint: Hint) -> bool:
+    """Returns whether a secret field has a value for each of several keys."""
+    inner = unwrapped(hint)
+    return get_origin(inner) in MAPPING_TYPES or inner in MAPPING_TYPES
 
 
 @cache
@@ -416,6 +448,8 @@ def _check_plain(hint: Hint, value: JsonValue, path: Path, report: Report) -> Js
 def _hint_on_sources(value: JsonValue) -> str:
     if isinstance(value, dict) and len(value) == 1 and value.keys() <= VALUE_SOURCES:
         return "; only `towline apply` reads `env` and `file`, and only for secret fields"
+    if is_sealed(value):
+        return "; only secret fields take a sealed value"
     return ""
 
 
@@ -447,8 +481,9 @@ def _setting(plugin: type[Plugin], member: SettingField) -> SpecField:
     family = _FORM_FAMILIES.get(form, "")
     published = member.published.removesuffix("Id") if family else member.published
     return SpecField(
-        member.name, published, member.type, plugin, member.default, family, form is Form.SECRET
-    )
+        member.name, published, member.type, plugin, member.default, family, form is Form.SECRET,
+        member.name in plugin.destinations,
+    )  # fmt: skip
 
 
 def _keys(owner: type, member: Field[Any]) -> list[str]:

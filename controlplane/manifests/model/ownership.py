@@ -52,6 +52,8 @@ class DeclaredResource:
     """Last apply of each manager."""
     prune_set: str = ""
     """Set to which the resource belongs. Empty: none."""
+    sealed: Mapping[str, str] = field(default_factory=dict)
+    """Sealed values of secret fields, by their paths."""
 
     @property
     def metadata(self) -> tuple[object, ...]:

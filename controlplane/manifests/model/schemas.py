@@ -6,6 +6,7 @@ from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any, get_args, get_origin
 
+from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.manifests.model.codec import (
     JSON_TYPES,
     MAPPING_TYPES,
@@ -20,6 +21,7 @@ from controlplane.platform.graphql.descriptions import DocstringReader
 from controlplane.platform.kinds import AnyKind
 from controlplane.platform.plugin_settings import Plugin
 from core.json_object import JsonObject
+from core.sealed_places import SEALED
 
 _WORDS: JsonObject = {"type": "object", "additionalProperties": {"type": "string"}}
 _READER = DocstringReader()
@@ -44,6 +46,8 @@ def json_schema(kind: AnyKind, codec: SpecCodec) -> JsonObject:
     if kind.has_project:
         text = "Name of the project of a new resource."
         metadata["project"] = {"type": "string", "description": text}
+        if kind.default_project == DEFAULT_PROJECT:
+            metadata["project"]["default"] = "default"
     types = _SpecTypes(codec)
     spec = types.fields(codec.by_name)
     return {
@@ -83,6 +87,8 @@ class _SpecTypes:
         if field in self._codec.immutable:
             description = f"{description} Cannot be changed.".strip()
             schema["x-immutable"] = True
+        if field.is_destination:
+            schema["x-destination"] = True
         if field in self._codec.fields:
             schema |= self._list_order(field)
         if field.is_sensitive:
@@ -118,7 +124,7 @@ class _SpecTypes:
         return named if key else {"uniqueItems": True}
 
     def _secret(self, schema: JsonObject) -> JsonObject:
-        """Returns the schema of secret texts, which clients can read from a variable or a file."""
+        """Returns the schema of secret texts: sealed, or read by clients, or as they are."""
         if "additionalProperties" in schema:
             inner = self._secret(schema["additionalProperties"])
             return {**schema, "additionalProperties": inner}
@@ -158,5 +164,6 @@ _SOURCES = [
     for name, text in (
         ("env", "Environment variable of `towline apply` that has the value."),
         ("file", "File that has the value. `towline apply` reads it, beside the manifest."),
+        (SEALED, "Value that `towline secrets seal-manifests` sealed for this field."),
     )
 ]

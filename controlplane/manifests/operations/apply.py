@@ -1,7 +1,7 @@
 """One run of an apply: its plan, and its changes through the operations of each kind."""
 
 import base64
-from collections.abc import Awaitable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from controlplane.authorization import Actor, Verb, require
@@ -24,8 +24,10 @@ from controlplane.manifests.model.plan import (
     ManifestEffect,
     SpecDifference,
 )
+from controlplane.manifests.model.sealed import SecretFields
 from controlplane.manifests.operations.names import Reference, ResourceNames
 from controlplane.manifests.operations.reading import Declaration, DocumentReader
+from controlplane.manifests.operations.sealed_fields import FieldSeals
 from controlplane.manifests.operations.state import SpecReader
 from controlplane.manifests.ports import DeclaredResourceStore
 from controlplane.platform.audit_entry import AuditEntry
@@ -35,6 +37,7 @@ from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import AuditTrail, Transaction, TransactionConflict
 from core.errors import Code, Conflict, Forbidden, Invalid, NotFound, TowlineError
 from core.json_object import JsonObject, JsonValue
+from core.sealed_places import SEALED
 
 _REFUSALS = (Invalid, NotFound, Forbidden, Conflict)
 
@@ -72,10 +75,12 @@ class ApplyRun:
         self._options = options
         self._problems = problems
         self._names = ResourceNames(tx, actor, list(reader.kinds.values()))
-        self._state = SpecReader(tx, actor, self._names, reader)
+        self._seals = FieldSeals(context.sealer, tx)
+        self._state = SpecReader(tx, actor, self._names, reader, self._seals)
         self._resources: dict[Reference, _PresentState] = {}
         self._done: dict[str, tuple[Declaration, _PresentState]] = {}
         self._failed: set[Reference] = set()
+        self._sealed: dict[str, Mapping[str, str]] = {}
         self._not_prefetched: dict[str, list[str]] = {}
 
     async def load(
@@ -133,9 +138,8 @@ class ApplyRun:
         for name, ids in again.items():
             kind = self._reader.kinds[name]
             rows = await kind.by_ids(self._tx, ids)
-            specs |= dict(
-                zip([row.id for row in rows], await self._state.specs(kind, rows), strict=True)
-            )
+            after = await self._state.specs(kind, rows, self._sealed)
+            specs |= dict(zip([row.id for row in rows], after, strict=True))
         added: list[DeclaredResource] = []
         changes: dict[str, Columns] = {}
         audit: list[AuditEntry] = []
@@ -160,19 +164,20 @@ class ApplyRun:
         )
 
     async def _load_kind(self, kind: AnyKind, declarations: Sequence[Declaration]) -> None:
-        rows = await self._names.rows(kind, {d.document.key for d in declarations})
-        known = [(key, row) for key, row in rows.items() if kind.is_declared(row)]
+        found = await self._names.rows(kind, {d.document.key for d in declarations})
+        known = [(key, row) for key, row in found.items() if kind.is_declared(row)]
         self._not_prefetched[kind.name] = [row.id for _, row in known]
-        specs = await self._state.specs(kind, [row for _, row in known])
-        stored = await self._tx[DeclaredResourceStore].by_ids([row.id for _, row in known])
-        declared = {row.id: row for row in stored}
-        found = {
+        rows = [row for _, row in known]
+        declared = await self._state.declared(rows)
+        self._sealed |= {id: resource.sealed for id, resource in declared.items()}
+        specs = await self._state.specs(kind, rows, self._sealed)
+        states = {
             key: _PresentState(row.id, row, spec, declared.get(row.id))
             for (key, row), spec in zip(known, specs, strict=True)
         }
         for declaration in declarations:
             key = declaration.document.key
-            self._resources[declaration.reference] = found.get(key, _PresentState())
+            self._resources[declaration.reference] = states.get(key, _PresentState())
 
     async def _attempt(self, declaration: Declaration, work: Awaitable[None]) -> bool:
         """Runs a step; a refusal becomes a problem. Returns whether it succeeded."""
@@ -201,11 +206,15 @@ class ApplyRun:
         else:
             scope = ""
         project = names.id_of("Project", document.project) if document.project else None
-        columns = self._columns(declaration, spec)
+        opened = await self._seals.opened(
+            codec, spec, document.key, project or kind.default_project
+        )
+        columns = self._columns(declaration, opened)
         resource.id = await kind.create(
             self._actor, Placement(document.name, scope, project), columns
         )
         names.add(kind.family_name(), document.key, resource.id)
+        self._sealed[resource.id] = SecretFields(codec).sealed(spec)
         secret = codec.secret_names
         changes = differences({}, dict(leaves(spec)), secret)
         self._done[resource.id] = declaration, resource
@@ -245,8 +254,12 @@ class ApplyRun:
             return
         await self._prefetch(kind)
         names = desired.keys() if kind.takes_all else changed
-        columns = self._columns(declaration, {name: desired[name] for name in names})
-        await kind.update(self._actor, row, columns)
+        given = {name: desired[name] for name in names}
+        opened = await self._seals.opened(
+            declaration.codec, given, document.key, kind.project_of(row)
+        )
+        await kind.update(self._actor, row, self._columns(declaration, opened))
+        self._sealed[row.id] = SecretFields(declaration.codec).sealed(desired)
         self._plan(declaration, ManifestAction.UPDATE, changes, conflicts)
 
     def _authorize_metadata(
@@ -273,7 +286,7 @@ class ApplyRun:
         if declared and mine:
             kept = {path for path, _ in leaves(given)}
             dropped = {
-                path
+                _without_seal(path, declaration.codec.secret_names)
                 for path in mine.fields
                 if path not in kept
                 and not any(other.startswith(path + SEPARATOR) for other in kept)
@@ -355,6 +368,7 @@ class ApplyRun:
         return DeclaredResource(
             id, declaration.kind.name, document.labels, document.annotations, managers,
             options.prune_set or (before.prune_set if before else ""),
+            SecretFields(declaration.codec).sealed(spec),
         )  # fmt: skip
 
     async def _prune(self) -> None:
@@ -431,6 +445,13 @@ def _metadata_changes(
     document, known = declaration.document, before or DeclaredResource("", "")
     labels = metadata_differences("labels", known.labels, document.labels)
     return [*labels, *metadata_differences("annotations", known.annotations, document.annotations)]
+
+
+def _without_seal(path: str, secrets: Collection[str]) -> str:
+    """Returns the path of a secret field, also if it had a sealed value."""
+    *keys, last = path.split(SEPARATOR)
+    is_seal = last == SEALED and not set(keys).isdisjoint(secrets)
+    return SEPARATOR.join(keys) if is_seal else path
 
 
 def _state_digest(spec: JsonObject, given: Iterable[str]) -> str:

@@ -15,8 +15,9 @@ from controlplane.manifests.model.schemas import json_schema
 from controlplane.manifests.operations.apply import ApplyRun
 from controlplane.manifests.operations.names import ResourceNames
 from controlplane.manifests.operations.reading import DocumentReader
+from controlplane.manifests.operations.sealed_fields import FieldSeals
 from controlplane.manifests.operations.state import SpecReader, without_defaults
-from controlplane.manifests.ports import ApplyGuard, DeclaredResourceStore
+from controlplane.manifests.ports import ApplyGuard
 from controlplane.platform.batch import open_batch
 from controlplane.platform.context import OperationContext
 from controlplane.platform.kinds import AnyKind, DeclaredRow
@@ -102,17 +103,13 @@ class Manifests:
         documents: list[JsonObject] = []
         async with self._context.store.read() as tx:
             names = ResourceNames(tx, actor, self._kinds)
-            state = SpecReader(tx, actor, names, self._reader)
+            seals = FieldSeals(self._context.sealer, tx)
+            state = SpecReader(tx, actor, names, self._reader, seals)
             for kind in self._kinds:
                 if not kinds or kind.name in kinds:
-                    found = await state.exported(kind)
-                    rows = await tx[DeclaredResourceStore].by_ids([row.id for row, _ in found])
-                    declared = {row.id: row for row in rows}
                     documents += [
-                        _document(
-                            kind, names, row, spec, declared.get(row.id), managed=managed_fields
-                        )
-                        for row, spec in found
+                        _document(kind, names, row, spec, declared, managed=managed_fields)
+                        for row, spec, declared in await state.exported(kind)
                     ]
         return write_documents(documents)
 
@@ -134,11 +131,13 @@ class Manifests:
                     raise Forbidden("you have no role: ask an administrator for one")
                 text = f"{kind.name} {key[:120]!r} does not exist, or you may not read it"
                 raise NotFound(text)
-            state = SpecReader(tx, actor, names, self._reader)
-            (spec,) = await state.specs(kind, [row])
+            seals = FieldSeals(self._context.sealer, tx)
+            state = SpecReader(tx, actor, names, self._reader, seals)
+            declared = (await state.declared([row])).get(row.id)
+            sealed = {row.id: declared.sealed} if declared else {}
+            (spec,) = await state.specs(kind, [row], sealed)
             if not with_defaults:
                 spec = without_defaults(self._reader.codecs[kind.name], spec)
-            declared = await tx[DeclaredResourceStore].get(row.id)
             return _document(kind, names, row, spec, declared)
 
     def kind(self, name: str) -> AnyKind:

@@ -1,15 +1,22 @@
 """Reads the present state of resources as specs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from controlplane.authorization import Actor
 from controlplane.manifests.model.codec import SpecCodec
+from controlplane.manifests.model.ownership import DeclaredResource
 from controlplane.manifests.operations.names import ResourceNames
 from controlplane.manifests.operations.reading import DocumentReader
+from controlplane.manifests.operations.sealed_fields import FieldSeals
+from controlplane.manifests.ports import DeclaredResourceStore
 from controlplane.platform.kinds import AnyKind, DeclaredRow
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
+from core.errors import TowlineError
 from core.json_object import JsonObject, JsonValue
 
+Sealed = Mapping[str, Mapping[str, str]]
+"""Sealed values by ID of the resource and path."""
 _EMPTY: tuple[JsonValue, ...] = (None, "", [], {})
 
 
@@ -17,30 +24,67 @@ class SpecReader:
     """Reads specs of many resources, with one query for each kind."""
 
     def __init__(
-        self, tx: Transaction, actor: Actor, names: ResourceNames, reader: DocumentReader
+        self,
+        tx: Transaction,
+        actor: Actor,
+        names: ResourceNames,
+        reader: DocumentReader,
+        seals: FieldSeals,
     ) -> None:
         self._tx = tx
+        self._seals = seals
         self._actor = actor
         self._names = names
         self._reader = reader
 
-    async def specs(self, kind: AnyKind, rows: Sequence[DeclaredRow]) -> list[JsonObject]:
-        """Returns the present spec of each row."""
+    async def specs(
+        self, kind: AnyKind, rows: Sequence[DeclaredRow], sealed: Sealed
+    ) -> list[JsonObject]:
+        """Returns the present spec of each row, with those sealed values that it still has."""
         if not rows:
             return []
         codec = self._reader.codecs[kind.name]
         columns = [
-            {name: value for name, value in values.items() if name not in concealed}
+            await self._readable(kind, row, values, with_secrets=bool(sealed.get(row.id)))
             for row, values in zip(rows, await kind.values(self._tx, rows), strict=True)
-            for concealed in (kind.concealed(self._actor, row),)
         ]
         ids = {reference for values in columns for reference in codec.ids(values)}
         if kind.has_project:
             ids |= {("Project", id) for row in rows if (id := kind.project_of(row))}
         await self._names.name_all(ids)
-        return [codec.encode(values, self._names.name_of) for values in columns]
+        return [
+            await self._spec(kind, row, values, sealed.get(row.id, {}))
+            for row, values in zip(rows, columns, strict=True)
+        ]
 
-    async def exported(self, kind: AnyKind) -> list[tuple[DeclaredRow, JsonObject]]:
+    async def _readable(
+        self, kind: AnyKind, row: DeclaredRow, values: Columns, *, with_secrets: bool
+    ) -> Columns:
+        """Returns the columns that the actor may read."""
+        concealed = kind.concealed(self._actor, row)
+        found = {**values, **(await self._secrets(kind, row) if with_secrets else {})}
+        return {name: value for name, value in found.items() if name not in concealed}
+
+    async def _secrets(self, kind: AnyKind, row: DeclaredRow) -> Columns:
+        try:
+            return await kind.secrets(self._tx, row)
+        except TowlineError:
+            # A secret that cannot be decrypted is repaired by setting it again.
+            return {}
+
+    async def _spec(
+        self, kind: AnyKind, row: DeclaredRow, columns: Columns, sealed: Mapping[str, str]
+    ) -> JsonObject:
+        codec = self._reader.codecs[kind.name]
+        if not sealed:
+            return codec.encode(columns, self._names.name_of)
+        plain = codec.revealing.encode(columns, self._names.name_of)
+        place = kind.name_of(row), kind.project_of(row)
+        return await self._seals.shown(codec, plain, sealed, place)
+
+    async def exported(
+        self, kind: AnyKind
+    ) -> list[tuple[DeclaredRow, JsonObject, DeclaredResource | None]]:
         """Returns all readable resources of a kind by name, without fields at their defaults."""
         rows = [
             row
@@ -49,9 +93,18 @@ class SpecReader:
         ]
         keys = await self._names.add_rows(kind, rows)
         codec = self._reader.codecs[kind.name]
-        specs = await self.specs(kind, rows)
+        declared = await self.declared(rows)
+        sealed = {id: resource.sealed for id, resource in declared.items()}
+        specs = await self.specs(kind, rows, sealed)
         ordered = sorted(zip(keys, rows, specs, strict=True), key=lambda found: found[0])
-        return [(row, without_defaults(codec, spec)) for _, row, spec in ordered]
+        return [
+            (row, without_defaults(codec, spec), declared.get(row.id)) for _, row, spec in ordered
+        ]
+
+    async def declared(self, rows: Sequence[DeclaredRow]) -> dict[str, DeclaredResource]:
+        """Returns by ID those of the resources that a manifest describes."""
+        found = await self._tx[DeclaredResourceStore].by_ids([row.id for row in rows])
+        return {row.id: row for row in found}
 
 
 def without_defaults(codec: SpecCodec, spec: JsonObject) -> JsonObject:

@@ -98,6 +98,7 @@ class CommitSink(SinkKind):
     """A Git host that shows statuses of commits."""
 
     key = "commit_status"
+    destinations = ("repository_id", "api_url")
     of_commits = True
 
     repository_id: Annotated[str, Setting("Repository", form=Form.REPOSITORY)]

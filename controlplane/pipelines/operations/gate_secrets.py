@@ -64,6 +64,15 @@ def resealed(sealer: Sealer, spec: pipeline.Pipeline) -> pipeline.Pipeline:
     return _with_signing(spec, again)
 
 
+def opened(sealer: Sealer, spec: pipeline.Pipeline) -> pipeline.Pipeline:
+    """The pipeline with plain secrets: the caller must drop it."""
+
+    def plain(rule: SignedRule) -> SignedRule:
+        return replace(rule, sealed=open_sealed(sealer, rule.sealed)) if rule.sealed else rule
+
+    return _with_signing(spec, plain)
+
+
 def without_secrets(spec: pipeline.Pipeline) -> pipeline.Pipeline:
     """The pipeline without secrets, for its history."""
     return _with_signing(spec, lambda rule: replace(rule, sealed=""))

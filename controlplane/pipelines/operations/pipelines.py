@@ -4,7 +4,7 @@ The engine (`pipelines.engine`) decides. Its state and its effects are written i
 workers then carry out the effects (`operations.promotions`).
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -49,6 +49,7 @@ from controlplane.pipelines.operations.budgets import (
 from controlplane.pipelines.operations.drafts import (
     PipelineDraft,
 )
+from controlplane.pipelines.operations.gate_secrets import opened
 from controlplane.pipelines.operations.git_places import with_write_targets
 from controlplane.pipelines.operations.observations import (
     disabled_approver_events,
@@ -64,7 +65,11 @@ from controlplane.pipelines.operations.stages import (
     unbind_services,
     with_selected_services,
 )
-from controlplane.pipelines.operations.trigger_rows import delete_pipeline_rows, store_pipeline_rows
+from controlplane.pipelines.operations.trigger_rows import (
+    delete_pipeline_rows,
+    open_webhook_secret,
+    store_pipeline_rows,
+)
 from controlplane.pipelines.operations.views import (
     PipelineView,
     find_pipeline,
@@ -83,6 +88,7 @@ from controlplane.pipelines.ports import (
     PipelineGateStore,
     PipelineServiceStore,
     PipelineStore,
+    PipelineTriggerStore,
 )
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.context import (
@@ -204,6 +210,24 @@ class Pipelines:
             tx.publish(PIPELINE, id)
             _publish_departures(tx.publish, left)
             return visible_view(await view_of(tx, row), actor)
+
+    async def with_secrets(
+        self, tx: Transaction, row: PipelineRecord
+    ) -> tuple[pipeline.Pipeline, Mapping[str, str]]:
+        """Returns a pipeline with plain secrets, and those of its triggers by name.
+
+        The caller must drop them.
+        """
+        sealer = self._context.sealer
+        spec = opened(sealer, codec.pipeline_from_json(row.spec))
+        names = {trigger.id: trigger.name for trigger in spec.triggers}
+        triggers = await tx[PipelineTriggerStore].of_pipeline(row.id)
+        secrets = {
+            names[trigger.id]: open_webhook_secret(sealer, trigger).decode()
+            for trigger in triggers
+            if trigger.id in names
+        }
+        return spec, secrets
 
     async def delete(self, actor: Actor, id: str) -> PipelineView:
         """Deletes a pipeline. Its services are unchanged and follow their refs again."""

@@ -203,6 +203,13 @@ class Secrets:
         wake_agents(self._context, moved)
         return after
 
+    async def current_value(self, tx: Transaction, secret: Secret) -> str:
+        """Returns the value of a secret, empty without one: the caller must drop it."""
+        row = await tx[SecretVersionStore].numbered(secret.id, secret.current)
+        if row is None or row.sealed is None:
+            return ""
+        return self._context.sealer.open(row.sealed, row.context).decode(errors="replace")
+
     async def _value(self, tx: Transaction, before: Secret, change: SecretChange) -> bytes | None:
         """The new value of a secret. None: it keeps its value."""
         if change.generate is not None and before.generate != change.generate:

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.manifest_examples import WITHOUT_SECRETS
+from tests.fakes.manifest_examples import SINK, WITHOUT_SECRETS
+from tests.fakes.manifest_world import document
 from tests.integration.cli.conftest import Installation, new_installation
 from towline.cli.shell.polling import poll_until
 from towline.demo.git_server import GitServer, ServedRepository
 
 BOOTSTRAP = ("--folder", "fleet", "--role", "admin", "--prune", "--deletion-budget", "5")
 NAME = "fleet"
+SINK_URL = "https://hooks.example.org/x"
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +61,15 @@ def test_one_command_rebuilds_the_installation_from_git(
     sealed = installation.run(*words, stdin="canary-51c6-otter\n").stdout
     (installation.folder / "sealed.yaml").write_text(sealed)
     installation.run("apply", "-f", "sealed.yaml")
+    (installation.folder / "sink.yaml").write_text(document("NotificationSink", "hook", SINK))
+    sink = installation.run("secrets", "seal-manifests", "-f", "sink.yaml").stdout
+    assert SINK_URL not in sink
+    (installation.folder / "sink.yaml").write_text(sink)
+    installation.run("apply", "-f", "sink.yaml")
     bootstrap(installation, repository)
     before = installation.run("export").stdout
     assert sealed.splitlines()[-1] in before and "canary-" not in before
+    assert "kind: NotificationSink" in before and SINK_URL not in before
     commit = repository.commit({"fleet/installation.yaml": before})
     wait_for(installation, "SYNCED", commit)
     assert installation.run("export").stdout == before
@@ -70,6 +78,9 @@ def test_one_command_rebuilds_the_installation_from_git(
         bootstrap(second, repository)
         wait_for(second, "SYNCED", commit)
         assert second.run("export").stdout == before
+        # The address was opened: the sink shows its host.
+        sinks = json.loads(second.run("notifications", "sinks", "-o", "json").stdout)
+        assert [sink["name"] for sink in sinks] == ["hook"]
         versions = json.loads(second.run("secrets", "versions", "sealed-key", "-o", "json").stdout)
         assert [version["number"] for version in versions] == [1]
 

@@ -7,13 +7,16 @@ control plane names the lines that the user sees.
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from core.errors import Invalid, NotFound
 from core.json_object import JsonObject, JsonValue
+from core.sealed_places import SEALED, destination_of, item_name
 from towline.cli.lazy_import import load
 from towline.cli.manifests import generated as operations
 from towline.input_files import STDIN, read_text
@@ -34,10 +37,22 @@ class YamlNode(Protocol):
 
     id: str
     """`scalar`, `sequence` or `mapping`."""
+    tag: str
     value: JsonValue
     """Text, nodes, or pairs of nodes."""
     start_mark: "Mark"
     end_mark: "Mark"
+
+
+@dataclass(frozen=True)
+class SecretNode:
+    """The value of a secret field."""
+
+    node: YamlNode
+    document: YamlNode
+    path: tuple[str, ...]
+    """Fields of the spec that lead to the value, as in a `SealedPlace`."""
+    destination: Mapping[str, str]
 
 
 ReadSchema = Callable[[str], JsonObject | None]
@@ -50,6 +65,15 @@ def with_values(
 ) -> list["ManifestSource"]:
     """Returns the files with the values of secrets. Invalid: a variable or a file is missing."""
 
+    schema = schemas_of(api)
+    return [
+        {**source, "content": _resolved(source, schema, read or value_of)} for source in sources
+    ]
+
+
+def schemas_of(api: GraphQLApi) -> ReadSchema:
+    """Returns a function that asks for the schema of each kind once."""
+
     @cache
     def schema(kind: str) -> JsonObject | None:
         try:
@@ -58,9 +82,7 @@ def with_values(
             return None
         return found
 
-    return [
-        {**source, "content": _resolved(source, schema, read or value_of)} for source in sources
-    ]
+    return schema
 
 
 def value_of(manifest: Path, kind: str, name: str) -> str:
@@ -81,23 +103,39 @@ def _resolved(source: "ManifestSource", schema: ReadSchema, read: ReadValue) -> 
     content, file = source["content"].removeprefix("\ufeff"), Path(source["file"])
     if "env" not in content and "file" not in content:
         return content
-    found = {node.start_mark.index: node for node in _secrets_in(content, schema)}
+    found = [
+        (secret.node, partial(_read, read, file, secret.node))
+        for secret in secrets_in(content, schema)
+        if secret.node.id == "mapping" and not is_sealed(secret.node)
+    ]
+    return with_texts(file, content, found)
+
+
+def _read(read: ReadValue, manifest: Path, node: YamlNode) -> str:
+    return read(manifest, *_source_of(node))
+
+
+def with_texts(
+    file: Path, content: str, found: Iterable[tuple[YamlNode, Callable[[], JsonValue]]]
+) -> str:
+    """Returns a file in which the values of nodes are replaced. Invalid: names the line."""
+    by_start = {node.start_mark.index: (node, value) for node, value in found}
     pieces, end = [], len(content)
-    for start in sorted(found, reverse=True):
-        node = found[start]
+    for start in sorted(by_start, reverse=True):
+        node, value = by_start[start]
         try:
-            value = read(file, *_source_of(node))
+            text = value()
         except Invalid as error:
             line = node.start_mark.line + 1
             raise Invalid(f"{file}:{line}: {error.message}", field="--file") from None
         stop = node.end_mark.index
-        pieces += [content[stop:end], _written(value, content[start:stop])]
+        pieces += [content[stop:end], _written(text, content[start:stop])]
         end = start
     return "".join(reversed([*pieces, content[:end]]))
 
 
-def _secrets_in(content: str, schema: ReadSchema) -> Iterator[YamlNode]:
-    """Yields the objects that stand for the text of a secret."""
+def secrets_in(content: str, schema: ReadSchema) -> Iterator[SecretNode]:
+    """Yields the values of secret fields."""
     yaml = load("yaml")
     try:
         documents = list(yaml.compose_all(content, Loader=yaml.CSafeLoader))
@@ -105,40 +143,61 @@ def _secrets_in(content: str, schema: ReadSchema) -> Iterator[YamlNode]:
         # The control plane names the line, with all other problems.
         return
     for document in documents:
-        kind = _scalar_in(document, "kind")
+        kind = scalar_in(document, "kind")
         found = schema(kind) if kind else None
         if found is not None:
-            yield from _walk(document, found, found.get("$defs", {}))
+            yield from _Walk(document, found.get("$defs", {})).secrets(document, found)
 
 
-def _walk(
-    node: YamlNode, schema: JsonObject, shared: JsonObject, depth: int = 0
-) -> Iterator[YamlNode]:
-    name = str(schema.get("$ref", "")).rpartition("/")[2]
-    if name == SECRET:
-        if node.id == "mapping":
-            yield node
-        return
-    schema = shared.get(name, schema)
-    if depth > MAX_DEPTH:
-        return
-    if node.id == "sequence" and "items" in schema:
-        for item in node.value:
-            yield from _walk(item, schema["items"], shared, depth + 1)
-    if node.id == "mapping":
+@dataclass(frozen=True)
+class _Walk:
+    """Finds the secrets of a document."""
+
+    document: YamlNode
+    shared: JsonObject
+
+    def secrets(
+        self,
+        node: YamlNode,
+        schema: JsonObject,
+        path: tuple[str, ...] = (),
+        destination: Mapping[str, str] = MappingProxyType({}),
+    ) -> Iterator[SecretNode]:
+        name = str(schema.get("$ref", "")).rpartition("/")[2]
+        if name == SECRET:
+            yield SecretNode(node, self.document, path[1:], destination)
+        elif len(path) <= MAX_DEPTH:
+            yield from self._inside(node, self.shared.get(name, schema), path, destination)
+
+    def _inside(
+        self,
+        node: YamlNode,
+        schema: JsonObject,
+        path: tuple[str, ...],
+        destination: Mapping[str, str],
+    ) -> Iterator[SecretNode]:
+        if node.id == "sequence" and "items" in schema:
+            for item in node.value:
+                inner = (*path, item_name(_scalars_of(item)))
+                yield from self.secrets(item, schema["items"], inner)
+        if node.id != "mapping":
+            return
         schema = _option(schema, node)
         properties: Mapping[str, JsonObject] = schema.get("properties", {})
+        if properties:
+            names = [key for key, inner in properties.items() if inner.get("x-destination")]
+            destination = destination_of(names, _scalars_of(node))
         others = schema.get("additionalProperties")
         for key, value in node.value:
             inner = properties.get(key.value) if key.id == "scalar" else None
             inner = inner or (others if isinstance(others, dict) else None)
             if inner is not None:
-                yield from _walk(value, inner, shared, depth + 1)
+                yield from self.secrets(value, inner, (*path, key.value), destination)
 
 
 def _option(schema: JsonObject, node: YamlNode) -> JsonObject:
     """Returns the schema of a plug-in by the kind that the object names."""
-    kind = _scalar_in(node, "kind")
+    kind = scalar_in(node, "kind")
     options: list[JsonObject] = schema.get("oneOf", [])
     found = (
         option
@@ -148,23 +207,50 @@ def _option(schema: JsonObject, node: YamlNode) -> JsonObject:
     return next(found, schema)
 
 
-def _scalar_in(node: YamlNode | None, name: str) -> str:
-    if node is None or node.id != "mapping":
-        return ""
-    found = (value for key, value in node.value if key.value == name and value.id == "scalar")
-    return next((str(value.value) for value in found), "")
+def scalar_in(node: YamlNode | None, *path: str) -> str:
+    """Returns a text of an object, or of an object inside; empty if there is none."""
+    *keys, last = path
+    for key in keys:
+        node = _fields_of(node).get(key) if node is not None else None
+    return _scalars_of(node).get(last, "") if node is not None else ""
+
+
+def _scalars_of(node: YamlNode) -> dict[str, str]:
+    """Returns the texts of an object, without those that mean null."""
+    return {
+        key: str(value.value)
+        for key, value in _fields_of(node).items()
+        if value.id == "scalar" and not value.tag.endswith(":null")
+    }
+
+
+def _fields_of(node: YamlNode) -> dict[str, YamlNode]:
+    return {key.value: value for key, value in node.value} if node.id == "mapping" else {}
+
+
+def is_sealed(node: YamlNode) -> bool:
+    """Returns whether the value of a secret field is sealed."""
+    return SEALED in _fields_of(node)
+
+
+def text_of(node: YamlNode, manifest: Path) -> str:
+    """Returns the plain text of a secret field: its own, or that of its source."""
+    return str(node.value) if node.id == "scalar" else _read(value_of, manifest, node)
 
 
 def _source_of(node: YamlNode) -> tuple[str, str]:
     pairs = [(key.value, value.value) for key, value in node.value]
     if len(pairs) != 1 or pairs[0][0] not in ("env", "file") or not isinstance(pairs[0][1], str):
-        raise Invalid("a secret is a text, {env: NAME} or {file: PATH}")
+        raise Invalid("a secret is a text, {env: NAME}, {file: PATH} or {sealed: VALUE}")
     return pairs[0]
 
 
-def _written(value: str, before: str) -> str:
-    """Returns a text in quotes with as many lines as the object before."""
+def _written(value: JsonValue, before: str) -> str:
+    """Returns a text in quotes, or an object, with as many lines as the value before."""
     yaml = load("yaml")
-    quoted = yaml.safe_dump(value, default_style='"', width=sys.maxsize).rstrip("\n")
+    style = '"' if isinstance(value, str) else None
+    quoted = yaml.safe_dump(
+        value, default_style=style, default_flow_style=True, width=sys.maxsize
+    ).rstrip("\n")
     _, newline, indent = before.rpartition("\n")
     return quoted + "\n" * before.count("\n") + (indent if newline and not indent.strip() else "")

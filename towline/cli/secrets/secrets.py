@@ -12,6 +12,7 @@ from towline.cli.projects.find import find_project
 from towline.cli.secrets import generated as operations
 from towline.cli.secrets.find import find_secret
 from towline.cli.secrets.generated import DataKey, Secret, SecretUse, SecretVersions
+from towline.cli.secrets.seal_manifests import seal_manifests
 from towline.cli.services.find import find_service
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
@@ -179,6 +180,9 @@ def seal(
     sealed = load("core.sealed_values").seal_value(public, project, name, plain)
     print("apiVersion: towline.io/v1\nkind: Secret")
     print(f"metadata: {{name: {name}, project: {project}}}\nspec:\n  sealedValue: {sealed}")
+
+
+app.command("seal-manifests")(seal_manifests)
 
 
 @app.command("versions")

@@ -17,6 +17,7 @@ class ExternalRule(SignedRule):
 
     kind = "EXTERNAL"
     title = "External"
+    destinations = ("account",)
 
     account: Annotated[str, Setting("Service account", max_length=MAX_NAME, example="")]
     """E-mail address of the account that answers."""

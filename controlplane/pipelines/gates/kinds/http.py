@@ -24,6 +24,7 @@ class HttpRule(CheckRule, SignedRule):
     kind = "HTTP"
     title = "HTTP"
     key = "http"
+    destinations = ("url",)
 
     url: Annotated[
         str,

@@ -512,6 +512,7 @@ def _declared_resources() -> None:
         sa.Column("annotations", JSON_TEXT, nullable=False),
         sa.Column("managers", JSON_TEXT, nullable=False),
         sa.Column("prune_set", sa.String(255), nullable=False),
+        sa.Column("sealed", JSON_TEXT, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_declared_resources"),
     )
     op.create_index("ix_declared_resources_prune_set", "declared_resources", ["prune_set"])

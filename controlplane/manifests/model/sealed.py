@@ -1,0 +1,121 @@
+"""Sealed values in the secret fields of specs: `{sealed: TEXT}` instead of a text.
+
+A spec of a resource shows a sealed value as long as the resource has the value that it opens to.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, get_args
+
+from controlplane.manifests.model.codec import (
+    Hint,
+    SpecCodec,
+    SpecField,
+    is_sealed,
+    is_secret_map,
+    settings_key,
+    unwrapped,
+)
+from controlplane.manifests.model.ownership import SEPARATOR
+from core.json_object import JsonMapping, JsonObject, JsonValue
+from core.sealed_places import SEALED, destination_of, item_name
+
+ABSENT = object()
+"""Stands for a secret that is left out."""
+
+
+class SecretField(NamedTuple):
+    """A secret text of a spec."""
+
+    path: tuple[str, ...]
+    """Fields that lead to the text, and names of items of lists."""
+    destination: Mapping[str, str]
+    value: JsonValue
+
+    @property
+    def key(self) -> str:
+        """Returns the path as one text."""
+        return SEPARATOR.join(self.path)
+
+
+Change = Callable[[SecretField], JsonValue]
+"""Returns the new value of a secret text; `ABSENT` leaves it out."""
+
+
+@dataclass(frozen=True)
+class SecretFields:
+    """Finds and replaces the secret texts in the specs of a kind."""
+
+    codec: SpecCodec
+
+    def sealed(self, spec: JsonMapping) -> dict[str, str]:
+        """Returns the sealed texts of a spec by their paths."""
+        found: dict[str, str] = {}
+
+        def collect(secret: SecretField) -> JsonValue:
+            if is_sealed(secret.value):
+                found[secret.key] = secret.value[SEALED]
+            return secret.value
+
+        self.replaced(spec, collect)
+        return found
+
+    def replaced(self, spec: JsonMapping, change: Change) -> JsonObject:
+        """Returns a spec in which `change` has replaced each secret text."""
+        return self._fields(self.codec.by_name, spec, (), change)
+
+    def _fields(
+        self,
+        known: Mapping[str, SpecField],
+        values: JsonMapping,
+        path: tuple[str, ...],
+        change: Change,
+    ) -> JsonObject:
+        names = (field.published for field in known.values() if field.is_destination)
+        destination = destination_of(names, values)
+        found: JsonObject = {}
+        for name, value in values.items():
+            field, inner = known.get(name), (*path, name)
+            if field is None:
+                found[name] = value
+            elif not field.is_sensitive:
+                found[name] = self._value(field.hint, value, inner, change)
+            elif (after := _secret(field.hint, value, inner, destination, change)) is not ABSENT:
+                found[name] = after
+        return found
+
+    def _value(
+        self, hint: Hint, value: JsonValue, path: tuple[str, ...], change: Change
+    ) -> JsonValue:
+        inner = unwrapped(hint)
+        if isinstance(value, list):
+            item = next(iter(get_args(inner)), Any)
+            return [self._value(item, v, (*path, item_name(v)), change) for v in value]
+        if not isinstance(value, dict):
+            return value
+        if inner in self.codec.kind.plugins:
+            return self._plugin(inner, value, path, change)
+        return self._fields(self.codec.inner_fields(inner), value, path, change)
+
+    def _plugin(
+        self, base: type, value: JsonObject, path: tuple[str, ...], change: Change
+    ) -> JsonObject:
+        plugin = self.codec.kind.plugins[base][value["kind"]]
+        key, known = settings_key(plugin), self.codec.inner_fields(plugin)
+        if not key:
+            return self._fields(known, value, path, change)
+        return {**value, key: self._fields(known, value.get(key) or {}, (*path, key), change)}
+
+
+def _secret(
+    hint: Hint,
+    value: JsonValue,
+    path: tuple[str, ...],
+    destination: Mapping[str, str],
+    change: Change,
+) -> JsonValue:
+    """Changes a secret text, or a mapping of them: all are left out if one is."""
+    if not (is_secret_map(hint) and isinstance(value, dict)):
+        return change(SecretField(path, destination, value)) if value else value
+    found = {k: change(SecretField((*path, k), destination, v)) for k, v in value.items()}
+    return ABSENT if ABSENT in found.values() else found

@@ -1,0 +1,78 @@
+"""Opens sealed values in specs, and tells which of them a resource still has."""
+
+from collections.abc import Mapping
+
+from controlplane.access.operations.scopes import find_project
+from controlplane.manifests.model.codec import SpecCodec, is_sealed
+from controlplane.manifests.model.sealed import ABSENT, SecretField, SecretFields
+from controlplane.platform.kinds import AnyKind
+from controlplane.platform.ports import Transaction
+from controlplane.platform.sealing import Sealer
+from core.errors import Invalid
+from core.json_object import JsonMapping, JsonObject, JsonValue
+from core.sealed_places import SEALED, SealedPlace
+from core.sealed_values import open_field
+
+
+class FieldSeals:
+    """Sealed values of the resources of one transaction."""
+
+    def __init__(self, sealer: Sealer, tx: Transaction) -> None:
+        self._sealer = sealer
+        self._tx = tx
+        self._projects: dict[str, str] = {}
+
+    async def opened(
+        self, codec: SpecCodec, spec: JsonObject, key: str, project_id: str | None
+    ) -> JsonObject:
+        """Returns a spec with plain values. Invalid: one was sealed for another place."""
+        fields = SecretFields(codec)
+        if not codec.secret_names or not fields.sealed(spec):
+            return spec
+        project = await self._project(project_id)
+
+        def plain(secret: SecretField) -> JsonValue:
+            if not is_sealed(secret.value):
+                return secret.value
+            try:
+                return self._open(codec.kind, key, project, secret, secret.value[SEALED])
+            except Invalid as error:
+                raise Invalid(error.message, field=".".join(secret.path)) from None
+
+        return fields.replaced(spec, plain)
+
+    async def shown(
+        self, codec: SpecCodec, plain: JsonMapping, sealed: Mapping[str, str],
+        place: tuple[str, str | None],
+    ) -> JsonObject:  # fmt: skip
+        """Returns a spec with sealed values instead of plain secrets; without any others.
+
+        `place` has the name of the resource and the ID of its project.
+        """
+        key, project = place[0], await self._project(place[1])
+
+        def hidden(secret: SecretField) -> JsonValue:
+            text = sealed.get(secret.key)
+            if text is None:
+                return ABSENT
+            try:
+                same = self._open(codec.kind, key, project, secret, text) == secret.value
+            except Invalid:
+                return ABSENT
+            return {SEALED: text} if same else ABSENT
+
+        return SecretFields(codec).replaced(plain, hidden)
+
+    def _open(
+        self, kind: type[AnyKind], key: str, project: str, secret: SecretField, text: str
+    ) -> str:
+        place = SealedPlace(kind.name, key, project, secret.path, secret.destination)
+        return open_field(self._sealer.manifest_key, text, place)
+
+    async def _project(self, id: str | None) -> str:
+        """Returns the name of a project; empty for the installation."""
+        if not id:
+            return ""
+        if id not in self._projects:
+            self._projects[id] = (await find_project(self._tx, id)).name
+        return self._projects[id]

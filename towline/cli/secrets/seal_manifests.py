@@ -1,0 +1,78 @@
+"""`towline secrets seal-manifests`: seals the secret fields of manifests for Git."""
+
+import base64
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.errors import Invalid
+from core.json_object import JsonObject
+from core.sealed_places import SEALED, SealedPlace
+from towline.cli.lazy_import import load
+from towline.cli.manifests.values import (
+    ReadSchema,
+    SecretNode,
+    is_sealed,
+    scalar_in,
+    schemas_of,
+    secrets_in,
+    text_of,
+    with_texts,
+)
+from towline.cli.secrets import generated as operations
+from towline.cli.shell.session import connect
+from towline.input_files import read_text
+
+
+def seal_manifests(
+    context: typer.Context,
+    file: Annotated[Path, typer.Option("-f", "--file", help="YAML file; - reads standard input.")],
+) -> None:
+    """Print manifests with sealed values instead of their secrets, such as for Git.
+
+    Each value belongs to its field of its resource, in its project, and to the receivers that are
+    named beside it. The control plane does not receive the values.
+
+    \b
+    Example:
+      towline secrets seal-manifests -f sink.yaml > fleet/sink.yaml
+    """
+    api = connect(context)
+    public = base64.b64decode(operations.sealing_key(api)["sealingKey"])
+    print(sealed_text(public, schemas_of(api), file, read_text(file)), end="")
+
+
+def sealed_text(public: bytes, schema: ReadSchema, file: Path, content: str) -> str:
+    """Returns manifests with sealed values. Invalid: no secret, or one without a value."""
+    content = content.removeprefix("\ufeff")
+    found = [
+        (secret.node, partial(_sealed, public, schema, secret, file))
+        for secret in secrets_in(content, schema)
+        if not is_sealed(secret.node)
+    ]
+    if not found:
+        raise Invalid("the file has no plain secrets", field="--file")
+    return with_texts(file, content, found)
+
+
+def _sealed(public: bytes, schema: ReadSchema, secret: SecretNode, file: Path) -> JsonObject:
+    plain = text_of(secret.node, file)
+    if not plain:
+        raise Invalid("the value is empty")
+    return {SEALED: load("core.sealed_values").seal_field(public, _place(schema, secret), plain)}
+
+
+def _place(schema: ReadSchema, secret: SecretNode) -> SealedPlace:
+    kind, name = scalar_in(secret.document, "kind"), scalar_in(secret.document, "metadata", "name")
+    if not name:
+        raise Invalid("the document has no metadata.name")
+    project = scalar_in(secret.document, "metadata", "project") or _default_project(schema(kind))
+    return SealedPlace(kind, name, project, secret.path, secret.destination)
+
+
+def _default_project(schema: JsonObject | None) -> str:
+    metadata: JsonObject = (schema or {})["properties"]["metadata"]["properties"]
+    default: str = metadata.get("project", {}).get("default", "")
+    return default
