@@ -142,8 +142,8 @@ class ConfigurationSourceAttributes(TypedDict, total=False):
 
 class ServiceExportAttributes(TypedDict, total=False):
     name: Required[str]
-    type: Required[str]
     value: Required[str]
+    type: str | None
     shared: bool
 
 

@@ -116,41 +116,12 @@ def _change(columns: Columns) -> ContextChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ExportSpec:
-    """A value that a service exports."""
-
-    name: str
-    """Name of the export: letters, digits and `_`. Limit: 63 characters."""
-    value: object
-    """Value as JSON. Limit: 64 KiB."""
-    type: ValueType = ValueType.TEXT
-    """Type of the value. Default: TEXT."""
-    shared: bool = False
-    """True if services of other projects may import the value. Default: false."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImportSpec:
-    """An export of another service under a local alias."""
-
-    alias: str
-    """Name in the importing service, as in `${imports.ALIAS}`. Letters, digits and `_`. Limit: 63
-    characters."""
-    service_id: str
-    """Exporting service, such as `eu-1/db`."""
-    export: str
-    """Name of the export."""
-    default: object = None
-    """Value as JSON while the export does not exist. Default: the export is required."""
-
-
-@dataclass(frozen=True, slots=True)
 class ServiceFlowSpec(ServiceChange):
     """A service with its exports and imports."""
 
-    exports: tuple[ExportSpec, ...] = ()
+    exports: tuple[Export, ...] = ()
     """Values that other services may import. Limit: 200."""
-    imports: tuple[ImportSpec, ...] = ()
+    imports: tuple[Import, ...] = ()
     """Values of other services. Limit: 200."""
 
 
@@ -161,6 +132,7 @@ class ConfiguredServiceKind(ServiceKind):
     """Services. Generated and mirrored ones belong to their generator and their cluster."""
 
     change = ServiceFlowSpec
+    rename = {**ServiceKind.rename, "source_id": "service_id"}
     unordered = {"exports": "name", "imports": "alias", "context_ids": ""}
 
     def __init__(
@@ -171,18 +143,12 @@ class ConfiguredServiceKind(ServiceKind):
 
     async def values(self, tx: Transaction, rows: Sequence[Service]) -> Sequence[Columns]:
         ids = [row.id for row in rows]
-        exports: dict[str, list[ExportSpec]] = {id: [] for id in ids}
-        for found in await tx[ServiceExportStore].of_services(ids):
-            export = found.export
-            exports[found.service_id].append(
-                ExportSpec(export.name, export.value, export.type, export.shared)
-            )
-        imports: dict[str, list[ImportSpec]] = {id: [] for id in ids}
-        for row in await tx[ServiceImportStore].of_services(ids):
-            entry = row.imported
-            imports[row.service_id].append(
-                ImportSpec(entry.alias, entry.source_id, entry.export, entry.default)
-            )
+        exports: dict[str, list[Export]] = {id: [] for id in ids}
+        for offered in await tx[ServiceExportStore].of_services(ids):
+            exports[offered.service_id].append(offered.export)
+        imports: dict[str, list[Import]] = {id: [] for id in ids}
+        for used in await tx[ServiceImportStore].of_services(ids):
+            imports[used.service_id].append(used.imported)
         return [
             columns
             | {
@@ -204,14 +170,8 @@ class ConfiguredServiceKind(ServiceKind):
 
     async def _save_flow(self, actor: Actor, id: str, columns: Columns) -> None:
         exports, imports = (columns.get(name) for name in _FLOW)
-        if exports is None and imports is None:
-            return
-        await self._flow.save(
-            actor,
-            id,
-            exports and [Export(e.name, e.type, e.value, e.shared) for e in exports],
-            imports and [Import(e.alias, e.service_id, e.export, e.default) for e in imports],
-        )
+        if exports is not None or imports is not None:
+            await self._flow.save(actor, id, exports, imports)
 
 
 def _without_flow(columns: Columns) -> Columns:

@@ -1786,11 +1786,11 @@ export type ServiceEdgeKind =
 export type ServiceExportAttributes = {
   /** Name of the export: letters, digits and `_`. Limit: 63 characters. */
   name: string;
-  /** Type of the value. */
-  type: ValueType;
   /** Value as JSON. Limit: 64 KiB. */
   value: string;
-  /** True if services of other projects may import the value. */
+  /** Type of the value. Default: TEXT. */
+  type?: ValueType | null | undefined;
+  /** True if services of other projects may import the value. Default: false. */
   shared?: boolean;
 };
 

@@ -55,12 +55,12 @@ class Export:
 
     name: str
     """Name of the export: letters, digits and `_`. Limit: 63 characters."""
-    type: ValueType
-    """Type of the value."""
     value: object
     """Value as JSON. Limit: 64 KiB."""
+    type: ValueType = ValueType.TEXT
+    """Type of the value. Default: TEXT."""
     shared: bool = False
-    """True if services of other projects may import the value."""
+    """True if services of other projects may import the value. Default: false."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Import:
     export: str
     """Name of the export."""
     default: object = None
-    """Value as JSON while the export does not exist. None: the export is required."""
+    """Value as JSON while the export does not exist. Default: the export is required."""
 
 
 @dataclass(frozen=True, slots=True)

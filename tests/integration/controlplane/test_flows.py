@@ -46,7 +46,7 @@ class Fleet:
         await self.deliver()
 
     async def save(self, name: str, exports: dict[str, str] | None, *imports: Import) -> None:
-        given = [Export(key, TEXT, one) for key, one in exports.items()] if exports else []
+        given = [Export(key, one) for key, one in exports.items()] if exports else []
         await self.flows.save(self.world.admin, self.services[name].id, given, imports)
 
     def of(self, name: str, export: str, default: str | None = None) -> Import:
@@ -93,11 +93,11 @@ async def test_a_service_tells_where_its_values_come_from(fleet: Fleet) -> None:
 async def test_values_of_every_type_come_back_as_they_are(fleet: Fleet) -> None:
     """Also plain numbers, which one database would keep as such."""
     exports = [
-        Export("port", ValueType.NUMBER, 8080),
-        Export("share", ValueType.NUMBER, 0.5),
-        Export("on", ValueType.BOOLEAN, True),
-        Export("hosts", ValueType.LIST, ["a", "b"]),
-        Export("digits", TEXT, "8080"),
+        Export("port", 8080, ValueType.NUMBER),
+        Export("share", 0.5, ValueType.NUMBER),
+        Export("on", True, ValueType.BOOLEAN),
+        Export("hosts", ["a", "b"], ValueType.LIST),
+        Export("digits", "8080"),
     ]
     service = fleet.services["other"].id
     await fleet.flows.save(fleet.world.admin, service, exports, ())
@@ -143,11 +143,11 @@ async def test_taking_a_grant_away_fails_the_next_render(fleet: Fleet) -> None:
     with pytest.raises(Invalid, match="with other projects"):
         await fleet.save("other", None, fleet.of("db", "host"))
     db = fleet.services["db"].id
-    shared = [Export("host", TEXT, "db.svc", shared=True)]
+    shared = [Export("host", "db.svc", shared=True)]
     await fleet.flows.save(world.admin, db, shared, None)
     await fleet.save("other", None, fleet.of("db", "host"))
     assert len(await fleet.deliver()) == 1
-    await fleet.flows.save(world.admin, db, [Export("host", TEXT, "db.svc")], None)
+    await fleet.flows.save(world.admin, db, [Export("host", "db.svc")], None)
     assert await fleet.deliver() == []
     now = await world.get(fleet.services["other"])
     assert now.desired.render_error == "import host: dev/db.host is not shared with other projects"

@@ -41,9 +41,9 @@ def graph(*nodes: FlowNode) -> Graph:
     return {one.id: one for one in nodes}
 
 
-HOST = Export("host", TEXT, "${service.name}.${cluster.handle}.svc")
-PORT = Export("port", NUMBER, 5432)
-URL = Export("url", TEXT, "postgres://${imports.host}:${imports.port}")
+HOST = Export("host", "${service.name}.${cluster.handle}.svc")
+PORT = Export("port", 5432, NUMBER)
+URL = Export("url", "postgres://${imports.host}:${imports.port}")
 
 
 def shop() -> Graph:
@@ -66,9 +66,9 @@ def test_values_flow_along_the_imports_and_tell_where_they_came_from() -> None:
 
 def test_a_long_chain_tells_the_nearest_exports_only() -> None:
     """So the way of a value costs no more than the value."""
-    again = Export("x", TEXT, "${imports.x}")
+    again = Export("x", "${imports.x}")
     flow = graph(
-        node("0", (Export("x", TEXT, "value"),)),
+        node("0", (Export("x", "value"),)),
         *(node(str(n), (again,), Import("x", str(n - 1), "x")) for n in range(1, 500)),
     )
     found = resolve_imports(flow).imports["499"]["x"]
@@ -76,7 +76,7 @@ def test_a_long_chain_tells_the_nearest_exports_only() -> None:
 
 
 def test_a_lone_reference_takes_over_the_type() -> None:
-    again = Export("port", NUMBER, "${imports.port}")
+    again = Export("port", "${imports.port}", NUMBER)
     flow = graph(
         node("db", (PORT,)),
         node("api", (again,), Import("port", "db", "port")),
@@ -106,7 +106,7 @@ def test_a_missing_import_is_named_and_blocks_no_other_service() -> None:
 def test_another_project_gets_only_what_is_shared() -> None:
     """Taking the grant away takes the value away."""
     for is_shared in (True, False):
-        source = node("db", (Export("host", TEXT, "h", shared=is_shared),))
+        source = node("db", (Export("host", "h", shared=is_shared),))
         user = node("api", (), Import("host", "db", "host"), project="other")
         found = resolve_imports(graph(source, user))
         assert ("api" in found.problems) is not is_shared
@@ -116,9 +116,9 @@ def test_another_project_gets_only_what_is_shared() -> None:
 def test_only_those_whose_values_changed_are_named() -> None:
     """A change that a service in between does not pass on ends there."""
     before = shop()
-    after = {**before, "db": node("db", (HOST, Export("port", NUMBER, 5433)))}
+    after = {**before, "db": node("db", (HOST, Export("port", 5433, NUMBER)))}
     assert changed_services(resolve_imports(before), resolve_imports(after)) == {"api", "web"}
-    fixed = Export("url", TEXT, "fixed")
+    fixed = Export("url", "fixed")
     quiet = {**before, "api": node("api", (fixed,), *before["api"].imports.values())}
     more = {**quiet, "db": after["db"]}
     assert changed_services(resolve_imports(quiet), resolve_imports(more)) == {"api"}
@@ -145,11 +145,11 @@ def test_affected_services_come_in_rollout_order() -> None:
 @pytest.mark.parametrize(
     "export",
     [
-        Export("port", NUMBER, "5432"),
-        Export("port", NUMBER, True),
-        Export("a-b", TEXT, "x"),
-        Export("x", TEXT, "x" * 70_000),
-        Export("x", ValueType.LIST, [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]),
+        Export("port", "5432", NUMBER),
+        Export("port", True, NUMBER),
+        Export("a-b", "x"),
+        Export("x", "x" * 70_000),
+        Export("x", [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]], ValueType.LIST),
     ],
     ids=["type", "boolean", "name", "long", "deep"],
 )
@@ -167,7 +167,7 @@ def graphs(draw: st.DrawFn) -> Graph:
         sources = draw(st.sets(st.integers(0, number - 1), max_size=3)) if number else set()
         imports = [Import(f"i{one}", str(one), "x") for one in sorted(sources)]
         value = "".join(f"${{imports.i{one}}}" for one in sorted(sources)) or str(number)
-        nodes.append(node(str(number), (Export("x", TEXT, value),), *imports))
+        nodes.append(node(str(number), (Export("x", value),), *imports))
     return graph(*nodes)
 
 
@@ -189,7 +189,7 @@ def test_a_change_reaches_none_but_those_that_are_affected(
     flow: Graph, data: st.DataObject
 ) -> None:
     id = data.draw(st.sampled_from(sorted(flow)))
-    new = node(id, (Export("x", TEXT, "new"),), *flow[id].imports.values())
+    new = node(id, (Export("x", "new"),), *flow[id].imports.values())
     reached = changed_services(resolve_imports(flow), resolve_imports({**flow, id: new}))
     assert reached <= set(affected_services(flow, id))
     direct = {one for one in flow if any(i.source_id == id for i in flow[one].imports.values())}

@@ -50,9 +50,9 @@ DB, API, WEB = (
     make_service(name, DEV, repository_id=FLEET.id, input_digest="x")
     for name in ("db", "api", "web")
 )
-HOST = Export("host", TEXT, "db.local")
+HOST = Export("host", "db.local")
 USES_HOST = Import("host", DB.id, "host")
-URL = Export("url", TEXT, "http://${imports.host}")
+URL = Export("url", "http://${imports.host}")
 USES_URL = Import("url", API.id, "url")
 FROZEN = ClusterGroup("f", "f", START, START, cluster_ids=("dev",), frozen=True)
 
@@ -67,8 +67,8 @@ async def world() -> MemoryOperations:
         DB,
         API,
         WEB,
-        ServiceExport("e1", DB.id, Export("host", TEXT, "db.local")),
-        ServiceExport("e2", API.id, Export("url", TEXT, URL.value)),
+        ServiceExport("e1", DB.id, Export("host", "db.local")),
+        ServiceExport("e2", API.id, Export("url", URL.value)),
         ServiceImport("i1", API.id, Import("host", DB.id, "host")),
         ServiceImport("i2", WEB.id, Import("url", API.id, "url")),
     )
@@ -171,7 +171,7 @@ async def test_importers_are_listed_in_rollout_order(
 async def test_a_changed_export_renders_its_importers_in_their_order(
     world: MemoryOperations, flow: ConfigurationFlow
 ) -> None:
-    view = await flow.save(EDITOR, DB.id, [Export("host", TEXT, "db2")], None)
+    view = await flow.save(EDITOR, DB.id, [Export("host", "db2")], None)
     assert [export.value for export in view.exports] == ["db2"]
     assert (await flow.get(VIEWER, WEB.id)).values["url"].value == "http://db2"
     assert await stale(world) == {"api", "web"}
@@ -188,7 +188,7 @@ async def test_a_changed_export_renders_its_importers_in_their_order(
 async def test_an_unchanged_value_renders_nothing(
     world: MemoryOperations, flow: ConfigurationFlow
 ) -> None:
-    await flow.save(EDITOR, DB.id, [HOST, Export("port", ValueType.NUMBER, 1)], None)
+    await flow.save(EDITOR, DB.id, [HOST, Export("port", 1, ValueType.NUMBER)], None)
     assert await stale(world) == set()
     assert world.published == [(SERVICE, DB.id)]
     await flow.save(EDITOR, API.id, None, None)
@@ -212,13 +212,13 @@ async def test_changed_imports_render_the_service_itself(
 @pytest.mark.parametrize(
     ("exports", "imports", "field"),
     [
-        ([Export(f"e{n}", TEXT, "") for n in range(MAX_NAMES + 1)], None, "exports"),
+        ([Export(f"e{n}", "") for n in range(MAX_NAMES + 1)], None, "exports"),
         ([HOST, HOST], None, "exports"),
-        ([Export("1x", TEXT, "")], None, "exports.name"),
-        ([Export("x" * 64, TEXT, "")], None, "exports.name"),
-        ([Export("x", TEXT, 1)], None, "exports.value"),
-        ([Export("x", ValueType.NUMBER, True)], None, "exports.value"),
-        ([Export("x", TEXT, "x" * 65_537)], None, "exports.value"),
+        ([Export("1x", "")], None, "exports.name"),
+        ([Export("x" * 64, "")], None, "exports.name"),
+        ([Export("x", 1)], None, "exports.value"),
+        ([Export("x", True, ValueType.NUMBER)], None, "exports.value"),
+        ([Export("x", "x" * 65_537)], None, "exports.value"),
         (None, [Import(f"i{n}", DB.id, "host") for n in range(MAX_NAMES + 1)], "imports"),
         (None, [USES_HOST, USES_HOST], "imports"),
         (None, [Import("a-b", DB.id, "host")], "imports.alias"),
@@ -239,7 +239,7 @@ async def test_an_invalid_value_is_named(
 
 
 async def test_names_and_values_at_their_limits_are_accepted(flow: ConfigurationFlow) -> None:
-    exports = [Export(f"{'e' * 60}{n:03}", TEXT, "x" * 65_536) for n in range(MAX_NAMES)]
+    exports = [Export(f"{'e' * 60}{n:03}", "x" * 65_536) for n in range(MAX_NAMES)]
     assert len((await flow.save(EDITOR, WEB.id, exports, None)).exports) == MAX_NAMES
 
 
@@ -257,7 +257,7 @@ def test_values_nest_at_most_16_levels() -> None:
     check_type("x", ValueType.OBJECT, {"k": {"a": 1}}, "v")
     with pytest.raises(Invalid, match="characters at most"):
         check_type("x", ValueType.OBJECT, {"k" * 65_536: "x"}, "v")
-    reference = Export("x", ValueType.NUMBER, "${imports.port}")
+    reference = Export("x", "${imports.port}", ValueType.NUMBER)
     assert check_export(reference) is reference
 
 
@@ -296,7 +296,7 @@ async def test_another_project_imports_only_shared_exports(
     for source in (DB.id, "none"):
         with pytest.raises(NotFound):
             await flow.save(blind, other.id, None, [Import("host", source, "host", "x")])
-    await flow.save(EDITOR, DB.id, [Export("host", TEXT, "h", shared=True)], None)
+    await flow.save(EDITOR, DB.id, [Export("host", "h", shared=True)], None)
     view = await flow.save(EDITOR, other.id, None, [USES_HOST])
     assert view.values["host"].value == "h"
 

@@ -9,7 +9,6 @@ from controlplane.configuration.model.flow import (
     Import,
     ServiceExport,
     ServiceImport,
-    ValueType,
 )
 from controlplane.configuration.ports import ServiceExportStore, ServiceImportStore
 from controlplane.secrets.model.secret import Secret
@@ -121,7 +120,7 @@ async def test_no_row_of_a_deleted_service_stays(world: MemoryOperations) -> Non
             SecretUse(f"u{number}", "s", service.id, "p", 1, 0, START),
             ServiceSource(f"f{number}", service.id, FLEET.id, 0, "main", "", ""),
             DryRunResult(service.id, 1, ()),
-            ServiceExport(f"e{number}", service.id, Export("host", ValueType.TEXT, "x")),
+            ServiceExport(f"e{number}", service.id, Export("host", "x")),
             ServiceImport(f"i{number}", service.id, Import("host", other.id, "host", "x")),
         )
     async with world.store.write() as tx:
