@@ -102,8 +102,8 @@ async def renderers(report: BenchReport, folder: Path) -> None:
     await pool.start()
     release = HelmRelease("shop", "shop", values="replicas: 3")
     jobs = {
-        "plain manifests": RenderJob("raw", "web", "web", plain()),
-        "a chart": RenderJob("helm", "web", "web", chart(), settings=asdict(release)),
+        "plain manifests": RenderJob("web", "web", plain(), renderer="raw"),
+        "a chart": RenderJob("web", "web", chart(), settings=asdict(release), renderer="helm"),
     }
     for name, goal in (("plain manifests", None), ("a chart", 5)):
         try:
@@ -116,12 +116,12 @@ async def renderers(report: BenchReport, folder: Path) -> None:
     megabytes = sum(map(len, files.values())) / 1e6
     report.add(
         f"a folder of {megabytes:.0f} MB",
-        await times(lambda: pool.render(RenderJob("raw", "web", "web", files)), 2),
+        await times(lambda: pool.render(RenderJob("web", "web", files, renderer="raw")), 2),
         "ms",
         baseline="libyaml alone",
         baseline_values=await times(lambda: asyncio.to_thread(_parse, files), 2),
     )
-    job = RenderJob("kustomize", "web", "web", kustomization())
+    job = RenderJob("web", "web", kustomization(), renderer="kustomize")
     ours = await times(lambda: pool.render(job), 10)
     theirs = await times(lambda: asyncio.to_thread(_kustomize, folder / "k"), 10)
     report.add(

@@ -10,8 +10,8 @@ from gitcache.domain.references import ChartRef, Reads
 
 
 @dataclass(frozen=True, slots=True)
-class RenderJob:
-    """A job for a worker, with all of its inputs.
+class RenderInput:
+    """The input of a render, apart from its parameters.
 
     `files` maps paths relative to the repository root to contents. `folder` is the service's
     folder, `root` the folder where the renderer starts. Templates are expanded only if
@@ -19,15 +19,21 @@ class RenderJob:
     `files` to their target folders.
     """
 
-    renderer: str
     folder: str
     root: str
     files: Mapping[str, bytes]
-    parameters: JsonMapping = field(default_factory=dict)
     templated: bool = False
     settings: JsonMapping = field(default_factory=dict)
     archives: Mapping[str, str] = field(default_factory=dict)
     options: RenderOptions = RenderOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderJob(RenderInput):
+    """A job for the pool of workers: a render by the renderer of this name."""
+
+    renderer: str
+    parameters: JsonMapping = field(default_factory=dict)
 
 
 class RenderInputError(Invalid):

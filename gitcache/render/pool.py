@@ -117,7 +117,9 @@ class WorkerPool:
 
     async def versions(self, index: bytes, chart: str) -> Sequence[ChartVersion]:
         """Implements `RenderWorkers.versions`."""
-        answer = await self._run("versions", RenderJob("raw", chart, "", {"index.yaml": index}))
+        answer = await self._run(
+            "versions", RenderJob(chart, "", {"index.yaml": index}, renderer="raw")
+        )
         return [
             ChartVersion(str(version["version"]), str(version["digest"]), str(version["url"]))
             for version in answer.fields.get("charts", [])

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from core.json_object import JsonMapping
-from core.spec.renderers import RenderOptions
 from gitcache.domain.references import References
+from gitcache.domain.renders import RenderInput
 from gitcache.render.manifests import LocatedObject
 from gitcache.render.parameters import ParameterRecorder
 
@@ -44,24 +43,15 @@ class RenderTool(NamedTuple):
         return f"this service needs {self.title}: {self.hint}"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerJob:
-    """Everything that a render in a worker knows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerJob(RenderInput):
+    """A render in a worker.
 
-    `files` maps paths in the repository to contents. `folder` is the service's folder, and
-    `root` the folder where the renderer starts. `settings` are those of the plan, `archives`
-    maps chart archives in `files` to their target folders. `command` is the tool's, empty for
-    a library. `scratch` is a folder for files, `memory` the limit of the worker in bytes.
+    `command` is the tool's, empty for a library. `scratch` is a folder for files, `memory` the
+    limit of the worker in bytes.
     """
 
-    folder: str
-    root: str
-    files: Files
     parameters: ParameterRecorder
-    templated: bool
-    settings: JsonMapping
-    archives: Mapping[str, str]
-    options: RenderOptions
     command: Sequence[str]
     scratch: Path
     memory: int

@@ -272,7 +272,10 @@ class RenderPlanner:
         read = {path: file for path, file in inside.items() if path not in named}
         files = await read_contents(self._reader, origin.spec, read, read)
         request = plan.request
-        job = RenderJob(plan.renderer, "", "", files | named, request.parameters, request.templated)
+        job = RenderJob(
+            "", "", files | named, request.templated,
+            renderer=plan.renderer, parameters=request.parameters,
+        )  # fmt: skip
         return replace(await self._workers.references(job), links=targets)
 
 

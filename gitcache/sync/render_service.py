@@ -185,15 +185,15 @@ class RenderService:
         for place, pin in plan.pins.items():
             files[f"{place}.tgz"] = await self._ports.charts.archive(pin)
         return RenderJob(
-            plan.renderer,
             plan.folder,
             plan.root,
             files,
-            plan.request.parameters,
             plan.request.templated,
             plan.settings,
             archives,
             plan.request.options,
+            renderer=plan.renderer,
+            parameters=plan.request.parameters,
         )
 
     async def _files(self, plan: RenderPlan) -> dict[str, bytes]:

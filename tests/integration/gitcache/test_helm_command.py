@@ -52,11 +52,11 @@ CHART = {
     "web/prod.yaml": b"replicas: 3\nname: prod\n",
 }
 JOB = RenderJob(
-    "helm",
     "web",
     "web",
     CHART,
-    {"cluster": {"currentVersion": "v1.36.3", "apiVersions": ["apps/v1"]}},
+    renderer="helm",
+    parameters={"cluster": {"currentVersion": "v1.36.3", "apiVersions": ["apps/v1"]}},
     settings=asdict(
         HelmRelease("shop", "prod", values="name: inline\n", values_files=("prod.yaml",))
     ),

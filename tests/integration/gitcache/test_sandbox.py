@@ -19,7 +19,7 @@ from gitcache.render import sandbox
 from gitcache.render.pool import JobLimits, WorkerPool
 from tests.integration.gitcache.manifests import config_map
 
-PLAIN = RenderJob("raw", "web", "web", {"web/a.yaml": config_map("a").encode()})
+PLAIN = RenderJob("web", "web", {"web/a.yaml": config_map("a").encode()}, renderer="raw")
 BEGUN_SECONDS = 0.2
 """CPU time after which a worker computes its job: it has said long before that it is ready."""
 
@@ -31,7 +31,7 @@ def computing(numbers: int, turns: int) -> RenderJob:
         "{% assign sorted = all | sort %}{% endfor %}{% endfor %}"
     )
     files = {"web/a.yaml": (text + config_map("slow")).encode()}
-    return RenderJob("raw", "web", "web", files, templated=True)
+    return RenderJob("web", "web", files, templated=True, renderer="raw")
 
 
 SLOW = computing(2000, 30)
@@ -220,9 +220,11 @@ async def test_a_render_reports_the_parameters_it_read(pool: WorkerPool) -> None
         "cluster": {"handle": "eu", "name": "n", "tags": {"x": "1", "y": "2"}},
         "configuration": {"secret": "s"},
     }
-    job = RenderJob("raw", "", "", {"a.yaml": text.encode()}, parameters, True)
+    job = RenderJob("", "", {"a.yaml": text.encode()}, True, renderer="raw", parameters=parameters)
     assert (await pool.render(job)).reads == [["cluster", "handle"], ["cluster", "tags", "x"]]
-    whole = RenderJob("raw", "", "", {"a.yaml": b"{{ cluster.tags }}"}, parameters, True)
+    whole = RenderJob(
+        "", "", {"a.yaml": b"{{ cluster.tags }}"}, True, renderer="raw", parameters=parameters
+    )
     with pytest.raises(RenderInputError) as caught:
         await pool.render(whole)
     assert caught.value.reads == [["cluster", "tags"]]
