@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::backend::Backend;
 use crate::link::{self, HubLinks};
@@ -205,6 +206,8 @@ pub async fn listen(hub: Arc<HubState>, listener: TcpListener, tls: Option<Arc<S
     }
 }
 
+/// Starts the task that serves a connection. It is one of its own, because a task occupies as much
+/// memory to its end as its largest step, and most connections rest.
 async fn begin(
     hub: Arc<HubState>,
     tls: Option<Arc<ServerConfig>>,
@@ -213,15 +216,17 @@ async fn begin(
 ) {
     let mut tcp = Tcp::new(tcp);
     let Some(source) = client_of(&hub, &mut tcp, peer).await else { return };
-    let Some(tls) = tls else { return serve(hub, tcp, source, false).await };
+    let Some(tls) = tls else {
+        tokio::spawn(serve_http1(hub, tcp, source, false));
+        return;
+    };
     let secured = TlsAcceptor::from(tls).accept(tcp);
     let Ok(Ok(secured)) = timeout(TLS_HANDSHAKE, secured).await else { return };
     if secured.get_ref().1.alpn_protocol() == Some(HTTP2) {
-        let open = Counted::new(&hub.connections);
-        let full = open.0 >= hub.settings.max_connections;
-        http2::serve(hub.clone(), secured, source, full).await;
+        tokio::spawn(serve_http2(hub, secured, source));
     } else {
-        serve(hub, secured, source, true).await;
+        // Each step of a task has room of its own for what it is given.
+        tokio::spawn(serve_http1(hub, Box::new(secured), source, true));
     }
 }
 
@@ -243,7 +248,13 @@ async fn client_of(hub: &HubState, tcp: &mut Tcp, peer: SocketAddr) -> Option<So
     }
 }
 
-async fn serve(hub: Arc<HubState>, socket: impl Socket, source: SocketAddr, tls: bool) {
+async fn serve_http2(hub: Arc<HubState>, socket: TlsStream<Tcp>, source: SocketAddr) {
+    let open = Counted::new(&hub.connections);
+    let full = open.0 >= hub.settings.max_connections;
+    http2::serve(hub.clone(), socket, source, full).await;
+}
+
+async fn serve_http1(hub: Arc<HubState>, socket: impl Socket, source: SocketAddr, tls: bool) {
     let open = Counted::new(&hub.connections);
     let full = open.0 >= hub.settings.max_connections;
     let joined = http1::serve(hub.clone(), socket, source, tls, full).await;
@@ -265,5 +276,20 @@ impl<'a> Counted<'a> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.1.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_task<A, B, C, D, F>(_: fn(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_user_at_rest_occupies_little() {
+        let size = size_of_task::<_, Box<TlsStream<Tcp>>, _, _, _>(serve_http1);
+        assert!(size < 2 << 10, "{size}");
     }
 }

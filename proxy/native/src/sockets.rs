@@ -142,7 +142,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-impl Socket for Box<dyn Socket> {
+impl<S: Socket + ?Sized> Socket for Box<S> {
     fn tcp(&self) -> &TcpStream {
         (**self).tcp()
     }
