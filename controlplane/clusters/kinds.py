@@ -1,6 +1,7 @@
 """Kinds of manifests: clusters, cluster groups and settings of agents."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from controlplane.access.kinds import TargetedKind
 from controlplane.authorization import Actor
@@ -12,11 +13,12 @@ from controlplane.clusters.operations.agent_settings import (
     may_read_values,
 )
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
-from controlplane.clusters.operations.groups import ClusterGroupChange
+from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
 from controlplane.clusters.ports import AgentSettingsStore, ClusterGroupStore, ClusterStore
-from controlplane.platform.kinds import OperatedKind, Placement
+from controlplane.platform.kinds import ManifestKind, OperatedKind, Placement
 from controlplane.platform.parts import Columns, row_of
 from controlplane.platform.ports import Transaction
+from core.errors import Invalid
 
 
 class ClusterKind(TargetedKind[Cluster]):
@@ -56,15 +58,60 @@ class ClusterKind(TargetedKind[Cluster]):
         await self._clusters.delete(actor, row.id)
 
 
-class ClusterGroupKind(OperatedKind[ClusterGroup]):
-    """Cluster groups. A freeze is no part of the spec."""
+@dataclass(frozen=True, slots=True)
+class ClusterGroupSpec(ClusterGroupChange):
+    """A cluster group with its freeze."""
+
+    frozen: bool | None = None
+    """True blocks all changes to services in the group. Default: false."""
+    reason: str | None = None
+    """Reason of the freeze. Limit: 1,000 characters."""
+
+
+_FREEZE = ("frozen", "reason")
+
+
+class ClusterGroupKind(ManifestKind[ClusterGroup]):
+    """Cluster groups, with their freezes."""
 
     name = "ClusterGroup"
-    change = ClusterGroupChange
+    change = ClusterGroupSpec
     port = ClusterGroupStore
     model = ClusterGroup
     default_project = None
     hidden = ("name", "project_id")
+    rename = {"reason": "freeze_reason"}
+    concluding = _FREEZE
+
+    def __init__(self, groups: ClusterGroups) -> None:
+        self._groups = groups
+
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        given = self.placed(placement, _without_freeze(columns))
+        return (await self._groups.create(actor, row_of(ClusterGroupChange, given))).id
+
+    async def update(self, actor: Actor, row: ClusterGroup, columns: Columns) -> None:
+        if row.frozen and columns.get("frozen") is False:
+            # Other fields of a frozen group cannot be changed.
+            await self._groups.unfreeze(actor, row.id)
+        if rest := _without_freeze(columns):
+            await self._groups.update(actor, row.id, row_of(ClusterGroupChange, rest))
+
+    async def conclude(self, actor: Actor, id: str, columns: Columns) -> None:
+        """Freezes a group, or changes the reason."""
+        row = await self._groups.get(actor, id)
+        frozen, reason = columns.get("frozen", row.frozen), columns.get("reason", row.reason)
+        if reason and not frozen:
+            raise Invalid("needs frozen: true", field="freezeReason")
+        if frozen and (frozen, reason) != (row.frozen, row.reason):
+            await self._groups.freeze(actor, id, reason)
+
+    async def delete(self, actor: Actor, row: ClusterGroup) -> None:
+        await self._groups.delete(actor, row.id)
+
+
+def _without_freeze(columns: Columns) -> Columns:
+    return {name: value for name, value in columns.items() if name not in _FREEZE}
 
 
 class AgentSettingsKind(OperatedKind[AgentSettings]):

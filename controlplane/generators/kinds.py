@@ -1,18 +1,24 @@
 """Kinds of manifests: global services, service sets and managed namespaces."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb
 from controlplane.clusters.model.selectors import Selector
-from controlplane.generators.model.global_service import GlobalService
+from controlplane.generators.model.global_service import GlobalOverride, GlobalService
 from controlplane.generators.model.namespaces import ManagedNamespace
 from controlplane.generators.model.service_set import ServiceSet
-from controlplane.generators.operations.global_services import GlobalChange
+from controlplane.generators.operations.global_services import GlobalChange, GlobalServices
 from controlplane.generators.operations.namespaces import NamespaceChange
 from controlplane.generators.operations.service_sets import SetChange
-from controlplane.generators.ports import GlobalServiceStore, ManagedNamespaceStore, ServiceSetStore
-from controlplane.platform.kinds import OperatedKind
+from controlplane.generators.ports import (
+    GlobalOverrideStore,
+    GlobalServiceStore,
+    ManagedNamespaceStore,
+    ServiceSetStore,
+)
+from controlplane.platform.kinds import OperatedKind, Placement
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.ports import RepositoryStore
@@ -23,9 +29,13 @@ from controlplane.services.kinds import (
     chart_source,
     operation_columns,
 )
-from controlplane.services.model.templates import ServiceTemplate
+from controlplane.services.model.templates import ServiceTemplate, TemplateOverride
 from controlplane.services.operations.services import ServiceChange
+from core.errors import Invalid
+from core.json_object import JsonMapping
+from core.spec.renderers import HelmSettings, RenderOptions
 from core.spec.source import RepositoryKind
+from core.spec.sync import SyncOptions
 
 D = TypeVar("D", GlobalService, ServiceSet, ManagedNamespace)
 
@@ -64,14 +74,130 @@ class GeneratorManifestKind(OperatedKind[D]):
         return row_of(change, operation_columns(columns) if change is ServiceChange else columns)
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterOverrideSpec:
+    """Fields of a global service that differ in one cluster."""
+
+    cluster_id: str
+    """ID of the cluster."""
+    ref: str | None = None
+    """Branch, tag or commit."""
+    folder: str | None = None
+    """Folder in the repository."""
+    kustomize_path: str | None = None
+    """Folder of the kustomization, relative to the folder of the service."""
+    helm: JsonMapping | None = None
+    """Helm settings. They are merged with those of the template."""
+    configuration: Mapping[str, str] | None = None
+    """Values for templates. They are merged with those of the template."""
+    without: tuple[str, ...] = ()
+    """Names of values of the template that the cluster does not get."""
+    templated: bool | None = None
+    """True renders manifests as Liquid templates."""
+    rendering: RenderOptions | None = None
+    """Files and values of the render. They replace those of the template."""
+    protect: bool | None = None
+    """True refuses deletion."""
+    dry_run: bool | None = None
+    """True makes the agent plan changes without applying them."""
+    version: str | None = None
+    """Version, free text."""
+    options: SyncOptions | None = None
+    """Sync options. They replace those of the template."""
+
+    @classmethod
+    def of(cls, override: GlobalOverride) -> "ClusterOverrideSpec":
+        """Returns the spec of an override."""
+        values = column_values(override.patch)
+        given = values["configuration"] or {}
+        kept = {name: value for name, value in given.items() if value is not None}
+        without = tuple(sorted(name for name, value in given.items() if value is None))
+        values |= {"configuration": kept or None, "without": without}
+        return row_of(cls, {"cluster_id": override.cluster_id, **values})
+
+    @property
+    def change(self) -> ServiceChange:
+        """Returns the change that the operation takes."""
+        return row_of(ServiceChange, {name: getattr(self, name) for name in _OVERRIDDEN})
+
+
+_OVERRIDDEN = tuple(f.name for f in fields(TemplateOverride))
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalServiceSpec(GlobalChange):
+    """A global service with its overrides."""
+
+    overrides: Sequence[ClusterOverrideSpec] = ()
+    """Overrides for single clusters. Limit: 10,000."""
+
+
 class GlobalServiceKind(GeneratorManifestKind[GlobalService]):
-    """Global services. Overrides of single clusters are no part of the spec."""
+    """Global services, with their overrides for single clusters."""
 
     name = "GlobalService"
-    change = GlobalChange
+    change = GlobalServiceSpec
     port = GlobalServiceStore
     model = GlobalService
     references = {**GeneratorManifestKind.references, "GlobalChange.source_id": "Service"}
+    hints = {**GeneratorManifestKind.hints, "ClusterOverrideSpec.helm": HelmSettings}
+    mappings = (*GeneratorManifestKind.mappings, HelmSettings)
+    unordered = {"overrides": "cluster"}
+
+    def __init__(self, globals: GlobalServices) -> None:
+        super().__init__(globals)
+        self._globals = globals
+
+    def concealed(self, actor: Actor, row: GlobalService) -> Collection[str]:
+        """Returns the overrides unless the actor may read all clusters that can match."""
+        kind, project = ResourceKind.CLUSTER, row.project_id
+        clusters = Resource.within(kind, project) if project else Resource.whole(kind)
+        return () if actor.may(Verb.READ, clusters) else ("overrides",)
+
+    async def values(self, tx: Transaction, rows: Sequence[GlobalService]) -> Sequence[Columns]:
+        overrides: dict[str, list[ClusterOverrideSpec]] = {row.id: [] for row in rows}
+        for override in await tx[GlobalOverrideStore].of_definitions(list(overrides)):
+            overrides[override.global_id].append(ClusterOverrideSpec.of(override))
+        plain = await super().values(tx, rows)
+        return [
+            columns | {"overrides": overrides[row.id]}
+            for row, columns in zip(rows, plain, strict=True)
+        ]
+
+    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
+        id = await super().create(actor, placement, _without_overrides(columns))
+        await self._override(actor, id, (), columns.get("overrides") or ())
+        return id
+
+    async def update(self, actor: Actor, row: GlobalService, columns: Columns) -> None:
+        if rest := _without_overrides(columns):
+            await super().update(actor, row, rest)
+        if "overrides" in columns:
+            before = [ClusterOverrideSpec.of(found) for found in await self._globals.overrides(row)]
+            await self._override(actor, row.id, before, columns["overrides"] or ())
+
+    async def _override(
+        self,
+        actor: Actor,
+        id: str,
+        before: Sequence[ClusterOverrideSpec],
+        after: Sequence[ClusterOverrideSpec],
+    ) -> None:
+        """Replaces the overrides that differ, and removes those without a spec."""
+        known = {override.cluster_id: override for override in before}
+        wanted = {override.cluster_id: override for override in after}
+        if len(wanted) < len(after):
+            raise Invalid("contains a cluster twice", field="overrides")
+        # Removals come first: they make room for additions.
+        for cluster in known.keys() - wanted.keys():
+            await self._globals.override(actor, id, cluster, ServiceChange())
+        for cluster, override in wanted.items():
+            if override != known.get(cluster):
+                await self._globals.override(actor, id, cluster, override.change, override.without)
+
+
+def _without_overrides(columns: Columns) -> Columns:
+    return {name: value for name, value in columns.items() if name != "overrides"}
 
 
 class ServiceSetKind(GeneratorManifestKind[ServiceSet]):

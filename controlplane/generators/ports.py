@@ -48,6 +48,9 @@ class GlobalOverrideStore(Rows[GlobalOverride], Protocol):
     async def of_definition(self, global_id: str) -> list[GlobalOverride]:
         return await self.select(global_id=global_id)
 
+    async def of_definitions(self, global_ids: Collection[str]) -> list[GlobalOverride]:
+        return await self.select(global_id=global_ids)
+
 
 class ServiceSetStore(NamedRows[ServiceSet], ProjectRows[ServiceSet], Protocol):
     """Service sets."""

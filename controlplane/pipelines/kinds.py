@@ -1,9 +1,10 @@
 """The kind of manifests for pipelines."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from controlplane.authorization import Actor
-from controlplane.pipelines.engine.codec import pipeline_from_json
+from controlplane.pipelines.engine.codec import pipeline_from_json, state_from_json
 from controlplane.pipelines.gates import kinds as gates
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.gate_rules import GateRule
@@ -24,11 +25,19 @@ from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class PipelineSpec(PipelineDraft):
+    """A pipeline with its pause."""
+
+    paused: bool = False
+    """True: no release enters a stage. Default: false."""
+
+
 class PipelineKind(ManifestKind[PipelineRecord]):
     """Pipelines. Signing secrets are never returned."""
 
     name = "Pipeline"
-    change = PipelineDraft
+    change = PipelineSpec
     port = PipelineStore
     hidden = ("name", "project_id")
     references = {
@@ -45,20 +54,36 @@ class PipelineKind(ManifestKind[PipelineRecord]):
         self._pipelines = pipelines
 
     async def values(self, tx: Transaction, rows: Sequence[PipelineRecord]) -> Sequence[Columns]:
-        return [column_values(_draft_of(pipeline_from_json(row.spec), {})) for row in rows]
+        return [
+            column_values(_draft_of(pipeline_from_json(row.spec), {})) | {"paused": _is_paused(row)}
+            for row in rows
+        ]
 
     async def secrets(self, tx: Transaction, row: PipelineRecord) -> Columns:
         return column_values(_draft_of(*await self._pipelines.with_secrets(tx, row)))
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        given = self.placed(placement, columns)
-        return (await self._pipelines.save(actor, row_of(PipelineDraft, given))).row.id
+        return await self._save(actor, self.placed(placement, columns), is_paused=False)
 
     async def update(self, actor: Actor, row: PipelineRecord, columns: Columns) -> None:
-        await self._pipelines.save(actor, row_of(PipelineDraft, columns | {"name": row.name}))
+        await self._save(actor, columns | {"name": row.name}, is_paused=_is_paused(row))
+
+    async def _save(self, actor: Actor, columns: Columns, *, is_paused: bool) -> str:
+        draft = {name: value for name, value in columns.items() if name != "paused"}
+        id = (await self._pipelines.save(actor, row_of(PipelineDraft, draft))).row.id
+        pause = columns.get("paused", False)
+        if pause and not is_paused:
+            await self._pipelines.pause(actor, id)
+        elif is_paused and not pause:
+            await self._pipelines.resume(actor, id)
+        return id
 
     async def delete(self, actor: Actor, row: PipelineRecord) -> None:
         await self._pipelines.delete(actor, row.id)
+
+
+def _is_paused(row: PipelineRecord) -> bool:
+    return state_from_json(row.state).paused is not None
 
 
 def _draft_of(spec: pipeline.Pipeline, webhook_secrets: Mapping[str, str]) -> PipelineDraft:

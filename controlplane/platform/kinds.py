@@ -82,6 +82,8 @@ class ManifestKind(ABC, Generic[R]):
     empty text for plain items."""
     immutable: ClassVar[Collection[str]] = ()
     """Fields that only the creation of a resource sets."""
+    concluding: ClassVar[Collection[str]] = ()
+    """Fields that block other changes: an apply sets them with `conclude`, after all documents."""
     sensitive: ClassVar[Collection[str]] = ()
     """Fields that are never returned, such as passwords."""
     destinations: ClassVar[Collection[str]] = ()
@@ -186,6 +188,9 @@ class ManifestKind(ABC, Generic[R]):
     @abstractmethod
     async def update(self, actor: Actor, row: R, columns: Columns) -> None:
         """Changes the given fields of a resource through its operation."""
+
+    async def conclude(self, actor: Actor, id: str, columns: Columns) -> None:
+        """Sets the given fields of `concluding` through their operations."""
 
     @abstractmethod
     async def delete(self, actor: Actor, row: R) -> None:

@@ -51,6 +51,11 @@ EVERYTHING = "".join(
         document("Cluster", "us-1", {"displayName": "US One"}),
         document("ClusterGroup", "prod", {"tags": {"env": "prod"}, "clusters": ["us-1"]}),
         document(
+            "ClusterGroup",
+            "closed",
+            {"clusters": ["us-1"], "frozen": True, "freezeReason": "black friday"},
+        ),
+        document(
             "AgentSettings",
             "global",
             {"agentValues": "replicas: {{ cluster.name }}\n", "agentValuesTemplated": True},
@@ -160,6 +165,15 @@ EVERYTHING = "".join(
                 },
                 "onLeave": "DELETE",
                 "deletionBudget": 3,
+                "overrides": [
+                    {
+                        "cluster": "eu-1",
+                        "ref": "canary",
+                        "configuration": {"level": "debug"},
+                        "without": ["zone"],
+                        "options": {"drift": "REPORT"},
+                    }
+                ],
             },
         ),
         document(
@@ -185,6 +199,7 @@ EVERYTHING = "".join(
             "Pipeline",
             "web",
             {
+                "paused": True,
                 "stages": [
                     {"name": "staging", "services": ["us-1/database"]},
                     {

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from controlplane.access.operations.scopes import check_not_moved, check_project
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
@@ -9,6 +10,7 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.groups import MAX_CHANGING_CLUSTERS, ClusterGroup
 from controlplane.clusters.model.selectors import Selector
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, GroupUsers
+from controlplane.platform.batch import after_commit
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import GENERATORS, RENDER_SERVICES, OperationContext
 from controlplane.platform.names import check_label, check_text
@@ -157,10 +159,13 @@ class ClusterGroups:
         )
         async with self._context.store.read() as tx:
             repositories = await tx[RepositoryStore].all()
-        self._context.bus.publish(GENERATORS)
-        for repository in repositories:
-            self._context.bus.publish(RENDER_SERVICES, f"{repository.id}/")
+        after_commit(partial(self._apply_pending, [repository.id for repository in repositories]))
         return group
+
+    def _apply_pending(self, repository_ids: Sequence[str]) -> None:
+        self._context.bus.publish(GENERATORS)
+        for id in repository_ids:
+            self._context.bus.publish(RENDER_SERVICES, f"{id}/")
 
     async def _set(self, actor: Actor, id: str, action: str, **columns: object) -> ClusterGroup:
         async with self._context.change(actor, action) as tx:

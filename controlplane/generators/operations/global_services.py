@@ -149,6 +149,11 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
         seen = sorted((c for c in found if actor.may(Verb.READ, c.target)), key=lambda c: c.handle)
         return [_view(cluster, template, patches.get(cluster.id)) for cluster in seen]
 
+    async def overrides(self, definition: GlobalService) -> list[GlobalOverride]:
+        """The overrides of a global service that the caller may change."""
+        async with self._context.store.read() as tx:
+            return await tx[GlobalOverrideStore].of_definition(definition.id)
+
     async def _filled(
         self, tx: Transaction, actor: Actor, definition: GlobalService, change: GlobalChange
     ) -> GlobalService:

@@ -81,6 +81,7 @@ class ApplyRun:
         self._done: dict[str, tuple[Declaration, _PresentState]] = {}
         self._failed: set[Reference] = set()
         self._sealed: dict[str, Mapping[str, str]] = {}
+        self._concluding: list[tuple[Declaration, str, Columns]] = []
         self._not_prefetched: dict[str, list[str]] = {}
 
     async def load(
@@ -113,6 +114,9 @@ class ApplyRun:
                 self._failed.add(declaration.reference)
         if self._options.prune_set and not self._problems:
             await self._prune()
+        for declaration, id, columns in self._concluding:
+            work = declaration.kind.conclude(self._actor, id, columns)
+            await self._attempt(declaration, work)
 
     async def delete(self, declarations: Sequence[Declaration]) -> None:
         """Deletes the resources of the documents; those without a resource are skipped."""
@@ -213,6 +217,7 @@ class ApplyRun:
         resource.id = await kind.create(
             self._actor, Placement(document.name, scope, project), columns
         )
+        self._conclude(declaration, resource.id, columns)
         names.add(kind.family_name(), document.key, resource.id)
         self._sealed[resource.id] = SecretFields(codec).sealed(spec)
         secret = codec.secret_names
@@ -258,9 +263,17 @@ class ApplyRun:
         opened = await self._seals.opened(
             declaration.codec, given, document.key, kind.project_of(row)
         )
-        await kind.update(self._actor, row, self._columns(declaration, opened))
+        columns = self._columns(declaration, opened)
+        await kind.update(self._actor, row, columns)
+        self._conclude(declaration, row.id, columns)
         self._sealed[row.id] = SecretFields(declaration.codec).sealed(desired)
         self._plan(declaration, ManifestAction.UPDATE, changes, conflicts)
+
+    def _conclude(self, declaration: Declaration, id: str, columns: Columns) -> None:
+        """Notes the fields that are set after all documents."""
+        names = declaration.kind.concluding
+        if later := {name: columns[name] for name in names if name in columns}:
+            self._concluding.append((declaration, id, later))
 
     def _authorize_metadata(
         self, declaration: Declaration, resource: _PresentState, row: DeclaredRow

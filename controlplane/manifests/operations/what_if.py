@@ -8,7 +8,6 @@ from controlplane.manifests.model.documents import DocumentProblem, Source
 from controlplane.manifests.operations.names import ResourceNames
 from controlplane.manifests.operations.reading import Declaration, DocumentReader
 from controlplane.pipelines.kinds import PipelineKind
-from controlplane.pipelines.operations.drafts import PipelineDraft
 from controlplane.pipelines.operations.what_if import PipelineReplay, PipelineReplays
 from controlplane.platform.context import OperationContext
 from controlplane.platform.kinds import AnyKind
@@ -48,7 +47,7 @@ class ManifestReplays:
             codec.by_name[field].attribute: codec.decode(field, value, names.id_of)
             for field, value in declaration.spec.items()
         }
-        draft = row_of(PipelineDraft, columns | {"name": name})
+        draft = row_of(PipelineKind.change, columns | {"name": name})
         id = names.id_of(*declaration.reference)
         return await self._replays.run(actor, id, draft, since, until)
 
