@@ -51,6 +51,8 @@ class SecretFields:
     def sealed(self, spec: JsonMapping) -> dict[str, str]:
         """Returns the sealed texts of a spec by their paths."""
         found: dict[str, str] = {}
+        if not self.codec.secret_names:
+            return found
 
         def collect(secret: SecretField) -> JsonValue:
             if is_sealed(secret.value):

@@ -60,7 +60,7 @@ def _layout(table: Table, kind: Any) -> tuple[tuple[str, ...], Any]:
 
 
 _Shape = tuple[tuple[str, str], ...]
-"""Names of columns, each with its test: `one` value, one of `many`, or `none`."""
+"""Names of columns, each with its test: `one` value, one of `many`, `none`, or `any` value."""
 
 
 @cache
@@ -76,7 +76,7 @@ def _by_shape(table: Table, kind: object, shape: _Shape) -> Select[Any]:
             where.append(column.is_(None))
         elif test == "one":
             where.append(column == bindparam(f"by_{name}", type_=column.type))
-        else:
+        elif test == "many":
             where.append(column.in_(bindparam(f"by_{name}", type_=column.type, expanding=True)))
     if "deleted_at" in table.c and not any(name == "deleted_at" for name, _ in shape):
         where.append(table.c.deleted_at.is_(None))
@@ -103,6 +103,8 @@ def _shape_of(equals: Mapping[str, object]) -> _Shape | None:
 def _test_of(value: object) -> str:
     if value is None:
         return "none"
+    if value is ANY:
+        return "any"
     if isinstance(value, str | int):
         return "one"
     return "many" if isinstance(value, list | set | frozenset | tuple) else ""
