@@ -13,6 +13,7 @@ from typing import Any
 from controlplane.access.ports import GroupStore, ProjectStore, ResourceDirectory, UserStore
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
+from controlplane.cluster_sources.ports import ClusterSourceStore
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import (
     AgentSettingsStore,
@@ -81,6 +82,7 @@ _IN_PROJECTS: Mapping[str, type[ProjectRows[Any]]] = {
     "service contexts": ContextStore,
     "secrets": SecretStore,
     "configuration sources": ConfigurationSourceStore,
+    "cluster sources": ClusterSourceStore,
     "shared views": SavedViewStore,
 }
 

@@ -33,6 +33,11 @@ from controlplane.audit.model.chains import AuditKind
 from controlplane.audit.operations.blame import Blame
 from controlplane.authorization import UNRESTRICTED, Fence
 from controlplane.bridges import SERVICE_PARTS
+from controlplane.cluster_sources.loop import ClusterSourceLoop
+from controlplane.cluster_sources.operations.deliveries import AgentDeliveries
+from controlplane.cluster_sources.operations.reconciler import ClusterSourceReconciler
+from controlplane.cluster_sources.operations.sources import ClusterSources
+from controlplane.cluster_sources.ports import AgentManifests, ManagementCluster
 from controlplane.clusters.operations.agent_settings import AgentSettingsOperations
 from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
 from controlplane.clusters.operations.clusters import Clusters
@@ -160,6 +165,7 @@ class ControlPlane:
     audit_export: AuditExport
     secrets: SecretParts
     sources: ConfigurationSourceLoop
+    cluster_sources: ClusterSourceLoop | None = None
     traces: Traces | None = None
 
     async def start(self) -> None:
@@ -173,6 +179,8 @@ class ControlPlane:
         self.news.start()
         self.secrets.loop.start()
         self.sources.start()
+        if self.cluster_sources is not None:
+            self.cluster_sources.start()
         if self.traces is not None:
             self.traces.loop.start()
 
@@ -180,6 +188,8 @@ class ControlPlane:
         """Stops background work, then closes connections."""
         if self.traces is not None:
             await self.traces.stop()
+        if self.cluster_sources is not None:
+            await self.cluster_sources.tasks.stop()
         await self.sources.tasks.stop()
         await self.secrets.loop.tasks.stop()
         await self.news.tasks.stop()
@@ -208,8 +218,8 @@ class OutsidePorts:
 
     `delivers`: whether this process delivers a repository, if several processes are notified of it.
     `writer` writes commits and pull requests. `lender` provides agents with credentials for
-    renders; without it the control plane renders everything. Without `live` and `sessions`, no
-    cluster is reachable.
+    renders; without it the control plane renders everything. Without `live`, `sessions` and
+    `management`, no cluster is reachable. `agents` renders the agent's chart for cluster sources.
     """
 
     manifests: ManifestSource
@@ -221,6 +231,8 @@ class OutsidePorts:
     git_history: GitHistory | None = None
     live: LiveObjects | None = None
     sessions: ProxySessions | None = None
+    management: ManagementCluster | None = None
+    agents: AgentManifests | None = None
 
 
 async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
@@ -283,6 +295,7 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
             ports.delivers,
             holder=context.new_id(),
         ),
+        cluster_sources=_cluster_sources(context, operations, ports),
         traces=_traces(settings.traces, context, ports.delivers),
     )
 
@@ -367,6 +380,7 @@ def _operations(
         manifests=Manifests(context, declared),
         manifest_replays=ManifestReplays(context, declared, replays),
         configuration_sources=kinds.sources,
+        cluster_sources=kinds.cluster_sources,
         views=SavedViews(context),
     )
 
@@ -393,7 +407,18 @@ def _kind_operations(
         pipelines=shared.pipelines,
         notifying=NotificationOperations(context),
         sources=ConfigurationSources(context),
+        cluster_sources=ClusterSources(context),
     )
+
+
+def _cluster_sources(
+    context: OperationContext, operations: Operations, ports: OutsidePorts
+) -> ClusterSourceLoop | None:
+    if ports.management is None or ports.agents is None:
+        return None
+    deliveries = AgentDeliveries(context, ports.management, ports.agents)
+    reconciler = ClusterSourceReconciler(context, operations.clusters, ports.management, deliveries)
+    return ClusterSourceLoop(reconciler, context, holder=context.new_id())
 
 
 def _with_agent_renders(

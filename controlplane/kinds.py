@@ -16,6 +16,8 @@ from controlplane.access.operations.projects import Projects
 from controlplane.access.operations.roles import AccessControl
 from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import UserOperations
+from controlplane.cluster_sources.kinds import ClusterSourceKind
+from controlplane.cluster_sources.operations.sources import ClusterSources
 from controlplane.clusters.kinds import AgentSettingsKind, ClusterGroupKind, ClusterKind
 from controlplane.clusters.operations.agent_settings import AgentSettingsOperations
 from controlplane.clusters.operations.clusters import Clusters
@@ -63,6 +65,7 @@ class KindOperations:
     pipelines: Pipelines
     notifying: NotificationOperations
     sources: ConfigurationSources
+    cluster_sources: ClusterSources
 
 
 def all_kinds(operations: KindOperations) -> Sequence[AnyKind]:
@@ -90,4 +93,5 @@ def all_kinds(operations: KindOperations) -> Sequence[AnyKind]:
         NotificationSinkKind(operations.notifying),
         NotificationRuleKind(operations.notifying),
         ConfigurationSourceKind(operations.sources),
+        ClusterSourceKind(operations.cluster_sources),
     )

@@ -14,6 +14,7 @@ from controlplane.agents.operations.jobs import ClusterJobs
 from controlplane.agents.operations.streams import OpenRequestOperations
 from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.audit.operations.blame import Blame
+from controlplane.cluster_sources.operations.sources import ClusterSources
 from controlplane.clusters.operations.agent_settings import AgentSettingsOperations
 from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
 from controlplane.clusters.operations.clusters import Clusters
@@ -99,6 +100,7 @@ class Operations:
     manifests: Manifests
     manifest_replays: ManifestReplays
     configuration_sources: ConfigurationSources
+    cluster_sources: ClusterSources
     views: SavedViews
 
     def by_type(self) -> Mapping[type[object], object]:

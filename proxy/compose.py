@@ -15,7 +15,7 @@ from proxy.gateway.authorize.authorizer import RequestAuthorizer
 from proxy.gateway.connection import make_protocol_class
 from proxy.gateway.gateway import Gateway
 from proxy.gateway.handler import RequestHandler
-from proxy.gateway.internal_reads import InternalReader
+from proxy.gateway.internal_requests import InternalClient
 from proxy.gateway.record.metrics import ProxyMetrics
 from proxy.gateway.record.open_requests import OpenRequests
 from proxy.gateway.record.recorder import NoSessionRecorder, RequestRecorder
@@ -125,8 +125,8 @@ def build(
     handler = RequestHandler(authorizer, recorder, clock)
 
     # Sources of requests: users' connections, this process, other replicas
-    internal_reads = InternalReader(handler, settings.head)
-    gateway = Gateway(handler, authorizer, internal_reads, clock, timeouts, limits.connections)
+    internal_requests = InternalClient(handler, settings.head)
+    gateway = Gateway(handler, authorizer, internal_requests, clock, timeouts, limits.connections)
     protocol_class = make_protocol_class(
         gateway, handler, settings.head, ingress.public_url, ingress.proxies
     )
@@ -143,7 +143,7 @@ def build(
         relay = Relay(sharing.router, limits.per_agent, questions)
 
     return KubeProxy(
-        gateway, tunnels, here, internal_reads, metrics, protocol_class, sharing, relay, front
+        gateway, tunnels, here, internal_requests, metrics, protocol_class, sharing, relay, front
     )
 
 

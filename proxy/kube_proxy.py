@@ -19,8 +19,7 @@ from proxy.domain.access import AuthenticatedUser
 from proxy.domain.limits import Load
 from proxy.fast_path.front import NativeFront
 from proxy.gateway.gateway import Gateway
-from proxy.gateway.internal_reads import InternalReader
-from proxy.gateway.parse.route import ClusterRoute
+from proxy.gateway.internal_requests import InternalCall, InternalClient
 from proxy.gateway.record.metrics import ProxyMetrics
 from proxy.gateway.record.open_requests import OpenRequests
 from proxy.ports import AgentRoute
@@ -80,7 +79,7 @@ class KubeProxy:
     gateway: Gateway
     tunnels: TunnelServer
     here: LocalInspector
-    internal_reads: InternalReader
+    internal_requests: InternalClient
     meters: ProxyMetrics
     protocol_class: type[asyncio.Protocol]
     sharing: ReplicaSharing | None = None
@@ -130,13 +129,13 @@ class KubeProxy:
             return self.here.end_stream(stream.id, by)
         return await self.sharing.client.end(stream.replica, stream.id, by)
 
-    async def read(
-        self, identity: AuthenticatedUser, source: str, route: ClusterRoute, most: int
+    async def send(
+        self, identity: AuthenticatedUser, source: str, call: InternalCall, most: int
     ) -> tuple[int, bytes]:
-        """Sends a GET as an authenticated user and returns status and body; see
-        `InternalReader.read`.
+        """Sends a request as an authenticated user and returns status and body; see
+        `InternalClient.send`.
         """
-        return await self.internal_reads.read(identity, source, route, most)
+        return await self.internal_requests.send(identity, source, call, most)
 
     def is_connected(self, cluster_id: ClusterId) -> bool:
         """Reports whether requests can reach the cluster now."""

@@ -19,6 +19,7 @@ from towline.client import opener
 from towline.contexts import ControlPlaneTarget
 
 CHART = "towline-agent"
+NAMESPACE = "towline-agent"
 
 _MAX_BYTES = 4 << 20
 _SECONDS = 30.0

@@ -89,6 +89,24 @@ class TagAttributes(TypedDict, total=False):
     value: Required[str]
 
 
+class ClusterSourceAttributes(TypedDict, total=False):
+    name: str | None
+    projectId: str | None
+    clusterId: str | None
+    serviceAccountId: str | None
+    inventory: str | None
+    namespace: str | None
+    selector: str | None
+    nameTemplate: str | None
+    tags: Sequence[TagAttributes] | None
+    tagLabels: Sequence[str] | None
+    gone: str | None
+    maxClusters: int | None
+    maxDeletions: int | None
+    intervalSeconds: int | None
+    suspended: bool | None
+
+
 class PolicyBindingAttributes(TypedDict, total=False):
     id: str | None
     userId: str | None

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { CLUSTER_GROUPS } from "../src/clusters/groups";
+import { CLUSTER_SOURCES } from "../src/clusters/sources";
 import { CLUSTER_ACTIONS } from "../src/clusters/operations";
 import { GLOBALS } from "../src/generators/globals";
 import { NAMESPACES } from "../src/generators/namespaces";
@@ -26,7 +27,7 @@ const REFERENCE = readFileSync(join(import.meta.dirname, "../../docs/reference/c
 type AnyAction = Pick<Action<never>, "title" | "fields" | "command">;
 
 const KINDS: readonly { readonly create: readonly AnyAction[]; readonly actions: readonly AnyAction[] }[] = [
-  ...[USERS, GROUPS, PROJECTS, CLUSTER_GROUPS, GLOBALS, SETS, NAMESPACES, SINKS, RULES, DELIVERIES, HELM_REPOSITORIES, DENIED_REVISIONS],
+  ...[USERS, GROUPS, PROJECTS, CLUSTER_GROUPS, CLUSTER_SOURCES, GLOBALS, SETS, NAMESPACES, SINKS, RULES, DELIVERIES, HELM_REPOSITORIES, DENIED_REVISIONS],
 ];
 
 const ACTIONS: readonly AnyAction[] = [

@@ -7,6 +7,7 @@ import strawberry
 from controlplane.access.api.mutation import AccessMutation
 from controlplane.agents.api.agents import AgentMutation
 from controlplane.agents.api.streams import StreamMutation
+from controlplane.cluster_sources.api import ClusterSourceMutation
 from controlplane.clusters.api.agent_settings import AgentSettingsMutation
 from controlplane.clusters.api.bootstrap_tokens import BootstrapTokenMutation
 from controlplane.clusters.api.clusters import ClusterType
@@ -58,6 +59,7 @@ class Mutation(
     PipelineOverrideMutation,
     HelmRepositoryMutation,
     ManifestMutation,
+    ClusterSourceMutation,
     ConfigurationSourceMutation,
     BootstrapTokenMutation,
     SavedViewMutation,

@@ -8,6 +8,7 @@ from controlplane.agents.api.streams import StreamQuery
 from controlplane.audit.api.audit_log import AuditQuery
 from controlplane.audit.api.blame import BlameQuery
 from controlplane.authorization import require_member
+from controlplane.cluster_sources.api import ClusterSourceQuery
 from controlplane.clusters.api.agent_settings import AgentSettingsQuery
 from controlplane.clusters.api.bootstrap_tokens import BootstrapTokenQuery
 from controlplane.clusters.api.clusters import ClusterType
@@ -78,6 +79,7 @@ class Query(
     FenceQuery,
     InboxQuery,
     ManifestQuery,
+    ClusterSourceQuery,
     ConfigurationSourceQuery,
     BootstrapTokenQuery,
     SavedViewQuery,

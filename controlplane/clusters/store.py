@@ -86,6 +86,7 @@ bootstrap_tokens = Table(
     Column("last_used_at", UtcColumn),
     Column("revoked_at", UtcColumn),
     Column("project_id", String(36), nullable=False),
+    Column("cluster_id", String(36)),
 )
 
 

@@ -4,6 +4,7 @@ from controlplane.access import store as access_store
 from controlplane.agents import store as agents_store
 from controlplane.audit.ports import AuditLog
 from controlplane.bridges import BRIDGES
+from controlplane.cluster_sources import store as cluster_sources_store
 from controlplane.clusters import store as clusters_store
 from controlplane.configuration import store as configuration_store
 from controlplane.configuration_sources import store as configuration_sources_store
@@ -31,6 +32,7 @@ _PARTS = (
     agents_store,
     audit_store,
     clusters_store,
+    cluster_sources_store,
     configuration_sources_store,
     configuration_store,
     deployment_store,

@@ -16,7 +16,7 @@ from proxy.gateway.error_response import ErrorResponse
 from proxy.gateway.forward.open_request import OpenRequest
 from proxy.gateway.forward.proxied_request import ProxiedRequest
 from proxy.gateway.handler import RequestHandler
-from proxy.gateway.internal_reads import InternalReader
+from proxy.gateway.internal_requests import InternalClient
 from proxy.gateway.record.metrics import kind_of
 
 log = structlog.get_logger(__name__)
@@ -52,13 +52,13 @@ class Gateway:
         self,
         handler: RequestHandler,
         authorizer: RequestAuthorizer,
-        internal_reads: InternalReader,
+        internal_requests: InternalClient,
         clock: Clock,
         timeouts: Timeouts,
         max_connections: int,
     ) -> None:
         self.authorizer, self.clock, self.timeouts = authorizer, clock, timeouts
-        self._handler, self._internal_reads = handler, internal_reads
+        self._handler, self._internal_requests = handler, internal_requests
         self._max_connections = max_connections
         self.connections: set[OpenConnection] = set()
         self.draining = False
@@ -69,7 +69,7 @@ class Gateway:
     def proxied_requests(self) -> list[ProxiedRequest]:
         """The open requests."""
         found = [connection.proxied_request for connection in self.connections]
-        found += self._internal_reads.proxied_requests
+        found += self._internal_requests.proxied_requests
         return [request for request in found if request is not None and not request.over]
 
     @property

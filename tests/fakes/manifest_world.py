@@ -9,6 +9,7 @@ from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import UserOperations
 from controlplane.authorization import UNRESTRICTED, Actor
 from controlplane.bridges import SERVICE_PARTS
+from controlplane.cluster_sources.operations.sources import ClusterSources
 from controlplane.clusters.operations.agent_settings import AgentSettingsOperations
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.operations.groups import ClusterGroups
@@ -56,6 +57,7 @@ def kind_operations(context: OperationContext) -> KindOperations:
         pipelines=Pipelines(context),
         notifying=NotificationOperations(context),
         sources=ConfigurationSources(context),
+        cluster_sources=ClusterSources(context),
     )
 
 

@@ -285,7 +285,7 @@ def test_the_examples_are_yaml() -> None:
     assert files
     for file in files:
         kinds = [one["kind"] for one in yaml.safe_load_all(file.read_text())]
-        assert "ClusterRoleBinding" in kinds
+        assert {"ClusterRoleBinding", "ClusterSource"} & set(kinds)
 
 
 def test_every_page_is_in_the_navigation() -> None:

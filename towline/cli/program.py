@@ -59,6 +59,7 @@ _COMMANDS = LazyCommands(
         "agent": "towline.cli.operator.agent:app",
         "audit": "towline.cli.reports.audit:app",
         "cluster-groups": "towline.cli.generators.cluster_groups:app",
+        "cluster-sources": "towline.cli.cluster_sources.cluster_sources:app",
         "clusters": "towline.cli.clusters.clusters:app",
         "config-sources": "towline.cli.config_sources.config_sources:app",
         "contexts": "towline.cli.configuration.contexts:app",

@@ -20,6 +20,7 @@ _PAGE = 100
 # Field and name of each kind; the API filters by the typed text, except roles.
 QUERIES = {
     "cluster-groups": ("clusterGroups", "name"),
+    "cluster-sources": ("clusterSources", "name"),
     "clusters": ("clusters", "handle"),
     "config-sources": ("configurationSources", "name"),
     "globals": ("globalServices", "name"),

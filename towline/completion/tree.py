@@ -28,6 +28,7 @@ _KINDS = {
 # Kinds of the parameter `name` of commands, by the start of their words.
 _NAMES = {
     "cluster-groups": "cluster-groups",
+    "cluster-sources": "cluster-sources",
     "config-sources": "config-sources",
     "contexts": "contexts",
     "globals": "globals",

@@ -27,7 +27,7 @@ _EXCLUDED = ("ci",)
 
 def chart_route() -> Route:
     """Builds the route, and packages the chart once. Unavailable: the chart is missing."""
-    data = package(_folder())
+    data = package(chart_folder())
     headers = {
         "etag": f'"{hashlib.sha256(data).hexdigest()[:32]}"',
         "content-disposition": f'attachment; filename="{NAME}.tgz"',
@@ -62,7 +62,8 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     archive.addfile(entry, io.BytesIO(content))
 
 
-def _folder() -> Path:
+def chart_folder() -> Path:
+    """Returns the folder of the chart. Unavailable: it is missing."""
     for folder in _PLACES:
         if (folder / "Chart.yaml").is_file():
             return folder

@@ -36,6 +36,7 @@ from proxy.kube_proxy import KubeProxy
 from proxy.tunnel.egress import EgressProxy
 from proxy.tunnel.websocket import agents_route
 from towline.serve.agent_chart import chart_route
+from towline.serve.agent_manifests import ChartManifests
 from towline.serve.bootstrap import restrict_permissions, write_first_token, write_setup_link
 from towline.serve.console import console_folder
 from towline.serve.git_cache import GitCacheComponent
@@ -184,6 +185,7 @@ class ControlPlaneProcess:
             self.plane.retention.tasks,
             self.plane.news.tasks,
             self.plane.secrets.loop.tasks,
+            *((loop.tasks,) if (loop := self.plane.cluster_sources) is not None else ()),
             *((self.plane.traces.loop.tasks,) if self.plane.traces is not None else ()),
             *((self._replica.tasks,) if self._replica is not None else ()),
             *((shared_bus.tasks,) if shared_bus is not None else ()),
@@ -227,7 +229,10 @@ class ControlPlaneProcess:
         )
 
     def _outside_ports(self) -> controlplane.OutsidePorts:
-        hosts = self._git.hosts
+        settings, hosts = self._settings, self._git.hosts
+        own_ca = None if settings.tls.cert else settings.data / "tls" / "ca.crt"
+        port = address(settings.listen_agents, "listen_agents")[1]
+        live = ProxyLiveObjects(self.kube_proxy)
         return controlplane.OutsidePorts(
             self._git.manifests,
             self._git.delivers,
@@ -236,8 +241,12 @@ class ControlPlaneProcess:
             pull_requests=hosts,
             git_tags=hosts,
             git_history=hosts,
-            live=ProxyLiveObjects(self.kube_proxy),
+            live=live,
             sessions=self.kube_proxy,
+            management=live,
+            agents=ChartManifests(
+                settings.auth.public_url, port, own_ca, self._git.manifests.signing_identity
+            ),
         )
 
     async def _listen(self, tls) -> ListenerAddresses:

@@ -150,6 +150,13 @@ export type ClusterDistro =
   /** Red Hat OpenShift. */
   | 'OPENSHIFT';
 
+/** Reaction to a deleted object. */
+export type ClusterGonePolicy =
+  /** The cluster stays registered, and the source shows it as gone. */
+  | 'KEEP'
+  /** The cluster is removed from Towline. Its objects stay. */
+  | 'DELETE';
+
 /** Fields of a cluster group. A field that is null or absent stays as it is. */
 export type ClusterGroupAttributes = {
   /** Unique name. Required on creation. */
@@ -174,6 +181,13 @@ export type ClusterHealth =
   | 'SILENT'
   /** No agent has ever connected. */
   | 'NEVER';
+
+/** Kind of objects that describe clusters. */
+export type ClusterInventoryKind =
+  /** `Cluster` of Cluster API. Its clusters get an agent, and join by themselves. */
+  | 'CLUSTER_API'
+  /** `ClusterProfile` of the Multicluster SIG. Somebody installs the agents of its clusters. */
+  | 'CLUSTER_PROFILE';
 
 /** A Job or a Pod to run once. */
 export type ClusterJobAttributes = {
@@ -217,6 +231,68 @@ export type ClusterSelectorAttributes = {
   /** Conditions on tags, as in Kubernetes. All are required. Limit: 10. */
   matchExpressions?: Array<LabelExpressionAttributes> | null | undefined;
 };
+
+/** Fields of a cluster source. A field that is null or absent stays as it is. */
+export type ClusterSourceAttributes = {
+  /** Unique name, which cannot be changed. Required on creation. Limit: 63 characters. */
+  name?: string | null | undefined;
+  /** ID of the project of the source and of its clusters. Default: the default project. */
+  projectId?: string | null | undefined;
+  /** ID of the management cluster. Required on creation. */
+  clusterId?: string | null | undefined;
+  /** ID of the service account that reads the objects and registers the clusters. Required on creation. */
+  serviceAccountId?: string | null | undefined;
+  /** Kind of the objects. Default: `CLUSTER_API`. */
+  inventory?: ClusterInventoryKind | null | undefined;
+  /** Namespace of the objects. Default: all namespaces. */
+  namespace?: string | null | undefined;
+  /** Label selector of the objects, as in kubectl. Default: all objects. Limit: 10 conditions. */
+  selector?: string | null | undefined;
+  /** Name of each cluster, from the `{name}` and `{namespace}` of its object. Default: `{name}`. Limit: 200 characters. */
+  nameTemplate?: string | null | undefined;
+  /** Tags of all clusters. Replaces the whole list. Limit: 64. */
+  tags?: Array<TagAttributes> | null | undefined;
+  /** Labels of the object that become tags. A tag has the name of its label after the slash. Limit: 64. */
+  tagLabels?: Array<string> | null | undefined;
+  /** Reaction to a deleted object. Default: `KEEP`. */
+  gone?: ClusterGonePolicy | null | undefined;
+  /** Maximum number of clusters. Default: 1,000. Limit: 5,000. */
+  maxClusters?: number | null | undefined;
+  /** Maximum number of clusters that one reconciliation deletes. If more objects are gone, it deletes none. Default: 5. Limit: 5,000. */
+  maxDeletions?: number | null | undefined;
+  /** Seconds between two reconciliations. Default: 60. Limits: 10 to 86,400. */
+  intervalSeconds?: number | null | undefined;
+  /** True stops the source. Default: false. */
+  suspended?: boolean | null | undefined;
+};
+
+/** State of an object of a cluster source. */
+export type ClusterSourceMemberState =
+  /** No cluster was registered; the message tells the reason. */
+  | 'REFUSED'
+  /** The cluster is registered, and its control plane is not initialized yet. */
+  | 'PROVISIONING'
+  /** The agent's manifests are delivered, and the cluster waits for its agent. */
+  | 'JOINING'
+  /** The cluster waits for an agent that somebody installs. */
+  | 'AWAITING_AGENT'
+  /** The agent of the cluster has connected. */
+  | 'CONNECTED'
+  /** A user has deleted the cluster. The source does not register it again. */
+  | 'REMOVED'
+  /** The object was deleted, and the cluster stays registered. */
+  | 'GONE';
+
+/** Result of the last reconciliation. */
+export type ClusterSourceResult =
+  /** Not reconciled yet. */
+  | 'UNKNOWN'
+  /** All selected objects have their cluster. */
+  | 'SYNCED'
+  /** Some objects have no cluster, or no agent; the message and the objects tell the reason. */
+  | 'INCOMPLETE'
+  /** The objects could not be read; nothing was changed. */
+  | 'FAILED';
 
 /** Fields of a cluster to change. A field that is null or absent stays as it is. */
 export type ClusterUpdateAttributes = {
@@ -2375,7 +2451,7 @@ export type DeleteRoleMutation = { deleteRole: { id: string } | null };
 export type BindingsQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type BindingsQuery = { roleBindings: Array<{ id: string, place: string, expiresAt: string | null, expired: boolean, givenBy: string, reason: string, insertedAt: string, role: { id: string, name: string }, user: { id: string, email: string, name: string } | null, group: { id: string, name: string } | null }> };
+export type BindingsQuery = { roleBindings: Array<{ id: string, name: string | null, place: string, expiresAt: string | null, expired: boolean, givenBy: string, reason: string, insertedAt: string, role: { id: string, name: string }, user: { id: string, email: string, name: string } | null, group: { id: string, name: string } | null }> };
 
 export type GrantRoleMutationVariables = Exact<{
   attributes: RoleBindingAttributes;
@@ -2650,6 +2726,53 @@ export type CancelClusterJobMutationVariables = Exact<{
 
 
 export type CancelClusterJobMutation = { cancelClusterJob: { id: string, clusterId: string, namespace: string, actor: string, insertedAt: string, phase: ClusterJobPhase, message: string, exitCode: number | null, startedAt: string | null, finishedAt: string | null, logTail: string, object: { kind: string, name: string, namespace: string | null } | null } | null };
+
+export type ClusterSourceRowFragment = { id: string, name: string, cluster: string | null, serviceAccount: string | null, inventory: ClusterInventoryKind, namespace: string | null, selector: string | null, nameTemplate: string, tagLabels: Array<string>, gone: ClusterGonePolicy, maxClusters: number, maxDeletions: number, intervalSeconds: number, suspended: boolean, result: ClusterSourceResult, message: string | null, checkedAt: string | null, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null };
+
+export type ClusterSourcesQueryVariables = Exact<{
+  q?: string | null | undefined;
+  labels?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type ClusterSourcesQuery = { clusterSources: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, cluster: string | null, serviceAccount: string | null, inventory: ClusterInventoryKind, namespace: string | null, selector: string | null, nameTemplate: string, tagLabels: Array<string>, gone: ClusterGonePolicy, maxClusters: number, maxDeletions: number, intervalSeconds: number, suspended: boolean, result: ClusterSourceResult, message: string | null, checkedAt: string | null, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null } }> } };
+
+export type ClusterSourceMembersQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type ClusterSourceMembersQuery = { clusterSource: { id: string, members: { totalCount: number | null, edges: Array<{ node: { id: string, namespace: string, name: string, state: ClusterSourceMemberState, message: string | null, cluster: string | null, version: string | null, goneAt: string | null, properties: Array<{ name: string, value: string }> } }> } } | null };
+
+export type CreateClusterSourceMutationVariables = Exact<{
+  attributes: ClusterSourceAttributes;
+}>;
+
+
+export type CreateClusterSourceMutation = { createClusterSource: { id: string } | null };
+
+export type UpdateClusterSourceMutationVariables = Exact<{
+  id: string;
+  attributes: ClusterSourceAttributes;
+}>;
+
+
+export type UpdateClusterSourceMutation = { updateClusterSource: { id: string } | null };
+
+export type DeleteClusterSourceMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type DeleteClusterSourceMutation = { deleteClusterSource: { id: string } | null };
+
+export type SyncClusterSourceMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type SyncClusterSourceMutation = { syncClusterSource: { id: string } | null };
 
 export type SourceRowFragment = { id: string, name: string, repositoryUrl: string | null, ref: string, folder: string, serviceAccount: string | null, mode: ConfigurationSourceMode, prune: boolean, deletionBudget: number, drift: DriftPolicy, intervalSeconds: number, suspended: boolean, result: ConfigurationSourceResult, message: string | null, seenSha: string | null, appliedSha: string | null, appliedAt: string | null, checkedAt: string | null, planSize: number, planDigest: string | null, approvedBy: string | null, project: { id: string, name: string } | null };
 
@@ -3151,6 +3274,14 @@ export type UseSecretsMutationVariables = Exact<{
 
 
 export type UseSecretsMutation = { useSecrets: Array<{ id: string }> };
+
+export type ManifestQueryVariables = Exact<{
+  kind: string;
+  name: string;
+}>;
+
+
+export type ManifestQuery = { manifest: string };
 
 export type PermissionQueryVariables = Exact<{
   verb: Verb;
@@ -4256,6 +4387,7 @@ const AuditRowText = "fragment AuditRow on AuditLog{id at actor action verdict s
 const ClusterRowText = "fragment ClusterRow on Cluster{id handle name pingedAt currentVersion agentVersion agentAlarm agentTokenExpiresAt nodeCount distro tags{name value}project{id name}}";
 const ClusterGroupRowText = "fragment ClusterGroupRow on ClusterGroup{id name description clusterIds frozen frozenReason frozenBy frozenAt maxChanging tags{name value}project{id name}}";
 const JobRowText = "fragment JobRow on ClusterJob{id clusterId namespace actor insertedAt phase message object{kind name namespace}exitCode startedAt finishedAt logTail}";
+const ClusterSourceRowText = "fragment ClusterSourceRow on ClusterSource{id name cluster serviceAccount inventory namespace selector nameTemplate tagLabels gone maxClusters maxDeletions intervalSeconds suspended result message checkedAt tags{name value}project{id name}}";
 const SourceRowText = "fragment SourceRow on ConfigurationSource{id name repositoryUrl ref folder serviceAccount mode prune deletionBudget drift intervalSeconds suspended result message seenSha appliedSha appliedAt checkedAt planSize planDigest approvedBy project{id name}}";
 const ContextRowText = "fragment ContextRow on ServiceContext{id name configuration secretsVersion project{id name}}";
 const MapRowText = "fragment MapRow on FleetMapRow{id handle name projectId pingedAt services tags{name value}}";
@@ -4313,7 +4445,7 @@ export const WhoCanDocument = typed<WhoCanQuery, WhoCanQueryVariables>("query Wh
 export const CreateRoleDocument = typed<CreateRoleMutation, CreateRoleMutationVariables>("mutation CreateRole($attributes:RoleAttributes!){createRole(attributes:$attributes){...RoleFull}}" + RoleFullText);
 export const UpdateRoleDocument = typed<UpdateRoleMutation, UpdateRoleMutationVariables>("mutation UpdateRole($id:ID!$attributes:RoleAttributes!){updateRole(id:$id attributes:$attributes){...RoleFull}}" + RoleFullText);
 export const DeleteRoleDocument = typed<DeleteRoleMutation, DeleteRoleMutationVariables>("mutation DeleteRole($id:ID!){deleteRole(id:$id){id}}");
-export const BindingsDocument = typed<BindingsQuery, BindingsQueryVariables>("query Bindings{roleBindings{id place expiresAt expired givenBy reason insertedAt role{id name}user{id email name}group{id name}}}");
+export const BindingsDocument = typed<BindingsQuery, BindingsQueryVariables>("query Bindings{roleBindings{id name place expiresAt expired givenBy reason insertedAt role{id name}user{id email name}group{id name}}}");
 export const GrantRoleDocument = typed<GrantRoleMutation, GrantRoleMutationVariables>("mutation GrantRole($attributes:RoleBindingAttributes!){createRoleBinding(attributes:$attributes){id}}");
 export const RevokeRoleDocument = typed<RevokeRoleMutation, RevokeRoleMutationVariables>("mutation RevokeRole($id:ID!){deleteRoleBinding(id:$id){id}}");
 export const ScopeIdsDocument = typed<ScopeIdsQuery, ScopeIdsQueryVariables>("query ScopeIds($name:String!$cluster:String!$isProject:Boolean!$isCluster:Boolean!$isService:Boolean!){project(name:$name)@include(if:$isProject){id}cluster(handle:$name)@include(if:$isCluster){id}serviceDeployment(cluster:$cluster name:$name)@include(if:$isService){id}}");
@@ -4349,6 +4481,12 @@ export const ClusterJobsDocument = typed<ClusterJobsQuery, ClusterJobsQueryVaria
 export const RunClusterJobDocument = typed<RunClusterJobMutation, RunClusterJobMutationVariables>("mutation RunClusterJob($clusterId:ID!$attributes:ClusterJobAttributes!){runClusterJob(clusterId:$clusterId attributes:$attributes){...JobRow}}" + JobRowText);
 export const RetryClusterJobDocument = typed<RetryClusterJobMutation, RetryClusterJobMutationVariables>("mutation RetryClusterJob($id:ID!){retryClusterJob(id:$id){...JobRow}}" + JobRowText);
 export const CancelClusterJobDocument = typed<CancelClusterJobMutation, CancelClusterJobMutationVariables>("mutation CancelClusterJob($id:ID!){cancelClusterJob(id:$id){...JobRow}}" + JobRowText);
+export const ClusterSourcesDocument = typed<ClusterSourcesQuery, ClusterSourcesQueryVariables>("query ClusterSources($q:String$labels:String$after:String){clusterSources(first:50 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...ClusterSourceRow}}}}" + ClusterSourceRowText);
+export const ClusterSourceMembersDocument = typed<ClusterSourceMembersQuery, ClusterSourceMembersQueryVariables>("query ClusterSourceMembers($id:ID!){clusterSource(id:$id){id members(first:200){totalCount edges{node{id namespace name state message cluster version goneAt properties{name value}}}}}}");
+export const CreateClusterSourceDocument = typed<CreateClusterSourceMutation, CreateClusterSourceMutationVariables>("mutation CreateClusterSource($attributes:ClusterSourceAttributes!){createClusterSource(attributes:$attributes){id}}");
+export const UpdateClusterSourceDocument = typed<UpdateClusterSourceMutation, UpdateClusterSourceMutationVariables>("mutation UpdateClusterSource($id:ID!$attributes:ClusterSourceAttributes!){updateClusterSource(id:$id attributes:$attributes){id}}");
+export const DeleteClusterSourceDocument = typed<DeleteClusterSourceMutation, DeleteClusterSourceMutationVariables>("mutation DeleteClusterSource($id:ID!){deleteClusterSource(id:$id){id}}");
+export const SyncClusterSourceDocument = typed<SyncClusterSourceMutation, SyncClusterSourceMutationVariables>("mutation SyncClusterSource($id:ID!){syncClusterSource(id:$id){id}}");
 export const ConfigurationSourcePlanDocument = typed<ConfigurationSourcePlanQuery, ConfigurationSourcePlanQueryVariables>("query ConfigurationSourcePlan($id:ID!){configurationSource(id:$id){...SourceRow problems{message file line document code}plan{action kind name file line changes{path before after}conflicts{path owner}}}}" + SourceRowText);
 export const ConfigurationSourcesDocument = typed<ConfigurationSourcesQuery, ConfigurationSourcesQueryVariables>("query ConfigurationSources($q:String$labels:String$after:String){configurationSources(first:50 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...SourceRow}}}}" + SourceRowText);
 export const CreateConfigurationSourceDocument = typed<CreateConfigurationSourceMutation, CreateConfigurationSourceMutationVariables>("mutation CreateConfigurationSource($attributes:ConfigurationSourceAttributes!){createConfigurationSource(attributes:$attributes){id}}");
@@ -4412,6 +4550,7 @@ export const ProceedServiceDocument = typed<ProceedServiceMutation, ProceedServi
 export const TerminateServiceDocument = typed<TerminateServiceMutation, TerminateServiceMutationVariables>("mutation TerminateService($serviceId:ID!){terminateService(serviceId:$serviceId){id status}}");
 export const CloneServiceDocument = typed<CloneServiceMutation, CloneServiceMutationVariables>("mutation CloneService($serviceId:ID!$clusterId:ID!$attributes:ServiceCloneAttributes!){cloneService(serviceId:$serviceId clusterId:$clusterId attributes:$attributes){id}}");
 export const UseSecretsDocument = typed<UseSecretsMutation, UseSecretsMutationVariables>("mutation UseSecrets($serviceId:ID!$uses:[SecretUseAttributes!]!){useSecrets(serviceId:$serviceId uses:$uses){id}}");
+export const ManifestDocument = typed<ManifestQuery, ManifestQueryVariables>("query Manifest($kind:String!$name:String!){manifest(kind:$kind name:$name defaults:false)}");
 export const PermissionDocument = typed<PermissionQuery, PermissionQueryVariables>("query Permission($verb:Verb!$kind:ResourceKind!$id:ID){can(verb:$verb kind:$kind id:$id)myAccess{scope}}");
 export const ProjectChoicesDocument = typed<ProjectChoicesQuery, ProjectChoicesQueryVariables>("query ProjectChoices($q:String){projects(first:20 q:$q){edges{node{id name}}}}");
 export const ClusterChoicesDocument = typed<ClusterChoicesQuery, ClusterChoicesQueryVariables>("query ClusterChoices($q:String){clusters(first:20 q:$q){edges{node{id handle}}}}");
@@ -4551,4 +4690,4 @@ export const SyncOptionsDocument = typed<SyncOptionsQuery, SyncOptionsQueryVaria
 export const ChangeServiceDocument = typed<ChangeServiceMutation, ChangeServiceMutationVariables>("mutation ChangeService($id:ID!$attributes:ServiceUpdateAttributes!$unchangedSince:DateTime){updateServiceDeployment(id:$id attributes:$attributes unchangedSince:$unchangedSince){...ServiceRow}}" + ServiceRowText);
 export const ObjectRelationsDocument = typed<ObjectRelationsQuery, ObjectRelationsQueryVariables>("query ObjectRelations($id:ID!){objectRelations(serviceId:$id){sourceId targetId kind}}");
 /** Types without an id. */
-export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AgentSettingsConnection","AgentSettingsEdge","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ConfigurationSourceConnection","ConfigurationSourceEdge","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EffectiveSettings","EncryptionKeys","FailedStage","Fence","FenceCheck","FenceRefusal","FenceReport","FenceRuleUse","FenceUse","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","ImageRule","Inbox","Installation","KubernetesRights","KubernetesRule","Kustomize","LabelExpression","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","ManifestChange","ManifestFieldConflict","ManifestFieldDifference","ManifestPlan","ManifestProblem","Mutation","NamespaceMetadata","NewBootstrapToken","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","ObjectRelation","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceAgentCheck","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretGenerator","SecretRotation","SecretRotationPlan","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceEdge","ServiceError","ServiceExport","ServiceFlow","ServiceGraph","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SilentStageService","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WaitingApproval","WhatIfStep","WhatIfWaiting"];
+export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AgentSettingsConnection","AgentSettingsEdge","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterProperty","ClusterSelector","ClusterSnapshot","ClusterSourceConnection","ClusterSourceEdge","ClusterSourceMemberConnection","ClusterSourceMemberEdge","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ConfigurationSourceConnection","ConfigurationSourceEdge","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EffectiveSettings","EncryptionKeys","FailedStage","Fence","FenceCheck","FenceRefusal","FenceReport","FenceRuleUse","FenceUse","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","ImageRule","Inbox","Installation","KubernetesRights","KubernetesRule","Kustomize","LabelExpression","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","ManifestChange","ManifestFieldConflict","ManifestFieldDifference","ManifestPlan","ManifestProblem","Mutation","NamespaceMetadata","NewBootstrapToken","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","ObjectRelation","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceAgentCheck","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretGenerator","SecretRotation","SecretRotationPlan","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceEdge","ServiceError","ServiceExport","ServiceFlow","ServiceGraph","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SilentStageService","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WaitingApproval","WhatIfStep","WhatIfWaiting"];

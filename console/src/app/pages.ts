@@ -60,6 +60,7 @@ export const PAGES: readonly Page[] = [
   },
   { path: "/clusters/new", page: later(() => import("../clusters/RegisterClusterPage"), "RegisterClusterPage") },
   { path: "/clusters/groups", page: later(() => import("../clusters/ClusterGroupsPage"), "ClusterGroupsPage") },
+  { path: "/clusters/sources", page: later(() => import("../clusters/ClusterSourcesPage"), "ClusterSourcesPage") },
   { path: "/clusters/:handle", page: later(() => import("../clusters/ClusterPage"), "ClusterPage") },
   {
     path: "/pipelines",

@@ -103,6 +103,9 @@ export function ClustersPage() {
         <Link className="button" href="/clusters/groups">
           Cluster groups
         </Link>
+        <Link className="button" href="/clusters/sources">
+          Cluster sources
+        </Link>
         <Link className="button primary" href="/clusters/new">
           Register cluster
         </Link>

@@ -9,6 +9,7 @@ import { QueryField } from "../lists/QueryField";
 import { LABEL_CONDITIONS, useListFilter } from "../lists/useListFilter";
 import { useParam } from "../ui/useParam";
 import { Actions } from "./Actions";
+import { AsYaml } from "./AsYaml";
 import { bulkAction } from "./bulkAction";
 import type { Kind } from "./kind";
 import "./manage.css";
@@ -44,6 +45,11 @@ function columnsOf<Data, Variables extends AnyVariables, Node>(kind: Kind<Data, 
 
 type Props<Data, Variables extends AnyVariables, Node> = { readonly kind: Kind<Data, Variables, Node>; readonly level?: 1 | 2 };
 
+function DeclaredAs<Data, Variables extends AnyVariables, Node>({ kind, node }: { readonly kind: Kind<Data, Variables, Node>; readonly node: Node }) {
+  const declared = kind.declared?.(node) ?? null;
+  return declared === null ? null : <AsYaml {...declared} />;
+}
+
 /** List of a kind of resource; an open row shows its details and actions. */
 export function ResourceList<Data, Variables extends AnyVariables, Node>({ kind, level = 2 }: Props<Data, Variables, Node>) {
   const { filter, problems, isFiltered } = useListFilter();
@@ -76,6 +82,7 @@ export function ResourceList<Data, Variables extends AnyVariables, Node>({ kind,
             <div className="stack" role="group" aria-label={`${kind.noun[0]} ${kind.name(node)}`}>
               <div className="bar">
                 <Actions actions={kind.actions} node={node} />
+                <DeclaredAs kind={kind} node={node} />
               </div>
               {kind.details?.(node)}
             </div>

@@ -4,6 +4,7 @@ import type { AnyVariables, Client, CombinedError, TypedDocumentNode } from "urq
 import type { ResourceKind, Verb } from "../api/generated";
 import type { ListFilter } from "../lists/useListFilter";
 import type { GateField } from "../pipelines/gatekinds";
+import type { Declared } from "./AsYaml";
 import type { ChoiceKind } from "./choices";
 
 export type Values = Readonly<Record<string, unknown>>;
@@ -70,6 +71,8 @@ export type Kind<Data, Variables extends AnyVariables, Node> = {
   readonly name: (node: Node) => string;
   /** Columns after the name. */
   readonly columns: readonly (readonly [title: string, cell: (node: Node) => ReactNode])[];
+  /** Manifest of a resource; null: no manifest describes it. */
+  readonly declared?: (node: Node) => Declared | null;
   readonly details?: (node: Node) => ReactNode;
   readonly create: readonly Action<null>[];
   readonly actions: readonly Action<Node>[];

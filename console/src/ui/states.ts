@@ -45,6 +45,8 @@ export const STATES = {
   offline: state("warn", "Offline"),
   recorded: state("warn", "Recorded"),
   warning: state("warn", "Warning"),
+  gone: state("warn", "Gone"),
+  notRegistered: state("bad", "Not registered"),
 
   failed: state("bad", "Failed"),
   denied: state("bad", "Denied"),

@@ -37,6 +37,8 @@ class BootstrapToken:
     """Time of revocation. None while the token is valid."""
     project_id: str = DEFAULT_PROJECT
     """ID of the project of new clusters."""
+    cluster_id: str | None = None
+    """ID of the registered cluster that alone may join. None: new clusters join."""
 
     @property
     def target(self) -> Resource:

@@ -22,7 +22,7 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.clusters import check_tags
 from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
 from controlplane.platform.audit_entry import AuditEntry
-from controlplane.platform.context import CLUSTER, REVOKED, OperationContext
+from controlplane.platform.context import CLUSTER, REVOKED, Change, OperationContext
 from controlplane.platform.names import check_label, check_text, handle_from
 from controlplane.platform.ports import AuditTrail, Transaction
 from controlplane.platform.retry import retry_operations
@@ -221,20 +221,18 @@ class BootstrapTokens:
     async def _registered(
         self, tx: Transaction, token: BootstrapToken, request: JoinRequest
     ) -> Cluster:
-        """Registers a cluster under the wanted name, or under that name with a part of its UID."""
+        """Registers a cluster under the wanted name, or under that name with a part of its UID.
+
+        A token for one cluster gives the agent that one, whatever name it wants.
+        """
         digits = request.kubernetes_uid[:_UID_DIGITS].lower()
-        handle = check_label(handle_from(request.name or f"cluster-{digits}"), "name")
         now, clusters = self._context.clock.now(), tx[ClusterStore]
+        if token.cluster_id is not None:
+            return await _adopted(tx, await _bound_cluster(tx, token), token, request, now)
+        handle = check_label(handle_from(request.name or f"cluster-{digits}"), "name")
         if (known := await clusters.by_handle(handle)) is not None:
             if token.adopts and _is_adoptable(known, token):
-                adopted = replace(
-                    known,
-                    kubernetes_uid=request.kubernetes_uid,
-                    bootstrap_token_id=token.id,
-                    updated_at=now,
-                )
-                await clusters.put(adopted)
-                return adopted
+                return await _adopted(tx, known, token, request, now)
             handle = f"{handle[: _MAX_HANDLE - _UID_DIGITS - 1].rstrip('-')}-{digits}"
             if await clusters.by_handle(handle) is not None:
                 raise Conflict(f"clusters with the handle {handle!r} and without its end exist")
@@ -261,6 +259,53 @@ class BootstrapTokens:
         return replace(entry, cluster_id=cluster.id, project_id=cluster.project_id)
 
 
+async def issue_for_cluster(
+    tx: Change, cluster: Cluster, life: timedelta
+) -> tuple[BootstrapToken, str]:
+    """Creates a token with which the agent of one registered cluster joins, once.
+
+    The caller authorizes and audits it. The token ends with the permissions of the actor.
+    """
+    secret, now = new_token(TokenKind.BOOTSTRAP), tx.context.clock.now()
+    row = BootstrapToken(
+        tx.context.new_id(),
+        f"join {cluster.handle}",
+        token_hash(secret),
+        tx.actor.id,
+        now,
+        now + life,
+        project_id=cluster.project_id,
+        cluster_id=cluster.id,
+    )
+    await tx[BootstrapTokenStore].add(row)
+    return row, secret
+
+
+async def _bound_cluster(tx: Transaction, token: BootstrapToken) -> Cluster:
+    """The cluster of a token for one. Conflict: it is gone, or another cluster has joined as it."""
+    cluster = await tx[ClusterStore].get(token.cluster_id or "")
+    if cluster is None or not _is_adoptable(cluster, token):
+        raise Conflict(
+            f"bootstrap token {token.name!r} is for one cluster, which was deleted or has joined "
+            "already"
+        )
+    return cluster
+
+
+async def _adopted(
+    tx: Transaction, known: Cluster, token: BootstrapToken, request: JoinRequest, now: datetime
+) -> Cluster:
+    """Gives a registered cluster to the agent of a token."""
+    adopted = replace(
+        known,
+        kubernetes_uid=request.kubernetes_uid,
+        bootstrap_token_id=token.id,
+        updated_at=now,
+    )
+    await tx[ClusterStore].put(adopted)
+    return adopted
+
+
 def _is_adoptable(cluster: Cluster, token: BootstrapToken) -> bool:
     return (
         cluster.project_id == token.project_id
@@ -272,11 +317,8 @@ def _is_adoptable(cluster: Cluster, token: BootstrapToken) -> bool:
 
 def _check_not_connected(cluster: Cluster, token: BootstrapToken) -> None:
     """Raises Conflict unless the cluster joined with this token and waits for its agent."""
-    if (
-        cluster.bootstrap_token_id == token.id
-        and cluster.pinged_at is None
-        and cluster.ending_at is None
-    ):
+    is_known = cluster.bootstrap_token_id == token.id or cluster.id == token.cluster_id
+    if is_known and cluster.pinged_at is None and cluster.ending_at is None:
         return
     if cluster.project_id != token.project_id:
         raise Conflict("this cluster has joined already, in another project than the token's")

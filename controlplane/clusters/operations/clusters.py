@@ -25,6 +25,7 @@ from controlplane.platform.context import (
     DESIRED_STATE,
     RENDER_SERVICES,
     REVOKED,
+    Change,
     OperationContext,
 )
 from controlplane.platform.names import check_label, check_text, handle_from
@@ -106,31 +107,10 @@ class Clusters:
     async def create(self, actor: Actor, change: ClusterChange) -> tuple[Cluster, str]:
         """Registers a cluster, and returns it with its deploy token, which is shown only once."""
         require_member(actor)
-        columns = change.checked()
-        if "name" not in columns:
-            raise Invalid("is required", field="name")
-        if "handle" not in columns:
-            columns["handle"] = check_label(handle_from(columns["name"]), "handle")
-        now = self._context.clock.now()
         async with self._context.change(actor, "createCluster") as tx:
-            cluster = Cluster(
-                ClusterId(self._context.new_id()),
-                inserted_at=now,
-                updated_at=now,
-                project_id=await project_for(tx, ResourceKind.CLUSTER, change.project_id),
-                project_given=bool(change.project_id),
-                **columns,
-            )
-            known = await tx[ClusterStore].by_handle(cluster.handle)
-            if known is not None:
-                raise name_conflict(
-                    actor, known, f"a cluster with the handle {cluster.handle!r} already exists"
-                )
-            await tx[ClusterStore].add(cluster)
+            cluster = await register_cluster(tx, self._context, change)
             _, secret = await self._mint(tx, cluster)
-            tx.audit(cluster.handle, cluster.id)
             await change_subjects(tx, cluster.target, change.subjects)
-            tx.publish(CLUSTER, cluster.id)
         return cluster, secret
 
     async def update(
@@ -227,6 +207,31 @@ class Clusters:
             for token_id in revoked:
                 tx.publish(REVOKED, token_id)
         return replace(cluster, ending_at=now)
+
+
+async def register_cluster(tx: Change, context: OperationContext, change: ClusterChange) -> Cluster:
+    """Adds a cluster without a deploy token. Conflict: its handle is already used."""
+    columns = change.checked()
+    if "name" not in columns:
+        raise Invalid("is required", field="name")
+    if "handle" not in columns:
+        columns["handle"] = check_label(handle_from(columns["name"]), "handle")
+    now = context.clock.now()
+    cluster = Cluster(
+        ClusterId(context.new_id()),
+        inserted_at=now,
+        updated_at=now,
+        project_id=await project_for(tx, ResourceKind.CLUSTER, change.project_id),
+        project_given=bool(change.project_id),
+        **columns,
+    )
+    if (known := await tx[ClusterStore].by_handle(cluster.handle)) is not None:
+        message = f"a cluster with the handle {cluster.handle!r} already exists"
+        raise name_conflict(tx.actor, known, message)
+    await tx[ClusterStore].add(cluster)
+    tx.audit(cluster.handle, cluster.id)
+    tx.publish(CLUSTER, cluster.id)
+    return cluster
 
 
 async def find_cluster(tx: Transaction, id: str | None, handle: str | None = None) -> Cluster:

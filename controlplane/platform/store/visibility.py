@@ -33,6 +33,7 @@ ANCESTORS: Mapping[str, Mapping[str, str]] = {
     "pipelines": {**_OF_PROJECT, "pipeline": "id"},
     "repositories": {**_OF_PROJECT, "repository": "id"},
     "cluster_groups": _OF_PROJECT,
+    "cluster_sources": _OF_PROJECT,
     "global_services": _OF_PROJECT,
     "service_sets": _OF_PROJECT,
     "managed_namespaces": _OF_PROJECT,

@@ -293,6 +293,12 @@ ARGUMENTS = {
     ' repositoryId: "{repository}", folder: "new", serviceAccountId: "{account}"}}',
     "updateConfigurationSource": 'id: "{source}", attributes: {{suspended: true}}',
     "deleteConfigurationSource": 'id: "{source}"',
+    "clusterSource": 'id: "{clusterSource}"',
+    "createClusterSource": 'attributes: {{name: "new", projectId: "{project}",'
+    ' clusterId: "{cluster}", serviceAccountId: "{account}"}}',
+    "updateClusterSource": 'id: "{clusterSource}", attributes: {{suspended: true}}',
+    "deleteClusterSource": 'id: "{clusterSource}"',
+    "syncClusterSource": 'id: "{clusterSource}"',
     "syncConfigurationSource": 'id: "{source}"',
     "approveConfigurationSource": 'id: "{source}", digest: "planned"',
     "notificationSink": 'id: "{sink}"',
@@ -506,6 +512,7 @@ async def _defining(stage: Stage, project: str) -> None:
     group = f'attributes: {{name: "old", {project}, clusterIds: ["{ids["cluster"]}"]}}'
     ids["clusters"] = (await stage.made(f"createClusterGroup({group}) {{ id }}"))["id"]
     await _source(stage, project)
+    await _cluster_source(stage, project)
     for kind in OwnerKind:
         document = (
             f'createServiceDeployment(clusterId: "{ids["cluster"]}", attributes: {{name:'
@@ -547,6 +554,15 @@ async def _source(stage: Stage, project: str) -> None:
     waiting = {"result": SourceResult.AWAITING_APPROVAL, "plan_digest": "planned"}
     async with stage.plane.context.store.write() as tx:
         await tx[ConfigurationSourceStore].change(ids["source"], **waiting)
+
+
+async def _cluster_source(stage: Stage, project: str) -> None:
+    """A source of clusters."""
+    ids = stage.ids
+    references = f'clusterId: "{ids["cluster"]}", serviceAccountId: "{ids["account"]}"'
+    given = f'attributes: {{name: "old", {project}, {references}}}'
+    made = await stage.made(f"createClusterSource({given}) {{ id }}")
+    ids["clusterSource"] = made["id"]
 
 
 async def _flowing(stage: Stage) -> None:

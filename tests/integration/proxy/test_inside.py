@@ -9,6 +9,7 @@ import pytest
 from core.errors import LimitExceeded, Unavailable
 from core.open_streams import ALL_STREAMS
 from proxy.domain.audit import EndReason
+from proxy.gateway.internal_requests import InternalCall
 from proxy.gateway.parse.route import ClusterRoute
 from tests.fakes.kube_proxy import ANN
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
@@ -30,7 +31,7 @@ def answered(body: bytes) -> bytes:
 
 
 async def read(stack: Stack, most: int = 1000) -> tuple[int, bytes]:
-    return await stack.proxy.read(ANN, "127.0.0.1", POD, most)
+    return await stack.proxy.send(ANN, "127.0.0.1", InternalCall(POD), most)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,21 @@ async def test_it_is_read_as_the_user_and_written_down(
     (row,) = stack.installation.closed_rows
     assert (row.identity, row.status, row.reason) == (ANN, 200, EndReason.DONE)
     assert stack.installation.asked == [] and len(stack.installation.checked) == 1
+
+
+async def test_a_body_reaches_the_cluster_and_the_write_is_recorded_first(
+    stack: Stack, cluster: RecordingUpstream
+) -> None:
+    cluster.answer = answered(b"{}")
+    body = b'{"data": "' + b"x" * 200_000 + b'"}'
+    call = InternalCall(POD, "PATCH", "application/apply-patch+yaml", body)
+    assert await stack.proxy.send(ANN, "127.0.0.1", call, 1000) == (200, b"{}")
+    (head,) = cluster.heads
+    assert head.startswith(b"PATCH /api/v1/namespaces/shop/pods/web HTTP/1.1\r\n")
+    assert b"Content-Type: application/apply-patch+yaml\r\n" in head
+    assert cluster.bodies == [body]
+    (row,) = stack.installation.closed_rows
+    assert (row.identity, row.method, row.bytes_in) == (ANN, "PATCH", len(body))
 
 
 async def test_a_denied_request_names_the_reason_and_stays_off_the_cluster(

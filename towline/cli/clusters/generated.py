@@ -31,6 +31,16 @@ class Cluster(TypedDict):
     agentTokenExpiresAt: str | None
 
 
+class ClusterToAdoptProject(TypedDict):
+    id: str
+
+
+class ClusterToAdopt(TypedDict):
+    handle: str
+    pingedAt: str | None
+    project: ClusterToAdoptProject | None
+
+
 class ClusterAgentSettingsTags(TypedDict):
     name: str
     value: str
@@ -132,6 +142,13 @@ CLUSTER: GraphQLDocument[Mapping[str, Cluster | None]] = GraphQLDocument('query 
 
 def cluster(api: GraphQLApi, *, id: str | None = None, handle: str | None = None) -> Cluster:
     return run(api, CLUSTER, id=id, handle=handle)
+
+
+CLUSTER_TO_ADOPT: GraphQLDocument[Mapping[str, ClusterToAdopt | None]] = GraphQLDocument('query ClusterToAdopt($handle:String!){cluster(handle:$handle){handle pingedAt project{id}}}')
+
+
+def cluster_to_adopt(api: GraphQLApi, handle: str) -> ClusterToAdopt:
+    return run(api, CLUSTER_TO_ADOPT, handle=handle)
 
 
 CLUSTER_AGENT_SETTINGS: GraphQLDocument[Mapping[str, ClusterAgentSettings | None]] = GraphQLDocument('query ClusterAgentSettings($id:ID!){cluster(id:$id){id handle name metadata tags{name value}agentSettings{...EffectiveSettings}}}' + _EFFECTIVE_SETTINGS)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from core.errors import Conflict
 from core.json_object import JsonMapping, JsonObject
 from towline.cli.clusters import generated as operations
 from towline.cli.clusters.generated import EffectiveSettings
@@ -40,8 +41,12 @@ def print_join_command(
     tags: list[str] | None,
     *,
     kubectl: bool,
+    adopt: bool,
 ) -> None:
-    """Prints a command that installs the agent, and waits until the cluster has joined."""
+    """Prints a command that installs the agent, and waits until the cluster has joined.
+
+    With `adopt`, the agent joins the registered cluster of this name.
+    """
     api, target = connect(context), selected_target(context)
     agent_manifests = load("towline.agent_manifests")
     # Read first: without it, no token is needed.
@@ -52,6 +57,9 @@ def print_join_command(
         "expiresInSeconds": int(_TOKEN_LIFE.total_seconds()),
         "tags": named_tags,
     }
+    if adopt:
+        attributes["adopts"] = True
+        attributes["projectId"] = _project_to_adopt(api, handle)
     made = operations.create_bootstrap_token(api, attributes)
     installation = operations.installation(api)
     address = f"{urlsplit(target.url).hostname}:{installation['agentsPort']}"
@@ -77,6 +85,18 @@ def print_join_command(
         print(helm_command(chart_url, values, declared), flush=True)
     say("waiting for the agent, for at most 1 h; Ctrl-C ends the wait and keeps the token")
     _wait(api, made["bootstrapToken"]["id"])
+
+
+def _project_to_adopt(api: GraphQLApi, handle: str) -> str | None:
+    """ID of the project of a registered cluster. Conflict: its agent has connected."""
+    cluster = operations.cluster_to_adopt(api, handle)
+    if cluster["pingedAt"]:
+        raise Conflict(
+            f"cluster {cluster['handle']} has an agent already: give it another deploy token with "
+            f"`towline clusters rotate-token {cluster['handle']}`"
+        )
+    project = cluster["project"]
+    return project["id"] if project else None
 
 
 def kubectl_command(manifests: str) -> str:

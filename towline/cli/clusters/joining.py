@@ -91,6 +91,10 @@ class PrintOptions(OptionGroup):
     kubectl: Annotated[
         bool, typer.Option("--kubectl", help="Print a command of kubectl instead; with --print.")
     ] = False
+    adopt: Annotated[
+        bool,
+        typer.Option("--adopt", help="Join a registered cluster without agent; with --print."),
+    ] = False
 
 
 @option_groups
@@ -136,10 +140,13 @@ def join(
       towline clusters join prod-eu --print
       towline clusters join prod-eu --print --kubectl
     """
-    if printing.kubectl and not printing.print_command:
-        raise Invalid("only with --print", field="--kubectl")
+    for option, given in (("--kubectl", printing.kubectl), ("--adopt", printing.adopt)):
+        if given and not printing.print_command:
+            raise Invalid("only with --print", field=option)
     if printing.print_command:
-        return print_join_command(context, handle, admin_role, tag, kubectl=printing.kubectl)
+        return print_join_command(
+            context, handle, admin_role, tag, kubectl=printing.kubectl, adopt=printing.adopt
+        )
     if service_account is (agent_role is None):
         raise Invalid("--service-account and --agent-role need each other", field="--agent-role")
     folder = _folder(handle, data)

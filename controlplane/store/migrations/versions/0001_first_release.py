@@ -88,6 +88,7 @@ def _tables() -> tuple[Callable[[], None], ...]:
         _bootstrap_tokens,
         _challenges,
         _cluster_groups,
+        _cluster_sources,
         _clusters,
         _components,
         _configuration_sources,
@@ -127,6 +128,7 @@ def _tables() -> tuple[Callable[[], None], ...]:
         _users,
         _access_requests,
         _cluster_jobs,
+        _cluster_source_members,
         _commands,
         _context_overrides,
         _global_overrides,
@@ -311,6 +313,37 @@ def _cluster_groups() -> None:
     op.create_index("ix_cluster_groups_project_id", "cluster_groups", ["project_id"])
 
 
+def _cluster_sources() -> None:
+    op.create_table(
+        "cluster_sources",
+        sa.Column("id", sa.String(36), nullable=False),
+        sa.Column("name", sa.String(255), nullable=False),
+        sa.Column("inserted_at", UtcColumn(), nullable=False),
+        sa.Column("updated_at", UtcColumn(), nullable=False),
+        sa.Column("project_id", sa.String(36), nullable=False),
+        sa.Column("cluster_id", sa.String(36), nullable=False),
+        sa.Column("service_account_id", sa.String(36), nullable=False),
+        sa.Column("inventory", sa.String(32), nullable=False),
+        sa.Column("namespace", sa.String(63), nullable=False),
+        sa.Column("selector", sa.Text(), nullable=False),
+        sa.Column("name_template", sa.String(200), nullable=False),
+        sa.Column("tags", JSON_TEXT, nullable=False),
+        sa.Column("tag_labels", JSON_TEXT, nullable=False),
+        sa.Column("gone", sa.String(32), nullable=False),
+        sa.Column("max_clusters", sa.Integer(), nullable=False),
+        sa.Column("max_deletions", sa.Integer(), nullable=False),
+        sa.Column("interval_s", sa.Integer(), nullable=False),
+        sa.Column("suspended", sa.Boolean(), nullable=False),
+        sa.Column("result", sa.String(32), nullable=False),
+        sa.Column("message", sa.Text(), nullable=False),
+        sa.Column("checked_at", UtcColumn(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name="pk_cluster_sources"),
+        sa.UniqueConstraint("name", name="uq_cluster_sources_name"),
+    )
+    for name in ("project_id", "cluster_id", "service_account_id"):
+        op.create_index(f"ix_cluster_sources_{name}", "cluster_sources", [name])
+
+
 def _clusters() -> None:
     op.create_table(
         "clusters",
@@ -373,6 +406,7 @@ def _bootstrap_tokens() -> None:
         sa.Column("last_used_at", UtcColumn(), nullable=True),
         sa.Column("revoked_at", UtcColumn(), nullable=True),
         sa.Column("project_id", sa.String(36), nullable=False),
+        sa.Column("cluster_id", sa.String(36), nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_bootstrap_tokens"),
         sa.UniqueConstraint("hash", name="uq_bootstrap_tokens_hash"),
     )
@@ -1126,6 +1160,39 @@ def _access_requests() -> None:
     )
     op.create_index("ix_access_requests_state", "access_requests", ["state"])
     op.create_index("ix_access_requests_user_id", "access_requests", ["user_id"])
+
+
+def _cluster_source_members() -> None:
+    op.create_table(
+        "cluster_source_members",
+        sa.Column("id", sa.String(36), nullable=False),
+        sa.Column("source_id", sa.String(36), nullable=False),
+        sa.Column("uid", sa.String(64), nullable=False),
+        sa.Column("namespace", sa.String(63), nullable=False),
+        sa.Column("name", sa.String(253), nullable=False),
+        sa.Column("inserted_at", UtcColumn(), nullable=False),
+        sa.Column("updated_at", UtcColumn(), nullable=False),
+        sa.Column("state", sa.String(32), nullable=False),
+        sa.Column("message", sa.Text(), nullable=False),
+        sa.Column("cluster_id", sa.String(36), nullable=True),
+        sa.Column("tags", JSON_TEXT, nullable=False),
+        sa.Column("version", sa.String(64), nullable=False),
+        sa.Column("properties", JSON_TEXT, nullable=False),
+        sa.Column("token_id", sa.String(36), nullable=True),
+        sa.Column("gone_at", UtcColumn(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["source_id"],
+            ["cluster_sources.id"],
+            name="fk_cluster_source_members_source_id_cluster_sources",
+        ),
+        sa.PrimaryKeyConstraint("id", name="pk_cluster_source_members"),
+    )
+    op.create_index(
+        "uq_cluster_source_members_object",
+        "cluster_source_members",
+        ["source_id", "uid"],
+        unique=True,
+    )
 
 
 def _cluster_jobs() -> None:

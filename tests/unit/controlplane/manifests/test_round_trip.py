@@ -208,6 +208,22 @@ SPECS: dict[str, Any] = {
         intervalSeconds=st.integers(30, 600),
         suspended=st.booleans(),
     ),
+    "ClusterSource": st.builds(
+        dict,
+        cluster=st.just("the-cluster"),
+        serviceAccount=st.just("the-account@example.org"),
+        inventory=st.sampled_from(["CLUSTER_API", "CLUSTER_PROFILE"]),
+        namespace=st.sampled_from(["", "fleet"]),
+        selector=st.sampled_from(["", "env=prod", "env in (prod,test),!old"]),
+        nameTemplate=st.sampled_from(["{name}", "{namespace}-{name}", "x-{name}"]),
+        tags=st.dictionaries(st.sampled_from(["env", "tier"]), st.just("x")),
+        tagLabels=st.sampled_from([[], ["env"], ["example.org/env", "tier"]]),
+        gone=st.sampled_from(["KEEP", "DELETE"]),
+        maxClusters=st.integers(1, 5000),
+        maxDeletions=st.integers(0, 9),
+        intervalSeconds=st.integers(10, 600),
+        suspended=st.booleans(),
+    ),
     "NotificationRule": st.builds(dict, events=st.just(["service.failed"]), sinks=st.just([])),
 }
 """Specs of kinds. A sink has a secret that no export contains."""

@@ -1,9 +1,10 @@
-"""Reads that this process sends on behalf of a user through the Kubernetes proxy.
+"""Requests that this process sends on behalf of a user through the Kubernetes proxy.
 The proxy authorizes, limits, forwards and audits them like any other request.
 """
 
 import asyncio
 import io
+from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from typing import Any
 
@@ -20,9 +21,34 @@ from proxy.gateway.parse.route import ClusterRoute
 _SECONDS = 10.0
 
 
-class InternalReader:
-    """Reads from clusters as users that are already authenticated.
-    `proxied_requests`: the open reads, which can be listed, revoked and ended like those of
+@dataclass(frozen=True, slots=True)
+class InternalCall:
+    """A request without its identity. `media_type` is that of `body`."""
+
+    route: ClusterRoute
+    method: str = "GET"
+    media_type: str = ""
+    body: bytes = b""
+
+    @property
+    def head(self) -> bytes:
+        """Returns the head of the request."""
+        typed = f"Content-Type: {self.media_type}\r\n" if self.media_type else ""
+        length = f"Content-Length: {len(self.body)}\r\n" if self.body else ""
+        return (
+            b"%s /k8s/clusters/%s%s HTTP/1.1\r\nHost: towline\r\n"
+            b"Accept: application/json\r\nUser-Agent: towline\r\n%s\r\n"
+        ) % (
+            self.method.encode(),
+            self.route.handle.encode(),
+            self.route.target,
+            (typed + length).encode(),
+        )
+
+
+class InternalClient:
+    """Sends requests to clusters as users that are already authenticated.
+    `proxied_requests`: the open requests, which can be listed, revoked and ended like those of
     connections.
     """
 
@@ -30,28 +56,24 @@ class InternalReader:
         self._handler, self._limits = handler, limits
         self.proxied_requests: set[ProxiedRequest] = set()
 
-    async def read(
-        self, identity: AuthenticatedUser, source: str, route: ClusterRoute, max_bytes: int
+    async def send(
+        self, identity: AuthenticatedUser, source: str, call: InternalCall, max_bytes: int
     ) -> tuple[int, bytes]:
-        """Sends a GET and returns status and body. LimitExceeded: the body exceeds `max_bytes`.
-        Unavailable: the cluster did not respond.
+        """Sends a request and returns status and body. LimitExceeded: the body exceeds
+        `max_bytes`. Unavailable: the cluster did not respond.
         """
         answer = _ResponseBuffer(max_bytes)
-        head = parse_head(
-            b"GET /k8s/clusters/%s%s HTTP/1.1\r\nHost: towline\r\n"
-            b"Accept: application/json\r\nUser-Agent: towline\r\n\r\n"
-            % (route.handle.encode(), route.target),
-            self._limits,
-        )
-        parsed = ParsedRequest.of(head, route)
+        parsed = ParsedRequest.of(parse_head(call.head, self._limits), call.route)
         request = self._handler.new_request(answer, parsed, source, identity)
         self.proxied_requests.add(request)
         try:
             async with asyncio.timeout(_SECONDS):
                 await self._handler.run(request)
+                if call.body and request.ready:
+                    request.receive(call.body)
                 await answer.ended.wait()
         except TimeoutError:
-            raise Unavailable(f'cluster "{route.handle}" did not answer in time') from None
+            raise Unavailable(f'cluster "{call.route.handle}" did not answer in time') from None
         finally:
             request.on_user_lost()
             self.proxied_requests.discard(request)
@@ -59,7 +81,7 @@ class InternalReader:
 
 
 class _ResponseBuffer:
-    """The user's side of such a read: collects the response in memory."""
+    """The user's side of such a request: collects the response in memory."""
 
     write_paused = False
     draining = False
@@ -81,13 +103,13 @@ class _ResponseBuffer:
         self.ended.set()
 
     def pause_reading(self) -> None:
-        """Does nothing: a GET has no body."""
+        """Does nothing: the stream queues the whole body."""
 
     def resume_reading(self) -> None:
-        """Does nothing: a GET has no body."""
+        """Does nothing: the stream queues the whole body."""
 
     def on_forwarded(self) -> None:
-        """Does nothing: a GET has no body."""
+        """Does nothing: the body follows when the request is forwarded."""
 
     def on_response_end(self, *, keep_alive: bool) -> None:
         self.ended.set()

@@ -1,0 +1,38 @@
+"""Runs the jobs of cluster sources, each in one replica at a time."""
+
+from controlplane.cluster_sources.operations.reconciler import ClusterSourceReconciler
+from controlplane.cluster_sources.operations.sources import RECONCILE
+from controlplane.platform.context import CLUSTER_SOURCE, OperationContext
+from controlplane.platform.loops.jobs import JobRunner
+from controlplane.platform.loops.retry import retry_forever
+from controlplane.platform.ports import LOST_WAKES
+from core.runtime.tasks import Tasks
+
+_AT_ONCE = 4
+
+
+class ClusterSourceLoop:
+    """Drives `ClusterSourceReconciler`; `holder` identifies this replica in leases."""
+
+    def __init__(
+        self, reconciler: ClusterSourceReconciler, context: OperationContext, holder: str
+    ) -> None:
+        self._reconciler = reconciler
+        self._context = context
+        self.tasks = Tasks("cluster-sources")
+        work = {RECONCILE: reconciler.run}
+        self._jobs = JobRunner(context, self.tasks, holder, work, _AT_ONCE, recurring=True)
+
+    def start(self) -> None:
+        """Starts in the background, with a run of all sources."""
+        self.tasks.forever("wakes", self._follow())
+        self._jobs.start()
+
+    async def _follow(self) -> None:
+        clock, schedule = self._context.clock, self._reconciler.schedule_all
+        await retry_forever("cluster sources", schedule, clock)
+        self._jobs.wake()
+        async for topic, _ in self._context.bus.subscribe(CLUSTER_SOURCE, LOST_WAKES):
+            if topic == LOST_WAKES:
+                await retry_forever("cluster sources", schedule, clock)
+            self._jobs.wake()

@@ -1,0 +1,108 @@
+"""A cluster source: its settings, and the result of its last reconciliation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
+from controlplane.platform.parts import part
+
+MAX_CLUSTERS = 1_000
+"""Default of the maximum number of clusters of one source."""
+
+
+class InventoryKind(StrEnum):
+    """Kind of objects that describe clusters."""
+
+    CLUSTER_API = "cluster-api"
+    """`Cluster` of Cluster API. Its clusters get an agent, and join by themselves."""
+    CLUSTER_PROFILE = "cluster-profile"
+    """`ClusterProfile` of the Multicluster SIG. Somebody installs the agents of its clusters."""
+
+
+class GonePolicy(StrEnum):
+    """Reaction to a deleted object."""
+
+    KEEP = "keep"
+    """The cluster stays registered, and the source shows it as gone."""
+    DELETE = "delete"
+    """The cluster is removed from Towline. Its objects stay."""
+
+
+class ClusterSourceResult(StrEnum):
+    """Result of the last reconciliation."""
+
+    UNKNOWN = "unknown"
+    """Not reconciled yet."""
+    SYNCED = "synced"
+    """All selected objects have their cluster."""
+    INCOMPLETE = "incomplete"
+    """Some objects have no cluster, or no agent; the message and the objects tell the reason."""
+    FAILED = "failed"
+    """The objects could not be read; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSourceSettings:
+    """The objects that a source selects, and the clusters that it registers."""
+
+    cluster_id: str = ""
+    """ID of the management cluster."""
+    service_account_id: str = ""
+    """ID of the service account that reads the objects and registers the clusters."""
+    inventory: InventoryKind = InventoryKind.CLUSTER_API
+    """Kind of the objects."""
+    namespace: str = ""
+    """Namespace of the objects. Empty: all namespaces."""
+    selector: str = ""
+    """Label selector of the objects. Empty: all objects."""
+    name_template: str = "{name}"
+    """Name of each cluster, from the `{name}` and `{namespace}` of its object."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Tags of all clusters."""
+    tag_labels: tuple[str, ...] = ()
+    """Labels of the object that become tags. A tag has the name of its label after the slash."""
+    gone: GonePolicy = GonePolicy.KEEP
+    """Reaction to a deleted object."""
+    max_clusters: int = MAX_CLUSTERS
+    """Maximum number of clusters."""
+    max_deletions: int = 5
+    """Maximum number of clusters that one reconciliation deletes. If more objects are gone, it
+    deletes none."""
+    interval_s: int = 60
+    """Seconds between two reconciliations."""
+    suspended: bool = False
+    """True while the source registers and changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSourceStatus:
+    """The result of the last reconciliation."""
+
+    result: ClusterSourceResult = ClusterSourceResult.UNKNOWN
+    """Result of the last reconciliation."""
+    message: str = ""
+    """Explanation of the result."""
+    checked_at: datetime | None = None
+    """Time of the last reconciliation."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSource:
+    """Objects in a management cluster whose clusters are registered."""
+
+    id: str
+    name: str
+    """Unique name."""
+    inserted_at: datetime
+    updated_at: datetime
+    project_id: str = DEFAULT_PROJECT
+    """ID of the project of the source and of its clusters."""
+    settings: ClusterSourceSettings = part(ClusterSourceSettings)
+    status: ClusterSourceStatus = part(ClusterSourceStatus)
+
+    @property
+    def target(self) -> Resource:
+        """Returns the location of the clusters that the source registers."""
+        return Resource.within(ResourceKind.CLUSTER, self.project_id)

@@ -1,0 +1,192 @@
+"""Brings agents to clusters of Cluster API: a bootstrap token, and a ClusterResourceSet with it.
+
+The control plane writes only into the management cluster. Cluster API, which has the kubeconfig of
+the new cluster, applies the agent's manifests there.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from controlplane.authorization import Actor, Verb
+from controlplane.cluster_sources.model.delivery import RESOURCE_SETS, AgentDelivery
+from controlplane.cluster_sources.model.inventory import (
+    InventoryApi,
+    InventoryObject,
+    served_version,
+)
+from controlplane.cluster_sources.model.members import ClusterSourceMember, MemberState
+from controlplane.cluster_sources.model.source import ClusterSource
+from controlplane.cluster_sources.ports import (
+    AgentManifests,
+    ClusterSourceMemberStore,
+    ManagementCluster,
+)
+from controlplane.clusters.model.bootstrap_tokens import BootstrapToken
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.operations.agent_settings import effective_settings
+from controlplane.clusters.operations.bootstrap_tokens import issue_for_cluster
+from controlplane.clusters.ports import BootstrapTokenStore
+from controlplane.platform.context import OperationContext
+from core.errors import NotFound, TowlineError
+
+MAX_JOINING = 50
+"""Maximum number of clusters of a source whose agents are on their way at the same time."""
+TOKEN_LIFE = timedelta(hours=24)
+"""Life of a bootstrap token. A cluster that has not joined by then gets another one."""
+_MAX_MESSAGE = 500
+
+Members = dict[str, ClusterSourceMember]
+
+
+class DeliveryRun(Protocol):
+    """A reconciliation, as far as deliveries need it."""
+
+    @property
+    def source(self) -> ClusterSource: ...
+
+    @property
+    def management(self) -> Cluster: ...
+
+    @property
+    def actor(self) -> Actor: ...
+
+    @property
+    def now(self) -> datetime: ...
+
+
+class AgentDeliveries:
+    """Delivers agents to clusters that wait for one, and cleans up after they have connected."""
+
+    def __init__(
+        self, context: OperationContext, management: ManagementCluster, manifests: AgentManifests
+    ) -> None:
+        self._context = context
+        self._management = management
+        self._manifests = manifests
+
+    async def deliver(
+        self,
+        run: DeliveryRun,
+        found: Sequence[InventoryObject],
+        members: Members,
+        clusters: Mapping[str, Cluster],
+    ) -> bool:
+        """Delivers to waiting clusters; returns whether some wait for the next run.
+
+        The reason for which a delivery failed becomes the message of the object.
+        """
+        by_uid = {item.uid: item for item in found if not item.is_ending}
+        done = [
+            members[uid]
+            for uid in by_uid
+            if uid in members and members[uid].token_id and not _waits(members[uid])
+        ]
+        waiting = [members[uid] for uid in by_uid if uid in members and _waits(members[uid])]
+        live = await self._live_tokens(waiting, run.now)
+        due = [row for row in waiting if row.token_id not in live]
+        room = max(0, MAX_JOINING - len(live))
+        if not done and not due[:room]:
+            return False
+        try:
+            handle = run.management.handle
+            version = await find_version(self._management, run.actor, handle, RESOURCE_SETS)
+        except TowlineError as error:
+            for row in due[:room]:
+                members[row.uid] = await self._saved(_undelivered(row, error))
+            return False
+        for row in done:
+            delivery = AgentDelivery(run.source.name, by_uid[row.uid], version)
+            members[row.uid] = await self._cleaned_up(run, delivery, row)
+        for row in due[:room]:
+            delivery = AgentDelivery(run.source.name, by_uid[row.uid], version)
+            cluster = clusters[row.cluster_id or ""]
+            members[row.uid] = await self._delivered(run, delivery, row, cluster)
+        return len(due) > room and room > 0
+
+    async def _live_tokens(self, rows: Iterable[ClusterSourceMember], now: datetime) -> set[str]:
+        """Returns the ids of delivered tokens that are still valid."""
+        ids = [row.token_id for row in rows if row.token_id]
+        async with self._context.store.read() as tx:
+            tokens = await tx[BootstrapTokenStore].by_ids(ids)
+        return {token.id for token in tokens if _is_valid(token, now)}
+
+    async def _delivered(
+        self, run: DeliveryRun, delivery: AgentDelivery, row: ClusterSourceMember, cluster: Cluster
+    ) -> ClusterSourceMember:
+        """Creates a token, and the objects that bring it to the cluster.
+
+        The row names the token only afterwards, so that an interrupted delivery is repeated.
+        """
+        handle, actor = run.management.handle, run.actor
+        token, secret = await self._issued(run, row, cluster)
+        try:
+            async with self._context.store.read() as tx:
+                settings = (await effective_settings(tx, [cluster])).get(cluster.id)
+            text = await self._manifests.render(cluster, secret, settings)
+            port = self._management
+            await port.apply(actor, handle, delivery.secret_path, delivery.secret(text))
+            await port.apply(actor, handle, delivery.set_path, delivery.resource_set)
+            await port.patch(actor, handle, delivery.object_path, delivery.label(selected=True))
+        except TowlineError as error:
+            return await self._saved(_undelivered(row, error), ended=token.id)
+        return await self._saved(replace(row, message="", token_id=token.id), ended=row.token_id)
+
+    async def _issued(
+        self, run: DeliveryRun, row: ClusterSourceMember, cluster: Cluster
+    ) -> tuple[BootstrapToken, str]:
+        async with self._context.change(run.actor, "createBootstrapToken") as tx:
+            tx.authorize(Verb.WRITE, cluster.target)
+            token, secret = await issue_for_cluster(tx, cluster, TOKEN_LIFE)
+            tx.audit(token.name, token.id, object=row.title)
+        return token, secret
+
+    async def _cleaned_up(
+        self, run: DeliveryRun, delivery: AgentDelivery, row: ClusterSourceMember
+    ) -> ClusterSourceMember:
+        """Deletes what was delivered; the agent has a deploy token of its own."""
+        handle, actor, port = run.management.handle, run.actor, self._management
+        try:
+            await port.delete(actor, handle, delivery.set_path)
+            await port.delete(actor, handle, delivery.secret_path)
+            await port.patch(actor, handle, delivery.object_path, delivery.label(selected=False))
+        except TowlineError as error:
+            message = f"cannot delete the delivered token: {error.message}"[:_MAX_MESSAGE]
+            return await self._saved(replace(row, message=message))
+        return await self._saved(replace(row, message="", token_id=None), ended=row.token_id)
+
+    async def _saved(
+        self, row: ClusterSourceMember, ended: str | None = None
+    ) -> ClusterSourceMember:
+        async with self._context.store.write() as tx:
+            await tx[ClusterSourceMemberStore].put(row)
+            if ended:
+                await tx[BootstrapTokenStore].remove_each([ended])
+        return row
+
+
+async def find_version(
+    management: ManagementCluster, actor: Actor, handle: str, api: InventoryApi
+) -> str:
+    """Returns the version of an API that the management cluster serves. NotFound: none."""
+    try:
+        group = await management.read(actor, handle, f"/apis/{api.group}")
+    except NotFound:
+        raise NotFound(
+            f"cluster {handle!r} does not serve {api.group}: install it, or choose another cluster"
+        ) from None
+    return served_version(api, group)
+
+
+def _undelivered(row: ClusterSourceMember, error: TowlineError) -> ClusterSourceMember:
+    return replace(row, message=f"cannot deliver the agent: {error.message}"[:_MAX_MESSAGE])
+
+
+def _waits(row: ClusterSourceMember) -> bool:
+    return row.state is MemberState.JOINING
+
+
+def _is_valid(token: BootstrapToken, now: datetime) -> bool:
+    """True while an agent can join with the token, or has joined and not connected yet."""
+    return token.revoked_at is None and token.expires_at > now

@@ -1,0 +1,429 @@
+"""Reconciles one cluster source: reads its objects, registers their clusters, and lets them join.
+
+A run is idempotent. Each cluster has transactions of its own, so that one conflict stops no other.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from controlplane.access.operations.scopes import actor_of_user
+from controlplane.access.ports import UserStore
+from controlplane.authorization import Actor, Verb
+from controlplane.cluster_sources.model.inventory import (
+    APIS,
+    InventoryObject,
+    cluster_name,
+    cluster_tags,
+    inventory_objects,
+    list_path,
+    retagged,
+    sorted_objects,
+)
+from controlplane.cluster_sources.model.members import (
+    ClusterSourceMember,
+    MemberState,
+    state_of,
+)
+from controlplane.cluster_sources.model.source import (
+    ClusterSource,
+    ClusterSourceResult,
+    ClusterSourceStatus,
+    GonePolicy,
+    InventoryKind,
+)
+from controlplane.cluster_sources.operations.deliveries import AgentDeliveries, find_version
+from controlplane.cluster_sources.operations.sources import enqueue
+from controlplane.cluster_sources.ports import (
+    ClusterSourceMemberStore,
+    ClusterSourceStore,
+    ManagementCluster,
+)
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.operations.clusters import (
+    ClusterChange,
+    Clusters,
+    check_tags,
+    register_cluster,
+)
+from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
+from controlplane.platform.context import CLUSTER_SOURCE, OperationContext
+from controlplane.platform.jobs import Job
+from controlplane.platform.parts import column_values
+from controlplane.platform.ports import JobStore
+from controlplane.platform.retry import retry_on_collision
+from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound, TowlineError
+
+MAX_REGISTRATIONS = 100
+"""Maximum number of clusters that one run registers; the next run follows at once."""
+_RETRY = timedelta(seconds=30)
+_SOON = timedelta(seconds=1)
+_MAX_MESSAGE = 500
+_REFUSALS = (Conflict, Forbidden, Invalid, LimitExceeded, NotFound)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One reconciliation of a source."""
+
+    source: ClusterSource
+    management: Cluster
+    actor: Actor
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """The result of a run, and whether it left clusters for the next one."""
+
+    result: ClusterSourceResult
+    message: str = ""
+    has_more: bool = False
+
+
+class ClusterSourceReconciler:
+    """Reconciles cluster sources as their service accounts."""
+
+    def __init__(
+        self,
+        context: OperationContext,
+        clusters: Clusters,
+        management: ManagementCluster,
+        deliveries: AgentDeliveries,
+    ) -> None:
+        self._context = context
+        self._clusters = clusters
+        self._management = management
+        self._deliveries = deliveries
+
+    async def run(self, job: Job) -> None:
+        """Reconciles the source of a job, and schedules the next run."""
+        async with self._context.store.read() as tx:
+            source = await tx[ClusterSourceStore].get(str(job.payload["source"]))
+        if source is None or source.settings.suspended:
+            async with self._context.store.write() as tx:
+                await tx[JobStore].finish(job)
+            return
+        outcome = await self._outcome(source)
+        interval = timedelta(seconds=source.settings.interval_s)
+        delay = min(interval, _RETRY) if outcome.result is ClusterSourceResult.FAILED else interval
+        await self._write(job, source, outcome, _SOON if outcome.has_more else delay)
+
+    async def schedule_all(self) -> None:
+        """Schedules all sources, as after a start or lost wake-ups."""
+        async with self._context.store.read() as tx:
+            sources = await tx[ClusterSourceStore].all()
+        active = [source for source in sources if not source.settings.suspended]
+        if active:
+            async with self._context.store.write() as tx:
+                for source in active:
+                    await enqueue(self._context, tx, source.id, self._context.clock.now())
+
+    async def _outcome(self, source: ClusterSource) -> _Outcome:
+        try:
+            run = await self._started(source)
+            found = await self._objects(run)
+            return await self._reconciled(run, found)
+        except TowlineError as error:
+            return _Outcome(ClusterSourceResult.FAILED, error.message[:_MAX_MESSAGE])
+
+    async def _started(self, source: ClusterSource) -> Run:
+        """Returns the management cluster, and the present permissions of the service account."""
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
+            management = await tx[ClusterStore].get(source.settings.cluster_id)
+            account = await tx[UserStore].get(source.settings.service_account_id)
+            if management is None:
+                raise NotFound("the management cluster was deleted: choose another one")
+            if account is None or account.disabled_at is not None:
+                raise Conflict("the service account is disabled: enable it, or choose another one")
+            actor = await actor_of_user(tx, account, now)
+        if not actor.may(Verb.WRITE, source.target):
+            raise Conflict(f"service account {account.email} may not register clusters any more")
+        return Run(source, management, replace(actor, cause=(("clusterSource", source.name),)), now)
+
+    async def _objects(self, run: Run) -> list[InventoryObject]:
+        """Reads the selected objects. LimitExceeded: there are many times more than clusters."""
+        settings, handle = run.source.settings, run.management.handle
+        api = APIS[settings.inventory]
+        version = await find_version(self._management, run.actor, handle, api)
+        found: list[InventoryObject] = []
+        after = ""
+        while True:
+            path = list_path(api, version, settings, after)
+            page = await self._management.read(run.actor, handle, path)
+            found += inventory_objects(settings.inventory, version, page)
+            after = str((page.get("metadata") or {}).get("continue") or "")
+            if not after:
+                return sorted_objects(found)
+            if len(found) > 2 * settings.max_clusters:
+                raise LimitExceeded(
+                    f"more than {len(found):,} objects match: narrow the selector, or raise "
+                    f"maxClusters ({settings.max_clusters:,})"
+                )
+
+    async def _reconciled(self, run: Run, found: Sequence[InventoryObject]) -> _Outcome:
+        async with self._context.store.read() as tx:
+            rows = await tx[ClusterSourceMemberStore].of_source(run.source.id)
+            ids = [row.cluster_id for row in rows if row.cluster_id]
+            listed = await tx[ClusterStore].by_ids(ids)
+        clusters: dict[str, Cluster] = {row.id: row for row in listed}
+        members = {row.uid: row for row in rows}
+        problems = await self._remove_gone(run, found, members, clusters)
+        has_more, over = await self._register(run, found, members, clusters)
+        problems += over
+        await self._update(run, found, members, clusters)
+        if run.source.settings.inventory is InventoryKind.CLUSTER_API:
+            has_more |= await self._deliveries.deliver(run, found, members, clusters)
+        problems += _problems(members.values())
+        if problems:
+            rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+            message = problems[0][:_MAX_MESSAGE] + rest
+            return _Outcome(ClusterSourceResult.INCOMPLETE, message, has_more)
+        return _Outcome(ClusterSourceResult.SYNCED, "", has_more)
+
+    # Registration
+
+    async def _register(
+        self,
+        run: Run,
+        found: Sequence[InventoryObject],
+        members: dict[str, ClusterSourceMember],
+        clusters: dict[str, Cluster],
+    ) -> tuple[bool, list[str]]:
+        """Registers clusters of new objects, within the limits; returns whether more are left."""
+        most = run.source.settings.max_clusters
+        count, made = sum(1 for row in members.values() if row.cluster_id), 0
+        for item in found:
+            member = members.get(item.uid)
+            if item.is_ending or (member is not None and member.cluster_id):
+                continue
+            if count >= most:
+                text = (
+                    f"more than {most:,} objects match: raise maxClusters, or narrow the selector"
+                )
+                return False, [text]
+            if made >= MAX_REGISTRATIONS:
+                return True, []
+            member, cluster = await self._registered(run, item, member)
+            members[item.uid] = member
+            if cluster is not None:
+                clusters[cluster.id] = cluster
+                count, made = count + 1, made + 1
+        return False, []
+
+    async def _registered(
+        self, run: Run, found: InventoryObject, before: ClusterSourceMember | None
+    ) -> tuple[ClusterSourceMember, Cluster | None]:
+        """Registers the cluster of an object, or records the reason for which it cannot."""
+        try:
+            return await self._register_one(run, found, before)
+        except _REFUSALS as error:
+            message = error.message[:_MAX_MESSAGE]
+        refused = replace(
+            before or _new_member(self._context.new_id(), run, found),
+            state=MemberState.REFUSED,
+            message=message,
+        )
+        if refused != before:
+            async with self._context.store.write() as tx:
+                store = tx[ClusterSourceMemberStore]
+                await (store.put(refused) if before else store.add(refused))
+        return refused, None
+
+    @retry_on_collision
+    async def _register_one(
+        self, run: Run, found: InventoryObject, before: ClusterSourceMember | None
+    ) -> tuple[ClusterSourceMember, Cluster]:
+        settings = run.source.settings
+        name = cluster_name(settings.name_template, found)
+        tags = check_tags(cluster_tags(settings, found.labels))
+        change = ClusterChange(name, name, tags=tags, project_id=run.source.project_id)
+        async with self._context.change(run.actor, "createCluster") as tx:
+            cluster = await register_cluster(tx, self._context, change)
+            member = replace(
+                before or _new_member(self._context.new_id(), run, found),
+                state=state_of(settings.inventory, found, cluster),
+                message="",
+                cluster_id=cluster.id,
+                tags=tags,
+            )
+            store = tx[ClusterSourceMemberStore]
+            await (store.put(member) if before else store.add(member))
+        return member, cluster
+
+    # Changes of objects and clusters
+
+    async def _update(
+        self,
+        run: Run,
+        found: Sequence[InventoryObject],
+        members: dict[str, ClusterSourceMember],
+        clusters: Mapping[str, Cluster],
+    ) -> None:
+        """Writes what changed at objects and their clusters."""
+        changed: list[ClusterSourceMember] = []
+        for item in found:
+            before = members.get(item.uid)
+            if before is None or before.cluster_id is None:
+                continue
+            after = await self._updated(run, item, before, clusters.get(before.cluster_id))
+            if after != before:
+                after = replace(after, updated_at=run.now)
+                members[item.uid] = after
+                changed.append(after)
+        if changed:
+            async with self._context.store.write() as tx:
+                await tx[ClusterSourceMemberStore].change_each(
+                    {row.id: column_values(row) for row in changed}
+                )
+
+    async def _updated(
+        self,
+        run: Run,
+        found: InventoryObject,
+        before: ClusterSourceMember,
+        cluster: Cluster | None,
+    ) -> ClusterSourceMember:
+        settings = run.source.settings
+        state = state_of(settings.inventory, found, cluster)
+        # Deliveries of the agent keep their message until they succeed.
+        is_delivering = state is before.state and (state is MemberState.JOINING or before.token_id)
+        message = before.message if is_delivering else ""
+        after = replace(
+            before, state=state, message=message, version=found.version,
+            properties=found.properties, gone_at=None,
+        )  # fmt: skip
+        if cluster is None or state is MemberState.REMOVED:
+            return after
+        tags = cluster_tags(settings, found.labels)
+        if tags == dict(before.tags):
+            return after
+        wanted = retagged(cluster.tags, before.tags, tags)
+        try:
+            await self._clusters.update(run.actor, cluster.id, ClusterChange(tags=wanted))
+        except _REFUSALS as error:
+            return replace(after, message=f"cannot change tags: {error.message}"[:_MAX_MESSAGE])
+        return replace(after, tags=tags)
+
+    # Deleted objects
+
+    async def _remove_gone(
+        self,
+        run: Run,
+        found: Iterable[InventoryObject],
+        members: dict[str, ClusterSourceMember],
+        clusters: Mapping[str, Cluster],
+    ) -> list[str]:
+        """Marks clusters whose objects are gone, or removes them; returns problems."""
+        present = {item.uid for item in found}
+        gone = [row for uid, row in members.items() if uid not in present]
+        registered = [row for row in gone if _is_registered(row, clusters)]
+        forgotten = [row for row in gone if row not in registered]
+        problems: list[str] = []
+        settings = run.source.settings
+        if settings.gone is GonePolicy.DELETE and registered:
+            if len(registered) > settings.max_deletions:
+                problems.append(
+                    f"{len(registered)} objects are gone, but maxDeletions is "
+                    f"{settings.max_deletions}: no cluster was removed"
+                )
+            else:
+                removed, problems = await self._detached(run, registered, clusters)
+                forgotten += removed
+        await self._forget(forgotten)
+        left = [row for row in registered if row not in forgotten]
+        await self._mark_gone(run, left, members)
+        for row in forgotten:
+            members.pop(row.uid)
+        return problems
+
+    async def _detached(
+        self,
+        run: Run,
+        rows: Iterable[ClusterSourceMember],
+        clusters: Mapping[str, Cluster],
+    ) -> tuple[list[ClusterSourceMember], list[str]]:
+        """Removes clusters. Their agents are gone with them, so nobody could delete objects."""
+        removed, problems = [], []
+        for row in rows:
+            cluster = clusters[row.cluster_id or ""]
+            if cluster.protect:
+                text = f"cluster {cluster.handle!r} is protected, and its object is gone"
+                problems.append(f"{text}: set protect to false, or delete it yourself")
+                continue
+            try:
+                await self._clusters.detach(run.actor, cluster.id)
+            except _REFUSALS as error:
+                problems.append(f"cannot remove cluster {cluster.handle!r}: {error.message}")
+                continue
+            removed.append(row)
+        return removed, problems
+
+    async def _forget(self, rows: Collection[ClusterSourceMember]) -> None:
+        if not rows:
+            return
+        async with self._context.store.write() as tx:
+            tokens = [row.token_id for row in rows if row.token_id]
+            await tx[BootstrapTokenStore].remove_each(tokens)
+            await tx[ClusterSourceMemberStore].remove_each([row.id for row in rows])
+
+    async def _mark_gone(
+        self,
+        run: Run,
+        rows: Iterable[ClusterSourceMember],
+        members: dict[str, ClusterSourceMember],
+    ) -> None:
+        marked = [
+            replace(
+                row, state=MemberState.GONE, message="", gone_at=run.now, token_id=None,
+                updated_at=run.now,
+            )
+            for row in rows
+            if row.state is not MemberState.GONE
+        ]  # fmt: skip
+        if not marked:
+            return
+        tokens = [row.token_id for row in rows if row.token_id]
+        async with self._context.store.write() as tx:
+            await tx[BootstrapTokenStore].remove_each(tokens)
+            await tx[ClusterSourceMemberStore].change_each(
+                {row.id: column_values(row) for row in marked}
+            )
+        members |= {row.uid: row for row in marked}
+
+    @retry_on_collision
+    async def _write(
+        self, job: Job, source: ClusterSource, outcome: _Outcome, delay: timedelta
+    ) -> None:
+        """Writes the status. After a newer request, the next run does: the settings may differ."""
+        now = self._context.clock.now()
+        status = ClusterSourceStatus(outcome.result, outcome.message, now)
+        async with self._context.store.write() as tx:
+            if await tx[JobStore].retry(job, now + delay, ""):
+                await tx[ClusterSourceStore].change(source.id, **column_values(status))
+        self._context.bus.publish(CLUSTER_SOURCE, source.id)
+
+
+def _new_member(id: str, run: Run, found: InventoryObject) -> ClusterSourceMember:
+    return ClusterSourceMember(
+        id,
+        run.source.id,
+        found.uid,
+        found.namespace,
+        found.name,
+        run.now,
+        run.now,
+        MemberState.REFUSED,
+        version=found.version,
+        properties=found.properties,
+    )
+
+
+def _is_registered(row: ClusterSourceMember, clusters: Mapping[str, Cluster]) -> bool:
+    cluster = clusters.get(row.cluster_id or "")
+    return cluster is not None and cluster.ending_at is None
+
+
+def _problems(rows: Iterable[ClusterSourceMember]) -> list[str]:
+    return [f"{row.title}: {row.message}" for row in rows if row.message]

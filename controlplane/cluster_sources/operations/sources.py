@@ -1,0 +1,263 @@
+"""Creates, changes, deletes and syncs cluster sources.
+
+A source reads and registers as its service account, without a user. So the actor must hold all
+permissions of that account.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from controlplane.access.operations.scopes import check_not_moved, project_for
+from controlplane.access.operations.users import (
+    find_service_account,
+    require_permissions_of_user,
+)
+from controlplane.access.ports import UserStore
+from controlplane.authorization import (
+    Actor,
+    ResourceKind,
+    Verb,
+    require,
+    require_member,
+)
+from controlplane.cluster_sources.model.inventory import check_settings
+from controlplane.cluster_sources.model.members import ClusterSourceMember
+from controlplane.cluster_sources.model.source import (
+    ClusterSource,
+    ClusterSourceSettings,
+    GonePolicy,
+    InventoryKind,
+)
+from controlplane.cluster_sources.ports import ClusterSourceMemberStore, ClusterSourceStore
+from controlplane.clusters.operations.clusters import check_tags, find_cluster
+from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
+from controlplane.platform.conflicts import name_conflict
+from controlplane.platform.context import CLUSTER_SOURCE, Change, OperationContext
+from controlplane.platform.jobs import Job
+from controlplane.platform.names import check_label
+from controlplane.platform.parts import Columns, column_values
+from controlplane.platform.ports import JobStore, Page, PageQuery, Transaction
+from controlplane.platform.references import reference
+from controlplane.platform.retry import retry_operations
+from core.errors import Conflict, Invalid, NotFound
+
+RECONCILE = "reconcile-cluster-source"
+"""Kind of the job of each source."""
+MIN_INTERVAL, MAX_INTERVAL = 10, 86_400
+MOST_CLUSTERS = 5_000
+MOST_DELETIONS = 5_000
+_HARMLESS = frozenset({"suspended", "interval_s"})
+"""Settings that change neither the objects nor the clusters."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSourceChange:
+    """Changes to a cluster source. None leaves a field unchanged."""
+
+    name: str | None = None
+    """Unique name, which cannot be changed. Required on creation. Limit: 63 characters."""
+    project_id: str | None = None
+    """ID of the project of the source and of its clusters. Default: the default project."""
+    cluster_id: str | None = None
+    """ID of the management cluster. Required on creation."""
+    service_account_id: str | None = None
+    """ID of the service account that reads the objects and registers the clusters. Required on
+    creation."""
+    inventory: InventoryKind | None = None
+    """Kind of the objects. Default: `CLUSTER_API`."""
+    namespace: str | None = None
+    """Namespace of the objects. Default: all namespaces."""
+    selector: str | None = None
+    """Label selector of the objects, as in kubectl. Default: all objects. Limit: 10 conditions."""
+    name_template: str | None = None
+    """Name of each cluster, from the `{name}` and `{namespace}` of its object. Default: `{name}`.
+    Limit: 200 characters."""
+    tags: Mapping[str, str] | None = None
+    """Tags of all clusters. Replaces the whole list. Limit: 64."""
+    tag_labels: tuple[str, ...] | None = None
+    """Labels of the object that become tags. A tag has the name of its label after the slash.
+    Limit: 64."""
+    gone: GonePolicy | None = None
+    """Reaction to a deleted object. Default: `KEEP`."""
+    max_clusters: int | None = None
+    """Maximum number of clusters. Default: 1,000. Limit: 5,000."""
+    max_deletions: int | None = None
+    """Maximum number of clusters that one reconciliation deletes. If more objects are gone, it
+    deletes none. Default: 5. Limit: 5,000."""
+    interval_s: int | None = None
+    """Seconds between two reconciliations. Default: 60. Limits: 10 to 86,400."""
+    suspended: bool | None = None
+    """True stops the source. Default: false."""
+
+    def applied(self, settings: ClusterSourceSettings) -> ClusterSourceSettings:
+        """Returns the changed settings. Invalid: a value is not allowed."""
+        columns: Columns = {
+            name: value
+            for name, value in column_values(self).items()
+            if value is not None and name not in ("name", "project_id")
+        }
+        after = replace(settings, **columns)
+        for name, field in (("cluster_id", "cluster"), ("service_account_id", "serviceAccount")):
+            if not getattr(after, name):
+                raise Invalid("is required", field=field)
+        _check_range(after.interval_s, MIN_INTERVAL, MAX_INTERVAL, "intervalSeconds")
+        _check_range(after.max_clusters, 1, MOST_CLUSTERS, "maxClusters")
+        _check_range(after.max_deletions, 0, MOST_DELETIONS, "maxDeletions")
+        check_settings(after)
+        return replace(after, tags=check_tags(after.tags))
+
+
+@retry_operations
+class ClusterSources:
+    """Operations on cluster sources. They belong to those who may register their clusters."""
+
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[ClusterSource]:
+        """Sources that the actor may read."""
+        require_member(actor)
+        visible = actor.policy.visible(ResourceKind.CLUSTER)
+        async with self._context.store.read() as tx:
+            return await tx[ClusterSourceStore].page(replace(query, visible=visible))
+
+    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> ClusterSource:
+        """Finds a source by id or name. NotFound: it does not exist, or the actor may not see
+        it."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            source = await find_source(tx, id, name)
+        require(actor, Verb.READ, source.target)
+        return source
+
+    async def members(
+        self, actor: Actor, source_id: str, query: PageQuery
+    ) -> Page[ClusterSourceMember]:
+        """A page of the objects of a source."""
+        require_member(actor)
+        equals = {**query.equals, "source_id": source_id}
+        async with self._context.store.read() as tx:
+            require(actor, Verb.READ, (await find_source(tx, source_id)).target)
+            return await tx[ClusterSourceMemberStore].page(replace(query, equals=equals))
+
+    async def handles(self, actor: Actor, ids: Collection[str]) -> Mapping[str, str]:
+        """Handles of clusters that the actor may read, by ID."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            rows = await tx[ClusterStore].by_ids(ids)
+        return {row.id: row.handle for row in rows if actor.may(Verb.READ, row.target)}
+
+    async def accounts(self, actor: Actor, ids: Collection[str]) -> Mapping[str, str]:
+        """Addresses of service accounts that the actor may read, by ID."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            rows = await tx[UserStore].by_ids(ids)
+        return {row.id: row.email for row in rows if actor.may(Verb.READ, row.target)}
+
+    async def create(self, actor: Actor, change: ClusterSourceChange) -> ClusterSource:
+        """Creates a source, which is reconciled at once.
+
+        Forbidden: the actor may not connect to the management cluster, or the service account has
+        a permission that the actor lacks.
+        """
+        require_member(actor)
+        now = self._context.clock.now()
+        name = check_label(change.name or "", "name")
+        settings = change.applied(ClusterSourceSettings())
+        async with self._context.change(actor, "createClusterSource") as tx:
+            project = await project_for(tx, ResourceKind.CLUSTER, change.project_id)
+            source = ClusterSource(self._context.new_id(), name, now, now, project, settings)
+            store = tx[ClusterSourceStore]
+            if (known := await store.by_name(name)) is not None:
+                raise name_conflict(actor, known, f"cluster source {name!r} already exists")
+            await self._check_references(tx, actor, source)
+            await store.add(source)
+            await self._request(tx, source)
+            tx.audit(name, source.id)
+        return source
+
+    async def update(self, actor: Actor, id: str, change: ClusterSourceChange) -> ClusterSource:
+        """Changes a source. Forbidden: as for `create`, for more changes than the suspension or
+        the interval."""
+        async with self._context.change(actor, "updateClusterSource") as tx:
+            before = await find_source(tx, id)
+            tx.authorize(Verb.WRITE, before.target)
+            check_not_moved(f"cluster source {before.name!r}", before.project_id, change.project_id)
+            if change.name not in (None, before.name):
+                raise Invalid("cannot be changed: it labels objects of the source", field="name")
+            settings = change.applied(before.settings)
+            old, new = column_values(before.settings), column_values(settings)
+            changed = {name for name in new if new[name] != old[name]}
+            source = replace(before, settings=settings, updated_at=self._context.clock.now())
+            if changed - _HARMLESS:
+                await self._check_references(tx, actor, source)
+            await tx[ClusterSourceStore].put(source)
+            await self._request(tx, source)
+            tx.audit(before.name, id, changed=sorted(changed))
+        return source
+
+    async def delete(self, actor: Actor, id: str) -> ClusterSource:
+        """Deletes a source. Its clusters stay registered, and bootstrap tokens that no agent has
+        used end."""
+        async with self._context.change(actor, "deleteClusterSource") as tx:
+            source = await find_source(tx, id)
+            tx.authorize(Verb.WRITE, source.target)
+            members = await tx[ClusterSourceMemberStore].of_source(id)
+            tokens = [member.token_id for member in members if member.token_id]
+            await tx[BootstrapTokenStore].remove_each(tokens)
+            await tx[ClusterSourceMemberStore].remove_each([member.id for member in members])
+            await tx[ClusterSourceStore].remove(id)
+            tx.audit(source.name, id)
+            tx.publish(CLUSTER_SOURCE, id)
+        return source
+
+    async def sync(self, actor: Actor, id: str) -> ClusterSource:
+        """Reconciles a source now. Conflict: it is suspended."""
+        async with self._context.change(actor, "syncClusterSource") as tx:
+            source = await find_source(tx, id)
+            tx.authorize(Verb.WRITE, source.target)
+            if source.settings.suspended:
+                raise Conflict(f"cluster source {source.name!r} is suspended: resume it first")
+            await self._request(tx, source)
+            tx.audit(source.name, id)
+        return source
+
+    async def _check_references(self, tx: Transaction, actor: Actor, source: ClusterSource) -> None:
+        settings, now = source.settings, self._context.clock.now()
+        with reference("cluster", settings.cluster_id):
+            cluster = await find_cluster(tx, settings.cluster_id)
+            require(actor, Verb.READ, cluster.target)
+        require(actor, Verb.CONNECT, cluster.target)
+        with reference("serviceAccount", settings.service_account_id):
+            account = await find_service_account(tx, settings.service_account_id)
+        await require_permissions_of_user(tx, actor, account, now)
+
+    async def _request(self, tx: Change, source: ClusterSource) -> None:
+        """Schedules a reconciliation after the commit."""
+        await enqueue(self._context, tx, source.id, self._context.clock.now())
+        tx.publish(CLUSTER_SOURCE, source.id)
+
+
+async def enqueue(
+    context: OperationContext, tx: Transaction | Change, id: str, run_at: datetime
+) -> None:
+    """Schedules the reconciliation of a source. There is one job for each source."""
+    key = f"cluster-source/{id}"
+    await tx[JobStore].enqueue(Job(context.new_id(), RECONCILE, key, run_at, {"source": id}))
+
+
+async def find_source(
+    tx: Transaction | Change, id: str | None, name: str | None = None
+) -> ClusterSource:
+    """The source with this id or name. NotFound: it does not exist."""
+    store = tx[ClusterSourceStore]
+    source = await store.get(id) if id else await store.by_name(name or "")
+    if source is None:
+        raise NotFound("cluster source does not exist")
+    return source
+
+
+def _check_range(value: int, least: int, most: int, field: str) -> None:
+    if not least <= value <= most:
+        raise Invalid(f"must be from {least:,} to {most:,}", field=field)

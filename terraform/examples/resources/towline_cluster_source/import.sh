@@ -1,0 +1,1 @@
+terraform import towline_cluster_source.capi capi

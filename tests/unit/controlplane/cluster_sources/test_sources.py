@@ -1,0 +1,166 @@
+"""Operations on cluster sources: rights, settings, deletion."""
+
+import pytest
+
+from controlplane.access.operations.projects import ProjectChange, Projects
+from controlplane.authorization import UNRESTRICTED, Actor, ResourceKind
+from controlplane.authorization.resources import scope_of
+from controlplane.authorization.roles import BuiltInRole
+from controlplane.cluster_sources.model.source import ClusterSourceResult, ClusterSourceSettings
+from controlplane.cluster_sources.operations.sources import ClusterSourceChange
+from controlplane.cluster_sources.ports import ClusterSourceMemberStore, ClusterSourceStore
+from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
+from controlplane.platform.ports import PageQuery
+from controlplane.services.operations.fences import ServiceFences
+from core.errors import Conflict, Forbidden, Invalid, NotFound
+from tests.fakes.access import bind
+from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
+from tests.fakes.cluster_sources import (
+    ACCOUNT,
+    MANAGEMENT,
+    ClusterSourceWorld,
+    cluster_source_world,
+    initialized,
+)
+
+Change = ClusterSourceChange
+
+
+@pytest.fixture
+async def world() -> ClusterSourceWorld:
+    return await cluster_source_world(BuiltInRole.EDITOR)
+
+
+async def test_an_editor_creates_a_source_whose_account_is_an_editor(
+    world: ClusterSourceWorld,
+) -> None:
+    world.hub.put("eu-1")
+    source = await world.create(actor=EDITOR)
+    assert source.status.result is ClusterSourceResult.SYNCED
+    assert ("ed@example.org", "createClusterSource", "capi") in await world.memory.audited()
+
+
+@pytest.mark.parametrize("actor", [VIEWER, NOBODY])
+async def test_others_create_none(world: ClusterSourceWorld, actor: Actor) -> None:
+    with pytest.raises((Forbidden, NotFound)):
+        await world.create(actor=actor)
+    assert await world.memory.rows(ClusterSourceStore) == []
+
+
+async def test_nobody_gets_more_rights_through_a_source() -> None:
+    world = await cluster_source_world(BuiltInRole.ADMIN)
+    with pytest.raises(Forbidden, match="permissions that you have"):
+        await world.create(actor=EDITOR)
+
+
+async def test_the_creator_must_reach_the_management_cluster(world: ClusterSourceWorld) -> None:
+    """The right to register clusters in one project reads nothing in the cluster of another."""
+    projects = Projects(world.memory.context, ServiceFences(), UNRESTRICTED)
+    from_shop = await projects.create(ADMIN, ProjectChange(name="shop"))
+    actor = person(BuiltInRole.EDITOR, "shop", scope_of(ResourceKind.PROJECT, from_shop.id))
+    with pytest.raises(NotFound, match="cluster"):
+        await world.create(actor=actor, project_id=from_shop.id)
+    assert await world.memory.rows(ClusterSourceStore) == []
+
+
+async def test_only_the_suspension_and_the_interval_need_no_rights_of_the_account(
+    world: ClusterSourceWorld,
+) -> None:
+    source = await world.create()
+    await world.memory.given(bind(BuiltInRole.ADMIN.value, ACCOUNT))
+    changes = (Change(selector="a=b"), Change(name_template="x-{name}"), Change(tags={"a": "b"}))
+    for change in changes:
+        with pytest.raises(Forbidden):
+            await world.sources.update(EDITOR, source.id, change)
+    changed = await world.sources.update(EDITOR, source.id, Change(suspended=True, interval_s=99))
+    assert (changed.settings.suspended, changed.settings.interval_s) == (True, 99)
+    with pytest.raises(Conflict, match="suspended"):
+        await world.sources.sync(ADMIN, source.id)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"cluster_id": ""}, "cluster: is required"),
+        ({"service_account_id": ""}, "serviceAccount: is required"),
+        ({"namespace": "Not A Label"}, "namespace"),
+        ({"selector": "env in prod"}, "selector"),
+        ({"name_template": "fixed"}, "must contain {name}"),
+        ({"name_template": "{name}-{id}"}, "{id} is unknown"),
+        ({"name_template": "-{name}"}, "is not a valid name"),
+        ({"name_template": "{name}" + "x" * 200}, "maximum 200"),
+        ({"tag_labels": ("a/env", "b/env")}, "both become the tag 'env'"),
+        ({"tag_labels": ("no label!",)}, "tagLabels"),
+        ({"tag_labels": ("a=b",)}, "tagLabels"),
+        ({"tag_labels": tuple(f"l-{n}" for n in range(65))}, "65 labels, 64 at most"),
+        ({"tags": {"a": ""}}, "tags"),
+        ({"max_clusters": 0}, "from 1 to 5,000"),
+        ({"max_clusters": 5001}, "from 1 to 5,000"),
+        ({"max_deletions": -1}, "from 0 to 5,000"),
+        ({"interval_s": 9}, "from 10 to 86,400"),
+    ],
+)
+def test_settings_have_limits(columns: dict[str, object], message: str) -> None:
+    given: dict[str, object] = {"cluster_id": "a", "service_account_id": "b"}
+    with pytest.raises(Invalid) as error:
+        Change(**(given | columns)).applied(ClusterSourceSettings())  # ty: ignore[invalid-argument-type]
+    assert message in error.value.message
+
+
+async def test_a_name_is_unique_and_stays(world: ClusterSourceWorld) -> None:
+    source = await world.create()
+    with pytest.raises(Conflict, match="already exists"):
+        await world.create()
+    with pytest.raises(Invalid, match="cannot be changed"):
+        await world.sources.update(ADMIN, source.id, Change(name="other"))
+    with pytest.raises(Invalid):
+        await world.create("Not A Label")
+
+
+async def test_missing_references_name_their_field(world: ClusterSourceWorld) -> None:
+    with pytest.raises(NotFound, match='cluster: cluster "nowhere" does not exist'):
+        await world.create(cluster_id="nowhere")
+    with pytest.raises(NotFound, match="serviceAccount: "):
+        await world.create(service_account_id="nobody")
+
+
+async def test_a_deletion_keeps_clusters_and_ends_their_tokens(world: ClusterSourceWorld) -> None:
+    world.hub.put("eu-1", status=initialized())
+    source = await world.create()
+    assert len(await world.memory.rows(BootstrapTokenStore)) == 1
+    await world.sources.delete(EDITOR, source.id)
+    assert list(await world.clusters()) == ["eu-1"]
+    assert await world.memory.rows(ClusterSourceStore) == []
+    assert await world.memory.rows(ClusterSourceMemberStore) == []
+    assert await world.memory.rows(BootstrapTokenStore) == []
+    await world.run_due()
+
+
+async def test_reads_are_limited_to_readers(world: ClusterSourceWorld) -> None:
+    world.hub.put("eu-1")
+    world.hub.put("eu-2")
+    source = await world.create()
+    query = PageQuery(first=1)
+    page = await world.sources.members(VIEWER, source.id, query)
+    assert ([row.name for row in page.items], page.more) == (["eu-1"], True)
+    assert [row.id for row in (await world.sources.page(VIEWER, query)).items] == [source.id]
+    assert (await world.sources.page(NOBODY, query)).items == ()
+    for read in (
+        world.sources.get(NOBODY, source.id),
+        world.sources.members(NOBODY, source.id, query),
+    ):
+        with pytest.raises((Forbidden, NotFound)):
+            await read
+    with pytest.raises(NotFound):
+        await world.sources.get(ADMIN, None, "other")
+    assert await world.sources.handles(NOBODY, {MANAGEMENT}) == {}
+    assert await world.sources.accounts(NOBODY, {"robot"}) == {}
+
+
+async def test_a_deleted_management_cluster_is_named(world: ClusterSourceWorld) -> None:
+    world.hub.put("eu-1")
+    await world.create()
+    async with world.memory.store.write() as tx:
+        await tx[ClusterStore].delete(MANAGEMENT, world.memory.clock.now())
+    source = await world.pass_interval()
+    assert "management cluster was deleted" in source.status.message
