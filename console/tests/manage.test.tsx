@@ -26,6 +26,7 @@ function client(can: boolean, scope = "installation"): Client {
     groups: { edges: [{ node: GROUP }], pageInfo: { hasNextPage: false, endCursor: null } },
     groupMembers: [USER],
     users: { edges: [{ node: USER }] },
+    manifest: '{"apiVersion":"towline.io/v1","kind":"Group","metadata":{"name":"ops"}}',
     createGroup: GROUP,
     createGroupMember: { id: "m" },
     deleteGroup: { id: "g" },
@@ -144,4 +145,20 @@ it("restricts all filters of a rule by its labels", () => {
   expect(filtersOf({ clusters: ["c"], regex: "^shop" })).toEqual([{ clusterId: "c" }, { regex: "^shop" }]);
   expect(filtersOf({ clusters: ["c"], labels: "team=a" })).toEqual([{ clusterId: "c", labels: "team=a" }]);
   expect(filtersOf({ labels: "team=a" })).toEqual([{ labels: "team=a" }]);
+});
+
+it("shows a resource as YAML, and copies it as a command", async () => {
+  const copied: string[] = [];
+  const user = userEvent.setup();
+  vi.spyOn(navigator.clipboard, "writeText").mockImplementation((text) => Promise.resolve(void copied.push(text)));
+  history.replaceState(null, "", "/people?open=g");
+  show();
+  await user.click(await screen.findByRole("button", { name: "As YAML…" }));
+  const dialog = await screen.findByRole("dialog", { name: "Group ops" });
+  expect(within(dialog).getByLabelText("Group ops as YAML").textContent).toBe("apiVersion: towline.io/v1\nkind: Group\nmetadata:\n  name: ops\n");
+  expect(asked).toContainEqual({ kind: "Group", name: "ops" });
+  await user.click(within(dialog).getByRole("button", { name: "Copy as a command" }));
+  expect(copied).toEqual(["towline apply -f - <<'END_OF_MANIFEST'\napiVersion: towline.io/v1\nkind: Group\nmetadata:\n  name: ops\nEND_OF_MANIFEST"]);
+  await user.click(within(dialog).getByRole("button", { name: "Close" }));
+  expect(screen.queryByRole("dialog")).toBeNull();
 });

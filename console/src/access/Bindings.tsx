@@ -7,6 +7,7 @@ import { Confirm } from "../ui/Confirm";
 import { textOf } from "../ui/form";
 import { FilterField } from "../ui/FilterField";
 import { FormBar } from "../ui/FormBar";
+import { AsYaml } from "../manage/AsYaml";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Table } from "../ui/Table";
@@ -118,7 +119,8 @@ export function Bindings({ roles }: { readonly roles: readonly string[] }) {
               <td>
                 <button type="button" onClick={() => choose(binding)}>
                   Revoke…
-                </button>
+                </button>{" "}
+                {binding.name !== null && <AsYaml kind="RoleBinding" name={binding.name} />}
               </td>
             </tr>
           ))}

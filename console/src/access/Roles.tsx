@@ -2,6 +2,7 @@ import { useState } from "react";
 import { useMutation, useQuery } from "urql";
 import { refresh } from "../api/client";
 import { DeleteRoleDocument, RolesDocument, type RoleFullFragment } from "../api/generated";
+import { AsYaml } from "../manage/AsYaml";
 import { Confirm } from "../ui/Confirm";
 import { Problem } from "../ui/Problem";
 import { STATES } from "../ui/states";
@@ -41,7 +42,8 @@ function Row({ role, onEdit, onDelete }: RowProps) {
             </button>{" "}
             <button type="button" onClick={onDelete}>
               Delete…
-            </button>
+            </button>{" "}
+            <AsYaml kind="Role" name={name} />
           </>
         )}
       </td>

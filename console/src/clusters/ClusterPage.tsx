@@ -15,6 +15,7 @@ import { toast } from "../ui/toast";
 import { LastSeen } from "./LastSeen";
 import { Presence } from "./ClustersPage";
 import { Actions } from "../manage/Actions";
+import { AsYaml } from "../manage/AsYaml";
 import { ResourceList } from "../manage/ResourceList";
 import { ActiveSessions } from "./ActiveSessions";
 import { jobsOf } from "./jobs";
@@ -160,6 +161,7 @@ export function ClusterPage() {
             {name}={value}
           </span>
         ))}
+        <AsYaml kind="Cluster" name={cluster.handle} />
       </header>
       {cluster.agentAlarm !== null && (
         <ul className="problems">

@@ -148,6 +148,7 @@ export const CLUSTER_GROUPS: Kind<ClusterGroupsQuery, ClusterGroupsQueryVariable
   }),
   id: ({ id }) => id,
   name: ({ name }) => name,
+  declared: ({ name }) => ({ kind: "ClusterGroup", name }),
   columns: [
     ["Description", ({ description }) => description],
     ["Tags", ({ tags }) => pairWords(tags).join(", ")],

@@ -137,6 +137,7 @@ export const SOURCES: Kind<ConfigurationSourcesQuery, ConfigurationSourcesQueryV
   pick: ({ configurationSources }) => configurationSources,
   id: ({ id }) => id,
   name: ({ name }) => name,
+  declared: ({ name }) => ({ kind: "ConfigurationSource", name }),
   columns: [
     ["State", ({ result, suspended }) => <Status state={suspended ? STATES.suspended : RESULTS[result]} />],
     ["Folder", ({ folder, ref }) => `${folder || "/"} at ${ref}`],

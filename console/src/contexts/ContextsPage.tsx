@@ -2,6 +2,7 @@ import { useMemo, useState, type SubmitEvent } from "react";
 import { useMutation, useQuery } from "urql";
 import { refresh } from "../api/client";
 import { ContextDocument, ContextsDocument, DeleteContextDocument, SaveContextDocument, type ContextsQuery } from "../api/generated";
+import { AsYaml } from "../manage/AsYaml";
 import { Code } from "../ui/Code";
 import { Confirm } from "../ui/Confirm";
 import { Empty } from "../ui/Empty";
@@ -62,7 +63,7 @@ const COLUMNS: readonly Column<Context>[] = [
 
 const idOf = ({ id }: Context): string => id;
 
-function RowActions({ onEdit, onDelete }: { readonly onEdit: () => void; readonly onDelete: () => void }) {
+function RowActions({ name, onEdit, onDelete }: { readonly name: string; readonly onEdit: () => void; readonly onDelete: () => void }) {
   return (
     <>
       <button type="button" onClick={onEdit}>
@@ -70,7 +71,8 @@ function RowActions({ onEdit, onDelete }: { readonly onEdit: () => void; readonl
       </button>{" "}
       <button type="button" onClick={onDelete}>
         Delete…
-      </button>
+      </button>{" "}
+      <AsYaml kind="Context" name={name} />
     </>
   );
 }
@@ -97,7 +99,7 @@ export function ContextsPage() {
   const [name, edit] = useParam("edit");
   const [removed, remove] = useMutation(DeleteContextDocument);
   const [chosen, choose] = useState<Context | null>(null);
-  const columns = useMemo(() => [...COLUMNS, { id: "actions", title: "", cell: (context: Context) => <RowActions onEdit={() => edit(context.name)} onDelete={() => choose(context)} /> }], [edit]);
+  const columns = useMemo(() => [...COLUMNS, { id: "actions", title: "", cell: (context: Context) => <RowActions name={context.name} onEdit={() => edit(context.name)} onDelete={() => choose(context)} /> }], [edit]);
   const done = () => {
     edit("");
     refresh();

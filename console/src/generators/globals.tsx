@@ -133,6 +133,7 @@ export const GLOBALS: Kind<GlobalsQuery, GlobalsQueryVariables, Global> = {
   }),
   id: ({ id }) => id,
   name: ({ name }) => name,
+  declared: ({ name }) => ({ kind: "GlobalService", name }),
   columns: [
     ["Clusters", selectorWords],
     ["Source", ({ template, service }) => (template === null ? `${service?.cluster?.handle ?? ""}/${service?.name ?? ""}` : `${template.git.folder} at ${template.git.ref}`)],

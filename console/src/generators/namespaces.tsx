@@ -94,6 +94,7 @@ export const NAMESPACES: Kind<NamespacesQuery, NamespacesQueryVariables, Namespa
   }),
   id: ({ id }) => id,
   name: ({ name }) => name,
+  declared: ({ name }) => ({ kind: "ManagedNamespace", name }),
   columns: [
     ["In the cluster", ({ namespace }) => namespace],
     ["Clusters", selectorWords],

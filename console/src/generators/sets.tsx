@@ -106,6 +106,7 @@ export const SETS: Kind<SetsQuery, SetsQueryVariables, ServiceSet> = {
   }),
   id: ({ id }) => id,
   name: ({ name }) => name,
+  declared: ({ name }) => ({ kind: "ServiceSet", name }),
   columns: [
     ["One service per", sourceOf],
     ["Clusters", selectorWords],

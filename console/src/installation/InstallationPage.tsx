@@ -1,6 +1,7 @@
 import { useQuery } from "urql";
 import { AgentSettingsDocument, EncryptionKeysDocument, InstallationDocument } from "../api/generated";
 import { Actions } from "../manage/Actions";
+import { AsYaml } from "../manage/AsYaml";
 import { Facts } from "../manage/Facts";
 import { Age } from "../ui/Age";
 import { Problem } from "../ui/Problem";
@@ -56,6 +57,7 @@ function AgentSettings() {
       {agentHelmValues ? <pre className="block">{agentHelmValues}</pre> : <p className="quiet">No additional Helm values.</p>}
       <div className="bar">
         <Actions actions={[EDIT_AGENTS]} node={data.deploymentSettings} />
+        <AsYaml kind="AgentSettings" name="global" />
       </div>
     </>
   );

@@ -91,6 +91,7 @@ export const RULES: Kind<RoutersQuery, RoutersQueryVariables, Rule> = {
   }),
   id: ({ id }) => id,
   name: ({ name }) => name,
+  declared: ({ name }) => ({ kind: "NotificationRule", name }),
   columns: [
     ["Events", ({ events }) => events.join(", ")],
     ["Severity", ({ severity }) => (severity === "INFO" ? "all" : `${severity.toLowerCase()} and above`)],

@@ -79,6 +79,7 @@ export const SINKS: Kind<SinksQuery, SinksQueryVariables, Sink> = {
   pick: ({ notificationSinks }) => notificationSinks,
   id: ({ id }) => id,
   name: ({ name }) => name,
+  declared: ({ name }) => ({ kind: "NotificationSink", name }),
   columns: [
     ["Type", ({ type }) => type.toLowerCase()],
     ["Host", ({ host }) => host],

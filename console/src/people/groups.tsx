@@ -112,6 +112,7 @@ export const GROUPS: Kind<GroupsQuery, GroupsQueryVariables, Group> = {
   pick: ({ groups }) => groups,
   id: ({ id }) => id,
   name: ({ name }) => name,
+  declared: ({ name }) => ({ kind: "Group", name }),
   columns: [
     ["Description", ({ description }) => description],
     ["Members", ({ global, issuer }) => (global === true ? "all users" : (issuer ?? "managed here"))],

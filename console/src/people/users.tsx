@@ -17,6 +17,7 @@ import {
   type UsersQueryVariables,
 } from "../api/generated";
 import { Actions } from "../manage/Actions";
+import { AsYaml } from "../manage/AsYaml";
 import type { Action, FormField, Kind, Permission, Values } from "../manage/kind";
 import { number, option, optional, options, pairs, pairWords, text } from "../manage/values";
 import { Age } from "../ui/Age";
@@ -188,7 +189,7 @@ function TrustRules({ userId }: { readonly userId: string }) {
           <td>{pairWords(rule.claims).join(", ")}</td>
           <td>{rule.minutes} min</td>
           <td>
-            <Actions actions={TRUST_RULE_ACTIONS} node={rule} />
+            <Actions actions={TRUST_RULE_ACTIONS} node={rule} /> <AsYaml kind="TrustedIssuer" name={rule.name} />
           </td>
         </tr>
       ))}
@@ -205,6 +206,7 @@ export const USERS: Kind<UsersQuery, UsersQueryVariables, User> = {
   pick: ({ users }) => users,
   id: ({ id }) => id,
   name: ({ email }) => email,
+  declared: (user) => (isAccount(user) ? { kind: "ServiceAccount", name: user.email } : { kind: "User", name: user.email }),
   columns: [
     ["Name", ({ name }) => name],
     ["Type", (user) => (isAccount(user) ? "service account" : "person")],

@@ -6,6 +6,7 @@ import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
 import { ResourceError, ResourceNotFound } from "../ui/ResourceNotFound";
 import { Person } from "../ui/Person";
+import { AsYaml } from "../manage/AsYaml";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { STATES } from "../ui/states";
@@ -109,6 +110,7 @@ export function PipelinePage() {
         {pipeline.paused !== null && <Status state={STATES.suspended} detail={pipeline.paused} pill />}
         <span className="fill" />
         <Actions pipeline={pipeline} />
+        <AsYaml kind="Pipeline" name={pipeline.name} />
       </header>
       <Tabs
         tabs={[

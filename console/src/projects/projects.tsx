@@ -61,6 +61,7 @@ export const PROJECTS: Kind<ProjectListQuery, ProjectListQueryVariables, Project
   pick: ({ projects }) => projects,
   id: ({ id }) => id,
   name: ({ name }) => name,
+  declared: ({ name }) => ({ kind: "Project", name }),
   columns: [
     ["Description", ({ description }) => description],
     ["Fence", ({ fence }) => fenceText(fence)],

@@ -7,6 +7,7 @@ import { BulkButtons } from "../bulk/BulkButtons";
 import type { Operation } from "../bulk/operation";
 import { refusalOf } from "../bulk/refusal";
 import { List, type Column } from "../lists/List";
+import { AsYaml } from "../manage/AsYaml";
 import { commandLine } from "../manage/values";
 import { exactly } from "../text/time";
 import { safeUrl } from "../text/links";
@@ -40,7 +41,8 @@ function RowActions({ repository, onEdit, onDelete }: RowProps) {
       </button>{" "}
       <button type="button" onClick={onDelete}>
         Remove…
-      </button>
+      </button>{" "}
+      <AsYaml kind="GitRepository" name={repository.url} />
       {error !== undefined && <Problem error={error} />}
     </>
   );

@@ -82,6 +82,7 @@ export const HELM_REPOSITORIES: Kind<HelmRepositoriesQuery, HelmRepositoriesQuer
   pick: ({ helmRepositories }) => helmRepositories,
   id: ({ id }) => id,
   name: ({ url }) => url,
+  declared: ({ url }) => ({ kind: "HelmRepository", name: url }),
   columns: [
     ["State", ({ health, error }) => <Status state={health === null ? STATES.pending : health === "PULLABLE" ? STATES.ready : STATES.failed} detail={error ?? ""} />],
     ["Credentials", ({ hasCredentials }) => (hasCredentials ? "stored" : "none")],

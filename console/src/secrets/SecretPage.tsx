@@ -7,6 +7,7 @@ import { useRefetch } from "../live/useRefetch";
 import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
 import { ResourceNotFound } from "../ui/ResourceNotFound";
+import { AsYaml } from "../manage/AsYaml";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
@@ -110,6 +111,7 @@ export function SecretPage() {
         </div>
         <span className="fill" />
         <Actions secret={secret} />
+        <AsYaml kind="Secret" name={secret.name} />
       </header>
       {secret.problem !== null && (
         <ul className="problems">

@@ -6,6 +6,7 @@ import { LastSeen } from "../clusters/LastSeen";
 import { Logs, MAX_PODS } from "../objects/Logs";
 import { EventsTable } from "../objects/Events";
 import { ResourceError, ResourceNotFound } from "../ui/ResourceNotFound";
+import { AsYaml } from "../manage/AsYaml";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
 import { Tabs } from "../ui/Tabs";
@@ -64,6 +65,7 @@ function Head({ service }: { readonly service: Service }) {
       )}
       {service.cluster !== null && <WorkloadActions title="Workloads" targets={workloadsOf(service, service.cluster.handle)} />}
       <ServiceActions service={service} />
+      {handle !== undefined && <AsYaml kind="Service" name={`${handle}/${service.name}`} />}
     </header>
   );
 }

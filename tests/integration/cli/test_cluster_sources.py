@@ -21,7 +21,7 @@ from towline.demo.ports import free_ports
 
 DOCS = Path(__file__).parents[3] / "docs" / "examples"
 DEFINITIONS = Path(__file__).with_name("inventory_definitions.yaml")
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 READY = '{"status": {"initialization": {"controlPlaneInitialized": true}}}'
 
 
@@ -56,7 +56,7 @@ def state_until(installation: Installation, name: str, state: str, source: str =
         installation.run("cluster-sources", "sync", source)
         return members(installation, source).get(name, {"state": "absent", "message": ""})
 
-    return poll_until(look, lambda row: row["state"] == state, 60, every=1)
+    return poll_until(look, lambda row: row["state"] == state, 150, every=1)
 
 
 def test_clusters_of_cluster_api_join_by_themselves(
