@@ -11,7 +11,7 @@ class HeadLimits:
     size: int = 64 << 10
     fields: int = 128
     field: int = 64 << 10
-    target: int = 16 << 10
+    target: int = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,14 @@ async def test_exec_passes_streams_and_exit_code(
     assert (result.out, result.code) == (data, code)
 
 
+async def test_a_command_may_be_long(
+    through: Kubectl, box: tuple[str, ...], transport: dict[str, str]
+) -> None:
+    """Kubernetes' own specs run a command of 20,000 characters, which is part of the path."""
+    result = await through("exec", *box, "--", "echo", "a" * 20_000, env=transport)
+    assert (result.code, result.out.strip()) == (0, b"a" * 20_000), result.err[:200]
+
+
 async def test_cp_both_ways(
     through: Kubectl, box: tuple[str, ...], transport: dict[str, str], tmp_path: Path
 ) -> None:
