@@ -4,12 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from core.json_object import JsonObject
 from tests.world import compare
 from tests.world.compare import Comparison, Result
 from tests.world.corpus import Source, sources
 from tests.world.first_hour import steps
 from tests.world.installs import Application, Installation
 from tests.world.page import PAGE, PARTS, replaced
+from tests.world.specs.compare import SETUPS, Run
+from tests.world.specs.suite import outcomes
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -75,3 +78,31 @@ def test_the_readme_says_which_commands_stay() -> None:
     found = steps(0)
     assert [step.stays for step in found] == [False, True, False, True, False]
     assert not any("#" in step.command for step in found)
+
+
+def test_only_documented_refusals_may_differ() -> None:
+    node, kubectl = "[Feature:NodeAuthorizer] a secret", "[sig-cli] exec through kubectl proxy"
+    default, allowed, _ = SETUPS
+    assert default.forbids_system and not allowed.forbids_system
+    assert not Run(default, 9, {node: "timed out", kubectl: "not found"}).failed
+    assert Run(allowed, 9, {node: "timed out"}).failed
+    assert Run(default, 9, {node: "timed out", "[sig-cli] exec": "not found"}).failed
+
+
+def test_specs_that_ran_count_by_their_whole_name() -> None:
+    def spec(state: str, leaf: str, kind: str = "It") -> JsonObject:
+        return {
+            "ContainerHierarchyTexts": ["[sig-auth]", "Tokens"],
+            "LeafNodeText": leaf,
+            "LeafNodeType": kind,
+            "State": state,
+            "Failure": {"Message": "not\n  found"} if state == "failed" else None,
+        }
+
+    setup = spec("passed", "", "SynchronizedBeforeSuite")
+    specs = [setup, spec("passed", "a"), spec("failed", "b"), spec("skipped", "c")]
+    found = outcomes([{"SpecReports": specs}])
+    assert {name: (one.passed, one.reason) for name, one in found.items()} == {
+        "[sig-auth] Tokens a": (True, ""),
+        "[sig-auth] Tokens b": (False, "not found"),
+    }

@@ -15,6 +15,7 @@ from tests.world.clients import matrix
 from tests.world.compare import Comparison, Result, compare, table
 from tests.world.corpus import fetch, name_of, packages, sources
 from tests.world.page import PARTS, publish
+from tests.world.specs import compare as compare_specs
 from towline.demo.git_server import GitServer
 
 _FAILED = {Result.DIFFERENT, Result.ONLY_WE_REFUSE}
@@ -36,6 +37,10 @@ def main(part: str = "", wanted: str = "") -> int:
         publish("clients", matrix.table(rows), whole=not wanted)
         # A client that could not be installed has shown nothing.
         failed |= any(row.differences or not row.operations for row in rows)
+    if part in ("", "specs"):
+        runs = compare_specs.run(wanted)
+        publish("specs", compare_specs.table(runs), whole=not wanted)
+        failed |= any(run.failed for run in runs)
     if part in ("", "readme"):
         publish("readme", first_hour.table(first_hour.measure()), whole=True)
     return int(failed)

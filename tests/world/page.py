@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "world.md"
-PARTS = ("render", "install", "clients", "readme")
+PARTS = ("render", "install", "clients", "specs", "readme")
 _WRITE = "TOWLINE_WORLD_WRITE"
 """Environment variable: results of whole parts replace those of the page."""
 

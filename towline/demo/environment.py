@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,9 +56,12 @@ class DemoEnvironment:
         say: PrintProgress,
         ports: tuple[int, int, int] | None = None,
         names: Sequence[str] = STAGES,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
+        """`variables`: more environment variables of control plane and agents."""
         self._say = say
         self._names = names
+        self._variables = {**os.environ, "TOWLINE_LOG_LEVEL": "info", **(variables or {})}
         self.closing = ExitStack()
         self.folder = Path(tempfile.mkdtemp(prefix="towline-demo-"))
         self.closing.callback(shutil.rmtree, self.folder, ignore_errors=True)
@@ -135,9 +138,8 @@ class DemoEnvironment:
         command += ["--listen", f"127.0.0.1:{self._https}"]
         command += ["--listen-http", f"127.0.0.1:{self._http}"]
         command += ["--listen-agents", f"127.0.0.1:{self._agents_port}", "--listen-metrics", "off"]
-        environment = {**os.environ, "TOWLINE_LOG_LEVEL": "info"}
         self._control_plane = self._programs.spawn(
-            command, log=self.folder / "control-plane.log", env=environment
+            command, log=self.folder / "control-plane.log", env=self._variables
         )
         if wait:
             self.wait_ready()
@@ -231,7 +233,7 @@ class DemoEnvironment:
         command = [*_PROGRAM, "agent", "--url", f"127.0.0.1:{self._agents_port}"]
         command += ["--ca-file", str(self.authority), "--token-file", str(member.token_file)]
         command += ["--kubeconfig", str(member.kubeconfig), "--data", str(folder / "state")]
-        agent = self._programs.spawn(command, log=folder / "agent.log")
+        agent = self._programs.spawn(command, log=folder / "agent.log", env=self._variables)
         self.agent_pids[member.name] = agent.pid
         self._say(f"started the agent of cluster {member.name}")
 

