@@ -4,9 +4,9 @@ Skipped unless PLURAL_PROVIDER_BINARY names a build of the provider.
 """
 
 import asyncio
+import functools
 import os
 import re
-import shutil
 from asyncio.subprocess import PIPE, STDOUT
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.integration.serve.conftest import Running
+from tests.integration.serve.conftest import Running, running
+from tests.integration.serve.terraform_workspace import program
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "plural-provider.md"
 CLI_CONFIG = """
@@ -29,9 +30,9 @@ class Terraform:
     """A folder with a configuration, and the program."""
 
     def __init__(self, folder: Path, hub: Running) -> None:
-        program = shutil.which("terraform")
-        assert program, "terraform is not on the path"
-        self._program = program
+        found = program()
+        assert found, "neither Terraform nor OpenTofu is here: run `make opentofu`"
+        self._program = found
         self.folder = folder
         binary = folder / "bin" / "terraform-provider-plural"
         binary.parent.mkdir()
@@ -84,15 +85,23 @@ SETTLED = {"plural_cluster.prod": ["agent_deployed"]}
     reason="external: PLURAL_PROVIDER_BINARY names no build of the provider",
 )
 @pytest.mark.timeout(600)
-async def test_the_example_is_applied_changed_and_destroyed(hub: Running, tmp_path: Path) -> None:
+async def test_the_example_is_applied_changed_and_destroyed(tmp_path: Path) -> None:
     """After each apply a plan has nothing to do; what others change is put back."""
-    terraform = Terraform(tmp_path, hub)
+    # The provider knows no fences, which its new projects would need.
+    async with running(tmp_path / "data", auth={"open_projects": True}) as hub:
+        await _apply_change_and_destroy(Terraform(tmp_path, hub), hub, tmp_path)
+
+
+async def _apply_change_and_destroy(terraform: Terraform, hub: Running, tmp_path: Path) -> None:
     (example,) = re.findall(r"^```hcl\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     main = tmp_path / "main.tf"
     main.write_text(example)
     await terraform.run("apply", "-auto-approve", "-input=false", "-no-color")
     assert await terraform.changes() == SETTLED
-    main.write_text(example.replace('replicas = "2"', 'replicas = "3"').replace("eu-1", "eu-2"))
+    changed = {'replicas = "2"': 'replicas = "3"', "eu-1": "eu-2", '= "ci"': '= "builds"'}
+    main.write_text(
+        functools.reduce(lambda text, new: text.replace(*new), changed.items(), example)
+    )
     await terraform.run("apply", "-auto-approve", "-input=false", "-no-color")
     assert await terraform.changes() == SETTLED
     found = await hub.ask('{ serviceDeployment(cluster: "prod-eu", name: "shop") { id } }')
