@@ -19,6 +19,7 @@ from core.spec.reports.inventory import InventoryChange
 from core.spec.reports.local_services import LocalServiceReport
 from core.spec.statements.signing_keys import SigningIdentity
 from core.spec.status import StageTimes, SyncStatus
+from core.spec.sync import ObjectSelection
 from core.spec.verification import MetricCheck, VerificationResult
 from syncagent.domain.events import Observation
 from syncagent.domain.local_services import Document, ServiceDefinition
@@ -345,8 +346,10 @@ class Reconciler(Protocol):
         """Reports all services again, after the control plane has lost its data."""
         ...
 
-    def sync_now(self, command_id: str, service_id: str) -> None:
-        """Syncs a service now, and answers the command."""
+    def sync_now(
+        self, command_id: str, service_id: str, selection: ObjectSelection | None = None
+    ) -> None:
+        """Syncs a service now, or only its selected objects, and answers the command."""
         ...
 
     def terminate(self, command_id: str, service_id: str) -> None:

@@ -3,7 +3,7 @@ import type { HistoryQuery } from "../src/api/generated";
 import { linksOf } from "../src/overview/links";
 import { bytes, cores, quantity } from "../src/overview/quantities";
 import { readStatus } from "../src/overview/workloadStatus";
-import { approvalsOf, deploymentsOf } from "../src/services/deployments";
+import { approvalsOf, deploymentsOf, partialSyncsOf } from "../src/services/deployments";
 
 vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined })));
 
@@ -65,4 +65,11 @@ it("makes a row of each deployment, with rollbacks as rows of their own", () => 
   const event = (releaseId: string, text: string, actor: string) => ({ at: "2026-11-28T10:00:00Z", releaseId, text, actor, place: "sign-off" });
   expect(approvalsOf("r2", [event("r2", "approved: fine", "bob"), event("r2", "started", ""), event("r1", "approved: old", "eve")])).toEqual(["bob (sign-off)"]);
   expect(approvalsOf("", [event("r2", "approved: fine", "bob")])).toEqual([]);
+});
+
+it("lists syncs of some objects apart from deployments", () => {
+  const entry = (stage: string, detail = {}) => ({ node: { id: stage, stage, at: "2026-11-28T10:00:00Z", sequence: 3, digest: null, revisionId: null, actor: "ann", message: "partial sync of ConfigMap shop/a succeeded", detail } });
+  const data = { deploymentHistory: [], revisions: { edges: [] }, ledger: { edges: [entry("objects-synced", { result: "succeeded" }), entry("healthy")] } } as unknown as HistoryQuery;
+  expect(deploymentsOf(data)).toEqual([]);
+  expect(partialSyncsOf(data).map(({ id, result }) => [id, result])).toEqual([["objects-synced", "succeeded"]]);
 });

@@ -9,6 +9,7 @@ import type { LiveObject, ObjectRef } from "../src/workloads/objects";
 import { changesOf } from "../src/workloads/operations";
 import { selfHeal } from "../src/workloads/selfHeal";
 import { WorkloadActions, targetOf } from "../src/workloads/WorkloadActions";
+import { syncCommand } from "../src/services/SyncObjects";
 import { OverlayPlace } from "../src/ui/OverlayPlace";
 import { closeOverlay } from "../src/ui/overlay";
 
@@ -221,4 +222,9 @@ it("hides fields that every write changes", () => {
   const before = { metadata: { resourceVersion: "1", managedFields: [] }, spec: { replicas: 1 } };
   const after = { metadata: { resourceVersion: "2", managedFields: [{}] }, spec: { replicas: 2 } };
   expect(changesOf(before, after)).toEqual([{ field: "spec.replicas", before: "1", after: "2" }]);
+});
+
+it("names the objects of a partial sync with their group, for the same command", () => {
+  const objects = [row("web"), { group: null, kind: "Namespace", namespace: null, name: "shop" }];
+  expect(syncCommand("s", objects, true)).toBe("towline services sync s --resource Deployment.apps/shop/web --resource Namespace/shop --prune");
 });

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from core.spec.health import HealthRule
+from core.spec.objects import ObjectRef
 
 
 class Removal(StrEnum):
@@ -75,3 +76,13 @@ class SyncOptions:
     deletion_budget: int = 0
     """Maximum number of deletions in one sync without a confirmation. Default: 0, the agent's
     default. Limit: 1,000,000."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSelection:
+    """Objects of a service that one sync applies, without hooks and without all other objects."""
+
+    objects: tuple[ObjectRef, ...]
+    """Objects in the manifests or in the cluster. Limit: 1,000."""
+    prune: bool = False
+    """True to delete those that the manifests no longer contain. Default: false."""

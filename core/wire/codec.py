@@ -18,7 +18,13 @@ from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.jobs import JobSpec
 from core.spec.objects import ObjectRef
 from core.spec.sealed_secrets import SealedSecret
-from core.spec.sync import DriftPolicy, IgnoredDifference, Removal, SyncOptions
+from core.spec.sync import (
+    DriftPolicy,
+    IgnoredDifference,
+    ObjectSelection,
+    Removal,
+    SyncOptions,
+)
 from core.spec.thresholds import Comparison
 from core.spec.verification import MetricCheck, Verification
 from core.wire.v1 import agent_pb2 as pb
@@ -101,6 +107,15 @@ def object_ref_from_message(message: pb.ObjectRef) -> ObjectRef:
         plain_text(message.namespace),
         plain_text(message.name),
     )
+
+
+def selection_to_message(service_id: str, selection: ObjectSelection) -> pb.SyncObjects:
+    objects = map(object_ref_to_message, selection.objects)
+    return pb.SyncObjects(service_id=service_id, objects=objects, prune=selection.prune)
+
+
+def selection_from_message(message: pb.SyncObjects) -> ObjectSelection:
+    return ObjectSelection(tuple(map(object_ref_from_message, message.objects)), message.prune)
 
 
 def metric_check_to_message(check: MetricCheck) -> pb.MetricCheck:

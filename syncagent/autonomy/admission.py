@@ -14,6 +14,7 @@ from core.spec.desired import Desired
 from core.spec.input_checks import CheckResult, InputCheck, InputKind, InputVerdict
 from core.spec.statements.orders import Power
 from core.spec.status import Phase, Problem, StageTimes, SyncStatus
+from core.spec.sync import ObjectSelection
 from syncagent.autonomy.inputs import InputVerifier
 from syncagent.domain.deletion import MIN_BUDGET
 from syncagent.ports import Reconciler, ServiceReports
@@ -105,10 +106,12 @@ class DesiredStateAdmission:
         if self._report_local is not None:
             self._report_local()
 
-    def sync_now(self, command_id: str, service_id: str) -> None:
+    def sync_now(
+        self, command_id: str, service_id: str, selection: ObjectSelection | None = None
+    ) -> None:
         if self._local is not None and is_local_id(service_id):
             self._local()
-        self._reconciler.sync_now(command_id, service_id)
+        self._reconciler.sync_now(command_id, service_id, selection)
 
     def terminate(self, command_id: str, service_id: str) -> None:
         self._reconciler.terminate(command_id, service_id)

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from core.errors import Invalid
-from core.wire.codec import job_spec_from_message
+from core.wire.codec import job_spec_from_message, selection_from_message
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.ports import FreezeCommands, JobCommands, Reconciler
 
@@ -67,6 +67,9 @@ class Commands:
         match command.WhichOneof("body"):
             case "sync_now":
                 self._reconciler.sync_now(command.id, command.sync_now.service_id)
+            case "sync_objects":
+                selection = selection_from_message(command.sync_objects)
+                self._reconciler.sync_now(command.id, command.sync_objects.service_id, selection)
             case "terminate":
                 self._reconciler.terminate(command.id, command.terminate.service_id)
             case "run_job" if self._jobs is not None:

@@ -30,6 +30,7 @@ log = structlog.get_logger(__name__)
 _SIGNED_OTHERWISE = "freeze"
 _COMMAND_POWERS: dict[str, tuple[Power, ...]] = {
     "sync_now": (),
+    "sync_objects": (),
     "render": (),
     "run_job": (Power.JOBS,),
     "cancel_job": (Power.JOBS,),

@@ -20,6 +20,7 @@ from core.spec.desired import Desired
 from core.spec.objects import ObjectKey
 from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.status import Problem, StageTimes
+from core.spec.sync import ObjectSelection
 from syncagent.domain.events import Observation
 from syncagent.ports import (
     BundleFetcher,
@@ -48,6 +49,7 @@ from syncagent.reconcile.recovery import recover
 from syncagent.reconcile.registry import ServiceRegistry, ServiceState, SyncGate
 from syncagent.reconcile.removal import remove_service, removed_status
 from syncagent.reconcile.reporter import Reporter
+from syncagent.reconcile.selective_sync import sync_objects
 from syncagent.reconcile.sync_check import mark_changed_objects
 from syncagent.reconcile.sync_steps import sync_service
 from syncagent.reconcile.verifier import Verifier
@@ -220,9 +222,11 @@ class ReconcileEngine:
             service.reported = None
             self._reporter.forget(service.id)
 
-    def sync_now(self, command_id: str, service_id: str) -> None:
-        """Syncs a service with the cluster; the command is executed once and answered at
-        the end.
+    def sync_now(
+        self, command_id: str, service_id: str, selection: ObjectSelection | None = None
+    ) -> None:
+        """Syncs a service with the cluster, or only its selected objects; the command is executed
+        once and answered at the end.
         """
         service = self._service_of_command(command_id, service_id)
         spec = service.desired.spec if service is not None else None
@@ -230,6 +234,9 @@ class ReconcileEngine:
             return
         if spec.paused:
             self._answer(CommandAnswer(command_id, CommandOutcome.REFUSED, "the service is paused"))
+        elif selection is not None:
+            service.selections[command_id] = selection
+            self._queue.add(service.id)
         elif command_id not in (*service.commands, *service.begun):
             service.retry_requested, service.stopped = True, 0
             service.commands.append(command_id)
@@ -313,6 +320,7 @@ class ReconcileEngine:
         elif service.stopped == service.desired.sequence and asked:
             await self._terminate(service)
         self._answer_all(service)
+        await self._sync_selections(service)
         wait = await self._process_inbox(service)
         if retry_requests == service.retry_requests:
             self._schedule_retry(service, wait)
@@ -334,6 +342,38 @@ class ReconcileEngine:
                 self._queue.add_after(service.id, _ANSWER_AGAIN_S)
                 return
             del service.begun[0]
+
+    async def _sync_selections(self, service: ServiceState) -> None:
+        """Syncs the selected objects of each command, and answers it; retries only the answer if
+        the disk fails.
+        """
+        for command_id, selection in list(service.selections.items()):
+            if self._memory.find_answer(command_id) is None:
+                answer = await self._sync_selection(service, command_id, selection)
+                try:
+                    self._answer(answer)
+                except Unavailable as error:
+                    log.error("a command's answer cannot be stored", reason=error.message)
+                    self._queue.add_after(service.id, _ANSWER_AGAIN_S)
+                    return
+            del service.selections[command_id]
+
+    async def _sync_selection(
+        self, service: ServiceState, command_id: str, selection: ObjectSelection
+    ) -> CommandAnswer:
+        try:
+            async with self._turn:
+                problems = await sync_objects(self._within(service), service, selection)
+        except Invalid as error:
+            return CommandAnswer(command_id, CommandOutcome.REFUSED, error.message)
+        except TowlineError as error:
+            return CommandAnswer(command_id, CommandOutcome.FAILED, error.message)
+        except Exception:
+            log.exception("objects cannot be synced", service=service.id)
+            return CommandAnswer(command_id, CommandOutcome.FAILED, INTERNAL)
+        text = "; ".join(problem.message for problem in problems)
+        outcome = CommandOutcome.FAILED if problems else CommandOutcome.SUCCEEDED
+        return CommandAnswer(command_id, outcome, text)
 
     def _may_sync(self, service: ServiceState) -> bool:
         now = self._clock.monotonic()

@@ -11,6 +11,7 @@ from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.plan import PlannedChange
 from core.spec.reports.inventory import ObservedComponent
 from core.spec.status import Phase, Problem, StageTimes
+from core.spec.sync import ObjectSelection
 from syncagent.domain.events import Observation
 from syncagent.domain.objects import KubeObject, ref_of
 from syncagent.domain.observed.inventory import DescendantTree, OwnedObject
@@ -64,6 +65,7 @@ class ServiceState:
     `busy`: present activity since `busy_since` (monotonic seconds), None if idle. `failures`:
     problems by object, None for the whole service. `inbox`: newest unprocessed observation of each
     object. `commands`: ids of new commands; `begun`: ids of started commands without an answer.
+    `selections`: syncs of selected objects by the id of their command.
     `retry_at`: no retry before this time (monotonic seconds). `retry_requests`: number of events
     that justified an immediate retry. `written` and `pruned`: counts for the sequence `counted`.
     `tried`: sequence whose sync has come to its end. `gate`: present wait of the sync. `awaiting`:
@@ -82,6 +84,7 @@ class ServiceState:
     inbox: dict[ObjectKey, Observation] = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
+    selections: dict[str, ObjectSelection] = field(default_factory=dict)
     reported: dict[ObjectKey, ObservedComponent] | None = None
     stamps: StageTimes = StageTimes()
     busy: Phase | None = None

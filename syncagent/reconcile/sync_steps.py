@@ -71,7 +71,7 @@ async def load_bundle(context: ReconcileContext, sync: SyncPass) -> None:
     """Loads the bundle from disk or from the control plane."""
     sync.service.busy = Phase.FETCHING
     context.mark_changed(sync.service.id)
-    sync.data = await _load_or_fetch(context, sync.spec)
+    sync.data = await load_or_fetch(context, sync.spec)
     if _is_newest(sync) and not sync.service.stamps.fetched:
         sync.service.stamps = replace(sync.service.stamps, fetched=context.clock.now())
 
@@ -298,7 +298,8 @@ def _is_open(service: ServiceState) -> bool:
     )
 
 
-async def _load_or_fetch(context: ReconcileContext, spec: BundleSpec) -> bytes:
+async def load_or_fetch(context: ReconcileContext, spec: BundleSpec) -> bytes:
+    """Loads a bundle from disk, or fetches it. LinkDown, NotFound, Unavailable."""
     if context.bundles.has(spec.digest):
         try:
             return await context.bundles.load(spec.digest)

@@ -16,6 +16,7 @@ from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.reports.drift import DriftFound
 from core.spec.reports.inventory import InventoryChange, ObservedComponent
 from core.spec.status import Phase, StageTimes, SyncStatus
+from core.spec.sync import ObjectSelection
 from syncagent.domain.objects import ref_of
 from syncagent.link.reports import OutboxReports
 from syncagent.ports import BundleFetcher
@@ -82,7 +83,9 @@ class SimulatedCluster:
         for desired in self._desired.values():
             self.tasks.spawn("settle", self._settle(desired))
 
-    def sync_now(self, command_id: str, service_id: str) -> None:
+    def sync_now(
+        self, command_id: str, service_id: str, selection: ObjectSelection | None = None
+    ) -> None:
         """See `Reconciler.sync_now`."""
         self._reports.done(CommandAnswer(command_id, CommandOutcome.SUCCEEDED))
 

@@ -1886,7 +1886,7 @@ export type ServiceImportAttributes = {
   sourceId: string;
   /** Name of the export. */
   export: string;
-  /** Value as JSON while the export does not exist. Null: the export is required. */
+  /** Value as JSON while the export does not exist. Default: the export is required. */
   default?: string | null | undefined;
 };
 
@@ -4235,7 +4235,7 @@ export type HistoryQueryVariables = Exact<{
 }>;
 
 
-export type HistoryQuery = { deploymentHistory: Array<{ serviceId: string, sequence: number, stage: string, desiredAt: string, sha: string | null, revisionId: string | null, actor: string, healthyAt: string | null, failedAt: string | null, revertedAt: string | null, replacedAt: string | null }>, revisions: { edges: Array<{ node: { id: string, sha: string, digest: string, author: string, subject: string } }> }, ledger: { edges: Array<{ node: { id: string, stage: string, sequence: number, digest: string | null, revisionId: string | null, actor: string, message: string, detail: Record<string, unknown> } }> } };
+export type HistoryQuery = { deploymentHistory: Array<{ serviceId: string, sequence: number, stage: string, desiredAt: string, sha: string | null, revisionId: string | null, actor: string, healthyAt: string | null, failedAt: string | null, revertedAt: string | null, replacedAt: string | null }>, revisions: { edges: Array<{ node: { id: string, sha: string, digest: string, author: string, subject: string } }> }, ledger: { edges: Array<{ node: { id: string, stage: string, at: string, sequence: number, digest: string | null, revisionId: string | null, actor: string, message: string, detail: Record<string, unknown> } }> } };
 
 export type PipelineOfQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -4296,6 +4296,15 @@ export type SyncServiceMutationVariables = Exact<{
 
 
 export type SyncServiceMutation = { kickService: { id: string, status: ServiceState } | null };
+
+export type SyncObjectsMutationVariables = Exact<{
+  id: string;
+  objects: Array<ObjectAttributes> | ObjectAttributes;
+  prune: boolean;
+}>;
+
+
+export type SyncObjectsMutation = { syncServiceObjects: { id: string, status: ServiceState } | null };
 
 export type RollbackMutationVariables = Exact<{
   id: string;
@@ -4669,7 +4678,7 @@ export const ServiceDocument = typed<ServiceQuery, ServiceQueryVariables>("query
 export const ServiceLiveDocument = typed<ServiceLiveSubscription, ServiceLiveSubscriptionVariables>("subscription ServiceLive($id:ID!$since:DateTime){serviceDeploymentDelta(id:$id since:$since){id at payload{...ServiceFull}}}" + ServiceFullText + ServiceRowText + ComponentRowText);
 export const ProvenanceDocument = typed<ProvenanceQuery, ProvenanceQueryVariables>("query Provenance($id:ID!){serviceProvenance(serviceId:$id){links{stage subject state detail agent{state detail at}}}}");
 export const BulkRevisionsDocument = typed<BulkRevisionsQuery, BulkRevisionsQueryVariables>("query BulkRevisions($id:ID!){serviceDeployment(id:$id){id revision{id}}revisions(serviceId:$id first:50){edges{node{id sha subject}}}}");
-export const HistoryDocument = typed<HistoryQuery, HistoryQueryVariables>("query History($id:ID!$first:Int!){deploymentHistory(serviceId:$id first:$first){...DeploymentRow}revisions(serviceId:$id first:$first){edges{node{id sha digest author subject}}}ledger(serviceId:$id first:1000){edges{node{id stage sequence digest revisionId actor message detail}}}}" + DeploymentRowText);
+export const HistoryDocument = typed<HistoryQuery, HistoryQueryVariables>("query History($id:ID!$first:Int!){deploymentHistory(serviceId:$id first:$first){...DeploymentRow}revisions(serviceId:$id first:$first){edges{node{id sha digest author subject}}}ledger(serviceId:$id first:1000){edges{node{id stage at sequence digest revisionId actor message detail}}}}" + DeploymentRowText);
 export const PipelineOfDocument = typed<PipelineOfQuery, PipelineOfQueryVariables>("query PipelineOf{pipelines(first:100){edges{node{id name stages{id services{service{id}}}}}}}");
 export const ApprovalsDocument = typed<ApprovalsQuery, ApprovalsQueryVariables>("query Approvals($id:ID!){pipeline(id:$id){id name history{at releaseId text actor place}}}");
 export const TimelineDocument = typed<TimelineQuery, TimelineQueryVariables>("query Timeline($id:ID!){ledger(serviceId:$id first:100){edges{node{id stage at sequence sha digest actor message}}}}");
@@ -4678,6 +4687,7 @@ export const ServiceEventsDocument = typed<ServiceEventsQuery, ServiceEventsQuer
 export const ServiceChangesDocument = typed<ServiceChangesQuery, ServiceChangesQueryVariables>("query ServiceChanges($id:ID!$ref:String$newDigest:String$oldDigest:String){serviceDiff(id:$id ref:$ref newDigest:$newDigest oldDigest:$oldDigest){oldDigest newDigest sha added removed changed objects{...Change}}}" + ChangeText);
 export const ServiceDeltaDocument = typed<ServiceDeltaSubscription, ServiceDeltaSubscriptionVariables>("subscription ServiceDelta($id:ID){serviceDeploymentDelta(id:$id){id payload{...ServiceRow}}}" + ServiceRowText);
 export const SyncServiceDocument = typed<SyncServiceMutation, SyncServiceMutationVariables>("mutation SyncService($id:ID!){kickService(serviceId:$id){id status:state}}");
+export const SyncObjectsDocument = typed<SyncObjectsMutation, SyncObjectsMutationVariables>("mutation SyncObjects($id:ID!$objects:[ObjectAttributes!]!$prune:Boolean!){syncServiceObjects(serviceId:$id objects:$objects prune:$prune){id status:state}}");
 export const RollbackDocument = typed<RollbackMutation, RollbackMutationVariables>("mutation Rollback($id:ID!$revisionId:ID!){rollbackService(id:$id revisionId:$revisionId){id pinnedSha status:state}}");
 export const ReleaseDocument = typed<ReleaseMutation, ReleaseMutationVariables>("mutation Release($id:ID!){releaseService(id:$id){id pinnedSha status:state}}");
 export const ConfirmDeletionsDocument = typed<ConfirmDeletionsMutation, ConfirmDeletionsMutationVariables>("mutation ConfirmDeletions($id:ID!$objects:[ObjectAttributes!]!){confirmDeletions(serviceId:$id objects:$objects){id status:state awaiting{kind name namespace group version}}}");

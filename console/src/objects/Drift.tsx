@@ -4,6 +4,7 @@ import { useMutation, useQuery, type CombinedError } from "urql";
 import { ComponentBlameDocument, ComponentContentDocument, SyncServiceDocument, type ComponentContentQuery, type ComponentQuery } from "../api/generated";
 import { useRefetch } from "../live/useRefetch";
 import { changeSyncOptions } from "../services/syncOptions";
+import { SyncObjects } from "../services/SyncObjects";
 import { asYaml, toYaml } from "../text/yaml";
 import { Age } from "../ui/Age";
 import { Chips } from "../ui/Chips";
@@ -105,6 +106,7 @@ function Difference({ content, component, serviceId }: DifferenceProps) {
         <Chips label="View of the difference" name="view" options={VIEWS} />
         <span className="fill" />
         {!isTable && <span className="quiet">Git is {view === "split" ? "on the left, the cluster on the right" : "red, the cluster green"}. Values of Secrets are hidden.</span>}
+        {serviceId !== "" && <SyncObjects serviceId={serviceId} objects={[component]} />}
         {serviceId !== "" && <SyncService serviceId={serviceId} />}
       </div>
       {isTable ? <FieldTable differences={differences} component={component} serviceId={serviceId} /> : <Diff before={asYaml(content.desired)} after={asYaml(content.live)} label="Diff from Git to live" split={view === "split"} />}

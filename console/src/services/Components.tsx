@@ -9,6 +9,7 @@ import { WorkloadActions, targetOf } from "../workloads/WorkloadActions";
 import { PickAll, PickCell, SelectionBar } from "../bulk/Pick";
 import { useSelection, type Selection } from "../bulk/useSelection";
 import { useRowKeys } from "../ui/useRowKeys";
+import { SyncObjects } from "./SyncObjects";
 import { grow, type Branch, type Component } from "./service";
 
 const PAGE_SIZE = 500;
@@ -64,7 +65,10 @@ function fits(component: Component, text: string): boolean {
   return words.toLowerCase().includes(text);
 }
 
-const hasActions = (component: Component): boolean => actionsFor([component]).length > 0;
+/** Objects that other objects of the cluster own are not in Git, so a sync applies only the others. */
+const isApplied = ({ ownerUid }: Component): boolean => !ownerUid;
+
+const hasActions = (component: Component): boolean => isApplied(component) || actionsFor([component]).length > 0;
 
 type Props = { readonly of: readonly Component[]; readonly handle: string; readonly serviceId: string };
 
@@ -81,7 +85,8 @@ export function Components({ of, handle, serviceId }: Props) {
   }, [of, trees, folded, text]);
   const visible = useMemo(() => shown.slice(0, limit), [shown, limit]);
   const selection = useSelection(useMemo(() => (handle === "" ? [] : visible.flatMap(({ component }) => (hasActions(component) ? [component.id] : []))), [visible, handle]));
-  const chosen = visible.filter(({ component }) => selection.chosen.has(component.id)).map(({ component }) => targetOf(component, handle, serviceId));
+  const picked = visible.flatMap(({ component }) => (selection.chosen.has(component.id) ? [component] : []));
+  const chosen = picked.map((component) => targetOf(component, handle, serviceId));
   useRowKeys();
   const fold = (id: string) =>
     setFolded((known) => {
@@ -107,6 +112,7 @@ export function Components({ of, handle, serviceId }: Props) {
         </button>
       )}
       <SelectionBar selection={selection}>
+        {picked.every(isApplied) && <SyncObjects serviceId={serviceId} objects={picked} title="Sync…" />}
         {actionsFor(chosen.map(({ ref }) => ref)).length === 0 ? <span className="quiet">The selected kinds have no common action</span> : <WorkloadActions targets={chosen} />}
       </SelectionBar>
     </>

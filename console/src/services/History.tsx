@@ -12,7 +12,7 @@ import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
 import { Table } from "../ui/Table";
 import { toast } from "../ui/toast";
-import { approvalsOf, deploymentsOf, type ServiceDeploymentRow } from "./deployments";
+import { approvalsOf, deploymentsOf, partialSyncsOf, type PartialSync, type ServiceDeploymentRow } from "./deployments";
 import { ServiceChanges } from "./ServiceChanges";
 import type { Service } from "./service";
 
@@ -60,6 +60,32 @@ function Row({ deployment, approvals, isCurrent, isCompared, onCompare, onRollba
         )}
       </td>
     </tr>
+  );
+}
+
+/** Syncs of some objects: they are no deployments, so they have a table of their own. */
+function PartialSyncs({ syncs }: { readonly syncs: readonly PartialSync[] }) {
+  if (syncs.length === 0) return null;
+  return (
+    <section className="stack">
+      <h2>Partial syncs</h2>
+      <Table label="Partial syncs" titles={["Time", "Result", "Objects", "Caused by"]}>
+        {syncs.map(({ id, at, result, message, actor }) => (
+          <tr key={id}>
+            <td>
+              <Age at={at} />
+            </td>
+            <td>
+              <Status state={result === "succeeded" ? STATES.succeeded : result === "refused" ? STATES.denied : STATES.failed} />
+            </td>
+            <td className="wide">{message}</td>
+            <td>
+              <Person author={actor} />
+            </td>
+          </tr>
+        ))}
+      </Table>
+    </section>
   );
 }
 
@@ -145,6 +171,7 @@ export function History({ service }: { readonly service: Service }) {
           Show more
         </button>
       )}
+      <PartialSyncs syncs={partialSyncsOf(data)} />
       {target !== undefined && <Rollback service={service} target={target} onDone={() => choose(undefined)} />}
     </div>
   );

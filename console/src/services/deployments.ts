@@ -43,3 +43,10 @@ export function deploymentsOf({ deploymentHistory, revisions, ledger }: HistoryQ
 /** Approvals of a release, such as `ann (sign-off)`. */
 export const approvalsOf = (release: string, history: readonly PipelineEvent[]): readonly string[] =>
   release === "" ? [] : [...new Set(history.filter(({ releaseId, text }) => releaseId === release && text.startsWith("approved")).map(({ actor, place }) => (place === "" ? actor : `${actor} (${place})`)))];
+
+/** Sync of some objects of a service; no deployment. */
+export type PartialSync = Entry & { readonly result: string };
+
+/** Syncs of some objects in the ledger, newest first. */
+export const partialSyncsOf = ({ ledger }: HistoryQuery): readonly PartialSync[] =>
+  ledger.edges.flatMap(({ node }) => (node.stage === "objects-synced" ? [{ ...node, result: String(node.detail["result"]) }] : []));

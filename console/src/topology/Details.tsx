@@ -1,6 +1,7 @@
 import { X } from "lucide-react";
 import { Link } from "wouter";
 import type { Service } from "../services/service";
+import { SyncObjects } from "../services/SyncObjects";
 import { counted } from "../text/counts";
 import { Age } from "../ui/Age";
 import { componentState, STATES } from "../ui/states";
@@ -71,6 +72,7 @@ export function Details({ vertex, service, onClose }: { readonly vertex: Vertex;
                 Show diff
               </Link>
             )}
+            {!only.ownerUid && <SyncObjects serviceId={service.id} objects={[only]} />}
             {service.cluster !== null && <WorkloadActions targets={[targetOf(only, service.cluster.handle, service.id)]} />}
             {only.kind === "Pod" && (
               <Link className="button" href={`/objects/${only.id}?tab=logs`}>

@@ -22,6 +22,7 @@ from controlplane.services.model.objects import DryRunResult
 from core.spec.jobs import JobPhase
 from core.spec.objects import FieldChange, ObjectRef
 from core.spec.plan import PlannedAction, PlannedChange
+from core.spec.sync import ObjectSelection
 
 strawberry.enum(JobPhase, name="ClusterJobPhase")
 strawberry.enum(PlannedAction, name="PlannedAction")
@@ -131,6 +132,28 @@ class AgentMutation:
         """
         context, refs = info.context, [given.change() for given in objects]
         row = await context[AgentCommands].confirm_deletions(context.actor, service_id, refs)
+        return await service_type(info, row)
+
+    @strawberry.mutation
+    async def sync_service_objects(
+        self,
+        info: Info,
+        service_id: strawberry.ID,
+        objects: list[ObjectAttributes],
+        prune: bool = False,
+    ) -> ServiceDeployment | None:
+        """Applies only some objects of a service, without its hooks.
+
+        It is no deployment. The ledger has the result with the stage `objects-synced`.
+
+        Args:
+            service_id: ID of the service.
+            objects: Objects of its manifests or of its components. Limit: 1,000.
+            prune: True to delete objects that are no longer in the manifests. Default: false.
+        """
+        context = info.context
+        selection = ObjectSelection(tuple(given.change() for given in objects), prune)
+        row = await context[AgentCommands].sync_objects(context.actor, service_id, selection)
         return await service_type(info, row)
 
     @strawberry.mutation

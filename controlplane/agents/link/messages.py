@@ -7,6 +7,7 @@ import base64
 from collections.abc import Iterable
 
 from controlplane.agents.model.hello import AgentHello
+from controlplane.agents.model.selections import selection_of
 from controlplane.clusters.model.cluster import AgentMode
 from controlplane.clusters.model.commands import Command, CommandKind
 from controlplane.services.model.service import Service
@@ -115,6 +116,9 @@ def command(command_: Command) -> wire.Command:
         case CommandKind.RENDER:
             box = base64.b64decode(command_.payload["box"])
             return wire.Command(id=command_.id, render=wire.RenderOrder(box=box))
+        case CommandKind.SYNC_NOW if (selection := selection_of(command_)) is not None:
+            sync_objects = codec.selection_to_message(command_.payload["service"], selection)
+            return wire.Command(id=command_.id, sync_objects=sync_objects)
         case _:
             sync_now = wire.SyncNow(service_id=command_.payload["service"])
             return wire.Command(id=command_.id, sync_now=sync_now)

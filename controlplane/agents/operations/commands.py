@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from controlplane.agents.model.selections import selection_payload
 from controlplane.agents.operations.upgrades import add_upgrades
 from controlplane.authorization import Actor, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
@@ -23,8 +24,11 @@ from controlplane.services.ports import LedgerStore, PlanStore, ServiceStore
 from core.errors import Conflict, Invalid
 from core.spec.objects import ObjectRef
 from core.spec.statements.freeze import read_unverified
+from core.spec.sync import ObjectSelection
 
 _MAX_CONFIRMED = 1000
+_MAX_SYNCED = 1000
+_MAX_AUDITED = 100
 
 
 @retry_operations
@@ -57,7 +61,41 @@ class AgentCommands:
             await tx[ServiceStore].confirm(service.id, confirmed, sequence)
             names = [str(name) for name in confirmed.objects]
             await tx[LedgerStore].append([self._entry(service, sequence, actor, names)])
-            tx.audit(service.name, service.id, objects=names[:100])
+            tx.audit(service.name, service.id, objects=names[:_MAX_AUDITED])
+            publish_service(tx, service)
+        return service
+
+    async def sync_objects(
+        self, actor: Actor, service_id: str, selection: ObjectSelection
+    ) -> Service:
+        """Has the agent sync only some objects of a service, without hooks.
+
+        The agent refuses objects that do not belong to the service. The ledger has the result.
+        Conflict: the service is paused or a dry run.
+        """
+        require_member(actor)
+        if not 1 <= len(selection.objects) <= _MAX_SYNCED:
+            raise Invalid(f"must contain 1 to {_MAX_SYNCED:,} objects", field="objects")
+        async with self._context.change(actor, "syncServiceObjects") as tx:
+            service = await find_service(tx, service_id)
+            tx.authorize(Verb.WRITE, service.target)
+            await check_not_frozen(tx, service.cluster_id)
+            if service.spec.paused or service.spec.dry_run:
+                reason = "is paused; resume it" if service.spec.paused else "is a dry run; end it"
+                raise Conflict(f"service {service.name!r} {reason} first")
+            payload = selection_payload(service, selection, actor.email or actor.name)
+            await tx[CommandStore].add(
+                Command(
+                    self._context.new_id(),
+                    service.cluster_id,
+                    CommandKind.SYNC_NOW,
+                    self._context.clock.now(),
+                    service.id,
+                    payload=payload,
+                )
+            )
+            names = [str(ref) for ref in selection.objects[:_MAX_AUDITED]]
+            tx.audit(service.name, service.id, objects=names, prune=selection.prune)
             publish_service(tx, service)
         return service
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import singledispatchmethod
 
+from controlplane.agents.model.selections import selection_entry, selection_of
 from controlplane.agents.operations import audit
 from controlplane.agents.operations.agent_renders import render_result_to_json
 from controlplane.agents.operations.report_batch import ReportBatch, mirrored_id
@@ -130,6 +131,7 @@ class ReportHandler:
             if cluster is not None and command.kind is not CommandKind.RENDER:
                 entry = audit.command_entry(cluster, command, state, body.message, at)
                 await tx[AuditLog].append([entry])
+            await _record_partial_sync(batch, command, state, body.message, at)
             changed.add((CLUSTER_JOB, command.id))
 
     @take.register
@@ -245,6 +247,18 @@ class ReportHandler:
             entry = await _deployment_entry(batch, batch.services.get(id), known, body, at)
             batch.ledger.extend([entry] if entry else [])
         changed.update({(SERVICE, id), (CLUSTER, cluster_id)})
+
+
+async def _record_partial_sync(
+    batch: ReportBatch, command: Command, state: CommandState, message: str, at: datetime
+) -> None:
+    """Adds the result of a sync of selected objects to the ledger of its service."""
+    if command.service_id is None or selection_of(command) is None:
+        return
+    service = await batch.tx[ServiceStore].get(command.service_id)
+    if service is not None:
+        batch.ledger.append(selection_entry(service, command, state, message, at))
+        batch.changed.add((SERVICE, service.id))
 
 
 def _ended(command: Command, body: CommandAnswer) -> Columns:

@@ -37,6 +37,7 @@ class Command:
     """A command that is sent to the agent until it answers; the agent executes each id once.
 
     `payload` depends on the kind: `service` (sync and terminate: the service's id at the agent),
+    `objects`, `prune` and `actor` (sync of selected objects only),
     `job` (id of the job to cancel), `version` and `image` (upgrade),
     `box` (render: the encrypted order in base64, and `uploaded`, the digest of the bundle that the
     agent uploaded for it). The result of a render replaces both with `digest`, `source` and

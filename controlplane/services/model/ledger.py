@@ -31,6 +31,7 @@ class LedgerStage(StrEnum):
     DEGRADED = "degraded"
     FAILED = "failed"
     DRIFTED = "drifted"
+    OBJECTS_SYNCED = "objects-synced"
     AWAITING = "awaiting"
     CONFIRMED = "confirmed"
     DELETED = "deleted"

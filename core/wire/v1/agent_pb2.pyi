@@ -477,7 +477,7 @@ class DesiredEnd(_message.Message):
     def __init__(self, services: _Optional[int] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("id", "sync_now", "run_job", "cancel_job", "terminate", "upgrade", "render", "freeze", "order")
+    __slots__ = ("id", "sync_now", "run_job", "cancel_job", "terminate", "upgrade", "render", "sync_objects", "freeze", "order")
     ID_FIELD_NUMBER: _ClassVar[int]
     SYNC_NOW_FIELD_NUMBER: _ClassVar[int]
     RUN_JOB_FIELD_NUMBER: _ClassVar[int]
@@ -485,6 +485,7 @@ class Command(_message.Message):
     TERMINATE_FIELD_NUMBER: _ClassVar[int]
     UPGRADE_FIELD_NUMBER: _ClassVar[int]
     RENDER_FIELD_NUMBER: _ClassVar[int]
+    SYNC_OBJECTS_FIELD_NUMBER: _ClassVar[int]
     FREEZE_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
     id: str
@@ -494,9 +495,10 @@ class Command(_message.Message):
     terminate: Terminate
     upgrade: UpgradeAgent
     render: RenderOrder
+    sync_objects: SyncObjects
     freeze: FreezeOrder
     order: Attestation
-    def __init__(self, id: _Optional[str] = ..., sync_now: _Optional[_Union[SyncNow, _Mapping]] = ..., run_job: _Optional[_Union[RunJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., terminate: _Optional[_Union[Terminate, _Mapping]] = ..., upgrade: _Optional[_Union[UpgradeAgent, _Mapping]] = ..., render: _Optional[_Union[RenderOrder, _Mapping]] = ..., freeze: _Optional[_Union[FreezeOrder, _Mapping]] = ..., order: _Optional[_Union[Attestation, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., sync_now: _Optional[_Union[SyncNow, _Mapping]] = ..., run_job: _Optional[_Union[RunJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., terminate: _Optional[_Union[Terminate, _Mapping]] = ..., upgrade: _Optional[_Union[UpgradeAgent, _Mapping]] = ..., render: _Optional[_Union[RenderOrder, _Mapping]] = ..., sync_objects: _Optional[_Union[SyncObjects, _Mapping]] = ..., freeze: _Optional[_Union[FreezeOrder, _Mapping]] = ..., order: _Optional[_Union[Attestation, _Mapping]] = ...) -> None: ...
 
 class FreezeOrder(_message.Message):
     __slots__ = ("statement",)
@@ -551,6 +553,16 @@ class SyncNow(_message.Message):
     SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
     service_id: str
     def __init__(self, service_id: _Optional[str] = ...) -> None: ...
+
+class SyncObjects(_message.Message):
+    __slots__ = ("service_id", "objects", "prune")
+    SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    PRUNE_FIELD_NUMBER: _ClassVar[int]
+    service_id: str
+    objects: _containers.RepeatedCompositeFieldContainer[ObjectRef]
+    prune: bool
+    def __init__(self, service_id: _Optional[str] = ..., objects: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., prune: _Optional[bool] = ...) -> None: ...
 
 class Report(_message.Message):
     __slots__ = ("number", "at_ms", "status", "inventory", "result", "drift", "job", "facts", "mirrored", "verified")

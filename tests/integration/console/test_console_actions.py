@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.timeout(240)
 WORKSHOP = "atelier"
 _COMPONENTS = """query ($id: ID!) {
   serviceDeployment(id: $id) { components { id kind name } } }"""
+_DRIFT = """query ($id: ID!) {
+  serviceDeployment(id: $id) { state drifted components { id name } } }"""
 _CREATE = """mutation ($c: ID!, $a: ServiceDeploymentAttributes!) {
   createServiceDeployment(clusterId: $c, attributes: $a) { id } }"""
 _DELETE = "mutation ($id: ID!) { deleteServiceDeployment(id: $id) { id } }"
@@ -306,3 +309,56 @@ def test_two_deployments_are_compared(ada: Desk, story: DemoSteps) -> None:
     expect(comparison).to_contain_text("ConfigMap")
     expect(comparison).to_contain_text("extra")
     commit(story, {"dev/extra.yaml": None}, "Remove extra settings")
+
+
+def test_one_object_of_a_service_is_synced(ada: Desk, story: DemoSteps) -> None:
+    """The other drifted object stays as it is; the result is in the history, not a deployment."""
+    member, name = story.stage.members["dev"], "bench"
+    maps = {
+        f"{name}/{key}.json": json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": key},
+                "data": {"from": "git"},
+            }
+        )
+        for key in ("near", "far")
+    }
+    commit(story, {**maps}, "Put up the bench")
+    repository = story.stage.ask("{ gitRepositories { edges { node { id } } } }")
+    attributes = {
+        "name": name,
+        "namespace": name,
+        "repositoryId": repository["gitRepositories"]["edges"][0]["node"]["id"],
+        "git": {"ref": "main", "folder": name},
+        "syncConfig": {"driftPolicy": "REPORT"},
+    }
+    id = story.stage.ask(_CREATE, c=member.id, a=attributes)["createServiceDeployment"]["id"]
+
+    def state() -> Any:
+        return story.stage.ask(_DRIFT, id=id)["serviceDeployment"]
+
+    def value(key: str) -> str:
+        got = member.kubectl("get", "configmap", key, "-n", name, "-o", "json")
+        return json.loads(got)["data"]["from"]
+
+    wait_until("the service", lambda: state()["state"] == "HEALTHY", 60)
+    for key in ("near", "far"):
+        edit = json.dumps({"data": {"from": "hand"}})
+        member.kubectl("patch", f"configmap/{key}", "-n", name, "--patch", edit)
+    wait_until("the drift", lambda: state()["drifted"] == 2, 60)
+    near = next(one["id"] for one in state()["components"] if one["name"] == "near")
+    ada.go(f"/objects/{near}?tab=drift")
+    ada.page.get_by_role("button", name="Sync object…").click()
+    dialog = ada.page.get_by_role("dialog")
+    dialog.get_by_text("Command", exact=True).click()
+    expect(dialog).to_contain_text(f"services sync {id} --resource ConfigMap/{name}/near")
+    dialog.get_by_role("button", name="Sync", exact=True).click()
+    wait_until("the sync of one object", lambda: state()["drifted"] == 1, 60)
+    assert (value("near"), value("far")) == ("git", "hand")
+    ada.go(f"/services/{id}?tab=history")
+    rows = ada.page.get_by_role("table", name="Partial syncs").get_by_role("row")
+    expect(rows.nth(1)).to_contain_text(f"partial sync of ConfigMap {name}/near succeeded")
+    expect(ada.page.get_by_role("table", name="Deployments").get_by_role("row")).to_have_count(2)
+    story.stage.ask(_DELETE, id=id)

@@ -185,6 +185,7 @@ ARGUMENTS = {
     "denyAccess": 'id: "{request}"',
     "revokeAccess": 'id: "{request}"',
     "confirmDeletions": 'serviceId: "{service}", objects: [{{kind: "X", name: "x"}}]',
+    "syncServiceObjects": 'serviceId: "{service}", objects: [{{kind: "X", name: "x"}}]',
     "terminateService": 'serviceId: "{service}"',
     "upgradeAgent": 'clusterId: "{cluster}", version: "1.0.0", image: "x"',
     "deliverFreezeStatement": f'clusterId: "{{cluster}}", statement: "{_FROZEN}"',

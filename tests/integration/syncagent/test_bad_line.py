@@ -12,6 +12,7 @@ from core.spec.desired import Desired
 from core.spec.facts import ClusterFacts
 from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.status import Phase, StageTimes, SyncStatus
+from core.spec.sync import ObjectSelection
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.link.channel import Endpoint
 from syncagent.link.commands import Commands
@@ -56,7 +57,9 @@ class Agent:
 
     def report_all(self) -> None: ...
 
-    def sync_now(self, command_id: str, service_id: str) -> None:
+    def sync_now(
+        self, command_id: str, service_id: str, selection: ObjectSelection | None = None
+    ) -> None:
         if (answer := self.memory.find_answer(command_id)) is None:
             self.executed[command_id] += 1
             answer = CommandAnswer(command_id, CommandOutcome.SUCCEEDED)

@@ -17,6 +17,7 @@ from core.runtime.tasks import Tasks
 from core.spec.bundle import make_bundle
 from core.spec.desired import Desired
 from core.spec.facts import ClusterFacts
+from core.spec.sync import ObjectSelection
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.link.channel import Endpoint
 from syncagent.link.commands import Commands
@@ -52,7 +53,9 @@ class Listener:
     def report_all(self) -> None:
         self.full_reports += 1
 
-    def sync_now(self, command_id: str, service_id: str) -> None:
+    def sync_now(
+        self, command_id: str, service_id: str, selection: ObjectSelection | None = None
+    ) -> None:
         raise AssertionError("not asked for")
 
     def terminate(self, command_id: str, service_id: str) -> None:

@@ -29,7 +29,7 @@ from core.spec.reports.report import ReportBody
 from core.spec.sealed_secrets import SealedSecret
 from core.spec.source import RenderedBundle
 from core.spec.status import Problem, SyncStatus
-from core.spec.sync import IgnoredDifference, SyncOptions
+from core.spec.sync import IgnoredDifference, ObjectSelection, SyncOptions
 from core.spec.verification import MetricCheck, Verification, VerificationResult
 from core.wire import codec, limits, report_codec
 from core.wire.v1 import agent_pb2 as pb
@@ -188,6 +188,12 @@ PAIRS = (
         {"size": "bundle_bytes"},
     ),
     Pair(Desired, pb.Desired, codec.desired_to_message, codec.desired_from_message),
+    Pair(
+        ObjectSelection,
+        pb.SyncObjects,
+        lambda selection: codec.selection_to_message("s", selection),
+        codec.selection_from_message,
+    ),
     Pair(
         JobSpec,
         pb.RunJob,

@@ -22,6 +22,7 @@ from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.reports.drift import DriftFound
 from core.spec.reports.inventory import InventoryChange, ObservedComponent
 from core.spec.status import Phase, StageTimes, SyncStatus
+from core.spec.sync import ObjectSelection
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.link.commands import Commands
 from syncagent.link.logs import LogQueue
@@ -73,7 +74,9 @@ class Agent:
 
     def report_all(self) -> None: ...
 
-    def sync_now(self, command_id: str, service_id: str) -> None:
+    def sync_now(
+        self, command_id: str, service_id: str, selection: ObjectSelection | None = None
+    ) -> None:
         answer = self.memory.find_answer(command_id)
         if answer is None:
             self.executed[command_id] += 1

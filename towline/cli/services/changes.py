@@ -12,6 +12,7 @@ from towline.cli.services.columns import COLUMNS
 from towline.cli.services.find import find_service, label
 from towline.cli.services.generated import Revision, Service
 from towline.cli.services.reasons import drift_text
+from towline.cli.services.selective_sync import one_service, sync_resources
 from towline.cli.shell.confirmation import confirm_changes
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
@@ -69,15 +70,37 @@ def sync(
     context: typer.Context,
     selection: Selection,
     service: Names = None,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Sync only this object, as kind/namespace/name; repeatable. Hooks do not run."
+        ),
+    ] = None,
+    prune: Annotated[
+        bool,
+        typer.Option(
+            "--prune", help="With --resource: delete objects that are no longer in the manifests."
+        ),
+    ] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Sync now: check for new commits, and compare with the cluster.
+
+    With --resource, wait for the agent, and show the result.
 
     \b
     Example:
       towline services sync dev/web
       towline services sync -l team=shop --dry-run
+      towline services sync dev/web --resource Deployment/shop/web
     """
+    if resource:
+        if selection.is_given or selection.dry_run:
+            raise Invalid("--resource cannot be used with -l, --cluster or --dry-run")
+        api, name = connect(context), one_service(service)
+        return sync_resources(api, name, resource, prune=prune, output=output)
+    if prune:
+        raise Invalid("--prune needs --resource: a sync of a whole service prunes by itself")
     change = Change("Sync", _sync_effect, lambda api, of: operations.sync_service(api, of["id"]))
     _change_services(context, service, selection, change, output)
 

@@ -492,6 +492,13 @@ def sync_service(api: GraphQLApi, id: str) -> Service:
     return run(api, SYNC_SERVICE, id=id)
 
 
+SYNC_SERVICE_OBJECTS: GraphQLDocument[Mapping[str, Service | None]] = GraphQLDocument('mutation SyncServiceObjects($id:ID!$objects:[ObjectAttributes!]!$prune:Boolean!){syncServiceObjects(serviceId:$id objects:$objects prune:$prune){...Service}}' + _SERVICE)
+
+
+def sync_service_objects(api: GraphQLApi, id: str, objects: "Sequence[inputs.ObjectAttributes]", prune: bool) -> Service:
+    return run(api, SYNC_SERVICE_OBJECTS, id=id, objects=objects, prune=prune)
+
+
 PENDING_DELETIONS: GraphQLDocument[Mapping[str, PendingDeletions | None]] = GraphQLDocument('query PendingDeletions($id:ID!){serviceDeployment(id:$id){awaiting{...PendingDeletion}}}' + _PENDING_DELETION)
 
 

@@ -21,7 +21,8 @@ from towline.cli.services.generated import (
     ServiceDetails,
     ServiceDetailsComponents,
 )
-from towline.cli.services.pending_deletions import attributes_of, name_of, select_deletions
+from towline.cli.services.object_names import attributes_of, name_of
+from towline.cli.services.pending_deletions import select_deletions
 from towline.cli.services.reasons import (
     PROBLEMS,
     by_urgency,

@@ -18,9 +18,10 @@ from controlplane.clusters.model.commands import CommandKind
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import CommandStore
 from controlplane.platform.context import CLUSTER, CLUSTER_JOB, DESIRED_STATE, SERVICE
-from core.errors import Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
+from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
 from core.spec.objects import ObjectRef
 from core.spec.statements.freeze import FreezeAction, FreezeStatement
+from core.spec.sync import ObjectSelection
 from tests.fakes.actors import EDITOR, NOBODY, VIEWER
 from tests.fakes.clock import START
 from tests.fakes.operations import (
@@ -52,6 +53,13 @@ UPGRADING = [(DESIRED_STATE, "eu/upgrade"), (CLUSTER, "eu")]
 ACTIONS: dict[str, tuple[Act, str, list[tuple[str, str]]]] = {
     "confirmDeletions": (
         lambda agents, actor: agents.commands.confirm_deletions(actor, SHOP.id, [CLAIM]),
+        "shop",
+        SERVICE_CHANGED,
+    ),
+    "syncServiceObjects": (
+        lambda agents, actor: agents.commands.sync_objects(
+            actor, SHOP.id, ObjectSelection((CLAIM,))
+        ),
         "shop",
         SERVICE_CHANGED,
     ),
@@ -111,6 +119,46 @@ async def test_a_command_without_permission_leaves_no_trace(
         await ACTIONS[action][0](agents, actor)
     assert await world.audited() == [] and world.published == []
     assert await world.rows(CommandStore) == []
+
+
+async def test_a_sync_of_objects_is_a_command_of_its_own(
+    world: MemoryOperations, agents: Agents
+) -> None:
+    """An older agent ignores a field of the usual command, and would sync everything."""
+    await agents.commands.sync_objects(EDITOR, SHOP.id, ObjectSelection((CLAIM,), prune=True))
+    (row,) = await world.rows(CommandStore)
+    message = command(row)
+    assert message.WhichOneof("body") == "sync_objects"
+    assert message.sync_objects.service_id == SHOP.id and message.sync_objects.prune
+    assert [found.name for found in message.sync_objects.objects] == ["data"]
+
+
+@pytest.mark.parametrize("objects", [(), (CLAIM,) * 1001])
+async def test_the_number_of_synced_objects_is_limited(
+    objects: tuple[ObjectRef, ...], agents: Agents
+) -> None:
+    with pytest.raises(Invalid, match="1 to 1,000 objects"):
+        await agents.commands.sync_objects(EDITOR, SHOP.id, ObjectSelection(objects))
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [({"paused": True}, "is paused; resume it first"), ({"dry_run": True}, "is a dry run")],
+)
+async def test_a_service_that_writes_nothing_syncs_no_objects(
+    columns: dict[str, bool], reason: str, world: MemoryOperations, agents: Agents
+) -> None:
+    still = make_service("still", EU, **columns)
+    await world.given(still)
+    with pytest.raises(Conflict, match=reason):
+        await agents.commands.sync_objects(EDITOR, still.id, ObjectSelection((CLAIM,)))
+    assert await world.rows(CommandStore) == []
+
+
+async def test_a_frozen_cluster_syncs_no_objects(world: MemoryOperations, agents: Agents) -> None:
+    await world.given(ClusterGroup("g", "g", START, START, cluster_ids=("eu",), frozen=True))
+    with pytest.raises(Conflict, match="is frozen"):
+        await agents.commands.sync_objects(EDITOR, SHOP.id, ObjectSelection((CLAIM,)))
 
 
 async def test_only_statements_are_passed_on(world: MemoryOperations, agents: Agents) -> None:

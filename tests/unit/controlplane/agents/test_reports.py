@@ -6,17 +6,24 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from controlplane.agents.operations.agents import AgentOperations
+from controlplane.agents.operations.commands import AgentCommands
+from controlplane.clusters.ports import CommandStore
+from controlplane.reports.store.deployments import DESIRED_STAGES
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.service import Service
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import Unavailable
 from core.spec.bundle import Attestation
 from core.spec.input_checks import CheckResult, InputCheck, InputKind, InputVerdict
+from core.spec.objects import ObjectRef
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.reports.report import Report
 from core.spec.statements.attestation import Signer
 from core.spec.statements.orders import OrderRequest
 from core.spec.status import Phase, SyncStatus
+from core.spec.sync import ObjectSelection
 from gitcache.render.signing import RenderSigner
+from tests.fakes.actors import EDITOR
 from tests.fakes.clock import START
 from tests.fakes.operations import (
     MemoryOperations,
@@ -61,6 +68,38 @@ async def test_a_status_is_in_the_ledger_once_for_each_generation_and_phase(
         (2, LedgerStage.DEGRADED),
         (2, LedgerStage.HEALTHY),
     ]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "message"),
+    [
+        (
+            CommandOutcome.SUCCEEDED,
+            "",
+            "partial sync of ConfigMap shop/a, ConfigMap shop/b, ConfigMap shop/c, "
+            "ConfigMap shop/d, ConfigMap shop/e and 1 more succeeded",
+        ),
+        (CommandOutcome.REFUSED, "upgrade the agent", "and 1 more refused: upgrade the agent"),
+    ],
+)
+async def test_a_sync_of_objects_is_in_the_ledger_and_no_deployment(
+    outcome: CommandOutcome, reason: str, message: str, world: MemoryOperations
+) -> None:
+    objects = tuple(ObjectRef("", "v1", "ConfigMap", "shop", name) for name in "abcdef")
+    await AgentCommands(world.context).sync_objects(EDITOR, SHOP.id, ObjectSelection(objects))
+    (command,) = await world.rows(CommandStore)
+    before = await world.rows(ServiceStore)
+    agents = AgentOperations(world.context)
+    answer = CommandAnswer(command.id, outcome, reason)
+    for number in (1, 2):
+        await agents.record(CLUSTER.id, [Report(number, START, answer)])
+    async with world.store.read() as tx:
+        (entry,) = await tx[LedgerStore].select()
+    assert entry.stage is LedgerStage.OBJECTS_SYNCED and entry.actor == EDITOR.email
+    assert entry.message.endswith(message)
+    assert (entry.detail["result"], len(entry.detail["objects"])) == (outcome.value, 6)
+    assert await world.rows(ServiceStore) == before
+    assert entry.stage not in DESIRED_STAGES
 
 
 async def test_orders_that_are_not_all_signed_are_refused(world: MemoryOperations) -> None:
