@@ -2,8 +2,11 @@ import { cleanup, render, screen } from "@testing-library/react";
 import { userEvent } from "@testing-library/user-event";
 import { afterEach, expect, it, vi } from "vitest";
 import { BarChart } from "../src/reports/BarChart";
+import { labelSelector } from "../src/reports/Breakdown";
 import { lanesOf, resultOf, type Deployment } from "../src/reports/deployments";
 import { ticksTo, trendOf } from "../src/reports/scale";
+
+vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined })));
 
 afterEach(cleanup);
 
@@ -53,4 +56,8 @@ it("selects a period by mouse and keyboard, and shows its numbers on focus", asy
   await userEvent.keyboard("{Enter}");
   await userEvent.click(screen.getByRole("button", { name: /2026-11-22/ }));
   expect(select.mock.calls).toEqual([[0], [1]]);
+});
+
+it("filters by a value of a label, or by its absence", () => {
+  expect([labelSelector("team", "shop"), labelSelector("team", null)]).toEqual(["team=shop", "!team"]);
 });

@@ -6,6 +6,7 @@ import strawberry
 
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Output, computed, output
+from controlplane.platform.labels import parse_selector
 from controlplane.reports.model.dora import (
     Deployment,
     DeploymentChange,
@@ -37,13 +38,40 @@ class DeliveryCounts(Output[DeploymentCounts]):
     """`failed` divided by `begun`, from 0 to 1. Null without deployments."""
 
 
+@output(DoraMetrics, rename={"total": "counts"}, hide={"since", "until", "parts"})
+class DeliveryGroup(Output[DoraMetrics]):
+    """DORA metrics of the services with one value of a label."""
+
+    value: str | None
+    """Value of the label. Null for services without the label."""
+    deployments_per_day: float = computed(lambda metrics: metrics.per_day)
+    """Healthy deployments per day."""
+
+
 @output(DoraMetrics, rename={"total": "counts"})
 class DeliveryReport(Output[DoraMetrics]):
     """DORA metrics over deployments that became the desired state in a time range. Percentiles use
     the nearest rank."""
 
+    since: datetime
+    until: datetime
     deployments_per_day: float = computed(lambda metrics: metrics.per_day)
     """Healthy deployments per day."""
+    within: strawberry.Private[ReportFilter]
+
+    @strawberry.field
+    async def by_label(self, info: Info, label: str) -> list[DeliveryGroup]:
+        """The same metrics for each value of a label, such as `team`, and for services without it.
+
+        A service has the labels of its manifest and the tags of its cluster, as they are now.
+        Groups without deployments are left out. Limit: 50 values.
+
+        Args:
+            label: Name of the label.
+        """
+        reports, actor = info.context[LedgerReports], info.context.actor
+        groups = await reports.by_label(actor, self.since, self.until, self.within, label)
+        return [DeliveryGroup.of(group.metrics, value=group.value) for group in groups]
 
 
 @output(Deployment)
@@ -176,6 +204,7 @@ class ReportQuery:
         cluster_id: _Id = None,
         service_id: _Id = None,
         repository_id: _Id = None,
+        labels: str | None = None,
     ) -> DeliveryReport:
         """DORA metrics over a time range.
 
@@ -184,9 +213,11 @@ class ReportQuery:
             until: End of the time range. Default: now.
             by: Length of the periods in `parts`. Limit: 400 periods. Default: no periods.
         """
-        within = ReportFilter(project_id, cluster_id, service_id, repository_id)
+        selected = parse_selector(labels or "")
+        within = ReportFilter(project_id, cluster_id, service_id, repository_id, selected)
         reports, actor = info.context[LedgerReports], info.context.actor
-        return DeliveryReport.of(await reports.figures(actor, since, until, within, by))
+        figures = await reports.figures(actor, since, until, within, by)
+        return DeliveryReport.of(figures, within=within)
 
     @strawberry.field
     async def deployment_history(
@@ -199,6 +230,7 @@ class ReportQuery:
         cluster_id: _Id = None,
         service_id: _Id = None,
         repository_id: _Id = None,
+        labels: str | None = None,
     ) -> list[DeploymentRecord]:
         """Latest deployments, newest first.
 
@@ -207,7 +239,8 @@ class ReportQuery:
             since: Only deployments that became desired at or after this time.
             until: Only deployments that became desired before this time.
         """
-        within = ReportFilter(project_id, cluster_id, service_id, repository_id)
+        selected = parse_selector(labels or "")
+        within = ReportFilter(project_id, cluster_id, service_id, repository_id, selected)
         reports, actor = info.context[LedgerReports], info.context.actor
         named = await reports.newest(actor, within, first, DesiredBetween(since, until))
         return [

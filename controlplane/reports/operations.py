@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from controlplane.authorization import Actor, ResourceKind, Verb, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import OperationContext
+from controlplane.platform.labels import LabelOperator, LabelRequirement
 from controlplane.platform.ports import Transaction
 from controlplane.reports.model.dora import (
     Deployment,
@@ -32,6 +33,7 @@ from core.errors import Invalid, LimitExceeded, NotFound
 
 MAX_WINDOW_DAYS = 1_100
 MAX_PERIODS = 400
+MAX_GROUPS = 50
 MAX_DEPLOYMENTS = 20_000
 _MAX_SERVICES = 5_000
 _SHA = re.compile(r"^[0-9a-f]{7,64}$")
@@ -49,6 +51,14 @@ class NamedDeployments:
         """Names of the service and the cluster of a deployment. None: it was deleted."""
         service, cluster = deployment.service_id, deployment.cluster_id
         return {"service": self.services.get(service), "cluster": self.clusters.get(cluster)}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelGroup:
+    """DORA metrics of the services with one value of a label. None: those without the label."""
+
+    value: str | None
+    metrics: DoraMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +108,27 @@ class LedgerReports:
         visible = actor.policy.visible(ResourceKind.SERVICE)
         async with self._context.store.read() as tx:
             return await tx[DeploymentStore].figures(since, until, within, visible, period)
+
+    async def by_label(
+        self, actor: Actor, since: datetime, until: datetime, within: ReportFilter, key: str
+    ) -> list[LabelGroup]:
+        """DORA metrics of the services with each value of a label, and of those without the label.
+
+        Groups without deployments are left out; those of the first 50 values are returned.
+        """
+        require_member(actor)
+        present = LabelRequirement(key, LabelOperator.Exists)
+        present.check("label")
+        visible = actor.policy.visible(ResourceKind.SERVICE)
+        async with self._context.store.read() as tx:
+            values = await tx[DeploymentStore].label_values(key, visible, MAX_GROUPS)
+        groups = [(value, LabelRequirement(key, LabelOperator.In, (value,))) for value in values]
+        absent = LabelRequirement(key, LabelOperator.DoesNotExist)
+        found = []
+        for value, label in [*groups, (None, absent)]:
+            narrowed = replace(within, labels=(*within.labels, label))
+            found.append(LabelGroup(value, await self.figures(actor, since, until, narrowed)))
+        return [group for group in found if group.metrics.counts.begun]
 
     async def newest(
         self, actor: Actor, within: ReportFilter, most: int, between: DesiredBetween

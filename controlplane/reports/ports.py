@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from controlplane.authorization import Visible
+from controlplane.platform.labels import LabelRequirement
 from controlplane.reports.model.dora import Deployment, DoraMetrics, ReportPeriod
 from controlplane.reports.model.installation_metrics import MetricsSnapshot
 from controlplane.reports.model.spans import EndedDeployment, Span
@@ -14,12 +15,17 @@ from controlplane.services.model.ledger import LedgerPosition
 
 @dataclass(frozen=True, slots=True)
 class ReportFilter:
-    """Filter of a report; all given fields must match."""
+    """Filter of a report; all given fields must match.
+
+    `labels` are those that services have now, with the tags of their clusters. A service that was
+    deleted has none.
+    """
 
     project_id: str | None = None
     cluster_id: str | None = None
     service_id: str | None = None
     repository_id: str | None = None
+    labels: tuple[LabelRequirement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,10 @@ class DeploymentStore(Protocol):
 
     async def cluster_handles(self, ids: Collection[str]) -> dict[str, str]:
         """Returns the handles of clusters, by id."""
+        ...
+
+    async def label_values(self, key: str, visible: Visible, most: int) -> list[str]:
+        """Returns the different values of a label of visible services, in order."""
         ...
 
     async def deployments_of_commit(self, sha: str, visible: Visible) -> list[Deployment]:

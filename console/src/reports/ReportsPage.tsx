@@ -2,6 +2,7 @@ import { useQuery } from "urql";
 import { DeliveryDocument, DeliveryGroupsDocument, DeploymentsDocument, type DeliveryQuery, type ReportPeriod } from "../api/generated";
 import { useNow } from "../live/clock";
 import { Chips } from "../ui/Chips";
+import { FilterField } from "../ui/FilterField";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Tabs } from "../ui/Tabs";
@@ -12,6 +13,7 @@ import { DeploymentList } from "./DeploymentList";
 import { FleetTimeline } from "./FleetTimeline";
 import { percent, rate, seconds } from "./format";
 import { trendOf } from "./scale";
+import type { ReportWindow } from "./window";
 import "./reports.css";
 
 const DAY = 86_400_000;
@@ -25,7 +27,6 @@ const SPANS: readonly (readonly [string, string, number, ReportPeriod])[] = [
 ];
 const LENGTHS: Readonly<Record<ReportPeriod, number>> = { DAY, WEEK: 7 * DAY, MONTH: 30 * DAY };
 
-type Window = { readonly since: string; readonly until: string; readonly projectId: string | null; readonly clusterId: string | null };
 type FigureProps = { readonly title: string; readonly value: string; readonly note: string; readonly trend: string };
 
 function Figure({ title, value, note, trend }: FigureProps) {
@@ -57,20 +58,20 @@ function Figures({ deliveryReport: now, previous: before }: DeliveryQuery) {
 }
 
 /** Deployments of a window: list or time line. */
-function Deployments({ window, view }: { readonly window: Window; readonly view: "list" | "timeline" }) {
+function Deployments({ window, view }: { readonly window: ReportWindow; readonly view: "list" | "timeline" }) {
   const [{ data, error }] = useQuery({ query: DeploymentsDocument, variables: window });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={6} />;
   const { deploymentHistory: found } = data;
   return (
     <>
-      {found.length === MAX_DEPLOYMENTS && <p className="quiet">The newest {MAX_DEPLOYMENTS} deployments of the period. Filter by project or cluster to see more.</p>}
+      {found.length === MAX_DEPLOYMENTS && <p className="quiet">The newest {MAX_DEPLOYMENTS} deployments of the period. Filter by project, cluster or labels to see more.</p>}
       {view === "list" ? <DeploymentList deployments={found} /> : <FleetTimeline deployments={found} since={window.since} until={window.until} />}
     </>
   );
 }
 
-function Overview({ data, window, by }: { readonly data: DeliveryQuery; readonly window: Window; readonly by: ReportPeriod }) {
+function Overview({ data, window, by }: { readonly data: DeliveryQuery; readonly window: ReportWindow; readonly by: ReportPeriod }) {
   const [chosen, choose] = useParam("period");
   const selected = chosen === "" ? -1 : Number(chosen);
   const begin = new Date(data.deliveryReport.since).getTime();
@@ -123,13 +124,14 @@ export function ReportsPage() {
   const [chosen] = useParam("span");
   const [project] = useParam("project");
   const [cluster] = useParam("cluster");
+  const [labels] = useParam("labels");
   const [, , days, by] = SPANS.find(([key]) => key === chosen) ?? ["", "", 30, "DAY" as const];
   // Rounded up to five minutes, so that the query does not change every second.
   const until = Math.ceil(useNow() / REFRESH) * REFRESH;
   // Periods begin at midnight, so that a bar is a calendar day.
   const since = new Date(until).setHours(0, 0, 0, 0) - (days - 1) * DAY;
   const text = (moment: number) => new Date(moment).toISOString();
-  const window: Window = { since: text(since), until: text(until), projectId: project || null, clusterId: cluster || null };
+  const window: ReportWindow = { since: text(since), until: text(until), projectId: project || null, clusterId: cluster || null, labels: labels.trim() || null };
   const [{ data, error }] = useQuery({ query: DeliveryDocument, variables: { ...window, before: text(2 * since - until), by } });
   const overview = () => (data == null ? error === undefined && <Skeleton lines={8} /> : <Overview data={data} window={window} by={by} />);
   return (
@@ -138,13 +140,14 @@ export function ReportsPage() {
         <h1>Delivery</h1>
         <Chips label="Time range" name="span" options={SPANS.map(([key, title]) => [key, title])} />
         <Groups />
+        <FilterField label="Labels, such as team=shop" name="labels" />
       </div>
       {error !== undefined && data == null && <Problem error={error} />}
       <Tabs
         tabs={[
           { id: "overview", title: "Overview", content: overview },
           { id: "timeline", title: "Time line", content: () => <Deployments window={window} view="timeline" /> },
-          { id: "breakdown", title: "By project and cluster", content: () => <Breakdown since={window.since} until={window.until} /> },
+          { id: "breakdown", title: "By project, cluster and label", content: () => <Breakdown window={window} /> },
         ]}
       />
     </>

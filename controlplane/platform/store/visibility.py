@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import (
     Column,
     ColumnElement,
+    Select,
     Table,
     and_,
     func,
@@ -14,6 +15,7 @@ from sqlalchemy import (
     or_,
     select,
     type_coerce,
+    union,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -104,6 +106,28 @@ def rows_with_label(table: Table, label: LabelRequirement, dialect: str) -> Colu
         tagged = _has_pair(clusters.c.tags, label.key, label.values, dialect)
         found = or_(found, column.in_(select(clusters.c.id).where(tagged)))
     return not_(found) if label.operator.is_negative else found
+
+
+def label_values(table: Table, key: str, visible: Visible, dialect: str) -> Select[tuple[str]]:
+    """Selects the different values of a label of visible rows, as `rows_with_label` finds them."""
+    rows = select(table.c.id).where(visible_rows(table, visible))
+    declared, clusters = metadata.tables["declared_resources"], _clusters()
+    own = _values_at(declared.c.labels, key, dialect).where(declared.c.id.in_(rows))
+    column = table.c[CLUSTER_IDS[table.name]]
+    places = select(column).where(visible_rows(table, visible))
+    tags = _values_at(clusters.c.tags, key, dialect).where(clusters.c.id.in_(places))
+    found = union(own, tags).subquery()
+    return select(found.c.value).order_by(found.c.value)
+
+
+def _values_at(column: Column[Any], key: str, dialect: str) -> Select[tuple[str]]:
+    """Selects the texts at a key of JSON objects."""
+    if dialect == "postgresql":
+        pairs = type_coerce(column, JSONB)
+        return select(pairs[key].astext.label("value")).where(pairs.has_key(key))
+    each = func.json_each(column).table_valued("key", "value", name="pair")
+    found = select(each.c.value.label("value")).select_from(column.table.join(each, literal(True)))
+    return found.where(each.c.key == key)
 
 
 def _has_pair(

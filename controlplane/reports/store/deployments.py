@@ -40,7 +40,11 @@ from controlplane.clusters.store import clusters
 from controlplane.platform.store.columns import among, time_reader
 from controlplane.platform.store.rows import SqlLog, SqlReading
 from controlplane.platform.store.transaction import Repositories
-from controlplane.platform.store.visibility import visible_rows
+from controlplane.platform.store.visibility import (
+    label_values,
+    rows_with_label,
+    visible_rows,
+)
 from controlplane.reports.model.dora import (
     Deployment,
     DeploymentCounts,
@@ -246,6 +250,11 @@ class SqlDeployments(SqlReading[Deployment]):
     async def cluster_handles(self, ids: Collection[str]) -> dict[str, str]:
         return await self._texts(clusters.c.handle, ids)
 
+    async def label_values(self, key: str, visible: Visible, most: int) -> list[str]:
+        """Returns the different values of a label of visible services, in order."""
+        found = label_values(services, key, visible, self._connection.dialect).limit(most)
+        return [value for (value,) in await self._connection.execute(found)]
+
     async def _texts(self, column: Column[str], ids: Collection[str]) -> dict[str, str]:
         id = column.table.c.id
         is_named = among(id, ids, self._connection.dialect)
@@ -379,6 +388,10 @@ class SqlDeployments(SqlReading[Deployment]):
         if within.repository_id:
             of = select(services.c.id).where(services.c.repository_id == within.repository_id)
             terms.append(_T.service_id.in_(of))
+        if within.labels:
+            dialect = self._connection.dialect
+            labelled = [rows_with_label(services, label, dialect) for label in within.labels]
+            terms.append(_T.service_id.in_(select(services.c.id).where(*labelled)))
         return terms
 
 

@@ -33,7 +33,7 @@ from controlplane.services.ports import LedgerStore
 from controlplane.services.store.tables import deployments, ledger, services
 from tests.fakes.memory_store.connection import MemoryConnection, Predicate
 from tests.fakes.memory_store.constraints import Row
-from tests.fakes.memory_store.filters import every, visible_rows
+from tests.fakes.memory_store.filters import by_id, every, labelled, visible_rows
 from tests.fakes.memory_store.rows import MemoryLog, MemoryReading
 
 Change = Callable[[Row], dict[str, Any]]
@@ -150,6 +150,16 @@ class MemoryDeployments(MemoryReading[Deployment]):
     async def cluster_handles(self, ids: Collection[str]) -> dict[str, str]:
         return self._texts(clusters, "handle", ids)
 
+    async def label_values(self, key: str, visible: Visible, most: int) -> list[str]:
+        rows = self._connection.where(services, visible_rows(self._connection, services, visible))
+        own = by_id(self._connection, "declared_resources", "labels")
+        tags = by_id(self._connection, "clusters", "tags")
+        sets = [
+            *(own.get(row["id"], {}) for row in rows),
+            *(tags.get(row["cluster_id"], {}) for row in rows),
+        ]
+        return sorted({labels[key] for labels in sets if key in labels})[:most]
+
     async def deployments_of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
         rows = self._inside(ReportFilter(), visible, lambda row: (row["sha"] or "").startswith(sha))
         rows.sort(key=lambda row: (row["service_id"], row["sequence"]))
@@ -245,6 +255,10 @@ class MemoryDeployments(MemoryReading[Deployment]):
         if within.repository_id:
             users = self._ids(services, "repository_id", within.repository_id)
             terms.append(lambda row: row["service_id"] in users)
+        if within.labels:
+            selects = every(labelled(self._connection, services, one) for one in within.labels)
+            found = {row["id"] for row in self._connection.where(services, selects)}
+            terms.append(lambda row: row["service_id"] in found)
         return self._connection.where(deployments, every(terms))
 
     def _ids(self, table: Table, column: str, value: str) -> set[str]:

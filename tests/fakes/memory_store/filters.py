@@ -39,7 +39,7 @@ def listed(
     """Matches all rows of a list, independent of the page."""
     terms = [equal(table, query.equals), visible_rows(connection, table, query.visible)]
     terms += [_tagged(connection, table, tag) for tag in query.tags]
-    terms += [_labelled(connection, table, label) for label in query.labels]
+    terms += [labelled(connection, table, label) for label in query.labels]
     if (since := query.seen_since) is not None:
         terms.append(lambda row: row["pinged_at"] is not None and row["pinged_at"] >= since)
     if (until := query.not_seen_since) is not None:
@@ -98,10 +98,10 @@ def _tagged(connection: MemoryConnection, table: Table, tag: tuple[str, str]) ->
     return lambda row: row["cluster_id"] in tagged
 
 
-def _labelled(connection: MemoryConnection, table: Table, label: LabelRequirement) -> Predicate:
+def labelled(connection: MemoryConnection, table: Table, label: LabelRequirement) -> Predicate:
     """Matches rows by a label of their manifest, or a tag of their cluster."""
-    own = _by_id(connection, "declared_resources", "labels")
-    tags = _by_id(connection, "clusters", "tags")
+    own = by_id(connection, "declared_resources", "labels")
+    tags = by_id(connection, "clusters", "tags")
     column = CLUSTER_IDS.get(table.name)
     none: dict[str, str] = {}
     return lambda row: label.matches(
@@ -109,7 +109,7 @@ def _labelled(connection: MemoryConnection, table: Table, label: LabelRequiremen
     )
 
 
-def _by_id(connection: MemoryConnection, name: str, column: str) -> dict[str, Any]:
+def by_id(connection: MemoryConnection, name: str, column: str) -> dict[str, Any]:
     table = metadata.tables[name]
     read = codec_of(table.c[column]).read
     return {row["id"]: read(row[column]) for row in connection.rows(table)}

@@ -298,6 +298,25 @@ def test_delivery_is_counted_over_a_window(ada: Desk, story: DemoSteps) -> None:
     expect(lanes.get_by_role("link").first).to_be_visible()
 
 
+def test_delivery_is_divided_by_a_label_down_to_its_deployments(
+    ada: Desk, story: DemoSteps
+) -> None:
+    """A value filters the page, so that the overview lists the deployments of this team."""
+    dev = story.stage.members["dev"].id
+    tag = """mutation ($id: ID!, $a: ClusterUpdateAttributes!) {
+      updateCluster(id: $id, attributes: $a) { id } }"""
+    story.stage.ask(tag, id=dev, a={"tags": [{"name": "squad", "value": "shop"}]})
+    page = ada.go("/reports?tab=breakdown")
+    page.get_by_label("Label, such as team").fill("squad")
+    page.get_by_role("table", name="By squad").get_by_role("button", name="shop").press("Enter")
+    expect(page).to_have_url(re.compile(r"labels=squad%3Dshop"))
+    page.get_by_role("tab", name="Overview").press("Enter")
+    rows = page.get_by_role("region", name="Deployments").get_by_role("row")
+    expect(rows.filter(has_text="dev").first).to_be_visible()
+    expect(rows.filter(has_text="prod")).to_have_count(0)
+    story.stage.ask(tag, id=dev, a={"tags": []})
+
+
 def test_every_field_has_a_commit_or_a_person(ada: Desk, story: DemoSteps) -> None:
     """Field owners can be filtered by part of a field's path."""
     known = story.stage.ask(

@@ -87,6 +87,18 @@ def test_figures_without_deployments_are_dashes(api: FakeApi) -> None:
     assert "0.00" in run("fleet", "metrics", "7d")
 
 
+def test_figures_are_divided_by_a_label(api: FakeApi) -> None:
+    times: dict[str, Any] = dict.fromkeys(("leadP50", "leadP90", "restoreP50", "restoreP90"))
+    total = {"begun": 4, "healthy": 3, "failed": 1, "failureRate": 0.25}
+    shown = {**times, "deploymentsPerDay": 3.0, "total": total}
+    groups = [{**shown, "value": "shop"}, {**shown, "value": None}]
+    api.answers[report_api.DELIVERY_BY_LABEL] = {"deliveryReport": {"byLabel": groups}}
+    lines = run("fleet", "metrics", "7d", "--by", "team", "-l", "tier=web").splitlines()
+    assert [line.split()[0] for line in lines] == ["TEAM", "shop", "-"]
+    (sent,) = api.sent(report_api.DELIVERY_BY_LABEL)
+    assert (sent["label"], sent["labels"]) == ("team", "tier=web")
+
+
 @pytest.mark.parametrize(("text", "ago"), [("90m", 5_400), ("6h", 21_600), ("7d", 604_800)])
 def test_a_time_may_be_an_age(text: str, ago: int) -> None:
     age = SystemClock().now() - datetime.fromisoformat(time_of(text))

@@ -8,9 +8,11 @@ import typer
 from core.errors import Invalid
 from towline.cli.clusters.find import find_cluster_id
 from towline.cli.lazy_import import load
+from towline.cli.projects.find import find_project_id
 from towline.cli.reports import generated as operations
 from towline.cli.reports.generated import (
     CommitTraceStragglers,
+    DeliveryByLabelByLabel,
     DeliveryReport,
     FleetAtClustersServices,
     FleetChanges,
@@ -18,6 +20,7 @@ from towline.cli.reports.generated import (
 from towline.cli.repositories.find import find_repository
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, short, show
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import connect
 
 app = typer.Typer(no_args_is_help=True, help="State of the whole fleet, now and in the past.")
@@ -46,7 +49,7 @@ _CHANGES: tuple[Column[FleetChanges], ...] = (
     Column("COMMIT", lambda row: f"{short(row['shaBefore'])} -> {short(row['shaAfter'])}"),
     Column("STATE", lambda row: f"{row['statusBefore'] or '-'} -> {row['statusAfter'] or '-'}"),
 )
-_FIGURES: tuple[Column[DeliveryReport], ...] = (
+_FIGURES: tuple[Column[DeliveryReport | DeliveryByLabelByLabel], ...] = (
     Column("PER DAY", lambda row: f"{row['deploymentsPerDay']:.2f}"),
     Column("LEAD TIME", lambda row: _pair(row["leadP50"], row["leadP90"])),
     Column("FAILED", lambda row: _share(row["total"]["failureRate"])),
@@ -108,6 +111,11 @@ def fleet_metrics(
     context: typer.Context,
     since: Annotated[str, typer.Argument(help="Start of the period, such as 30d.")] = "30d",
     cluster: Cluster = None,
+    project: Annotated[str | None, typer.Option(help="Filter by project, by name or id.")] = None,
+    selector: Selector = None,
+    by: Annotated[
+        str | None, typer.Option(help="Show a row for each value of this label, such as team.")
+    ] = None,
     output: Output = Format.TABLE,
 ) -> None:
     """Show the four DORA metrics: deployment frequency, lead time, failure rate, time to restore.
@@ -115,11 +123,24 @@ def fleet_metrics(
     \b
     Example:
       towline fleet metrics 90d
+      towline fleet metrics 30d --by team
+      towline fleet metrics 30d -l team=shop --project payments
     """
-    api = connect(context)
-    place = find_cluster_id(api, cluster)
-    found = operations.delivery_report(api, time_of(since), cluster_id=place)
-    show(found, _FIGURES, output, "since")
+    api, start = connect(context), time_of(since)
+    place, owner = find_cluster_id(api, cluster), find_project_id(api, project)
+    if by is None:
+        found = operations.delivery_report(
+            api, start, cluster_id=place, project_id=owner, labels=selector
+        )
+        return show(found, _FIGURES, output, "since")
+    groups = operations.delivery_by_label(
+        api, start, by, cluster_id=place, project_id=owner, labels=selector
+    )
+    columns: list[Column[DeliveryByLabelByLabel]] = [
+        Column(by.upper(), lambda row: row["value"] or "-"),
+        *_FIGURES,
+    ]
+    show(groups["byLabel"], columns, output, "value")
 
 
 @app.command("commit")

@@ -79,6 +79,27 @@ class DeliveryReport(TypedDict):
     total: DeliveryReportTotal
 
 
+class DeliveryByLabelByLabelTotal(TypedDict):
+    begun: int
+    healthy: int
+    failed: int
+    failureRate: float | None
+
+
+class DeliveryByLabelByLabel(TypedDict):
+    value: str | None
+    deploymentsPerDay: float
+    leadP50: float | None
+    leadP90: float | None
+    restoreP50: float | None
+    restoreP90: float | None
+    total: DeliveryByLabelByLabelTotal
+
+
+class DeliveryByLabel(TypedDict):
+    byLabel: list[DeliveryByLabelByLabel]
+
+
 class CommitTraceStages(TypedDict):
     stage: str
     count: int
@@ -219,11 +240,18 @@ def fleet_changes(api: GraphQLApi, then: str, now: str, *, cluster_id: str | Non
     return run(api, FLEET_CHANGES, then=then, now=now, clusterId=cluster_id)
 
 
-DELIVERY_REPORT: GraphQLDocument[Mapping[str, DeliveryReport]] = GraphQLDocument('query DeliveryReport($since:DateTime!$clusterId:ID){deliveryReport(since:$since clusterId:$clusterId){since until deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90 total{begun healthy failed failureRate}}}')
+DELIVERY_REPORT: GraphQLDocument[Mapping[str, DeliveryReport]] = GraphQLDocument('query DeliveryReport($since:DateTime!$clusterId:ID$projectId:ID$labels:String){deliveryReport(since:$since clusterId:$clusterId projectId:$projectId labels:$labels){since until deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90 total{begun healthy failed failureRate}}}')
 
 
-def delivery_report(api: GraphQLApi, since: str, *, cluster_id: str | None = None) -> DeliveryReport:
-    return run(api, DELIVERY_REPORT, since=since, clusterId=cluster_id)
+def delivery_report(api: GraphQLApi, since: str, *, cluster_id: str | None = None, project_id: str | None = None, labels: str | None = None) -> DeliveryReport:
+    return run(api, DELIVERY_REPORT, since=since, clusterId=cluster_id, projectId=project_id, labels=labels)
+
+
+DELIVERY_BY_LABEL: GraphQLDocument[Mapping[str, DeliveryByLabel]] = GraphQLDocument('query DeliveryByLabel($since:DateTime!$label:String!$clusterId:ID$projectId:ID$labels:String){deliveryReport(since:$since clusterId:$clusterId projectId:$projectId labels:$labels){byLabel(label:$label){value deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90 total{begun healthy failed failureRate}}}}')
+
+
+def delivery_by_label(api: GraphQLApi, since: str, label: str, *, cluster_id: str | None = None, project_id: str | None = None, labels: str | None = None) -> DeliveryByLabel:
+    return run(api, DELIVERY_BY_LABEL, since=since, label=label, clusterId=cluster_id, projectId=project_id, labels=labels)
 
 
 COMMIT_TRACE: GraphQLDocument[Mapping[str, CommitTrace]] = GraphQLDocument('query CommitTrace($sha:String!$repositoryId:ID){commitTrace(sha:$sha repositoryId:$repositoryId){sha services live stages{stage count p50 p99}stragglers{serviceId service cluster standing reason since}}}')
