@@ -308,7 +308,7 @@ def test_delivery_is_divided_by_a_label_down_to_its_deployments(
     story.stage.ask(tag, id=dev, a={"tags": [{"name": "squad", "value": "shop"}]})
     page = ada.go("/reports?tab=breakdown")
     page.get_by_label("Label, such as team").fill("squad")
-    page.get_by_role("table", name="By squad").get_by_role("button", name="shop").press("Enter")
+    page.get_by_role("region", name="By squad").get_by_role("button", name="shop").press("Enter")
     expect(page).to_have_url(re.compile(r"labels=squad%3Dshop"))
     page.get_by_role("tab", name="Overview").press("Enter")
     rows = page.get_by_role("region", name="Deployments").get_by_role("row")
