@@ -1,4 +1,4 @@
-import { cleanup, render, screen, waitFor, within } from "@testing-library/react";
+import { cleanup, fireEvent, render, screen, waitFor, within } from "@testing-library/react";
 import { userEvent } from "@testing-library/user-event";
 import { Client, Provider, type Operation, type OperationResult } from "urql";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
@@ -199,9 +199,67 @@ it("deletes only the Pod that the user saw", () => {
   expect(body).toMatchObject({ preconditions: { uid: "seen" } });
 });
 
-it("offers the common actions of several kinds", () => {
-  expect(actionsFor([ref("apps", "Deployment"), ref("apps", "DaemonSet")]).map(({ id }) => id)).toEqual(["restart"]);
-  expect(actionsFor([ref("apps", "Deployment"), ref("", "Pod")])).toEqual([]);
+it("offers the common actions of several kinds, and edits and deletes one object of any kind", () => {
+  const ids = (...refs: readonly ObjectRef[]) => actionsFor(refs).map(({ id }) => id);
+  expect(ids(ref("apps", "Deployment"), ref("apps", "DaemonSet"))).toEqual(["restart"]);
+  expect(ids(ref("apps", "Deployment"), ref("", "Pod"))).toEqual([]);
+  expect(ids(ref("", "ConfigMap"))).toEqual(["edit", "delete-object"]);
+  expect(ids(ref("", "ConfigMap"), ref("", "ConfigMap"))).toEqual([]);
+  expect(ids(ref("", "Pod"))).toEqual(["delete", "edit"]);
+});
+
+const widget = { id: "w", group: "example.org", version: "v1", kind: "Widget", namespace: null, name: "big" };
+const served = { resources: [{ name: "widgets/status", kind: "Widget", namespaced: false }, { name: "widgets", kind: "Widget", namespaced: false }] };
+const bigWidget = { apiVersion: "example.org/v1", kind: "Widget", metadata: { name: "big", uid: "u-big", resourceVersion: "4", managedFields: [{ manager: "git" }] }, spec: { size: 1 } };
+const WIDGET_PATH = "/k8s/clusters/dev/apis/example.org/v1/widgets/big";
+
+const showWidget = () => {
+  special = ({ method, path, body }) => (path.endsWith("/apis/example.org/v1") ? [200, served] : path !== WIDGET_PATH ? undefined : [200, method === "PUT" ? body : bigWidget]);
+  render(
+    <Provider value={client()}>
+      <WorkloadActions targets={[targetOf(widget, "dev", "s")]} />
+      <OverlayPlace />
+    </Provider>,
+  );
+};
+
+it("deletes an object of a kind that the cluster describes, only after its name was typed", async () => {
+  showWidget();
+  await choose("Delete Widget");
+  const dialog = await screen.findByRole("dialog");
+  const button = within(dialog).getByRole<HTMLButtonElement>("button", { name: "Delete Widget" });
+  await userEvent.type(within(dialog).getByLabelText(/Name of the object/), "bi");
+  expect(await within(dialog).findByText("Type big to confirm the deletion.")).toBeTruthy();
+  expect(button.disabled).toBe(true);
+  await userEvent.type(within(dialog).getByLabelText(/Name of the object/), "g");
+  await waitFor(() => expect(button.disabled).toBe(false));
+  await userEvent.click(button);
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  const isReal = ({ body }: Sent) => !("dryRun" in (body as object));
+  expect(changes().filter(isReal).map(({ method, path, body }) => [method, path, body])).toEqual([["DELETE", WIDGET_PATH, { apiVersion: "v1", kind: "DeleteOptions", preconditions: { uid: "u-big" } }]]);
+});
+
+it("sends an edited manifest with the version that the user saw, and refuses another object", () => {
+  const edit = action("edit");
+  const manifest = edit?.initial?.(bigWidget as LiveObject)["manifest"] as typeof bigWidget;
+  expect(manifest.metadata).toEqual({ name: "big", uid: "u-big", resourceVersion: "4" });
+  const body = (changed: unknown) => edit?.request(widget, bigWidget as LiveObject, { manifest: changed }).body;
+  expect(body({ ...manifest, spec: { size: 2 } })).toMatchObject({ metadata: { resourceVersion: "4" }, spec: { size: 2 } });
+  expect(() => body({ ...manifest, metadata: { ...manifest.metadata, name: "other" } })).toThrow("cannot change");
+  expect(() => body({ ...manifest, metadata: { name: "big" } })).toThrow("Keep metadata.resourceVersion");
+});
+
+it("edits an object in the cluster after it showed the changed fields", async () => {
+  showWidget();
+  await choose("Edit Widget");
+  const dialog = await screen.findByRole("dialog");
+  const field = within(dialog).getByLabelText(/Manifest/);
+  fireEvent.change(field, { target: { value: (field as HTMLTextAreaElement).value.replace("size: 1", "size: 2") } });
+  expect(await within(dialog).findByText("spec.size")).toBeTruthy();
+  expect(changes()).toEqual([]);
+  await userEvent.click(within(dialog).getByRole("button", { name: "Edit Widget" }));
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  expect(changes().map(({ method, path }) => [method, path])).toEqual([["PUT", WIDGET_PATH]]);
 });
 
 it("says what self-heal does with a change", () => {

@@ -35,7 +35,7 @@ async function errorOf(response: Response): Promise<KubeError> {
 
 /** Request to the Kubernetes API; `path` are its parts after the cluster, such as `api`, `v1`, `pods`. */
 export type KubeRequest = {
-  readonly method: "GET" | "PATCH" | "POST" | "DELETE";
+  readonly method: "GET" | "PATCH" | "POST" | "PUT" | "DELETE";
   readonly path: readonly string[];
   readonly body?: unknown;
   readonly query?: Readonly<Record<string, string>>;
@@ -52,7 +52,7 @@ export async function send(handle: string, { method, path, body, query: given = 
   const isInBody = dryRun && method === "DELETE" && body !== undefined;
   const sent = isInBody ? { ...(body as object), dryRun: ["All"] } : body;
   if (dryRun && !isInBody) query.set("dryRun", "All");
-  if (method === "PATCH" || method === "POST") query.set("fieldManager", FIELD_MANAGER);
+  if (method === "PATCH" || method === "POST" || method === "PUT") query.set("fieldManager", FIELD_MANAGER);
   const type = method === "PATCH" ? MERGE_PATCH : "application/json";
   const response = await fetch(`${proxyPath(handle, ...path)}?${query.toString()}`, {
     method,

@@ -24,7 +24,7 @@ export function WorkloadActions({ targets, title = "Actions", label }: Props) {
   const item = (action: WorkloadAction, live: LiveObject | null, lack: string): MenuItem => ({
     title: `${titleOf(action, targets.length === 1 ? only.ref.kind : "objects")}…`,
     lack,
-    isDangerous: action.id === "delete",
+    isDangerous: action.id.startsWith("delete"),
     onSelect: () => {
       const operation = workloadOperation(client, action, targets, live === null ? {} : (action.initial?.(live) ?? {}));
       openOverlay(<PlanDialog operation={operation} targets={targets} onDone={closeOverlay} />);

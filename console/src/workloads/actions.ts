@@ -14,7 +14,8 @@ export type WorkloadAction = {
   readonly after?: string;
   /** Past participle for messages. */
   readonly done: string;
-  readonly kinds: readonly string[];
+  /** `any`: one object of any kind. */
+  readonly kinds: readonly string[] | "any";
   readonly access: Access;
   /** Whether the action makes sense for the present state of the object. */
   readonly fits?: (live: LiveObject) => boolean;
@@ -80,6 +81,21 @@ function promotion({ metadata, spec, status }: LiveObject): unknown {
   // The version refuses a promotion of another step than the previewed one.
   return { metadata: { resourceVersion: metadata.resourceVersion }, status: { ...(isPaused ? { pauseConditions: null } : {}), ...next } };
 }
+
+const TYPED = "typed";
+
+/** Manifest for the editor: without the owners of its fields, which the API server keeps. */
+const editable = ({ metadata, ...rest }: LiveObject): unknown => ({ ...rest, metadata: Object.fromEntries(Object.entries(metadata).filter(([name]) => name !== "managedFields")) });
+
+/** Edited manifest. Its version refuses the change if the object has changed since. */
+function edited(ref: ObjectRef, values: Values): unknown {
+  const manifest = values["manifest"] as { readonly kind?: unknown; readonly metadata?: { readonly name?: unknown; readonly resourceVersion?: unknown } };
+  if (manifest.kind !== ref.kind || manifest.metadata?.name !== ref.name) throw new Error("Kind and name of an object cannot change.");
+  if (typeof manifest.metadata.resourceVersion !== "string") throw new Error("Keep metadata.resourceVersion: it refuses the change if the object has changed since.");
+  return manifest;
+}
+
+const deletion = (ref: ObjectRef, { metadata }: LiveObject): KubeRequest => ({ method: "DELETE", path: objectPath(ref), body: { apiVersion: "v1", kind: "DeleteOptions", preconditions: { uid: metadata.uid } } });
 
 const isUpdating = ({ status }: LiveObject): boolean => status?.currentPodHash !== undefined && status.currentPodHash !== status.stableRS;
 
@@ -155,14 +171,46 @@ export const WORKLOAD_ACTIONS: readonly WorkloadAction[] = [
     access: { verb: "delete" },
     consequence: "Kubernetes ends the containers and deletes the Pod. Its owner creates another one.",
     pointers: [""],
-    request: (ref, { metadata }) => ({ method: "DELETE", path: objectPath(ref), body: { apiVersion: "v1", kind: "DeleteOptions", preconditions: { uid: metadata.uid } } }),
+    request: deletion,
     command: ({ name }) => ["delete", "pod", name],
+  },
+  {
+    id: "edit",
+    verb: "Edit",
+    done: "edited",
+    kinds: "any",
+    access: { verb: "update" },
+    fields: [{ path: "manifest", title: "Manifest", of: "yaml", required: true }],
+    initial: (live) => ({ manifest: editable(live) }),
+    consequence: "Changes the object in the cluster, not in Git.",
+    pointers: [""],
+    request: (ref, _, values) => ({ method: "PUT", path: objectPath(ref), body: edited(ref, values) }),
+    command: (ref) => ["edit", slashed(ref)],
+  },
+  {
+    id: "delete-object",
+    verb: "Delete",
+    done: "deleted",
+    kinds: "any",
+    access: { verb: "delete" },
+    fields: [{ path: TYPED, title: "Name of the object, to confirm", of: "text", required: true }],
+    consequence: "Kubernetes deletes the object, what it owns, and what it contains, such as the objects of a Namespace or the data of a claim.",
+    pointers: [""],
+    request: (ref, live, values) => {
+      if (values[TYPED] !== ref.name) throw new Error(`Type ${ref.name} to confirm the deletion.`);
+      return deletion(ref, live);
+    },
+    command: (ref) => ["delete", slashed(ref)],
   },
 ];
 
+const isPod = (ref: Pick<ObjectRef, "group" | "kind">): boolean => kindOf(ref) === "/Pod";
+
 /** Actions for all of these objects. */
 export const actionsFor = (refs: readonly Pick<ObjectRef, "group" | "kind">[]): readonly WorkloadAction[] =>
-  refs.length === 0 ? [] : WORKLOAD_ACTIONS.filter(({ kinds }) => refs.every((ref) => kinds.includes(kindOf(ref))));
+  refs.length === 0
+    ? []
+    : WORKLOAD_ACTIONS.filter(({ id, kinds }) => (kinds === "any" ? refs.length === 1 && !(id === "delete-object" && refs.some(isPod)) : refs.every((ref) => kinds.includes(kindOf(ref)))));
 
 /** Whether the Pods of an object can be replaced one after another. */
 export const isRestartable = (ref: Pick<ObjectRef, "group" | "kind">): boolean => actionsFor([ref]).some(({ id }) => id === "restart");

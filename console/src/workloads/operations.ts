@@ -9,7 +9,7 @@ import { shellLine } from "../manage/values";
 import { differing } from "../objects/fields";
 import { toYaml } from "../text/yaml";
 import { titleOf, type WorkloadAction } from "./actions";
-import { listPath, objectPath, resourceOf, type LiveObject, type ObjectRef } from "./objects";
+import { discover, listPath, objectPath, resourceOf, type LiveObject, type ObjectRef } from "./objects";
 import { selfHeal } from "./selfHeal";
 
 export type WorkloadTarget = {
@@ -37,7 +37,10 @@ export function changesOf(before: unknown, after: unknown): readonly Change[] {
 }
 
 /** Reads the present state of an object. */
-export const readLive = async ({ handle, ref }: WorkloadTarget): Promise<LiveObject> => (await send(handle, { method: "GET", path: objectPath(ref) })) as LiveObject;
+export async function readLive({ handle, ref }: WorkloadTarget): Promise<LiveObject> {
+  await discover(handle, ref);
+  return (await send(handle, { method: "GET", path: objectPath(ref) })) as LiveObject;
+}
 
 /** Reason of the API server why the user may not run an action; empty: the user may. */
 export async function lackOf({ handle, ref }: WorkloadTarget, { access }: WorkloadAction): Promise<string> {
@@ -88,7 +91,7 @@ const ownerNotes = ({ metadata }: LiveObject): readonly string[] =>
 
 /** Partial manifest of a change. */
 const documentOf = ({ group, version, kind, namespace, name }: ObjectRef, { method, body }: KubeRequest): unknown =>
-  method === "PATCH" ? { apiVersion: group ? `${group}/${version}` : version, kind, metadata: { name, namespace }, ...(body as object) } : method === "POST" ? body : null;
+  method === "PUT" ? body : method === "PATCH" ? { apiVersion: group ? `${group}/${version}` : version, kind, metadata: { name, namespace }, ...(body as object) } : method === "POST" ? body : null;
 
 async function effectOf(action: WorkloadAction, target: WorkloadTarget, live: LiveObject, request: KubeRequest): Promise<readonly Change[]> {
   const { handle, ref } = target;
@@ -132,7 +135,7 @@ export function workloadOperation(client: Client, action: WorkloadAction, target
     name: ({ ref }) => `${ref.kind} ${ref.namespace ?? ""}/${ref.name}`,
     ...(action.fields === undefined ? {} : { fields: action.fields }),
     initial: { ...fixed, ...initial },
-    isDangerous: action.id === "delete",
+    isDangerous: action.id.startsWith("delete"),
     plan: (target, values) => planOf(client, action, target, values),
     run: async ({ request }, { handle }) => {
       await send(handle, request);
