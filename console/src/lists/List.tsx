@@ -84,8 +84,8 @@ function Row<Node>({ node, columns, id, name, selection, details }: RowProps<Nod
     <>
       <tr className={selection?.chosen.has(id) === true ? "chosen" : undefined}>
         {selection !== null && <PickCell id={id} name={name} selection={selection} />}
-        {columns.map(({ id: key, title, cell, className }) => (
-          <td key={key} data-title={title} className={className}>
+        {columns.map(({ id: key, cell, className }) => (
+          <td key={key} className={className}>
             {cell(node)}
           </td>
         ))}
@@ -141,7 +141,6 @@ function Rows<Data, Variables extends AnyVariables, Node>(props: ListProps<Data,
         label={label}
         titles={[...(bulk === undefined ? [] : [""]), ...shown.map(({ title }) => title)]}
         head={head}
-        className="cards"
         query={query}
         variables={variables}
         pick={pick}

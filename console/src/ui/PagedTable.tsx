@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useRef, useState, type ReactNode, type RefObject } from "react";
+import { useCallback, useEffect, useRef, useState, useSyncExternalStore, type ReactNode, type RefObject } from "react";
 import { useQuery, type AnyVariables, type TypedDocumentNode } from "urql";
 import { useFollow } from "../live/useFollow";
 import { More } from "./More";
@@ -64,6 +64,17 @@ function useFar(body: RefObject<HTMLTableSectionElement | null>, isThere: boolea
   return far;
 }
 
+/** Whether the page is being printed: then all loaded rows are on paper, not only those near the visible area. */
+const usePrinting = (): boolean =>
+  useSyncExternalStore(
+    (listener) => {
+      const ended = new AbortController();
+      matchMedia("print").addEventListener("change", listener, { signal: ended.signal });
+      return () => ended.abort();
+    },
+    () => matchMedia("print").matches,
+  );
+
 /** Last value that was not null or undefined. */
 function useLast<Value>(value: Value | null | undefined): Value | undefined {
   const [last, setLast] = useState<Value>();
@@ -85,7 +96,9 @@ function Page<Data, Variables extends AnyVariables, Node>({ titles, query, varia
   const isRefused = (error?.graphQLErrors.length ?? 0) > 0;
   const shown = data ?? (isRefused ? undefined : kept);
   const connection = shown == null ? undefined : pick(shown);
-  const far = useFar(body, connection !== undefined);
+  const isPrinting = usePrinting();
+  const away = useFar(body, connection !== undefined);
+  const far = isPrinting ? null : away;
   const next = connection?.pageInfo.hasNextPage === true ? connection.pageInfo.endCursor : null;
   const nodes = connection?.edges.map(({ node }) => node);
   const count = connection === undefined || counted === undefined ? "" : countOf(connection, counted);

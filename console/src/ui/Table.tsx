@@ -1,4 +1,4 @@
-import type { ReactNode } from "react";
+import type { CSSProperties, ReactNode } from "react";
 import "./table.css";
 
 type Props = {
@@ -14,11 +14,15 @@ type Props = {
   readonly children: ReactNode;
 };
 
-/** Frame and header of a dense table; the table bodies are children. Scrolls horizontally on narrow screens. */
+/** Titles as custom properties: narrow screens show each row as a card, whose cells have their title before them. */
+const titleProperties = (titles: readonly string[], before: number): CSSProperties =>
+  Object.fromEntries(titles.flatMap((title, index) => (title === "" ? [] : [[`--title-${index + before + 1}`, JSON.stringify(title)]])));
+
+/** Frame and header of a dense table; the table bodies are children. Each row is a card on narrow screens. */
 export function TableFrame({ label, titles, numbers = [], pick, head, className, children }: Props) {
   return (
     <div className="table-frame" tabIndex={0} role="region" aria-label={label}>
-      <table className={className === undefined ? "table" : `table ${className}`}>
+      <table className={className === undefined ? "table" : `table ${className}`} style={titleProperties(titles, pick === undefined ? 0 : 1)}>
         <thead>
           <tr>
             {pick !== undefined && <td className="pick">{pick}</td>}
