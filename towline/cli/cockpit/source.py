@@ -5,8 +5,6 @@ from contextlib import closing
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
-import yaml
-
 from core.json_object import JsonObject
 from core.runtime.clock import SystemClock
 from towline.cli.cockpit.action_effects import effect_lines
@@ -16,6 +14,7 @@ from towline.cli.cockpit.workload_actions import (
     WorkloadAction,
     actions_for,
 )
+from towline.cli.lazy_import import load
 from towline.cli.services import generated as operations
 from towline.cli.services.generated import (
     ChangedService,
@@ -25,7 +24,7 @@ from towline.cli.services.generated import (
     ServiceEvent,
     ServiceRow,
 )
-from towline.cli.services.pending_deletions import name_of
+from towline.cli.services.object_names import name_of
 from towline.cli.services.service_diff import lines
 from towline.contexts import ControlPlaneTarget
 from towline.kube_api import Kind, KubeApi
@@ -151,7 +150,7 @@ class ControlPlaneFleet:
         api = KubeApi(self._target, handle, _READ_SECONDS)
         path = _kind(api, component).path(component["namespace"])
         found = api.get(f"{path}/{quote(component['name'], safe='')}")
-        return yaml.safe_dump(_without_noise(found), sort_keys=False, allow_unicode=True)
+        return load("yaml").safe_dump(_without_noise(found), sort_keys=False, allow_unicode=True)
 
     def log(self, handle: str, namespace: str, pod: str) -> Iterator[str]:
         api = KubeApi(self._target, handle, _FOLLOW_SECONDS)
