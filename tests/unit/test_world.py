@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from core.json_object import JsonObject
 from tests.world import compare
 from tests.world.compare import Comparison, Result
+from tests.world.controllers.delivery import Target
 from tests.world.corpus import Source, sources
 from tests.world.first_hour import steps
 from tests.world.installs import Application, Installation
@@ -106,3 +108,22 @@ def test_specs_that_ran_count_by_their_whole_name() -> None:
         "[sig-auth] Tokens a": (True, ""),
         "[sig-auth] Tokens b": (False, "not found"),
     }
+
+
+def test_a_kubeconfig_becomes_one_without_files(tmp_path: Path) -> None:
+    """Flux takes the access to a cluster from a Secret."""
+    (tmp_path / "ca.crt").write_text("CA")
+    user = {"name": "u", "user": {"token": "secret"}}
+    cluster = {"server": "https://a", "certificate-authority": str(tmp_path / "ca.crt")}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    given = {
+        "current-context": "x",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [user],
+        "contexts": [context],
+    }
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(given))
+    target = Target.read(tmp_path / "kubeconfig")
+    assert target == Target("https://a", "Q0E=", "secret")
+    (tmp_path / "other").write_text(target.kubeconfig())
+    assert Target.read(tmp_path / "other") == target

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from core.errors import Unavailable
 from tests.world.clients.programs import Program, command_lines, libraries
-from towline.demo.environment import DemoEnvironment, wait_until
+from tests.world.controllers.flux import Flux
+from towline.demo.environment import DemoCluster, DemoEnvironment, wait_until
 
 _CLUSTER = "world"
 _SECONDS = 180
@@ -84,7 +85,7 @@ def run_matrix(wanted: str = "") -> list[Row]:
         _text([*kubectl, "config", "use-context", f"towline-{_CLUSTER}"])
         wait_until("the proxy", lambda: _text([*kubectl, "version"])[0] == 0, 60)
         rows = []
-        for program, run in _runs(chart):
+        for program, run in (*_runs(chart), *_deliveries(member)):
             if wanted.lower() in program.name.lower():
                 rows.append(_row(program, run, member.kubectl, member.access.kubeconfig, through))
                 _say(f"{program.name}: {len(rows[-1].differences)} differences")
@@ -126,6 +127,17 @@ def _runs(chart: Path) -> Iterable[tuple[Program, Callable[[Sequence[str | Path]
             for name, verb in given.items()
         }
         yield program, lambda command, verbs=verbs: _command_line(command, verbs)
+
+
+def _deliveries(
+    member: DemoCluster,
+) -> Iterable[tuple[Program, Callable[[Sequence[str | Path]], Run]]]:
+    controller = Flux()
+
+    def run(command: Sequence[str | Path]) -> Run:
+        return controller.run(Path(command[0]), member.access, member.kubectl)
+
+    yield Program(controller.name, lambda: [controller.install()]), run
 
 
 def _row(
