@@ -63,6 +63,7 @@ SCREENS = tuple(
         "clusters": "/clusters",
         "join": "/clusters/new",
         "cluster-groups": "/clusters/groups?open={cluster_group}",
+        "cluster-sources": "/clusters/sources",
         "cluster": "/clusters/dev",
         "cluster-sessions": "/clusters/dev?tab=sessions",
         "cluster-jobs": "/clusters/dev?tab=jobs",

@@ -30,6 +30,7 @@ DRIFT: dict[str, dict[str, Any]] = {
     "AgentSettings": {"priority": 5},
     "Cluster": {"tags": {"env": "test"}},
     "ClusterGroup": {"description": "Changed"},
+    "ClusterSource": {"selector": "env=prod"},
     "ConfigurationSource": {"deletionBudget": 4},
     "Context": {"values": {"domain": "example.com", "replicas": 3}},
     "GitRepository": {"submodules": False},

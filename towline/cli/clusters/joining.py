@@ -96,6 +96,12 @@ class PrintOptions(OptionGroup):
         typer.Option("--adopt", help="Join a registered cluster without agent; with --print."),
     ] = False
 
+    def check(self) -> None:
+        """Raises Invalid if an option needs another one."""
+        for option, given in (("--kubectl", self.kubectl), ("--adopt", self.adopt)):
+            if given and not self.print_command:
+                raise Invalid("only with --print", field=option)
+
 
 @option_groups
 def join(
@@ -140,9 +146,7 @@ def join(
       towline clusters join prod-eu --print
       towline clusters join prod-eu --print --kubectl
     """
-    for option, given in (("--kubectl", printing.kubectl), ("--adopt", printing.adopt)):
-        if given and not printing.print_command:
-            raise Invalid("only with --print", field=option)
+    printing.check()
     if printing.print_command:
         return print_join_command(
             context, handle, admin_role, tag, kubectl=printing.kubectl, adopt=printing.adopt
@@ -162,11 +166,10 @@ def join(
     if service_account:
         end = cluster.create_kubeconfig(folder.account)
         print(f"saved: kubeconfig {folder.account}; its token ends at {end:%Y-%m-%d %H:%M} UTC")
-    target = selected_target(context)
     installation = operations.installation(connect(context))
     print(f"pinned: signing key {installation['signingKeyId'] or 'none; nothing is signed'}")
     options = AgentOptions(
-        url=f"{urlsplit(target.url).hostname}:{installation['agentsPort']}",
+        url=f"{urlsplit(selected_target(context).url).hostname}:{installation['agentsPort']}",
         token_file=folder.token,
         ca_file=folder.authority if folder.authority.exists() else None,
         kubeconfig=folder.account if service_account else cluster.kubeconfig,

@@ -1,7 +1,7 @@
 resource "towline_cluster_source" "capi" {
   name            = "capi"
   project         = towline_project.shop.name
-  cluster         = towline_cluster.hub.name
+  cluster         = towline_cluster.eu.name
   service_account = towline_service_account.ci.name
   inventory       = "CLUSTER_API"
   namespace       = "fleet"
