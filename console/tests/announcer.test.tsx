@@ -7,7 +7,6 @@ import { PageAnnouncer, spokenText } from "../src/app/PageAnnouncer";
 import { STATES, type State } from "../src/ui/states";
 import { Status } from "../src/ui/Status";
 
-vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined })));
 
 const client = new Client({
   url: "/",

@@ -6,7 +6,6 @@ import { labelSelector } from "../src/reports/Breakdown";
 import { lanesOf, resultOf, type Deployment } from "../src/reports/deployments";
 import { ticksTo, trendOf } from "../src/reports/scale";
 
-vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined })));
 
 afterEach(cleanup);
 

@@ -1,14 +1,13 @@
 import { cleanup, render, screen, within } from "@testing-library/react";
 import { userEvent } from "@testing-library/user-event";
 import { Client, Provider, type Operation, type OperationResult } from "urql";
-import { afterEach, beforeAll, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, expect, it } from "vitest";
 import { map, pipe } from "wonka";
 import type { InboxQuery } from "../src/api/generated";
 import { InboxPage } from "../src/inbox/InboxPage";
 import { itemsOf } from "../src/inbox/items";
 
 // The themes of the pages read the preference of the browser, which jsdom does not have.
-vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined })));
 
 type Inbox = InboxQuery["inbox"];
 

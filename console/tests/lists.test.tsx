@@ -11,7 +11,6 @@ import { ServiceList } from "../src/services/ServicesPage";
 import { OverlayPlace } from "../src/ui/OverlayPlace";
 import { closeOverlay } from "../src/ui/overlay";
 
-vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined })));
 
 const service = (name: string, paused = false) => ({
   __typename: "ServiceDeployment", id: name, name, namespace: "shop", status: "HEALTHY", sha: "abcdef0123", message: null, paused, waiting: false, commitsBehind: null, drifted: 0,
@@ -61,7 +60,6 @@ beforeEach(() => {
   failing = denied = "";
   history.replaceState(null, "", "/services");
   localStorage.clear();
-  vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined }));
   vi.stubGlobal("IntersectionObserver", class { observe(): void {} disconnect(): void {} });
   HTMLDialogElement.prototype.showModal = function showModal(this: HTMLDialogElement) {
     this.open = true;

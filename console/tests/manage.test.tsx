@@ -9,7 +9,6 @@ import { GROUPS } from "../src/people/groups";
 import { filtersOf } from "../src/notifications/rules";
 import { configurationOf } from "../src/notifications/sinks";
 
-vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined })));
 
 const GROUP = { __typename: "Group", id: "g", name: "ops", description: "on call", global: false, issuer: null };
 const USER = { id: "u1", email: "eve@example.org", name: "Eve", kind: "PERSON", disabledAt: null, role: null };

@@ -5,7 +5,6 @@ import { bytes, cores, quantity } from "../src/overview/quantities";
 import { readStatus } from "../src/overview/workloadStatus";
 import { approvalsOf, deploymentsOf, partialSyncsOf } from "../src/services/deployments";
 
-vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined })));
 
 it("reads quantities of Kubernetes", () => {
   expect(["250m", "1500000000n", "2", "1e3", "64Mi", "1G", "", "many"].map(quantity)).toEqual([0.25, 1.5, 2, 1000, 64 * 2 ** 20, 1e9, 0, 0]);

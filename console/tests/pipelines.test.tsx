@@ -10,7 +10,6 @@ import type { Gate } from "../src/pipelines/stages";
 import { OverlayPlace } from "../src/ui/OverlayPlace";
 import { closeOverlay } from "../src/ui/overlay";
 
-vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined })));
 
 const RELEASE = { id: "r", number: 7, author: "ada", seenAt: "2026-11-28T10:00:00Z" };
 const GATE = { id: "g", name: "board", type: "APPROVAL", state: "PENDING", reason: "", quorum: 1, notAuthor: true, skipped: null, awaitsDecision: true, approvals: [] };

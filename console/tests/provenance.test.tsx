@@ -1,10 +1,9 @@
 import { cleanup, render, screen } from "@testing-library/react";
 import { Client, Provider, type Operation, type OperationResult } from "urql";
-import { afterEach, expect, it, vi } from "vitest";
+import { afterEach, expect, it } from "vitest";
 import { filter, map, pipe } from "wonka";
 import { Provenance } from "../src/services/Provenance";
 
-vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined })));
 
 const link = { stage: "BUNDLE", subject: "sha256:a", state: "VERIFIED", detail: "signed by the key k" };
 const refused = { state: "FAILED", detail: "not a key of this cluster", at: "2026-01-02T03:04:05Z" };

@@ -13,7 +13,6 @@ import { syncCommand } from "../src/services/SyncObjects";
 import { OverlayPlace } from "../src/ui/OverlayPlace";
 import { closeOverlay } from "../src/ui/overlay";
 
-vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined })));
 
 type Sent = { readonly method: string; readonly path: string; readonly query: URLSearchParams; readonly body: unknown };
 type Answer = readonly [status: number, body: unknown];
@@ -88,7 +87,6 @@ beforeEach(() => {
   desired = null;
   special = () => undefined;
   vi.stubGlobal("fetch", vi.fn(fakeFetch));
-  vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined }));
   HTMLDialogElement.prototype.showModal = function showModal(this: HTMLDialogElement) {
     this.open = true;
   };
