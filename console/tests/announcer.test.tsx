@@ -1,7 +1,7 @@
 import { act, cleanup, render, screen, waitFor } from "@testing-library/react";
 import { useRef } from "react";
 import { Client, Provider, type Operation, type OperationResult } from "urql";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import { filter, map, pipe } from "wonka";
 import { PageAnnouncer, spokenText } from "../src/app/PageAnnouncer";
 import { STATES, type State } from "../src/ui/states";
