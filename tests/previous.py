@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "884de132fb2327b3454bc09608db7dc89b2fdc0e"
+COMMIT = "cc8380e4cc72202b08fb17ecf3a7a6ca70c544c6"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
