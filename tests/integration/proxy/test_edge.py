@@ -87,7 +87,7 @@ REFUSED = {
     "long head": (431, request(b"GET", b"/api", b"X: " + b"a" * (70 << 10))),
     "long name of a field": (431, request(b"GET", b"/api", b"a" * (70 << 10) + b": X")),
     "many fields": (431, request(b"GET", b"/api", *[b"X: a"] * 200)),
-    "long target": (431, request(b"GET", b"/api/" + b"a" * (20 << 10))),
+    "long target": (431, request(b"GET", b"/api/" + b"a" * (70 << 10))),
     "dot segments": (400, request(b"GET", b"/api/../api/v1/secrets")),
     "encoded dots": (400, request(b"GET", b"/api/%2e%2E/v1/secrets")),
     "encoded slash": (400, request(b"GET", b"/api/v1/namespaces/default%2fpods")),
