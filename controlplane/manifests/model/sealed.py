@@ -5,7 +5,7 @@ A spec of a resource shows a sealed value as long as the resource has the value 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from controlplane.manifests.model.codec import (
     Hint,
@@ -91,7 +91,7 @@ class SecretFields:
     ) -> JsonValue:
         inner = unwrapped(hint)
         if isinstance(value, list):
-            item = next(iter(get_args(inner)), Any)
+            item = next(iter(get_args(inner)), object)
             return [self._value(item, v, (*path, item_name(v)), change) for v in value]
         if not isinstance(value, dict):
             return value

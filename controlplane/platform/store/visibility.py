@@ -120,7 +120,7 @@ def label_values(table: Table, key: str, visible: Visible, dialect: str) -> Sele
     return select(found.c.value).order_by(found.c.value)
 
 
-def _values_at(column: Column[Any], key: str, dialect: str) -> Select[tuple[str]]:
+def _values_at(column: Column[object], key: str, dialect: str) -> Select[tuple[str]]:
     """Selects the texts at a key of JSON objects."""
     if dialect == "postgresql":
         pairs = type_coerce(column, JSONB)
