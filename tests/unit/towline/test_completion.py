@@ -169,7 +169,7 @@ def test_nothing_slow_is_loaded() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    assert done.stdout.split() == ["cluster-groups", "clusters"]
+    assert done.stdout.split() == ["cluster-groups", "cluster-sources", "clusters"]
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,9 @@ def seal_manifests(
     Example:
       towline secrets seal-manifests -f sink.yaml > fleet/sink.yaml
     """
-    api = connect(context)
+    content, api = read_text(file), connect(context)
     public = base64.b64decode(operations.sealing_key(api)["sealingKey"])
-    print(sealed_text(public, schemas_of(api), file, read_text(file)), end="")
+    print(sealed_text(public, schemas_of(api), file, content), end="")
 
 
 def sealed_text(public: bytes, schema: ReadSchema, file: Path, content: str) -> str:
