@@ -11,6 +11,7 @@ import {
   type ClusterSourcesQueryVariables,
 } from "../api/generated";
 import type { Action, FormField, Kind, Permission, Values } from "../manage/kind";
+import { suspensions } from "../manage/suspension";
 import { list, number, option, optional, options, pairs, pairWords, text } from "../manage/values";
 import { Age } from "../ui/Age";
 import { STATES, type State } from "../ui/states";
@@ -103,14 +104,11 @@ const SYNC: Action<Source> = {
   done: "Sync requested",
 };
 
-const suspension = (title: "Suspend" | "Resume", suspended: boolean, consequence: string): Action<Source> => ({
-  title,
+const suspension = suspensions<Source>({
+  noun: "Cluster source",
+  command: "cluster-sources",
   permission: WRITE,
-  consequence: () => consequence,
-  when: (source) => source.suspended !== suspended,
-  command: (_, { name }) => ["cluster-sources", title.toLowerCase(), name],
-  run: (client, _, { id }) => client.mutation(UpdateClusterSourceDocument, { id, attributes: { suspended } }).toPromise(),
-  done: suspended ? "Cluster source suspended" : "Cluster source resumed",
+  update: (client, id, suspended) => client.mutation(UpdateClusterSourceDocument, { id, attributes: { suspended } }).toPromise(),
 });
 
 const DELETE: Action<Source> = {
@@ -141,6 +139,6 @@ export const CLUSTER_SOURCES: Kind<ClusterSourcesQuery, ClusterSourcesQueryVaria
   ],
   details: (source) => <SourceMembers source={source} />,
   create: [CREATE],
-  actions: [SYNC, suspension("Suspend", true, "Registers and changes no cluster until you resume the source."), suspension("Resume", false, "Reads the objects now."), EDIT, DELETE],
+  actions: [SYNC, suspension.suspend("Registers and changes no cluster until you resume the source."), suspension.resume("Reads the objects now."), EDIT, DELETE],
   follow: 5_000,
 };

@@ -12,6 +12,7 @@ import {
   type SourceRowFragment,
 } from "../api/generated";
 import type { Action, FormField, Kind, Permission, Values } from "../manage/kind";
+import { suspensions } from "../manage/suspension";
 import { flag, number, option, optional, text } from "../manage/values";
 import { Age } from "../ui/Age";
 import { STATES, type State } from "../ui/states";
@@ -108,14 +109,11 @@ const SYNC: Action<Source> = {
   done: "Sync requested",
 };
 
-const suspension = (title: "Suspend" | "Resume", suspended: boolean, consequence: string): Action<Source> => ({
-  title,
+const suspension = suspensions<Source>({
+  noun: "Configuration source",
+  command: "config-sources",
   permission: WRITE,
-  consequence: () => consequence,
-  when: (source) => source.suspended !== suspended,
-  command: (_, { name }) => ["config-sources", title.toLowerCase(), name],
-  run: (client, _, { id }) => client.mutation(UpdateConfigurationSourceDocument, { id, attributes: { suspended } }).toPromise(),
-  done: suspended ? "Configuration source suspended" : "Configuration source resumed",
+  update: (client, id, suspended) => client.mutation(UpdateConfigurationSourceDocument, { id, attributes: { suspended } }).toPromise(),
 });
 
 const DELETE: Action<Source> = {
@@ -146,6 +144,6 @@ export const SOURCES: Kind<ConfigurationSourcesQuery, ConfigurationSourcesQueryV
   ],
   details: (source) => <SourceDetails source={source} />,
   create: [CREATE],
-  actions: [APPROVE, SYNC, suspension("Suspend", true, "Stops applies and checks until you resume the source."), suspension("Resume", false, "Applies the folder now."), EDIT, DELETE],
+  actions: [APPROVE, SYNC, suspension.suspend("Stops applies and checks until you resume the source."), suspension.resume("Applies the folder now."), EDIT, DELETE],
   follow: 5_000,
 };
