@@ -137,8 +137,9 @@ class SpecCodec:
             found.append((family, name))
             return name
 
-        for name, value in spec.items():
-            self.decode(name, value, collect)
+        for field in self._referring:
+            if field.published in spec:
+                self.decode(field.published, spec[field.published], collect)
         return iter(found)
 
     def ids(self, columns: Columns) -> list[tuple[str, str]]:
@@ -149,8 +150,24 @@ class SpecCodec:
             found.append((family, id))
             return id
 
-        self.encode(columns, collect)
+        self._encode_fields(self._referring, columns, collect)
         return found
+
+    @cached_property
+    def _referring(self) -> tuple[SpecField, ...]:
+        """Returns the fields that refer to other resources, themselves or in their values."""
+        return tuple(f for f in self.fields if self._refers(f.hint, f.family, frozenset()))
+
+    def _refers(self, hint: Hint, family: str, outer: frozenset[Hint]) -> bool:
+        """Returns whether values of a type refer to resources; `outer` are the types around it."""
+        inner = unwrapped(hint)
+        if family or inner in outer:
+            return bool(family)
+        if _container(hint):
+            return any(self._refers(one, "", outer) for one in get_args(inner))
+        plugins = self.kind.plugins.get(inner, {}).values()
+        fields = [field for one in (*plugins, inner) for field in self.inner_fields(one).values()]
+        return any(self._refers(field.hint, field.family, outer | {inner}) for field in fields)
 
     @cached_property
     def secret_names(self) -> frozenset[str]:
@@ -252,7 +269,7 @@ class SpecCodec:
         return value if is_sealed(value) else self._check(hint, value, path, report)
 
     def _check(self, hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
-        inner, origin = unwrapped(hint), get_origin(unwrapped(hint))
+        inner, origin = unwrapped(hint), _container(hint)
         if origin in SEQUENCE_TYPES:
             return self._check_list(get_args(inner)[0], value, path, report)
         if origin in MAPPING_TYPES or inner in MAPPING_TYPES:
@@ -317,10 +334,9 @@ class SpecCodec:
         return {"kind": given, **self._check_fields(known, rest, path, report)}
 
     def _decode(self, hint: Hint, value: JsonValue, family: str, translate: Translate) -> Any:
-        inner = unwrapped(hint)
-        origin = get_origin(inner)
         if value is None:
             return None
+        inner, origin = unwrapped(hint), _container(hint)
         if origin in SEQUENCE_TYPES:
             collect = origin if origin in (tuple, list, frozenset) else tuple
             item = get_args(inner)[0]
@@ -373,10 +389,9 @@ class SpecCodec:
         return encoded
 
     def _encode(self, hint: Hint, value: JsonValue, family: str, translate: Translate) -> Any:
-        inner = unwrapped(hint)
-        origin = get_origin(inner)
         if value is None:
             return None
+        inner, origin = unwrapped(hint), _container(hint)
         if origin in SEQUENCE_TYPES:
             item = get_args(inner)[0]
             found = [self._encode(item, one, family, translate) for one in value]
@@ -405,7 +420,7 @@ def is_sealed(value: JsonValue) -> bool:
 def is_secret_map(hint: Hint) -> bool:
     """Returns whether a secret field has a value for each of several keys."""
     inner = unwrapped(hint)
-    return get_origin(inner) in MAPPING_TYPES or inner in MAPPING_TYPES
+    return _container(hint) in MAPPING_TYPES or inner in MAPPING_TYPES
 
 
 @cache
@@ -415,6 +430,12 @@ def unwrapped(hint: Hint) -> Hint:
         inner = [one for one in get_args(hint) if one is not NoneType]
         hint = inner[0] if len(inner) == 1 else Any
     return getattr(hint, "__supertype__", hint)
+
+
+@cache
+def _container(hint: Hint) -> Hint:
+    """Returns the generic type of a collection, such as `list` of `list[str]`; None for others."""
+    return get_origin(unwrapped(hint))
 
 
 def settings_key(plugin: type[Plugin]) -> str:

@@ -314,7 +314,11 @@ class Services:
             project = await _project_of(tx, change)
             cluster = await _find_open_cluster(tx, cluster_id, cluster_handle, project)
             service = await self._add(tx, cluster, name, namespace, change)
-            await self._set_relations(tx, service, change)
+            # A new service has none that an empty list would remove.
+            relations = replace(
+                change, sources=change.sources or None, context_ids=change.context_ids or None
+            )
+            await self._set_relations(tx, service, relations)
             await check_service_fence(tx, service)
             await self._append(tx, service, LedgerStage.CREATED)
             if change.uses:
