@@ -42,6 +42,7 @@ from controlplane.pipelines.operations.stages import pipeline_of
 from controlplane.pipelines.operations.trigger_rows import SEAL_CONTEXT
 from controlplane.pipelines.ports import PipelineStore, PipelineTriggerStore
 from controlplane.platform.context import OperationContext
+from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.ports import ProjectRows, ReadableRows, Transaction
 from controlplane.repositories.ports import FollowedFiles, RepositoryStore, RepositoryUsers
 from controlplane.secrets.operations.sealed_columns import SealedColumn
@@ -112,6 +113,11 @@ class StoredResources(_Bridge):
             return {id: Resource.whole(kind, id) for id in ids}
         deleted = {"deleted": True} if kind is ResourceKind.SERVICE else {}
         return {row.id: row.target for row in await self.tx[store].by_ids(ids, **deleted)}
+
+    async def tagged_clusters(
+        self, wanted: Sequence[LabelRequirement], project_id: str | None
+    ) -> Sequence[str]:
+        return [row.id for row in await self.tx[ClusterStore].tagged(wanted, project_id)]
 
     async def project_contents(self, project_id: str) -> str:
         for nouns, store in _IN_PROJECTS.items():

@@ -12,6 +12,7 @@ class RoleBindingAttributes(TypedDict, total=False):
     expiresAt: str | None
     reason: str | None
     name: str | None
+    clusterTags: str | None
 
 
 GroupAttributes = TypedDict("GroupAttributes", {"name": Required[str], "description": str | None, "global": bool | None, "issuer": str | None}, total=False)

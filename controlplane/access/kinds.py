@@ -71,7 +71,7 @@ async def _subjects_of(
     scopes = {row.target.scope: row.id for row in rows}
     found: dict[str, dict[str, list[Binding]]] = {}
     for binding in await tx[RoleBindingStore].in_scopes(list(scopes)):
-        if binding.expires_at is None and binding.name is None:
+        if not (binding.expires_at or binding.name or binding.cluster_tags):
             roles = found.setdefault(scopes[binding.scope], {})
             roles.setdefault(binding.role_id, []).append(binding)
     ids = {role for roles in found.values() for role in roles}
@@ -228,6 +228,10 @@ class RoleBindingSpec:
     nothing, and stays as an expired one. Default: the binding is permanent."""
     reason: str = ""
     """Reason for the binding. Limit: 1,000 characters."""
+    cluster_tags: str = ""
+    """Selector of cluster tags, such as `env=dev,team in (a,b)`, for a role that holds only in
+    those clusters of the installation or of a project. Default: the role holds in the whole
+    scope."""
 
     def draft(self, name: str) -> BindingDraft:
         """Returns the binding as its operation takes it."""
@@ -240,6 +244,7 @@ class RoleBindingSpec:
             self.expires_at,
             self.reason,
             name,
+            self.cluster_tags,
         )
 
 
@@ -249,7 +254,8 @@ _IN_BINDINGS = ("project", "cluster", "service")
 
 def _is_in_no_other_manifest(row: Binding) -> bool:
     """Returns whether a binding without a name is in no `bindings`, and lasts."""
-    return row.expires_at is None and row.scope.partition(":")[0] not in _IN_BINDINGS
+    is_in_bindings = row.scope.partition(":")[0] in _IN_BINDINGS and not row.cluster_tags
+    return row.expires_at is None and not is_in_bindings
 
 
 def _name_of_binding(view: BindingView) -> str:
@@ -257,6 +263,8 @@ def _name_of_binding(view: BindingView) -> str:
     if view.row.name:
         return view.row.name
     place = f"{view.target.kind}:{view.target.name}"
+    if view.row.cluster_tags:
+        place += f"?{view.row.cluster_tags}"
     parts = (view.role.name, view.row.subject_kind, view.subject, place)
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
     return f"{handle_from(f'{view.role.name}-{view.subject}')[:54].strip('-')}-{digest}"

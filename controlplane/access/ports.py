@@ -24,6 +24,7 @@ from controlplane.access.model.users import (
 )
 from controlplane.authorization import Resource, ResourceKind, Role
 from controlplane.platform.context import Change
+from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.ports import Ids, NamedRows, Rows, Transaction
 from core.identity import ClusterId
 
@@ -227,11 +228,14 @@ class RoleBindingStore(NamedRows[Binding], Protocol):
         return await self.select(subject_id=subjects)
 
     async def of_subjects_in(self, subjects: Ids, scope: str) -> list[Binding]:
-        return await self.select(subject_id=subjects, scope=scope)
+        """Returns bindings in a whole scope."""
+        return await self.select(subject_id=subjects, scope=scope, cluster_tags="")
 
     async def permanent(self, role_id: str, scope: str) -> list[Binding]:
-        """Returns permanent bindings that no manifest of their own declares."""
-        return await self.select(role_id=role_id, scope=scope, expires_at=None, name=None)
+        """Returns permanent bindings in a whole scope that no manifest of their own declares."""
+        return await self.select(
+            role_id=role_id, scope=scope, expires_at=None, name=None, cluster_tags=""
+        )
 
     async def unnamed(self) -> list[Binding]:
         """Returns permanent bindings without a name, in all scopes."""
@@ -297,6 +301,12 @@ class ResourceDirectory(Protocol):
 
     async def find_each(self, kind: ResourceKind, ids: Collection[str]) -> Mapping[str, Resource]:
         """Returns those rows that exist as resources, by id."""
+        ...
+
+    async def tagged_clusters(
+        self, wanted: Sequence[LabelRequirement], project_id: str | None
+    ) -> Sequence[str]:
+        """Returns the IDs of clusters whose tags meet all requirements, of one project or all."""
         ...
 
     async def project_contents(self, project_id: str) -> str:

@@ -128,6 +128,7 @@ role_bindings = Table(
     Column("reason", Text, nullable=False),
     Column("name", String(255), unique=True),
     Column("ended_at", UtcColumn),
+    Column("cluster_tags", Text, nullable=False),
 )
 
 

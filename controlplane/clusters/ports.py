@@ -1,6 +1,6 @@
 """Ports of clusters: what its operations need of the store and of the world."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
 from controlplane.clusters.model.groups import MAX_CHANGING_CLUSTERS, ClusterGroup
 from controlplane.platform.context import OperationContext
+from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.ports import DeletableRows, Ids, NamedRows, ProjectRows, Rows
 from core.spec.sync import Removal
 
@@ -32,6 +33,14 @@ class ClusterStore(DeletableRows[Cluster], ProjectRows[Cluster], Protocol):
 
     async def not_ending(self) -> list[Cluster]:
         return await self.select(ending_at=None)
+
+    async def tagged(
+        self, wanted: Sequence[LabelRequirement], project_id: str | None
+    ) -> list[Cluster]:
+        """Returns clusters whose tags meet all requirements, of one project or of all."""
+        tags = await self.column("tags")
+        ids = [id for id, of_one in tags.items() if all(one.matches(of_one) for one in wanted)]
+        return [row for row in await self.by_ids(ids) if project_id in (None, row.project_id)]
 
     async def set_alarm(self, id: str, text: str) -> None:
         await self.change(id, alarm=text)

@@ -112,8 +112,8 @@ class ReadableRows(Protocol[T]):
         """
         ...
 
-    async def column(self, name: str, ids: Collection[str]) -> dict[str, Any]:
-        """Returns one column of these rows by id, without reading the other columns."""
+    async def column(self, name: str, ids: Collection[str] | None = None) -> dict[str, Any]:
+        """Returns one column of these rows, by default of all, by id. Reads no other columns."""
         ...
 
     async def past(self, column: str, moment: datetime) -> list[T]:

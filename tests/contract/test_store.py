@@ -229,6 +229,7 @@ async def test_one_column_is_read_of_rows_that_are_there(store: Store) -> None:
         found = await tx[ClusterStore].column("alarm", [*(one.id for one in many), "never"])
         assert found == {one.id: one.handle for one in many[1:]}
         assert await tx[ClusterStore].column("alarm", ()) == {}
+        assert await tx[ClusterStore].column("alarm") == found
 
 
 async def test_a_cursor_of_another_list_is_invalid(store: Store) -> None:

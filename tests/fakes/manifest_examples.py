@@ -230,6 +230,11 @@ EVERYTHING = "".join(
         ),
         document("RoleBinding", "everything", {"role": "viewer", "subject": {"group": "devs"}}),
         document(
+            "RoleBinding",
+            "development",
+            {"role": "editor", "subject": {"group": "devs"}, "clusterTags": "env in (dev,qa)"},
+        ),
+        document(
             "ConfigurationSource",
             "apps",
             {

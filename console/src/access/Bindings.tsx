@@ -19,6 +19,8 @@ type Binding = BindingsQuery["roleBindings"][number];
 
 const holderOf = ({ user, group }: Binding): string => user?.email ?? (group === null ? "deleted user" : `group ${group.name}`);
 
+const placeOf = ({ place, clusterTags }: Binding): string => (clusterTags === "" ? place : `clusters with ${clusterTags} in ${place}`);
+
 function GrantForm({ roles, onDone }: { readonly roles: readonly string[]; readonly onDone: () => void }) {
   const [{ error, fetching }, give] = useMutation(GrantRoleDocument);
   const [unknown, setUnknown] = useState("");
@@ -29,7 +31,7 @@ function GrantForm({ roles, onDone }: { readonly roles: readonly string[]; reado
     const scope = await scopeId(textOf(form, "scope"));
     setUnknown(scope === null ? textOf(form, "scope") : "");
     if (scope === null) return;
-    const attributes = { role: textOf(form, "role"), scope, reason: textOf(form, "reason"), [kind]: textOf(form, "who") };
+    const attributes = { role: textOf(form, "role"), scope, clusterTags: textOf(form, "clusterTags"), reason: textOf(form, "reason"), [kind]: textOf(form, "who") };
     const result = await give({ attributes });
     if (result.error !== undefined) return;
     refresh();
@@ -65,10 +67,16 @@ function GrantForm({ roles, onDone }: { readonly roles: readonly string[]; reado
           <input name="scope" required maxLength={1000} defaultValue="everywhere" />
         </label>
       </div>
-      <label>
-        Reason
-        <input name="reason" maxLength={1000} />
-      </label>
+      <div className="two">
+        <label>
+          Only in clusters with these tags <small>such as env=dev or team in (a,b)</small>
+          <input name="clusterTags" maxLength={2000} />
+        </label>
+        <label>
+          Reason
+          <input name="reason" maxLength={1000} />
+        </label>
+      </div>
       <FormBar action="Grant role" busy={fetching} error={error} onCancel={onDone}>
         <UnknownScope named={unknown} />
       </FormBar>
@@ -112,7 +120,7 @@ export function Bindings({ roles }: { readonly roles: readonly string[] }) {
             <tr key={binding.id}>
               <td>{holderOf(binding)}</td>
               <td>{binding.role.name}</td>
-              <td>{binding.place}</td>
+              <td>{placeOf(binding)}</td>
               <td>{binding.givenBy}</td>
               <td className="wide">{binding.reason}</td>
               <td>{binding.expiresAt === null ? "" : `${binding.expired ? "expired " : ""}${exactly(binding.expiresAt)}`}</td>
@@ -128,7 +136,7 @@ export function Bindings({ roles }: { readonly roles: readonly string[] }) {
       )}
       {chosen !== null && (
         <Confirm title={`Revoke ${chosen.role.name} from ${holderOf(chosen)}?`} action="Revoke role" onCancel={() => choose(null)} onConfirm={() => void end()}>
-          <p>Scope: {chosen.place}. Sessions that depend on this role end within seconds.</p>
+          <p>Scope: {placeOf(chosen)}. Sessions that depend on this role end within seconds.</p>
         </Confirm>
       )}
     </>

@@ -1571,6 +1571,8 @@ export type RoleBindingAttributes = {
   reason?: string | null | undefined;
   /** Unique name. A binding with a name is a manifest, and stays after its expiry. Default: none. */
   name?: string | null | undefined;
+  /** Selector of cluster tags, such as `env=dev,team in (a,b)`, for a role that holds only in those clusters of the installation or of a project. Default: the role holds in the whole scope. */
+  clusterTags?: string | null | undefined;
 };
 
 /** Permission for every listed operation on every listed kind of resource. */
@@ -2451,7 +2453,7 @@ export type DeleteRoleMutation = { deleteRole: { id: string } | null };
 export type BindingsQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type BindingsQuery = { roleBindings: Array<{ id: string, name: string | null, place: string, expiresAt: string | null, expired: boolean, givenBy: string, reason: string, insertedAt: string, role: { id: string, name: string }, user: { id: string, email: string, name: string } | null, group: { id: string, name: string } | null }> };
+export type BindingsQuery = { roleBindings: Array<{ id: string, name: string | null, place: string, clusterTags: string, expiresAt: string | null, expired: boolean, givenBy: string, reason: string, insertedAt: string, role: { id: string, name: string }, user: { id: string, email: string, name: string } | null, group: { id: string, name: string } | null }> };
 
 export type GrantRoleMutationVariables = Exact<{
   attributes: RoleBindingAttributes;
@@ -4469,7 +4471,7 @@ export const WhoCanDocument = typed<WhoCanQuery, WhoCanQueryVariables>("query Wh
 export const CreateRoleDocument = typed<CreateRoleMutation, CreateRoleMutationVariables>("mutation CreateRole($attributes:RoleAttributes!){createRole(attributes:$attributes){...RoleFull}}" + RoleFullText);
 export const UpdateRoleDocument = typed<UpdateRoleMutation, UpdateRoleMutationVariables>("mutation UpdateRole($id:ID!$attributes:RoleAttributes!){updateRole(id:$id attributes:$attributes){...RoleFull}}" + RoleFullText);
 export const DeleteRoleDocument = typed<DeleteRoleMutation, DeleteRoleMutationVariables>("mutation DeleteRole($id:ID!){deleteRole(id:$id){id}}");
-export const BindingsDocument = typed<BindingsQuery, BindingsQueryVariables>("query Bindings{roleBindings{id name place expiresAt expired givenBy reason insertedAt role{id name}user{id email name}group{id name}}}");
+export const BindingsDocument = typed<BindingsQuery, BindingsQueryVariables>("query Bindings{roleBindings{id name place clusterTags expiresAt expired givenBy reason insertedAt role{id name}user{id email name}group{id name}}}");
 export const GrantRoleDocument = typed<GrantRoleMutation, GrantRoleMutationVariables>("mutation GrantRole($attributes:RoleBindingAttributes!){createRoleBinding(attributes:$attributes){id}}");
 export const RevokeRoleDocument = typed<RevokeRoleMutation, RevokeRoleMutationVariables>("mutation RevokeRole($id:ID!){deleteRoleBinding(id:$id){id}}");
 export const ScopeIdsDocument = typed<ScopeIdsQuery, ScopeIdsQueryVariables>("query ScopeIds($name:String!$cluster:String!$isProject:Boolean!$isCluster:Boolean!$isService:Boolean!){project(name:$name)@include(if:$isProject){id}cluster(handle:$name)@include(if:$isCluster){id}serviceDeployment(cluster:$cluster name:$name)@include(if:$isService){id}}");

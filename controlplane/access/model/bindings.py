@@ -62,10 +62,18 @@ class Binding:
     """Unique name of a declared binding, which stays after its expiry. Null for the others."""
     ended_at: datetime | None = None
     """Time at which the expiry of a declared binding was recorded."""
+    cluster_tags: str = ""
+    """Selector of cluster tags, such as `env=dev,team in (a,b)`. The role holds only in those
+    clusters of the scope. Empty: in the whole scope."""
 
     def is_live(self, now: datetime) -> bool:
         """Returns whether the binding grants its role at this moment."""
         return self.expires_at is None or self.expires_at > now
+
+    @property
+    def where(self) -> str:
+        """Returns in which clusters of its scope it holds, for people; empty: everywhere there."""
+        return f", in clusters with {self.cluster_tags}" if self.cluster_tags else ""
 
     @property
     def affected_user(self) -> str:

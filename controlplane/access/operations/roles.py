@@ -18,6 +18,7 @@ from controlplane.access.operations.scopes import (
     scope_targets,
     target_of,
 )
+from controlplane.access.operations.tagged_clusters import check_cluster_tags
 from controlplane.access.operations.users import require_permissions_of_role
 from controlplane.access.ports import (
     GroupStore,
@@ -104,6 +105,10 @@ class BindingDraft:
     name: str | None = None
     """Unique name. A binding with a name is a manifest, and stays after its expiry. Default:
     none."""
+    cluster_tags: str = ""
+    """Selector of cluster tags, such as `env=dev,team in (a,b)`, for a role that holds only in
+    those clusters of the installation or of a project. Default: the role holds in the whole
+    scope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +286,7 @@ class AccessControl:
             tx.actor.email or tx.actor.name,
             check_length(draft.reason, "reason", _MAX_TEXT_LENGTH),
             draft.name,
+            cluster_tags=check_cluster_tags(draft.cluster_tags, draft.scope),
         )
 
     async def _report(self, tx: Change, row: Binding) -> BindingView:
@@ -449,7 +455,7 @@ async def _holders(
         for user in members:
             users[user.id] = user
             given = f", given by {row.given_by}" if row.given_by else ""
-            grants.setdefault(user.id, []).append(replace(grant, why=why + given))
+            grants.setdefault(user.id, []).append(replace(grant, why=f"{why}{given}{row.where}"))
     holders = [
         PermissionHolder(user, grants[id]) for id, user in users.items() if user.disabled_at is None
     ]

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from controlplane.access.model.bindings import Binding, Project, SubjectKind
 from controlplane.access.model.users import Group, User, UserKind
+from controlplane.access.operations.tagged_clusters import scopes_of
 from controlplane.access.ports import (
     GroupStore,
     MembershipStore,
@@ -135,11 +136,16 @@ async def find_role(tx: Transaction, name: str) -> Role:
     return role
 
 
-async def grants_of(tx: Transaction, user: User, now: datetime) -> tuple[Grant, ...]:
-    """All grants of a user at this moment, direct and through groups."""
+async def grants_of(
+    tx: Transaction, user: User, now: datetime, *, in_whole_scopes: bool = False
+) -> tuple[Grant, ...]:
+    """All grants of a user at this moment, direct and through groups.
+
+    `in_whole_scopes` is meant as in `grants_from_bindings`.
+    """
     subjects = await _subjects(tx, user)
     bindings = await tx[RoleBindingStore].of_subjects(list(subjects))
-    return await grants_from_bindings(tx, bindings, now, subjects)
+    return await grants_from_bindings(tx, bindings, now, subjects, in_whole_scopes=in_whole_scopes)
 
 
 async def actor_of_user(tx: Transaction, user: User, now: datetime) -> Actor:
@@ -163,23 +169,30 @@ async def groups_of(tx: Transaction, user_id: str, *, is_person: bool) -> list[G
 
 
 async def grants_from_bindings(
-    tx: Transaction, bindings: list[Binding], now: datetime, subjects: dict[str, str]
+    tx: Transaction,
+    bindings: list[Binding],
+    now: datetime,
+    subjects: dict[str, str],
+    *,
+    in_whole_scopes: bool = False,
 ) -> tuple[Grant, ...]:
-    """The grants of unexpired role bindings; `subjects` holds display names by subject id."""
+    """The grants of unexpired role bindings; `subjects` holds display names by subject id.
+
+    With `in_whole_scopes`, a binding that selects clusters counts in its whole scope. Who gives
+    somebody its role gives it in clusters that join later, too.
+    """
     live = [binding for binding in bindings if binding.is_live(now)]
     custom = {binding.role_id for binding in live} - BUILT_IN.keys()
     found = await tx[RoleStore].by_ids(custom) if custom else []
     roles = {**BUILT_IN, **{role.id: role for role in found}}
+    scopes = {} if in_whole_scopes else await scopes_of(tx, live)
     return tuple(
         Grant(
-            roles[binding.role_id],
-            binding.scope,
-            binding.id,
-            binding.expires_at,
-            _why(binding, subjects),
+            roles[binding.role_id], scope, binding.id, binding.expires_at, _why(binding, subjects)
         )
         for binding in live
         if binding.role_id in roles
+        for scope in scopes.get(binding.id, (binding.scope,))
     )
 
 
@@ -194,4 +207,4 @@ def _why(binding: Binding, subjects: dict[str, str]) -> str:
     whose = subject if binding.subject_kind is SubjectKind.GROUP else "directly"
     until = f" until {binding.expires_at:%FT%TZ}" if binding.expires_at else ""
     given = f", given by {binding.given_by}" if binding.given_by else ""
-    return f"{whose}{given}{until}"
+    return f"{whose}{given}{until}{binding.where}"

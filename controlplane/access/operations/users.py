@@ -372,7 +372,9 @@ class UserOperations:
         self, tx: Transaction, actor: Actor, group_id: str, until: datetime | None = None
     ) -> None:
         bindings = await tx[RoleBindingStore].of_subjects(group_id)
-        grants = await grants_from_bindings(tx, bindings, self._context.clock.now(), {})
+        grants = await grants_from_bindings(
+            tx, bindings, self._context.clock.now(), {}, in_whole_scopes=True
+        )
         await _require_all(tx, actor, grants, until)
 
     async def _set_role(self, tx: Transaction, actor: Actor, user: User, role: Role) -> None:
@@ -428,7 +430,8 @@ async def require_permissions_of_user(
     """Forbidden: the user has a permission that the actor lacks, or loses before `until`; None:
     before the user.
     """
-    await _require_all(tx, actor, await grants_of(tx, user, now), until)
+    grants = await grants_of(tx, user, now, in_whole_scopes=True)
+    await _require_all(tx, actor, grants, until)
 
 
 async def _require_all(

@@ -7,11 +7,13 @@ from datetime import datetime, timedelta
 
 from controlplane.access.operations.auth_throttle import AuthThrottle
 from controlplane.access.operations.scopes import actor_of_user, project_for
+from controlplane.access.operations.tag_changes import authorize_tags
 from controlplane.access.operations.tokens import latest_expiry, mint, revoke_cluster_tokens
 from controlplane.access.ports import UserStore
 from controlplane.authorization import (
     Actor,
     ActorKind,
+    Resource,
     ResourceKind,
     Verb,
     require,
@@ -125,6 +127,7 @@ class BootstrapTokens:
         async with self._context.change(actor, "createBootstrapToken") as tx:
             project = await project_for(tx, ResourceKind.CLUSTER, change.project_id)
             row = replace(row, project_id=project)
+            await authorize_tags(tx, Resource.within(ResourceKind.CLUSTER, project), None, row.tags)
             if (end := await latest_expiry(tx, actor)) is not None:
                 row = replace(row, expires_at=min(row.expires_at, end))
             store = tx[BootstrapTokenStore]

@@ -7,6 +7,7 @@ from datetime import datetime
 from controlplane.access.model.users import Token
 from controlplane.access.operations.bindings import RoleSubjects, change_subjects
 from controlplane.access.operations.scopes import check_not_moved, project_for
+from controlplane.access.operations.tag_changes import authorize_tags
 from controlplane.access.operations.tokens import mint, revoke_cluster_tokens
 from controlplane.access.ports import TokenStore
 from controlplane.authorization import (
@@ -137,6 +138,7 @@ class Clusters:
                 project_given=cluster.project_given or bool(change.project_id),
                 updated_at=self._context.clock.now(),
             )
+            await authorize_tags(tx, cluster.target, cluster.tags, changed.tags)
             await tx[ClusterStore].put(changed)
             repositories = await _mark_for_render(tx, cluster, changed)
             tx.audit(cluster.handle, id, changed=sorted(columns))
@@ -228,6 +230,7 @@ async def register_cluster(tx: Change, context: OperationContext, change: Cluste
     if (known := await tx[ClusterStore].by_handle(cluster.handle)) is not None:
         message = f"a cluster with the handle {cluster.handle!r} already exists"
         raise name_conflict(tx.actor, known, message)
+    await authorize_tags(tx, cluster.target, None, cluster.tags)
     await tx[ClusterStore].add(cluster)
     tx.audit(cluster.handle, cluster.id)
     tx.publish(CLUSTER, cluster.id)

@@ -199,9 +199,9 @@ class SqlReading(ReadableRows[T]):
             first = question(self._kind, {column: value}, first=True)
             reads.keep(self._table, first, rows[:1])
 
-    async def column(self, name: str, ids: Collection[str]) -> dict[str, Any]:
+    async def column(self, name: str, ids: Collection[str] | None = None) -> dict[str, Any]:
         table, found = self._table.c, {}
-        for some in chunks(ids):
+        for some in (ANY,) if ids is None else chunks(ids):
             asked = select(table.id, table[name]).where(self._where({"id": some}))
             found |= dict(map(tuple, await self._connection.execute(asked)))
         return found

@@ -9,7 +9,7 @@ from sqlalchemy import Table
 
 from controlplane.authorization import Visible
 from controlplane.platform.parts import column_getter, column_names, row_maker
-from controlplane.platform.ports import MAX_COUNTED, Page, PageQuery, ReadableRows
+from controlplane.platform.ports import ANY, MAX_COUNTED, Page, PageQuery, ReadableRows
 from core.errors import Conflict, Invalid
 from tests.fakes.memory_store.columns import codec_of
 from tests.fakes.memory_store.connection import MemoryConnection, Predicate
@@ -52,9 +52,10 @@ class MemoryReading(ReadableRows[T]):
     async def prefetch(self, column: str, values: Collection[str]) -> None:
         """Reads nothing: this store has no cache."""
 
-    async def column(self, name: str, ids: Collection[str]) -> dict[str, Any]:
+    async def column(self, name: str, ids: Collection[str] | None = None) -> dict[str, Any]:
         read = codec_of(self._table.c[name]).read
-        rows = self._connection.where(self._table, equal(self._table, {"id": set(ids)}))
+        asked = {"id": ANY if ids is None else set(ids)}
+        rows = self._connection.where(self._table, equal(self._table, asked))
         return {row["id"]: read(row[name]) for row in rows}
 
     async def past(self, column: str, moment: datetime) -> list[T]:

@@ -42,6 +42,13 @@ class BindingOptions(OptionGroup):
         str | None,
         typer.Option(help="Name, which makes the binding a manifest (default: none)."),
     ] = None
+    cluster_tags: Annotated[
+        str,
+        typer.Option(
+            help="Only in clusters with these tags, such as env=dev or 'team in (a,b)'; for a "
+            "project or everywhere."
+        ),
+    ] = ""
 
 
 class _PermissionHolder(WhoCan):
@@ -54,6 +61,11 @@ def _subject(binding: Binding) -> str:
     return f"group {binding['group']['name']}" if binding["group"] else ""
 
 
+def _place(binding: Binding) -> str:
+    tags = binding["clusterTags"]
+    return f"clusters with {tags} in {binding['place']}" if tags else binding["place"]
+
+
 def _expiry(binding: Binding) -> object:
     return "expired" if binding["expired"] else _EXPIRY.cell(binding)
 
@@ -62,7 +74,7 @@ _EXPIRY: Column[Binding] = since("EXPIRES", "expiresAt")
 COLUMNS: tuple[Column[Binding], ...] = (
     Column("SUBJECT", _subject),
     field("ROLE", "role", "name"),
-    field("SCOPE", "place"),
+    Column("SCOPE", _place),
     Column("EXPIRES", _expiry),
     field("GRANTED BY", "givenBy"),
     field("NAME"),
@@ -117,6 +129,7 @@ def grant(
     Example:
       towline access grant editor project/shop --group shop-team
       towline access grant admin cluster/dev --user ada@example.org --hours 8
+      towline access grant editor everywhere --group devs --cluster-tags env=dev
     """
     api = connect(context)
     attributes: RoleBindingAttributes = {
@@ -126,6 +139,7 @@ def grant(
         "group": options.group,
         "reason": options.reason,
         "name": options.name,
+        "clusterTags": options.cluster_tags,
     }
     if options.hours is not None:
         end = load("core.runtime.clock").SystemClock().now() + timedelta(hours=options.hours)

@@ -26,6 +26,7 @@ class Binding(TypedDict):
     name: str | None
     scope: str
     place: str
+    clusterTags: str
     expiresAt: str | None
     expired: bool
     givenBy: str
@@ -180,7 +181,7 @@ class TrustRule(TypedDict):
     minutes: int
 
 
-_BINDING = 'fragment Binding on RoleBinding{id name scope place expiresAt expired givenBy reason role{name}user{email}group{name}}'
+_BINDING = 'fragment Binding on RoleBinding{id name scope place clusterTags expiresAt expired givenBy reason role{name}user{email}group{name}}'
 _ACCESS_REQUEST = 'fragment AccessRequest on AccessRequest{id scope place minutes reason state decidedBy insertedAt expiresAt user{email}role{name}}'
 _GROUP = 'fragment Group on Group{id name description global issuer}'
 _MEMBER = 'fragment Member on GroupMember{id user{...User}}'

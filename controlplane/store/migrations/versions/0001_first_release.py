@@ -1006,6 +1006,7 @@ def _role_bindings() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("name", sa.String(255), nullable=True),
         sa.Column("ended_at", UtcColumn(), nullable=True),
+        sa.Column("cluster_tags", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_role_bindings"),
         sa.UniqueConstraint("name", name="uq_role_bindings_name"),
     )

@@ -191,7 +191,7 @@ async def test_a_role_binding_loses_its_expiry_and_moves(world: ManifestWorld) -
         "spec.subject.user",
     ]
     exported = await world.manifests.document(ADMIN, "RoleBinding", "temporary")
-    assert exported["spec"] == moved | {"scope": {}, "reason": ""}
+    assert exported["spec"] == moved | {"scope": {}, "reason": "", "clusterTags": ""}
     again = await world.apply(document("RoleBinding", "temporary", moved))
     assert [item.action for item in again.items] == [ManifestAction.UNCHANGED]
 

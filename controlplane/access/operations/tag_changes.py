@@ -1,0 +1,34 @@
+"""Authorizes changes of cluster tags that move a cluster into role bindings, or out of them."""
+
+from collections.abc import Mapping
+
+from controlplane.access.operations.scopes import find_role
+from controlplane.access.operations.tagged_clusters import selects
+from controlplane.access.operations.users import require_permissions_of_role
+from controlplane.access.ports import RoleBindingStore
+from controlplane.authorization import Resource, ResourceKind, Verb
+from controlplane.platform.context import ACCESS, Change
+
+
+async def authorize_tags(
+    tx: Change, cluster: Resource, before: Mapping[str, str] | None, after: Mapping[str, str]
+) -> None:
+    """Authorizes the tags of a cluster; `before` None: it is new.
+
+    Forbidden: a role binding would select the cluster, or select it no longer, and the actor may
+    not bind its role there.
+    """
+    if before == after:
+        return
+    now = tx.context.clock.now()
+    for binding in await tx[RoleBindingStore].in_scopes(list(cluster.path)):
+        if not binding.cluster_tags or not binding.is_live(now):
+            continue
+        is_selected = selects(binding, after)
+        if is_selected == (before is not None and selects(binding, before)):
+            continue
+        tx.authorize(Verb.ADMINISTER, cluster.below(ResourceKind.BINDING))
+        role = await find_role(tx, binding.role_id)
+        until = binding.expires_at if is_selected else now
+        require_permissions_of_role(tx.actor, role, cluster, until)
+        tx.publish(ACCESS, binding.affected_user)

@@ -1,0 +1,175 @@
+"""Role bindings that hold only in the clusters with some tags."""
+
+from dataclasses import replace
+
+import pytest
+
+from controlplane.access.model.bindings import Binding, Project
+from controlplane.access.operations.roles import AccessControl, BindingDraft
+from controlplane.access.operations.scopes import actor_of_user
+from controlplane.access.operations.users import UserOperations
+from controlplane.authorization import (
+    INSTALLATION,
+    Actor,
+    ResourceKind,
+    Scope,
+    Verb,
+)
+from controlplane.authorization.roles import BuiltInRole
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.operations.bootstrap_tokens import (
+    BootstrapTokenChange,
+    BootstrapTokens,
+)
+from controlplane.clusters.operations.clusters import ClusterChange, Clusters
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.context import ACCESS
+from core.errors import Forbidden, Invalid
+from tests.fakes.access import USER_MANAGER, bind, make_group, make_user
+from tests.fakes.actors import ADMIN, EDITOR, person
+from tests.fakes.clock import START
+from tests.fakes.operations import MemoryOperations, make_cluster, operations_over_memory
+
+ADA, DEVS = make_user("ada"), make_group("devs")
+SHOP, OF_SHOP = Project("shop", "shop", START, START), Scope("project:shop")
+DEV, PROD = make_cluster("dev", tags={"env": "dev"}), make_cluster("prod", tags={"env": "prod"})
+SHOPS = make_cluster("shops", tags={"env": "dev"}, project_id="shop")
+ADMIN_OF_SHOP = person(BuiltInRole.ADMIN, "sue", OF_SHOP)
+EDITOR_OF_SHOP = person(BuiltInRole.EDITOR, "eve", OF_SHOP)
+
+
+@pytest.fixture
+async def world() -> MemoryOperations:
+    world = operations_over_memory()
+    await world.given(SHOP, ADA, DEVS, DEV, PROD, SHOPS)
+    return world
+
+
+def selecting(tags: str, scope: Scope = INSTALLATION, role: str = "editor") -> Binding:
+    return replace(bind(role, ADA, scope), cluster_tags=tags)
+
+
+async def ada_of(world: MemoryOperations) -> Actor:
+    async with world.context.store.read() as tx:
+        return await actor_of_user(tx, ADA, world.clock.now())
+
+
+async def writable(world: MemoryOperations) -> set[str]:
+    """The clusters in which ada may write services."""
+    ada = await ada_of(world)
+    rows = await world.rows(ClusterStore)
+    return {row.id for row in rows if ada.may(Verb.WRITE, row.target.below(ResourceKind.SERVICE))}
+
+
+@pytest.mark.parametrize(
+    ("tags", "scope", "clusters"),
+    [
+        ("env=dev", INSTALLATION, {"dev", "shops"}),
+        ("env=dev", OF_SHOP, {"shops"}),
+        ("env in (dev,prod)", INSTALLATION, {"dev", "prod", "shops"}),
+        ("env!=dev", INSTALLATION, {"prod"}),
+        ("team", INSTALLATION, set()),
+    ],
+)
+async def test_a_role_holds_in_the_selected_clusters_and_below_them(
+    world: MemoryOperations, tags: str, scope: Scope, clusters: set[str]
+) -> None:
+    await world.given(selecting(tags, scope))
+    assert await writable(world) == clusters
+    ada = await ada_of(world)
+    assert not ada.may(Verb.WRITE, SHOP.target.below(ResourceKind.PIPELINE))
+    assert all("in clusters with" in grant.why for grant in ada.policy.grants)
+
+
+async def test_who_can_tells_the_tags(world: MemoryOperations) -> None:
+    await world.given(selecting("env=dev"))
+    access = AccessControl(world.context)
+    (holder,) = await access.who_can(ADMIN, Verb.WRITE, ResourceKind.CLUSTER, "dev")
+    assert holder.user == ADA and holder.grants[0].why.endswith("in clusters with env=dev")
+    assert await access.who_can(ADMIN, Verb.WRITE, ResourceKind.CLUSTER, "prod") == []
+
+
+async def test_only_scopes_with_clusters_take_tags(world: MemoryOperations) -> None:
+    access = AccessControl(world.context)
+    draft = BindingDraft("editor", Scope("cluster:dev"), user="ada", cluster_tags="env=dev")
+    with pytest.raises(Invalid, match="needs the installation or a project"):
+        await access.bind(ADMIN, draft)
+    for tags, problem in ((" ", "selects nothing"), ("env=(", "label selector")):
+        with pytest.raises(Invalid, match=problem):
+            await access.bind(ADMIN, replace(draft, scope=INSTALLATION, cluster_tags=tags))
+
+
+async def test_binding_needs_the_role_in_the_whole_scope(world: MemoryOperations) -> None:
+    access = AccessControl(world.context)
+    draft = BindingDraft("admin", OF_SHOP, user="ada", cluster_tags="env=dev")
+    with pytest.raises(Forbidden):
+        await access.bind(EDITOR_OF_SHOP, draft)
+    await access.bind(ADMIN_OF_SHOP, draft)
+    with pytest.raises(Forbidden):
+        await access.bind(ADMIN_OF_SHOP, replace(draft, scope=INSTALLATION))
+
+
+async def test_a_group_whose_role_selects_no_cluster_yet_takes_no_member_of_weaker_people(
+    world: MemoryOperations,
+) -> None:
+    await world.given(replace(bind("admin", DEVS, INSTALLATION), cluster_tags="team=a"))
+    users = UserOperations(world.context)
+    with pytest.raises(Forbidden, match="role admin grants everywhere"):
+        await users.add_member(USER_MANAGER, DEVS.id, ADA.id)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "tags"),
+    [(PROD, {"env": "dev"}), (DEV, {"env": "prod"}), (DEV, {})],
+)
+async def test_tags_that_move_a_cluster_into_a_role_or_out_of_it_need_the_right_to_bind_it(
+    world: MemoryOperations, cluster: Cluster, tags: dict[str, str]
+) -> None:
+    await world.given(selecting("env=dev", role="admin"))
+    clusters, before = Clusters(world.context), await writable(world)
+    with pytest.raises(Forbidden):
+        await clusters.update(EDITOR, cluster.id, ClusterChange(tags=tags))
+    assert await writable(world) == before
+    world.published.clear()
+    await clusters.update(ADMIN, cluster.id, ClusterChange(tags=tags))
+    assert await writable(world) == before ^ {cluster.id}
+    assert (ACCESS, "ada") in world.published
+
+
+async def test_other_tags_need_no_more_than_before(world: MemoryOperations) -> None:
+    await world.given(selecting("env=dev", role="admin"))
+    clusters = Clusters(world.context)
+    await clusters.update(EDITOR, "dev", ClusterChange(tags={"env": "dev", "tier": "web"}))
+    await clusters.update(EDITOR, "dev", ClusterChange(name="Dev"))
+    await clusters.update(EDITOR, "prod", ClusterChange(tags={"env": "qa"}))
+
+
+async def test_a_new_cluster_and_a_bootstrap_token_are_held_to_the_same(
+    world: MemoryOperations,
+) -> None:
+    await world.given(selecting("env=dev", OF_SHOP, "admin"))
+    clusters, tokens = Clusters(world.context), BootstrapTokens(world.context)
+    new = ClusterChange("new", "new", tags={"env": "dev"}, project_id="shop")
+    token = BootstrapTokenChange("fleet", project_id="shop", tags={"env": "dev"})
+    with pytest.raises(Forbidden):
+        await clusters.create(EDITOR_OF_SHOP, new)
+    with pytest.raises(Forbidden):
+        await tokens.create(EDITOR_OF_SHOP, token)
+    await clusters.create(EDITOR_OF_SHOP, replace(new, tags={"env": "prod"}))
+    await tokens.create(EDITOR_OF_SHOP, replace(token, tags={}))
+    await clusters.create(ADMIN_OF_SHOP, replace(new, name="two", handle="two"))
+    await tokens.create(ADMIN_OF_SHOP, token)
+
+
+async def test_an_expired_binding_holds_nobody_up(world: MemoryOperations) -> None:
+    await world.given(replace(selecting("env=dev", role="admin"), expires_at=world.clock.now()))
+    await Clusters(world.context).update(EDITOR, "prod", ClusterChange(tags={"env": "dev"}))
+    assert await writable(world) == set()
+
+
+async def test_the_roles_of_a_resource_are_those_of_its_whole_scope(
+    world: MemoryOperations,
+) -> None:
+    await world.given(selecting("env=dev", role="admin"))
+    roles = await UserOperations(world.context).roles_everywhere(ADMIN, [ADA])
+    assert roles == {}
