@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "cc8380e4cc72202b08fb17ecf3a7a6ca70c544c6"
+COMMIT = "d9f4879b4540f61c599568e9b08949a49f72c47f"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
