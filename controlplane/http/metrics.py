@@ -101,6 +101,12 @@ class SnapshotMetrics(Collector):
             "result",
             dict(census.sources),
         )
+        yield _by(
+            "towline_cluster_sources",
+            "Cluster sources by the result of their last reconciliation",
+            "result",
+            dict(census.cluster_sources),
+        )
         yield _deliveries(census)
         yield GaugeMetricFamily(
             "towline_snapshot_age_seconds",

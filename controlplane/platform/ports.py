@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
 from controlplane.authorization import Visible
@@ -129,6 +130,17 @@ class ReadableRows(Protocol[T]):
         ...
 
     async def page(self, query: PageQuery) -> Page[T]: ...
+
+
+async def count_each(
+    rows: ReadableRows[T], column: str, values: type[StrEnum], **equals: object
+) -> dict[str, int]:
+    """Counts rows for each value of a column, at most to `MAX_COUNTED` + 1."""
+    counts: dict[str, int] = {}
+    for value in values:
+        query = PageQuery(first=1, equals={**equals, column: value}, counting=True)
+        counts[value.value] = (await rows.page(query)).count or 0
+    return counts
 
 
 class Rows(ReadableRows[T], Protocol[T]):

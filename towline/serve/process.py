@@ -10,8 +10,9 @@ import structlog
 from prometheus_client import make_asgi_app
 
 from controlplane import compose as controlplane
+from controlplane.cluster_sources.operations import sources as cluster_sources
 from controlplane.clusters.operations.kubernetes_access import ProxyAccess
-from controlplane.configuration_sources.operations.sources import count_results
+from controlplane.configuration_sources.operations import sources as configuration_sources
 from controlplane.foundation import lay_foundation
 from controlplane.http.app import make_app
 from controlplane.http.metrics import SnapshotMetrics
@@ -326,7 +327,11 @@ class ControlPlaneProcess:
     async def _take_census(self) -> MetricsSnapshot:
         async with self.foundation.store.read() as tx:
             census = await tx[MetricsSnapshotStore].take(self._clock.now())
-            return replace(census, sources=await count_results(tx))
+            return replace(
+                census,
+                sources=await configuration_sources.count_results(tx),
+                cluster_sources=await cluster_sources.count_results(tx),
+            )
 
     async def _serve(self, name: str, listener: Listener) -> str:
         port = await serve(self._tasks, name, listener)

@@ -25,6 +25,7 @@ from controlplane.cluster_sources.model.inventory import check_settings
 from controlplane.cluster_sources.model.members import ClusterSourceMember
 from controlplane.cluster_sources.model.source import (
     ClusterSource,
+    ClusterSourceResult,
     ClusterSourceSettings,
     GonePolicy,
     InventoryKind,
@@ -37,7 +38,7 @@ from controlplane.platform.context import CLUSTER_SOURCE, Change, OperationConte
 from controlplane.platform.jobs import Job
 from controlplane.platform.names import check_label
 from controlplane.platform.parts import Columns, column_values
-from controlplane.platform.ports import JobStore, Page, PageQuery, Transaction
+from controlplane.platform.ports import JobStore, Page, PageQuery, Transaction, count_each
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Invalid, NotFound
@@ -245,6 +246,11 @@ async def enqueue(
     """Schedules the reconciliation of a source. There is one job for each source."""
     key = f"cluster-source/{id}"
     await tx[JobStore].enqueue(Job(context.new_id(), RECONCILE, key, run_at, {"source": id}))
+
+
+async def count_results(tx: Transaction) -> dict[str, int]:
+    """Counts sources by the result of their last reconciliation; suspended ones are left out."""
+    return await count_each(tx[ClusterSourceStore], "result", ClusterSourceResult, suspended=False)
 
 
 async def find_source(

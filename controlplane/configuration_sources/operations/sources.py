@@ -41,7 +41,7 @@ from controlplane.platform.context import (
 from controlplane.platform.jobs import Job
 from controlplane.platform.names import check_label
 from controlplane.platform.parts import Columns, column_values
-from controlplane.platform.ports import JobStore, Page, PageQuery, Transaction
+from controlplane.platform.ports import JobStore, Page, PageQuery, Transaction, count_each
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.repository import check_folder, check_ref, normalize_folder
@@ -309,11 +309,7 @@ async def enqueue(
 
 async def count_results(tx: Transaction) -> dict[str, int]:
     """Counts sources by the result of their last reconciliation; suspended ones are left out."""
-    store, counts = tx[ConfigurationSourceStore], {}
-    for result in SourceResult:
-        query = PageQuery(first=1, equals={"result": result, "suspended": False}, counting=True)
-        counts[result.value] = (await store.page(query)).count or 0
-    return counts
+    return await count_each(tx[ConfigurationSourceStore], "result", SourceResult, suspended=False)
 
 
 async def find_source(

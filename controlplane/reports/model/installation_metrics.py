@@ -32,7 +32,7 @@ class MetricsSnapshot:
     `services` are grouped by their `StatusCode`. `deliveries` counts deployments that became
     healthy within `RECENT` and whose commit is known. Its keys are the upper bounds of
     `DELIVERY_BOUNDS` in seconds; the last one is None. `sources` are configuration sources by
-    the result of their last reconciliation.
+    the result of their last reconciliation, `cluster_sources` those of clusters.
     """
 
     services: Mapping[str, int] = field(default_factory=dict)
@@ -42,3 +42,4 @@ class MetricsSnapshot:
     deliveries: Mapping[float | None, int] = field(default_factory=dict)
     delivery_seconds: float = 0.0
     sources: Mapping[str, int] = field(default_factory=dict)
+    cluster_sources: Mapping[str, int] = field(default_factory=dict)

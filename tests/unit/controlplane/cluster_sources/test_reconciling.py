@@ -13,7 +13,7 @@ from controlplane.cluster_sources.model.source import (
     InventoryKind,
 )
 from controlplane.cluster_sources.operations.deliveries import MAX_JOINING, TOKEN_LIFE
-from controlplane.cluster_sources.operations.sources import ClusterSourceChange
+from controlplane.cluster_sources.operations.sources import ClusterSourceChange, count_results
 from controlplane.clusters.model.bootstrap_tokens import JoinRequest
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.ports import BootstrapTokenStore
@@ -141,6 +141,9 @@ async def test_a_disabled_service_account_ends_its_tokens(world: ClusterSourceWo
     source = await world.pass_interval()
     assert source.status.result is ClusterSourceResult.FAILED
     assert "service account is disabled" in source.status.message
+    async with world.memory.store.read() as tx:
+        counts = await count_results(tx)
+    assert counts == {"unknown": 0, "synced": 0, "incomplete": 0, "failed": 1}
 
 
 async def test_a_name_that_exists_is_a_conflict_and_is_not_taken_over(
