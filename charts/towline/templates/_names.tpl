@@ -83,6 +83,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- concat $names .Values.tls.names | uniq | toJson }}
 {{- end }}
 
+{{- /* Names of all clusters, as a JSON list; empty without a domain of clusters. */ -}}
+{{- define "towline.clusterHosts" -}}
+{{- $hosts := list }}
+{{- with .Values.clusterDomain }}
+{{- $hosts = append $hosts (printf "*.%s" .) }}
+{{- end }}
+{{- $hosts | toJson }}
+{{- end }}
+
 {{- /* Secret with the certificate of the listeners; empty: Towline's own CA issues one. */ -}}
 {{- define "towline.tlsSecret" -}}
 {{- if .Values.certificate.enabled }}

@@ -114,6 +114,29 @@ def test_an_ingress_sets_the_public_url_and_its_proxies(tmp_path: Path) -> None:
     assert _load(render("towline", {}), tmp_path).auth.public_url == ""
 
 
+def test_clusters_have_names_below_their_domain(tmp_path: Path) -> None:
+    """In the program, the ingress, the routes and the certificate alike, with other settings."""
+    given = values_of("towline", "ingress") | {"config": {"proxy": {"http2": False}}}
+    objects = render("towline", given)
+    proxy = _load(objects, tmp_path).proxy
+    assert (proxy.cluster_domain, proxy.http2) == ("clusters.example.org", False)
+    spec = of_kind(objects, "Ingress")["spec"]
+    hosts = ["towline.example.org", "*.clusters.example.org"]
+    assert [rule["host"] for rule in spec["rules"]] == hosts
+    assert spec["rules"][0]["http"] == spec["rules"][1]["http"]
+    assert [entry["hosts"] for entry in spec["tls"]] == [[host] for host in hosts]
+    assert spec["tls"][1]["secretName"] == "clusters-example-org"
+    front = {"enabled": True, "backend": "https", "host": hosts[0], "parentRefs": [{"name": "g"}]}
+    issued = {"enabled": True, "issuerRef": {"name": "ca"}}
+    given |= {"ingress": {"enabled": False}, "gateway": front, "certificate": issued}
+    objects = render("towline", given)
+    assert of_kind(objects, "HTTPRoute")["spec"]["hostnames"] == hosts
+    assert hosts[1] in of_kind(objects, "Certificate")["spec"]["dnsNames"]
+    without = render("towline", given | {"clusterDomain": ""})
+    assert of_kind(without, "HTTPRoute")["spec"]["hostnames"] == hosts[:1]
+    assert _load(without, tmp_path).proxy.cluster_domain == ""
+
+
 def test_the_certificate_bears_the_names_of_the_services(tmp_path: Path) -> None:
     """Agents and clients inside and outside find the control plane under a name in it."""
     objects = render("towline", values_of("towline", "ingress"), namespace="fleet")
