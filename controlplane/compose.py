@@ -310,6 +310,7 @@ def _api(
         operations.by_type(),
         operations.identity,
         agents_port=settings.agents_port,
+        cluster_domain=settings.cluster_domain,
         signing_identity=manifests.signing_identity,
         sealing_key=base64.b64encode(sealing_key).decode(),
         introspection=settings.introspection,

@@ -204,6 +204,8 @@ class ControlPlaneSettings(BaseModel):
     """Data directory with the embedded store and the encryption key."""
     agents_port: int = 8444
     """Port for agents; shown in the installation instructions of clusters."""
+    cluster_domain: str = ""
+    """Domain for addresses of clusters by host name; shown to clients. Empty: there is none."""
     introspection: bool = True
     """Lets signed-in users query the API's schema (introspection)."""
     database: SecretStr | None = None

@@ -16,6 +16,7 @@ from proxy.gateway.connection import make_protocol_class
 from proxy.gateway.gateway import Gateway
 from proxy.gateway.handler import RequestHandler
 from proxy.gateway.internal_requests import InternalClient
+from proxy.gateway.parse.cluster_hosts import ClusterHosts
 from proxy.gateway.record.metrics import ProxyMetrics
 from proxy.gateway.record.open_requests import OpenRequests
 from proxy.gateway.record.recorder import NoSessionRecorder, RequestRecorder
@@ -122,13 +123,14 @@ def build(
     )
     sessions = FileRecorder(recordings, settings.recordings, clock) if recordings else None
     recorder = RequestRecorder(ports.audit, sessions or NoSessionRecorder(), open_requests, metrics)
-    handler = RequestHandler(authorizer, recorder, clock)
+    hosts = ClusterHosts(settings.cluster_domain)
+    handler = RequestHandler(authorizer, recorder, clock, hosts)
 
     # Sources of requests: users' connections, this process, other replicas
     internal_requests = InternalClient(handler, settings.head)
     gateway = Gateway(handler, authorizer, internal_requests, clock, timeouts, limits.connections)
     protocol_class = make_protocol_class(
-        gateway, handler, settings.head, ingress.public_url, ingress.proxies
+        gateway, handler, settings.head, ingress.public_url, ingress.proxies, hosts
     )
     front = None
     if backend is not None and hub is not None and data_links is not None:

@@ -1,5 +1,6 @@
 """Settings of the Kubernetes proxy, in groups; unknown keys are refused."""
 
+import re
 from dataclasses import asdict
 from enum import StrEnum
 
@@ -7,6 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from core.native import is_available
 from proxy.domain.limits import HeadLimits, RecordingLimits, StreamLimits, Timeouts
+
+_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+# OpenSSL accepts no wildcard certificate of a domain with one label. The last label of an IP
+# address is a number.
+_DOMAIN = re.compile(rf"(?:{_LABEL}\.)+(?![0-9]+\Z){_LABEL}")
+# A name has at most 253 characters, and a handle 63.
+_MAX_DOMAIN = 189
 
 
 class DataPlane(StrEnum):
@@ -26,6 +34,8 @@ class ProxySettings(BaseModel):
     128 MiB). `passthrough`: handles of the clusters whose API server authenticates the user's own
     token (default: none). `data_plane`: see `DataPlane` (default: `auto`). `http2`: offer HTTP/2 to
     users; only the native data plane can (default: true).
+    `cluster_domain`: domain for addresses of clusters without a path, `<handle>.<cluster_domain>`
+    (default: none).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -38,6 +48,7 @@ class ProxySettings(BaseModel):
     passthrough: frozenset[str] = frozenset()
     data_plane: DataPlane = DataPlane.AUTO
     http2: bool = True
+    cluster_domain: str = ""
 
     @property
     def uses_native(self) -> bool:
@@ -52,6 +63,16 @@ class ProxySettings(BaseModel):
             if isinstance(handles, str)
             else handles
         )
+
+    @field_validator("cluster_domain")
+    @classmethod
+    def _is_domain(cls, text: str) -> str:
+        domain = text.strip().lower().removesuffix(".")
+        if domain and (len(domain) > _MAX_DOMAIN or _DOMAIN.fullmatch(domain) is None):
+            raise ValueError(
+                f"{text!r} must be a domain of at least two labels, such as clusters.example.org"
+            )
+        return domain
 
     @model_validator(mode="after")
     def _bounds_hold(self) -> "ProxySettings":

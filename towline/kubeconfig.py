@@ -30,12 +30,14 @@ def build(
     embed_token: bool,
     config: Path | None = None,
     id_token_command: str = "",
+    cluster_domain: str = "",
 ) -> Entry:
     """Builds a kubeconfig with a context `towline-<handle>` for each cluster; the first is current.
 
     Credentials come from the login plugin or, with `embed_token`, are in the file itself. With
     `id_token_command`, they come from that plugin: ID tokens, which also prove the user's identity
-    to agents. Raises Invalid if it is no command.
+    to agents. Raises Invalid if it is no command. With `cluster_domain`, the host names the cluster
+    instead of the path.
     """
     user = f"towline-{urlsplit(target.url).netloc}"
     names = {handle: f"towline-{handle}" for handle in handles}
@@ -46,7 +48,8 @@ def build(
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [
-            {"name": name, "cluster": _cluster(target, handle)} for handle, name in names.items()
+            {"name": name, "cluster": _cluster(target, handle, cluster_domain)}
+            for handle, name in names.items()
         ],
         "users": [{"name": user, "user": credential}],
         "contexts": [
@@ -118,11 +121,19 @@ def _is_list(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
 
 
-def _cluster(target: ControlPlaneTarget, handle: str) -> Entry:
-    cluster: Entry = {"server": f"{target.url}/k8s/clusters/{handle}"}
+def _cluster(target: ControlPlaneTarget, handle: str, domain: str) -> Entry:
+    cluster: Entry = {"server": _server(target.url, handle, domain)}
     if target.ca:
         cluster["certificate-authority-data"] = base64.b64encode(target.ca.encode()).decode()
     return cluster
+
+
+def _server(url: str, handle: str, domain: str) -> str:
+    if not domain:
+        return f"{url}/k8s/clusters/{handle}"
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{handle}.{domain}{port}"
 
 
 def _plugin(url: str, config: Path | None) -> Entry:

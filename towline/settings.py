@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -31,6 +32,7 @@ from controlplane.settings import (
     TraceSettings,
 )
 from core.errors import Invalid
+from core.host_names import hostname, is_below
 from core.json_object import JsonMapping, JsonObject, JsonValue
 from core.rpc.implementations import GrpcImplementation
 from core.trusted_proxies import TrustedProxies
@@ -165,6 +167,18 @@ class ServeSettings(_SettingsGroup):
         except Invalid as error:
             raise ValueError(error.message) from None
         return networks
+
+    @model_validator(mode="after")
+    def _clusters_have_names_of_their_own(self) -> "ServeSettings":
+        domain = self.proxy.cluster_domain
+        public = urlsplit(self.auth.public_url).hostname or ""
+        for name in (public, *self.hosts, *self.tls.names):
+            if is_below(hostname(name), domain):
+                raise ValueError(
+                    f"{name} is below proxy.cluster_domain ({domain}), whose names are those of "
+                    "clusters: choose another domain for clusters"
+                )
+        return self
 
     @model_validator(mode="after")
     def _reads_proxy_protocol(self) -> "ServeSettings":

@@ -134,10 +134,17 @@ it("parses tags", () => {
 });
 
 it("creates a kubeconfig without a secret and with one context per cluster", () => {
-  const text = kubeconfig("https://towline.example.org", ["dev", "prod"]);
+  const text = kubeconfig("https://towline.example.org", ["dev", "prod"], null);
   expect(text).toContain("https://towline.example.org/k8s/clusters/prod");
   expect(text).toContain("name: towline-dev");
   expect(text).not.toMatch(/token|twu_|password/);
+});
+
+it("names clusters by their hosts in a kubeconfig, if they have a domain", () => {
+  const text = kubeconfig("https://towline.example.org:8443", ["dev"], "clusters.example.org");
+  expect(text).toContain("server: https://dev.clusters.example.org:8443\n");
+  expect(text).toContain("- https://towline.example.org:8443\n");
+  expect(kubeconfig("https://towline.example.org", ["dev"], "clusters.example.org")).toContain("server: https://dev.clusters.example.org\n");
 });
 
 it("shows the exit status of a shell", () => {

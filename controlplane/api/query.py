@@ -95,6 +95,7 @@ class Query(
         return Installation(
             version=__version__,
             agents_port=context.backend.agents_port,
+            cluster_domain=context.backend.cluster_domain or None,
             signing_key=identity.pem if identity else None,
             signing_key_id=identity.key_id if identity else None,
             sealing_key=context.backend.sealing_key,

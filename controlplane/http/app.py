@@ -48,12 +48,14 @@ def make_app(
     console: Path | None = None,
     hosts: Collection[str] = (ANY_HOST,),
     proxies: TrustedProxies | None = None,
+    cluster_domain: str = "",
 ) -> ASGIApp:
     """Creates the application.
 
     `readiness` returns the reason why this replica is not ready, or None. `console` is the folder
     of the built console; None: this installation has none. `hosts` are the accepted host names; see
-    `KnownHosts`. `proxies` name the addresses of clients; None: no proxy is trusted.
+    `KnownHosts`, also for `cluster_domain`. `proxies` name the addresses of clients; None: no proxy
+    is trusted.
     """
 
     async def healthz(_: Request) -> Response:
@@ -79,7 +81,7 @@ def make_app(
         max_body_size=MAX_BODY_BYTES,
     )
     app.router.default = Console(console)
-    answered = SecurityHeaders(KnownHosts(app, hosts))
+    answered = SecurityHeaders(KnownHosts(app, hosts, cluster_domain))
     return ForwardedClients(answered, proxies or TrustedProxies())
 
 

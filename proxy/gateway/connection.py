@@ -20,6 +20,7 @@ from proxy.gateway.forward.proxied_request import ProxiedRequest
 from proxy.gateway.gateway import Gateway
 from proxy.gateway.handler import RequestHandler
 from proxy.gateway.parse.bad_head import BadHead
+from proxy.gateway.parse.cluster_hosts import ClusterHosts
 from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.gateway.parse.parser import ApplicationHead, RequestParser
 
@@ -407,6 +408,7 @@ def make_protocol_class(
     head_limits: HeadLimits,
     public_url: str,
     proxies: TrustedProxies,
+    hosts: ClusterHosts,
 ) -> type[UserConnection]:
     """The protocol class to give to `uvicorn.Config(http=...)`."""
 
@@ -419,7 +421,7 @@ def make_protocol_class(
             _loop: asyncio.AbstractEventLoop | None = None,
         ) -> None:
             application = Application(config, server_state, app_state, _loop)
-            parser = RequestParser(head_limits, public_url)
+            parser = RequestParser(head_limits, public_url, hosts)
             super().__init__(gateway, handler, parser, application, proxies)
 
     return GatewayProtocol

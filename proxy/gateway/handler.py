@@ -15,6 +15,7 @@ from proxy.gateway.error_response import ErrorResponse, response_for
 from proxy.gateway.forward.open_request import OpenRequest
 from proxy.gateway.forward.proxied_request import ClientConnection, ProxiedRequest
 from proxy.gateway.parse.bad_head import BadHead
+from proxy.gateway.parse.cluster_hosts import ClusterHosts
 from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.gateway.parse.route import claimed_route
 from proxy.gateway.record.recorder import RequestRecorder
@@ -27,9 +28,14 @@ class RequestHandler:
     """Takes requests through the stages. Every failure becomes a response to the user."""
 
     def __init__(
-        self, authorizer: RequestAuthorizer, recorder: RequestRecorder, clock: Clock
+        self,
+        authorizer: RequestAuthorizer,
+        recorder: RequestRecorder,
+        clock: Clock,
+        hosts: ClusterHosts | None = None,
     ) -> None:
         self._authorizer, self._recorder, self._clock = authorizer, recorder, clock
+        self._hosts = hosts or ClusterHosts()
         self._ids = RequestIds()
 
     def new_request(
@@ -93,7 +99,7 @@ class RequestHandler:
 
     def refuse_head(self, error: BadHead, source: str) -> None:
         """Records a head that was refused before it became a request."""
-        record, claimed = None, claimed_route(error.start)
+        record, claimed = None, claimed_route(error.start, self._hosts.claimed_handle(error.start))
         if claimed is not None:
             record = RequestRecord(
                 id=self._ids.next(),

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from controlplane.http.app import MAX_BODY_BYTES
 from core.errors import Invalid, Unavailable
+from core.host_names import is_below
 from core.rpc.calls import CallServer, Handler, ServerLimits
 from core.rpc.http2_server import Http2Server
 from core.rpc.implementations import GrpcImplementation, grpcio
@@ -41,11 +42,13 @@ def check_addresses(settings: ServeSettings) -> None:
             address(text, name)
 
 
-def credentials(settings: TlsSettings, folder: Path, clock: Clock) -> CertificatePair:
+def credentials(
+    settings: TlsSettings, folder: Path, clock: Clock, cluster_domain: str = ""
+) -> CertificatePair:
     """Returns the configured certificate, or one of Towline's own CA.
 
-    The latter is renewed 30 days before it expires, and if names were added. Invalid: the
-    configured certificate is not usable.
+    The latter is also for all names of clusters. It is renewed 30 days before it expires, and if
+    names were added. Invalid: the configured certificate is not usable.
     """
     if settings.cert and settings.key:
         given = CertificatePair(settings.cert, settings.key)
@@ -55,11 +58,12 @@ def credentials(settings: TlsSettings, folder: Path, clock: Clock) -> Certificat
         raise Invalid("set both cert and key, or neither", field="tls")
     now = clock.now()
     authority = _authority(folder, now)
+    names = (*settings.names, *([f"*.{cluster_domain}"] if cluster_domain else []))
     made = CertificatePair(folder / "server.crt", folder / "server.key")
     is_ours = _is_good(made, now) and authority.has_signed(made)
-    if is_ours and certificate_names(made.certificate) >= set(settings.names):
+    if is_ours and certificate_names(made.certificate) >= set(names):
         return made
-    return authority.sign("server", "towline", now, names=settings.names)
+    return authority.sign("server", "towline", now, names=names)
 
 
 def _authority(folder: Path, now: datetime) -> CertificateAuthority:
@@ -85,9 +89,10 @@ def _is_good(made: CertificatePair, now: datetime) -> bool:
 
 
 def known_hosts(settings: ServeSettings, tls: CertificatePair) -> set[str]:
-    """Host names of this process: from its certificate and settings."""
+    """Host names of this process: from its certificate and settings, without those of clusters."""
     public = urlsplit(settings.auth.public_url).hostname
-    return {*certificate_names(tls.certificate), *settings.hosts, *([public] if public else [])}
+    names = {*certificate_names(tls.certificate), *settings.hosts, *([public] if public else [])}
+    return {name for name in names if not is_below(name.lower(), settings.proxy.cluster_domain)}
 
 
 def http_listener(

@@ -120,7 +120,7 @@ class ControlPlaneProcess:
         settings, clock, ends = self._settings, self._clock, self._ends
         check_addresses(settings)
         restrict_permissions(settings.data, embedded=settings.database is None)
-        tls = credentials(settings.tls, settings.data / "tls", clock)
+        tls = credentials(settings.tls, settings.data / "tls", clock, settings.proxy.cluster_domain)
         self.foundation = await lay_foundation(_plane_settings(settings), clock)
         ends.push_async_callback(self.foundation.close)
         store = self.foundation.store
@@ -274,6 +274,7 @@ class ControlPlaneProcess:
             console_folder(),
             known_hosts(settings, tls),
             TrustedProxies(settings.trusted_proxies),
+            settings.proxy.cluster_domain,
         )
         self._ends.push_async_callback(self._drain)
         addresses = ListenerAddresses(
@@ -397,6 +398,7 @@ def _plane_settings(settings: ServeSettings) -> ControlPlaneSettings:
         data_dir=settings.data,
         database=settings.database,
         agents_port=address(settings.listen_agents, "listen_agents")[1],
+        cluster_domain=settings.proxy.cluster_domain,
         redis=settings.redis,
         introspection=settings.introspection,
         api=settings.api,

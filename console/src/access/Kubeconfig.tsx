@@ -1,4 +1,6 @@
 import { useState } from "react";
+import { useQuery } from "urql";
+import { ClusterDomainDocument } from "../api/generated";
 import { useHandles } from "../clusters/handles";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
@@ -6,11 +8,13 @@ import { kubeconfig } from "./kubeconfigs";
 
 /** Kubeconfig of all clusters or of one, without a secret. */
 export function Kubeconfig() {
-  const { handles, error } = useHandles();
+  const { handles, error: handlesError } = useHandles();
+  const [{ data, error: domainError }] = useQuery({ query: ClusterDomainDocument });
   const [chosen, choose] = useState("");
+  const error = handlesError ?? domainError;
   if (error !== undefined) return <Problem error={error} />;
-  if (handles === undefined) return <Skeleton lines={4} />;
-  const text = kubeconfig(location.origin, chosen === "" ? handles : [chosen]);
+  if (handles === undefined || data === undefined) return <Skeleton lines={4} />;
+  const text = kubeconfig(location.origin, chosen === "" ? handles : [chosen], data.installation.clusterDomain);
   const download = () => {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([text], { type: "application/yaml" }));

@@ -2345,6 +2345,11 @@ export type MyAccessQueryVariables = Exact<{ [key: string]: never; }>;
 
 export type MyAccessQuery = { myAccess: Array<{ role: string }> };
 
+export type ClusterDomainQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type ClusterDomainQuery = { installation: { clusterDomain: string | null } };
+
 export type SessionsQueryVariables = Exact<{ [key: string]: never; }>;
 
 
@@ -4456,6 +4461,7 @@ export const FencedProjectsDocument = typed<FencedProjectsQuery, FencedProjectsQ
 export const FenceUseDocument = typed<FenceUseQuery, FenceUseQueryVariables>("query FenceUse($projectId:ID!){fenceUse(projectId:$projectId){project{id name fence{unrestricted clusterScopedKinds deniedKinds maxServices maxObjects images{match signedBy}maxRendersPerMinute maxOpenStreams}}sources{...FenceRule}destinations{...FenceRule}refusals{service reason}}}" + FenceRuleText);
 export const ProfileDocument = typed<ProfileQuery, ProfileQueryVariables>("query Profile{me{id name email role kind}myAccess{role scope why expiresAt}myGroups{id name}}");
 export const MyAccessDocument = typed<MyAccessQuery, MyAccessQueryVariables>("query MyAccess{myAccess{role}}");
+export const ClusterDomainDocument = typed<ClusterDomainQuery, ClusterDomainQueryVariables>("query ClusterDomain{installation{clusterDomain}}");
 export const SessionsDocument = typed<SessionsQuery, SessionsQueryVariables>("query Sessions{sessions{id name insertedAt expiresAt lastUsedAt revokedAt}}");
 export const TokensDocument = typed<TokensQuery, TokensQueryVariables>("query Tokens{accessTokens{id name insertedAt expiresAt lastUsedAt revokedAt}}");
 export const CreateTokenDocument = typed<CreateTokenMutation, CreateTokenMutationVariables>("mutation CreateToken($attributes:AccessTokenAttributes!){createAccessToken(attributes:$attributes){id name token expiresAt}}");

@@ -54,6 +54,8 @@ class ApiBackend:
     authenticator: Authenticator
     agents_port: int
     """Port to which agents connect."""
+    cluster_domain: str = ""
+    """Domain for addresses of clusters by host name; empty: there is none."""
     signing_identity: Callable[[], Awaitable[SigningIdentity | None]] = _nothing_signed
     """Reads the signing key of renders and orders; None if they are not signed."""
     sealing_key: str = ""

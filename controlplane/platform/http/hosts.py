@@ -6,11 +6,12 @@ from its own origin. Its requests have evil.example as their host, so only known
 
 from collections.abc import Collection
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from core.host_names import hostname, is_below
 
 ANY_HOST = "*"
 _PROBES = frozenset({"/healthz", "/readyz"})
@@ -26,11 +27,15 @@ class KnownHosts:
     `names` are DNS names, `*.example.org` for all names below a domain, `*` for all. IP addresses
     and names without a dot are always accepted, because no attacker can own one. Probes may use any
     host.
+
+    Names below `cluster_domain` are those of clusters, which the Kubernetes proxy serves: pages and
+    the API are never at these names.
     """
 
-    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, names: Collection[str], cluster_domain: str = "") -> None:
         self._app = app
         self._names = {name.lower() for name in names}
+        self._cluster_domain = cluster_domain
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket") or self._is_answered(scope):
@@ -44,6 +49,8 @@ class KnownHosts:
     def knows(self, host: str) -> bool:
         """Returns whether a Host header names this installation."""
         name = hostname(host)
+        if is_below(name, self._cluster_domain):
+            return False
         if ANY_HOST in self._names or name in self._names:
             return True
         above = name.partition(".")[2]
@@ -51,14 +58,6 @@ class KnownHosts:
 
     def _is_answered(self, scope: Scope) -> bool:
         return scope["path"] in _PROBES or self.knows(Headers(scope=scope).get("host", ""))
-
-
-def hostname(authority: str) -> str:
-    """Returns the name in `name:port`, in lower case, without brackets or a trailing dot."""
-    try:
-        return (urlsplit(f"//{authority}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
 
 
 def _is_address(name: str) -> bool:

@@ -77,6 +77,9 @@ class Installation:
     """Version of the control plane."""
     agents_port: int
     """TCP port for agents, on the host of this API."""
+    cluster_domain: str | None
+    """Domain of the host names of clusters: the Kubernetes API of each cluster is also at the host
+    `<handle>.<clusterDomain>`, at the port of this API. Null if there are no such names."""
     signing_key: str | None
     """Public key (PEM) for signatures of rendered bundles. Null if bundles are not signed."""
     signing_key_id: str | None

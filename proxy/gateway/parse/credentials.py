@@ -16,20 +16,26 @@ SESSION_COOKIES = ("__Host-towline_session", "towline_session")
 CSRF_FIELD = b"x-towline-csrf"
 
 
-def credential(head: RequestHead, public_url: str = "") -> Credential | None:
+def credential(
+    head: RequestHead, public_url: str = "", *, has_pages: bool = True
+) -> Credential | None:
     """Reads the credential of a request; None if it has none.
     `public_url`: URL of this installation for browsers, if a reverse proxy replaces the Host.
+    `has_pages`: pages of ours are at this host. Elsewhere no session is read, and the host is no
+    origin of ours.
     BadHead: more than one credential, not a bearer token, or one that a browser sent from another
     origin.
     """
     found = [_bearer(value) for value in head.values(b"authorization")]
     protocols = head.values(b"sec-websocket-protocol")
     if shown := [secret for value in protocols for secret in credentials_in(value)]:
-        _check_origin(head, public_url)
+        _check_origin(head, public_url, has_pages=has_pages)
         found += [_of_websocket(secret) for secret in shown]
     if len(found) > 1:
         raise BadHead(400, "more than one credential")
-    return found[0] if found else _session(head, public_url)
+    if found or not has_pages:
+        return found[0] if found else None
+    return _session(head, public_url)
 
 
 def _bearer(value: bytes) -> Credential:
@@ -72,10 +78,11 @@ def _cookie(head: RequestHead) -> str | None:
     return next((jar[name].value for name in SESSION_COOKIES if name in jar), None)
 
 
-def _check_origin(head: RequestHead, public_url: str) -> None:
+def _check_origin(head: RequestHead, public_url: str, *, has_pages: bool = True) -> None:
     """BadHead: a page of another origin sent the request."""
     site, origin = _field(head, b"sec-fetch-site"), _field(head, b"origin")
-    if is_foreign(site, origin, _field(head, b"host") or "", public_url):
+    host = _field(head, b"host") if has_pages else None
+    if is_foreign(site, origin, host or "", public_url):
         raise BadHead(403, "a page of another origin may not use this cluster")
 
 

@@ -39,7 +39,7 @@ class ParsedRequest:
             _PLACEHOLDER.encode()
         )
         method = head.method.decode()
-        attributes, shown = _attributes(method, route), _credential(head, public_url)
+        attributes, shown = _attributes(method, route), _credential(head, route, public_url)
         known = attributes is not None and shown is not None
         return cls(
             head,
@@ -64,7 +64,9 @@ class ParsedRequest:
 
     def read_credential(self) -> Credential | None:
         """Reads the credential. BadHead: it is refused."""
-        return self.credential or credential(self.head, self._public_url)
+        return self.credential or credential(
+            self.head, self._public_url, has_pages=not self.route.by_host
+        )
 
 
 def _attributes(method: str, route: ClusterRoute) -> RequestAttributes | None:
@@ -74,8 +76,8 @@ def _attributes(method: str, route: ClusterRoute) -> RequestAttributes | None:
         return None
 
 
-def _credential(head: RequestHead, public_url: str) -> Credential | None:
+def _credential(head: RequestHead, route: ClusterRoute, public_url: str) -> Credential | None:
     try:
-        return credential(head, public_url)
+        return credential(head, public_url, has_pages=not route.by_host)
     except BadHead:
         return None

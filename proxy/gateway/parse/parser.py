@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from proxy.domain.limits import HeadLimits
 from proxy.gateway.parse.bad_head import BadHead
+from proxy.gateway.parse.cluster_hosts import ClusterHosts
 from proxy.gateway.parse.head import END_OF_HEAD, RequestHead, parse_head, validate_head
 from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.gateway.parse.route import find_route, is_cluster_request
@@ -22,8 +23,11 @@ class RequestParser:
     cached.
     """
 
-    def __init__(self, limits: HeadLimits, public_url: str = "") -> None:
+    def __init__(
+        self, limits: HeadLimits, public_url: str = "", hosts: ClusterHosts | None = None
+    ) -> None:
         self._limits, self._public_url = limits, public_url
+        self._hosts = hosts or ClusterHosts()
         self._last_raw = b""
         self._last: ParsedRequest | ApplicationHead | None = None
 
@@ -46,7 +50,7 @@ class RequestParser:
             return None
         raw = data[: end + 4]
         if raw != self._last_raw or self._last is None:
-            self._last = self._parse_head(raw, for_cluster=for_cluster)
+            self._last = self._parse_head(raw, by_path=for_cluster)
             self._last_raw = raw
         return self._last, data[end + 4 :]
 
@@ -55,17 +59,27 @@ class RequestParser:
         if len(data) > limit:
             raise BadHead(431, f"the request head exceeds {limit} bytes", data)
 
-    def _parse_head(self, raw: bytes, *, for_cluster: bool) -> ParsedRequest | ApplicationHead:
+    def _parse_head(self, raw: bytes, *, by_path: bool) -> ParsedRequest | ApplicationHead:
         try:
             head = parse_head(raw, self._limits)
-            return self._parse_request(head) if for_cluster else ApplicationHead(head, raw)
+            by_host = self._hosts.has(head.values(b"host"))
+            if not (by_host or by_path):
+                return ApplicationHead(head, raw)
+            return self._parse_request(head, by_host=by_host)
         except BadHead as error:
             error.start = raw
             raise
 
-    def _parse_request(self, head: RequestHead) -> ParsedRequest:
+    def _parse_request(self, head: RequestHead, *, by_host: bool) -> ParsedRequest:
+        """Parses a request to a cluster. The host comes first: at the host of a cluster, the path
+        is that of its API server.
+        """
         validate_head(head)
-        route = find_route(head.target)
+        if by_host:
+            (host,) = head.values(b"host")
+            route = self._hosts.route(host, head.target)
+        else:
+            route = find_route(head.target)
         if route is None:
             raise BadHead(404, "the path must be /k8s/clusters/<handle>/…")
         return ParsedRequest.of(head, route, self._public_url)

@@ -4,17 +4,26 @@ import re
 from dataclasses import dataclass
 
 PREFIX = b"/k8s/"
-_ROUTE = re.compile(rb"/k8s/clusters/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)(?=[/?]|\Z)")
+_HANDLE = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_ROUTE = re.compile(rf"/k8s/clusters/({_HANDLE})(?=[/?]|\Z)".encode())
 _MAX_METHOD = 16
 _MAX_START = 512
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRoute:
-    """Handle of a cluster, and the request target for its API server."""
+    """Handle of a cluster, and the request target for its API server.
+    `by_host`: the name of the host has the handle; no page of ours is served there.
+    """
 
     handle: str
     target: bytes
+    by_host: bool = False
+
+
+def is_handle(text: str) -> bool:
+    """Reports whether a cluster can have this handle."""
+    return re.fullmatch(_HANDLE, text) is not None
 
 
 def find_route(target: bytes) -> ClusterRoute | None:
@@ -47,11 +56,15 @@ class ClaimedRoute:
     handle: str
 
 
-def claimed_route(start: bytes) -> ClaimedRoute | None:
-    """Reads the route of a refused head; None: it is not for a cluster."""
+def claimed_route(start: bytes, by_host: str | None = None) -> ClaimedRoute | None:
+    """Reads the route of a refused head; None: it is not for a cluster.
+    `by_host`: handle in the name of the host, "" if it is none; None: the path has it.
+    """
     method, _, target = start[:_MAX_START].partition(b" ")
-    if not target.startswith(PREFIX):
+    if by_host is None and not target.startswith(PREFIX):
         return None
-    route = find_route(target.partition(b" ")[0])
     name = method[:_MAX_METHOD].decode("ascii", "replace")
+    if by_host is not None:
+        return ClaimedRoute(name, by_host)
+    route = find_route(target.partition(b" ")[0])
     return ClaimedRoute(name, route.handle if route else "")

@@ -142,6 +142,31 @@ async def test_every_kind_of_response_arrives(
     assert not {"connection", "transfer-encoding", "keep-alive"} & set(response.fields)
 
 
+@pytest.mark.parametrize(
+    "settings", [ProxySettings(data_plane=DataPlane.NATIVE, cluster_domain="clusters.example.org")]
+)
+async def test_each_stream_goes_by_its_own_authority(
+    stack: Stack, recorder: RecordingUpstream, user: Http2User
+) -> None:
+    """Browsers use one connection for all names of a certificate, console and clusters alike."""
+
+    async def ask(authority: str) -> bytes:
+        head = [*HEAD[:2], (":authority", authority), (":path", "/gql")]
+        stream = user.send_head([*head, ("authorization", "Bearer ann-token")])
+        return bytes((await user.until(stream)).content)
+
+    for _ in range(6):
+        assert await ask("dev.clusters.example.org:8443") == b"ok"
+        assert await ask("DEV.clusters.example.org.") == b"ok"
+        assert await ask("proxy") == b"GET /gql 0"
+        assert b"the host must be" in await ask("a.dev.clusters.example.org")
+    await eventually(lambda: served(stack) > 0)
+    assert len(recorder.heads) == 12
+    session = [("cookie", "towline_session=s"), ("x-towline-csrf", "1")]
+    head = [*HEAD[:2], (":authority", "dev.clusters.example.org"), (":path", "/gql"), *session]
+    assert (await user.until(user.send_head(head))).status == 401
+
+
 async def test_a_head_request_gets_a_head(
     stack: Stack, recorder: RecordingUpstream, user: Http2User
 ) -> None:

@@ -21,8 +21,8 @@ from towline.settings import ServeSettings
 ANY_PORT = "127.0.0.1:0"
 # The modules that run over each data plane; the others run over the default one.
 BOTH_PLANES = {
-    "test_proxy_protocol", "test_streams", "test_trusted_proxies", "test_ways_in",
-    "test_websocket_agent",
+    "test_cluster_hosts", "test_proxy_protocol", "test_streams", "test_trusted_proxies",
+    "test_ways_in", "test_websocket_agent",
 }  # fmt: skip
 Json = dict[str, Any]
 

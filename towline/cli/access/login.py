@@ -13,7 +13,7 @@ import typer
 from core.errors import Forbidden, Invalid, Unavailable
 from towline.cli.access import generated as operations
 from towline.cli.clusters.find import find_cluster
-from towline.cli.clusters.generated import clusters
+from towline.cli.clusters.generated import clusters, installation
 from towline.cli.lazy_import import load
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, say, show
@@ -23,6 +23,7 @@ from towline.contexts import config_path, normal_url, read, resolve
 
 if TYPE_CHECKING:
     from towline.client import GraphQLClient
+    from towline.operations import GraphQLApi
 
 _USER = (
     field("EMAIL"),
@@ -137,12 +138,14 @@ def kubeconfig(
     target = selected_target(context)
     if embed_token and id_token_command:
         raise Invalid("use either --embed-token or --id-token-command")
+    api = connect(context)
     made = module.build(
         target,
-        _handles(context, handles),
+        _handles(api, handles),
         embed_token=embed_token,
         config=global_flags(context).config,
         id_token_command=id_token_command,
+        cluster_domain=installation(api)["clusterDomain"] or "",
     )
     if not merge:
         print(module.dump(made), end="")
@@ -178,8 +181,7 @@ def sign_in_by_device(client: "GraphQLClient", *, open_browser: bool) -> str:
     raise Forbidden("sign-in was not approved in time; run `towline login` again")
 
 
-def _handles(context: typer.Context, handles: list[str] | None) -> list[str]:
-    api = connect(context)
+def _handles(api: "GraphQLApi", handles: list[str] | None) -> list[str]:
     if not handles:
         return [cluster["handle"] for cluster in clusters(api)]
     return [find_cluster(api, handle)["handle"] for handle in handles]

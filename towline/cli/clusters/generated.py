@@ -88,6 +88,7 @@ class DeliverFreezeStatement(TypedDict):
 class Installation(TypedDict):
     version: str
     agentsPort: int
+    clusterDomain: str | None
     signingKeyId: str | None
 
 
@@ -214,7 +215,7 @@ def deliver_freeze_statement(api: GraphQLApi, cluster_id: str, statement: str) -
     return run(api, DELIVER_FREEZE_STATEMENT, clusterId=cluster_id, statement=statement)
 
 
-INSTALLATION: GraphQLDocument[Mapping[str, Installation]] = GraphQLDocument('query Installation{installation{version agentsPort signingKeyId}}')
+INSTALLATION: GraphQLDocument[Mapping[str, Installation]] = GraphQLDocument('query Installation{installation{version agentsPort clusterDomain signingKeyId}}')
 
 
 def installation(api: GraphQLApi) -> Installation:

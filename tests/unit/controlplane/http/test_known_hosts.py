@@ -55,6 +55,16 @@ async def test_a_name_of_a_stranger_is_not_answered(host: str, is_known: bool) -
     assert (await _asked(host, "/healthz"))[0]["status"] == 200
 
 
+@pytest.mark.parametrize("names", [NAMES, ["*"], ["*.clusters.example.org"]])
+def test_names_of_clusters_are_none_of_the_application(names: list[str]) -> None:
+    """Whatever else is accepted: the Kubernetes proxy serves these names, and nothing else may."""
+    hosts = KnownHosts(_answer, names, "clusters.example.org")
+    for host in ("dev", "A.b", "x@d"):
+        host = f"{host}.Clusters.example.org.:8443"
+        assert not hosts.knows(host)
+    assert hosts.knows("localhost")
+
+
 async def test_a_websocket_to_a_name_of_a_stranger_is_closed() -> None:
     """A browser tells its page nothing but that it was not opened."""
     (closed,) = await _asked("evil.example", "/gql", "websocket")
