@@ -1,9 +1,9 @@
 """An HTTP/2 connection: frames, streams, and limits on everything that a client may send."""
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import hpack
 
@@ -82,7 +82,7 @@ class Http2Connection:
         transport: Transport,
         clock: Clock,
         limits: Http2Limits,
-        accept: Callable[[Http2Stream, Headers], None] | None = None,
+        accept: Callable[["Http2Connection", Http2Stream, Headers], None] | None = None,
     ) -> None:
         self.streams: dict[int, Http2Stream] = {}
         self.window, self.frame_size = DEFAULT_WINDOW, DEFAULT_FRAME_BYTES
@@ -105,17 +105,6 @@ class Http2Connection:
         self._waiting: dict[int, Http2Stream] = {}
         self._allowance = TokenBucket(_ALLOWANCE, clock.monotonic())
         self._replies = 0
-        self._controls: dict[int, Callable[[int, int, bytes], None]] = {
-            HEADERS: self._on_headers,
-            CONTINUATION: self._on_continuation,
-            PRIORITY: self._on_nothing,
-            RST_STREAM: self._on_rst_stream,
-            SETTINGS: self._on_settings,
-            PUSH_PROMISE: self._on_push,
-            PING: self._on_ping,
-            GOAWAY: self._on_goaway,
-            WINDOW_UPDATE: self._on_window_update,
-        }
 
     # Called by the owner
 
@@ -311,9 +300,9 @@ class Http2Connection:
             raise Http2ProtocolError(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
         if self._block is not None and kind != CONTINUATION:
             raise Http2ProtocolError(ErrorCode.PROTOCOL_ERROR, "a header block was not finished")
-        control = self._controls.get(kind)
+        control = self._CONTROLS.get(kind)
         if control is not None:
-            control(flags, stream_id, payload)
+            control(self, flags, stream_id, payload)
         elif kind == DATA:
             raise Http2ProtocolError(ErrorCode.PROTOCOL_ERROR, "unexpected data")
 
@@ -397,7 +386,7 @@ class Http2Connection:
         stream = Http2Stream(self, stream_id, self._limits.window, self._first_window)
         self.streams[stream_id] = stream
         stream.peer_ended = end
-        self._accept(stream, headers)
+        self._accept(self, stream, headers)
 
     def _on_rst_stream(self, flags: int, stream_id: int, payload: bytes) -> None:
         code = frames.read_u32(payload, "RST_STREAM")
@@ -482,6 +471,19 @@ class Http2Connection:
             self._must_be_past(stream_id)
         if self._waiting:
             self._serve_waiting()
+
+    # Functions: bound methods would be a cycle, which keeps the memory of an ended connection.
+    _CONTROLS: ClassVar[Mapping[int, Callable[["Http2Connection", int, int, bytes], None]]] = {
+        HEADERS: _on_headers,
+        CONTINUATION: _on_continuation,
+        PRIORITY: _on_nothing,
+        RST_STREAM: _on_rst_stream,
+        SETTINGS: _on_settings,
+        PUSH_PROMISE: _on_push,
+        PING: _on_ping,
+        GOAWAY: _on_goaway,
+        WINDOW_UPDATE: _on_window_update,
+    }
 
     # Internal
 

@@ -44,6 +44,29 @@ class StreamReceiver(Protocol):
         ...
 
 
+class _Nobody:
+    """Ignores the rest of a stream."""
+
+    def on_headers(self, headers: Headers, *, end: bool) -> None:
+        pass
+
+    def on_data(self, data: bytes, start: int, stop: int) -> None:
+        pass
+
+    def on_end(self) -> None:
+        pass
+
+    def on_reset(self, code: int, reason: str) -> None:
+        pass
+
+    def on_room(self) -> None:
+        pass
+
+
+NOBODY: StreamReceiver = _Nobody()
+"""Receiver of a stream whose reader has gone."""
+
+
 class Http2StreamCarrier(Protocol):
     """The connection, as a stream uses it."""
 

@@ -9,6 +9,7 @@ from core.links.base_link import BaseLink
 from core.mux.codec import Buffer
 from core.mux.mux import Mux
 from core.rpc.http2_call import Http2Call
+from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 
 log = structlog.get_logger(__name__)
@@ -31,6 +32,13 @@ class PushLink(BaseLink):
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         self._call.send(buffers, sum(map(len, buffers)))
+
+    async def carry(self, mux: Mux, clock: Clock) -> str:
+        try:
+            return await super().carry(mux, clock)
+        finally:
+            # A cycle would keep the link's memory until the next full garbage collection.
+            self._mux = None
 
     # Called by the call (see `core.rpc.http2_call.MessageSink`)
 

@@ -5,10 +5,10 @@ peer: a malformed frame closes the link; data beyond credit or after the end res
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from core.mux import codec
 from core.mux.budget import ReceiveBudget
@@ -120,12 +120,6 @@ class Mux:
         self._receipt_timer: CancellableTimer | None = None
         self._prompt = False
         self._violations: deque[float] = deque(maxlen=VIOLATIONS)
-        self._on_link: dict[int, Callable[[int, Buffer], None]] = {
-            codec.HELLO: self._on_hello,
-            codec.PING: self._on_ping,
-            codec.DRAIN: self._on_drain_frame,
-            codec.ACK: self._on_ack,
-        }
         self.post(0, codec.HELLO, hello.pack())
 
     # Called by the owner
@@ -375,9 +369,9 @@ class Mux:
             self._ration.spend(type_, self._heard)
 
     def _on_link_frame(self, type_: int, kind: int, payload: Buffer) -> None:
-        handler = self._on_link.get(type_)
+        handler = self._ON_LINK.get(type_)
         if handler is not None:
-            handler(kind, payload)
+            handler(self, kind, payload)
         elif not codec.UNKNOWN_FIRST <= type_ <= codec.UNKNOWN_LAST:
             raise ProtocolError(f"frame of type {type_} for the link")
 
@@ -467,6 +461,14 @@ class Mux:
         largest = self.peer.largest if self.peer is not None else QUANTUM
         self._queue.message = min(self._flight.message, MESSAGE)
         self._queue.quantum = min(self._queue.message, QUANTUM, largest)
+
+    # Functions: bound methods would be a cycle, which keeps the memory of an ended link.
+    _ON_LINK: ClassVar[Mapping[int, Callable[["Mux", int, Buffer], None]]] = {
+        codec.HELLO: _on_hello,
+        codec.PING: _on_ping,
+        codec.DRAIN: _on_drain_frame,
+        codec.ACK: _on_ack,
+    }
 
 
 _STREAM_FRAMES = (codec.DATA, codec.CREDIT, codec.RESET)

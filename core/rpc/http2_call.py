@@ -9,7 +9,7 @@ from typing import Protocol
 from urllib.parse import quote, unquote
 
 from core.http2.frames import ErrorCode
-from core.http2.stream import Buffer, Headers, Http2Stream
+from core.http2.stream import NOBODY, Buffer, Headers, Http2Stream
 from core.rpc.calls import CallFailed, CallStatus
 
 CONTENT_TYPE = "application/grpc"
@@ -108,6 +108,11 @@ class Http2Call(ABC):
         if self._over is None:
             self._stream.reset()
             self._finish(CallFailed(CallStatus.CANCELLED, "the call was cancelled"))
+
+    def release(self) -> None:
+        """Drops what refers to the call after its end, so that its memory is free at once."""
+        self._sink = None
+        self._stream.receiver = NOBODY
 
     # For callers with a sink
 

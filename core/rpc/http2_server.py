@@ -133,10 +133,8 @@ class Http2Server:
     def _begin(self, transport: asyncio.Transport) -> Http2Connection:
         caller = _Caller(self._bridged.peer_of(transport), self._clock.monotonic())
 
-        def accept(stream: Http2Stream, headers: Headers) -> None:
-            self._accept(connection, caller, stream, headers)
-
         limits = Http2Limits(streams=self._limits.calls)
+        accept = partial(self._accept, caller)
         connection = Http2Connection(transport, self._clock, limits, accept)
         self._open.add(connection, transport)
         self._callers[connection] = caller
@@ -183,7 +181,7 @@ class Http2Server:
     # A call
 
     def _accept(
-        self, connection: Http2Connection, caller: _Caller, stream: Http2Stream, headers: Headers
+        self, caller: _Caller, connection: Http2Connection, stream: Http2Stream, headers: Headers
     ) -> None:
         values = dict(headers)
         metadata = {name: value for name, value in values.items() if not name.startswith(":")}
@@ -222,6 +220,7 @@ class Http2Server:
             call.finish(CallStatus.OK)
         finally:
             caller.served -= 1
+            call.release()
 
 
 def _tls(certified: CertificateFiles) -> ssl.SSLContext:

@@ -141,6 +141,8 @@ class TunnelServer:
             await link.carry(mux, self._clock)
         finally:
             self._open.discard(opened)
+            # A cycle would keep the link's memory until the next full garbage collection.
+            del owner.mux
             refused = self._refused.pop(mux, None)
         if refused is not None:
             raise refused

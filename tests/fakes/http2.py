@@ -115,7 +115,7 @@ class Http2End:
         """A new stream of the client."""
         return self._reader(self.connection.open(headers))
 
-    def _accept(self, stream: Http2Stream, headers: Headers) -> None:
+    def _accept(self, _: Http2Connection, stream: Http2Stream, headers: Headers) -> None:
         reader = self._reader(stream)
         reader.heads.append(headers)
         reader.ended = stream.peer_ended

@@ -63,7 +63,7 @@ from towline.serve.sockets import OFF, Listener, address, serve, serve_backend
 from towline.settings import ServeSettings
 
 log = structlog.get_logger(__name__)
-_COLLECT_AFTER = (20_000, 20, 20)
+_COLLECT_AFTER = (20_000, 10, 2)
 
 
 @dataclass(slots=True)
@@ -106,7 +106,8 @@ class ControlPlaneProcess:
             raise
         gc.collect()
         gc.freeze()
-        # Many live objects are audit rows that wait for their batch: collect less often.
+        # Many live objects are audit rows that wait for their batch: collect less often. Full
+        # collections follow soon enough that cycles of ended connections occupy few megabytes.
         gc.set_threshold(*_COLLECT_AFTER)
         self._not_ready = None
         return addresses

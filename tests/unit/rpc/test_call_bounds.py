@@ -6,6 +6,7 @@ import struct
 import pytest
 
 from core.http2 import frames
+from core.http2.connection import Http2Connection
 from core.http2.frames import (
     DATA,
     DEFAULT_WINDOW,
@@ -34,7 +35,7 @@ class ServedEnd(Http2End):
         super().__init__()
         self.connection.receive(GREETING)
 
-    def _accept(self, stream: Http2Stream, headers: Headers) -> None:
+    def _accept(self, _: Http2Connection, stream: Http2Stream, headers: Headers) -> None:
         self.calls[stream.id] = ServerCall(stream, "peer", dict(headers), 1 << 20, lambda: None)
 
     def called(self, stream_id: int) -> ServerCall:
