@@ -113,6 +113,9 @@ class Http2Call(ABC):
         """Drops what refers to the call after its end, so that its memory is free at once."""
         self._sink = None
         self._stream.receiver = NOBODY
+        if self._over is not None:
+            # The frames of its traceback refer to the call.
+            self._over.__traceback__ = None
 
     # For callers with a sink
 
