@@ -100,9 +100,12 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
     def _attribute(self, parent: GraphQLObjectType, details: list[FieldDetails]) -> Any:
         """Returns the attribute of a field and the completion of its values."""
         name = details[0].node.name.value
+        if name == "__typename":
+            # Clients with a cache select it on every object.
+            return "__class__", _constant(parent.name)
         field = self.schema.get_field(parent, name)
         attribute = _plain_attribute(field)
-        if name == "__typename" or field is None or attribute is None:
+        if field is None or attribute is None:
             raise _Unusual
         return attribute, self._completion(field.type, details)
 
@@ -126,6 +129,10 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
         if plan.others or plan.quick is None:
             raise _Unusual
         return plan.quick
+
+
+def _constant(value: str) -> Complete:
+    return lambda _: value
 
 
 def _plain_attribute(field: GraphQLField | None) -> str | None:

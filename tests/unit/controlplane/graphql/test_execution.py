@@ -168,6 +168,8 @@ def test_plain_attributes_do_not_reach_graphql_core() -> None:
             return super().build_resolve_info(*args)
 
     thing = Thing({"ref": "main", "folder": "a"})
-    result = made(Counting).execute_sync("{ ofGitRef { ref folder } }", context_value=thing)
-    assert result.data == {"ofGitRef": [{"ref": "main", "folder": "a"}] * 2}
+    query = "{ ofGitRef { ref folder __typename } }"
+    result = made(Counting).execute_sync(query, context_value=thing)
+    found = {"ref": "main", "folder": "a", "__typename": "GitRef"}
+    assert result.data == {"ofGitRef": [found] * 2}
     assert Counting.fields == 1
