@@ -4,8 +4,8 @@ import base64
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cache
-from typing import Any, NamedTuple
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, get_args, get_origin
 
 import orjson
 from pydantic import TypeAdapter
@@ -14,6 +14,9 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from core.spec.bundle import Attestation
+
+_MAX_REMEMBERED_BYTES = 512
+_MAX_REMEMBERED = 2_048
 
 JSON_TEXT = JSON().with_variant(JSONB(), "postgresql")
 """JSON in each dialect's most suitable type."""
@@ -99,9 +102,17 @@ class EnumColumn(TypeDecorator[StrEnum]):
     def process_result_value(self, value: str | None, dialect: Any) -> StrEnum | None:
         return None if value is None else self.words(value)
 
+    def result_processor(self, dialect: object, coltype: object) -> Any:
+        members = {None: None, **{word.value: word for word in self.words}}
+        return lambda value: members[value] if value in members else self.words(value)
+
 
 class JsonColumn(TypeDecorator[Any]):
-    """A value of any type that pydantic can describe, stored as JSON."""
+    """A value of any type that pydantic can describe, stored as JSON.
+
+    Most rows of a large table repeat the labels and images of others, so short texts of flat
+    shapes are decoded once.
+    """
 
     impl = JSON_TEXT
     cache_ok = True
@@ -115,6 +126,20 @@ class JsonColumn(TypeDecorator[Any]):
 
     def process_result_value(self, value: Any, dialect: object) -> object:
         return None if value is None else _adapter(self.shape).validate_python(value)
+
+    def result_processor(self, dialect: Any, coltype: object) -> Any:
+        decode = super().result_processor(dialect, coltype)
+        copy = _copy_of(self.shape)
+        if decode is None or copy is None:
+            return decode
+        remembered = lru_cache(_MAX_REMEMBERED)(decode)
+
+        def read(stored: object) -> object:
+            if type(stored) is not str or len(stored) > _MAX_REMEMBERED_BYTES:
+                return decode(stored)
+            return copy(remembered(stored))
+
+        return read
 
 
 class AttestationColumn(TypeDecorator[Attestation]):
@@ -136,6 +161,18 @@ class AttestationColumn(TypeDecorator[Attestation]):
             return None
         names = ("statement", "signature", "evidence")
         return Attestation(value["key_id"], *(base64.b64decode(value.get(n, "")) for n in names))
+
+
+def _copy_of(shape: Any) -> Callable[[Any], Any] | None:
+    """Returns the copy of a value that its readers may change; None: the shape is not flat."""
+    kind, plain = get_origin(shape), set(get_args(shape)) - {...}
+    if not plain <= {str, int}:
+        return None
+    return {tuple: lambda value: value, dict: _copied}.get(kind)
+
+
+def _copied(value: dict[str, object] | None) -> dict[str, object] | None:
+    return None if value is None else value.copy()
 
 
 @cache
