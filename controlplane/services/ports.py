@@ -23,7 +23,13 @@ from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.parts import ContextBinding, SecretUse, UsedSecrets
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.render_state import RenderState
-from controlplane.services.model.service import Component, Confirmation, Revision, Service
+from controlplane.services.model.service import (
+    Component,
+    ComponentName,
+    Confirmation,
+    Revision,
+    Service,
+)
 from controlplane.services.model.sources import ServiceSource
 from controlplane.services.model.status_codes import ClusterMapRow
 from core.json_object import JsonMapping
@@ -47,6 +53,10 @@ class ComponentStore(ReadableRows[Component], Protocol):
 
     async def count_by_cluster(self, clusters: Collection[str]) -> dict[str, int]:
         """Returns the number of components of each cluster that has some."""
+        ...
+
+    async def names(self, service_id: str) -> list[ComponentName]:
+        """Returns the names of the components of a service, without reading their state."""
         ...
 
     async def component_ids(self, services: Collection[str]) -> dict[str, set[str]]:

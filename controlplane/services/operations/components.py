@@ -17,7 +17,7 @@ from controlplane.services.model.live_state import (
     redact_object,
 )
 from controlplane.services.model.references import ObjectKey, ReferenceKind, references
-from controlplane.services.model.service import Component
+from controlplane.services.model.service import Component, ComponentName
 from controlplane.services.operations.lookup import find_readable_service
 from controlplane.services.ports import ComponentStore, LiveObjects, ServiceStore
 from core.errors import Conflict, NotFound, Unavailable
@@ -188,7 +188,7 @@ class ComponentOperations:
         require_member(actor)
         async with self._context.store.read() as tx:
             service = await find_readable_service(tx, actor, service_id)
-            components = await tx[ComponentStore].of_services(service_id)
+            components = await tx[ComponentStore].names(service_id)
         digest = service.desired.digest
         if digest is None or service.mirrored:
             return []
@@ -215,7 +215,7 @@ class ComponentOperations:
         return self._live
 
 
-def _key_of(component: Component, namespace: str) -> ObjectKey:
+def _key_of(component: ComponentName, namespace: str) -> ObjectKey:
     # Manifests of cluster-scoped objects have no namespace; references use the service's for them.
     place = component.namespace or namespace
     return ObjectKey(component.group, component.kind, place, component.name)

@@ -22,6 +22,7 @@ from controlplane.services.model.render_state import RenderState
 from controlplane.services.model.service import (
     STATUS_FIELDS,
     Component,
+    ComponentName,
     Revision,
     Service,
     StatusFields,
@@ -213,6 +214,11 @@ class SqlComponents(SqlReading[Component], ComponentStore):
             counted = select(column, func.count()).where(column.in_(part)).group_by(column)
             found |= dict(map(tuple, await self._connection.execute(counted)))
         return found
+
+    async def names(self, service_id: str) -> list[ComponentName]:
+        columns = (self._table.c[name] for name in ComponentName._fields)
+        named = select(*columns).where(self._table.c.service_id == service_id)
+        return [ComponentName._make(row) for row in await self._connection.execute(named)]
 
     async def component_ids(self, services: Collection[str]) -> dict[str, set[str]]:
         column, found = self._table.c.service_id, defaultdict[str, set[str]](set)

@@ -10,7 +10,13 @@ from controlplane.clusters.store import clusters as cluster_table
 from controlplane.platform.ports import PageQuery
 from controlplane.services.model.images import split_image
 from controlplane.services.model.render_state import RenderState
-from controlplane.services.model.service import STATUS_FIELDS, Component, Service, StatusFields
+from controlplane.services.model.service import (
+    STATUS_FIELDS,
+    Component,
+    ComponentName,
+    Service,
+    StatusFields,
+)
 from controlplane.services.model.status_codes import ClusterMapRow
 from controlplane.services.ports import ComponentStore, RenderStateStore, ServiceStore
 from controlplane.services.store.tables import components, deployments, images, services
@@ -136,6 +142,10 @@ class MemoryComponents(MemoryReading[Component], ComponentStore):
     async def count_by_cluster(self, clusters: Collection[str]) -> dict[str, int]:
         rows = self._connection.where(self._table, lambda row: row["cluster_id"] in clusters)
         return dict(Counter(row["cluster_id"] for row in rows))
+
+    async def names(self, service_id: str) -> list[ComponentName]:
+        found = self._connection.where(self._table, lambda row: row["service_id"] == service_id)
+        return [ComponentName._make(row[name] for name in ComponentName._fields) for row in found]
 
     async def component_ids(self, services: Collection[str]) -> dict[str, set[str]]:
         found = defaultdict[str, set[str]](set)
