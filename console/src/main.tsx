@@ -1,7 +1,7 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app/App";
-import { preloadLater } from "./app/preload";
+import { preloadPages } from "./app/preload";
 import "./ui/theme.css";
 import "./ui/status.css";
 
@@ -12,4 +12,4 @@ createRoot(root).render(
     <App />
   </StrictMode>,
 );
-preloadLater();
+preloadPages();

@@ -1,10 +1,11 @@
-import { lazy, useDeferredValue, useMemo, useState } from "react";
+import { useDeferredValue, useMemo, useState } from "react";
 import { useQuery } from "urql";
 import { FencedProjectsDocument, FenceUseDocument, type FencedProjectsQuery, type FenceRuleFragment, type FenceUseQuery } from "../api/generated";
 import { counted } from "../text/counts";
 import { Combobox } from "../ui/Combobox";
 import { Empty } from "../ui/Empty";
 import type { GraphEdge, GraphNode } from "../ui/FlowGraph";
+import { loadable } from "../ui/loadable";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { STATES } from "../ui/states";
@@ -12,7 +13,7 @@ import { Status } from "../ui/Status";
 import { Table } from "../ui/Table";
 import { useParam } from "../ui/useParam";
 
-const FlowGraph = lazy(async () => ({ default: (await import("../ui/FlowGraph")).FlowGraph }));
+const FlowGraph = loadable(() => import("../ui/FlowGraph"), "FlowGraph");
 
 type Use = NonNullable<FenceUseQuery["fenceUse"]>;
 

@@ -20,20 +20,20 @@ import {
   Workflow,
   type LucideIcon,
 } from "lucide-react";
-import { lazy, type ComponentType } from "react";
+import type { ComponentType } from "react";
 import { FleetPage } from "../fleet/FleetPage";
+import { loadable, type Loadable } from "../ui/loadable";
 
 export type Group = "operate" | "configure" | "insights" | "administer";
 
 export type Page = {
   readonly path: string;
-  readonly page: ComponentType;
+  readonly page: ComponentType | Loadable<object>;
   /** Entry in the navigation; `key` follows `g`. */
   readonly nav?: { readonly title: string; readonly key: string; readonly group: Group; readonly icon: LucideIcon };
 };
 
-const later = <Name extends string>(load: () => Promise<Record<Name, ComponentType>>, name: Name) =>
-  lazy(async () => ({ default: (await load())[name] }));
+const later = <Name extends string>(load: () => Promise<Record<Name, ComponentType>>, name: Name): Loadable<object> => loadable(load, name);
 
 /** Path of the inbox, whose entry in the navigation shows the number of its items. */
 export const INBOX = "/inbox";
@@ -146,3 +146,11 @@ export const PAGES: readonly Page[] = [
 
 /** Whether a path belongs to a page of the navigation. */
 export const isAt = (where: string, path: string): boolean => where === path || (path !== "/" && where.startsWith(`${path}/`));
+
+/** Loads the scripts of the page at a path, if they are not there yet. */
+export function preload(where: string): void {
+  const parts = where.split("/");
+  const fits = ({ path }: Page) => path.split("/").length === parts.length && path.split("/").every((part, index) => part.startsWith(":") || part === parts[index]);
+  const page = PAGES.find(fits)?.page;
+  if (page !== undefined && "preload" in page) void page.preload();
+}

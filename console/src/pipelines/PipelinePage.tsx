@@ -1,9 +1,10 @@
-import { lazy, useState } from "react";
+import { useState } from "react";
 import { useMutation, useQuery, useSubscription } from "urql";
 import { Link, useLocation, useParams } from "wouter";
 import { DeletePipelineDocument, PausePipelineDocument, PipelineDeltaDocument, PipelineDocument, ResumePipelineDocument, RetryStageDocument, type PipelineQuery } from "../api/generated";
 import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
+import { loadable } from "../ui/loadable";
 import { ResourceError, ResourceNotFound } from "../ui/ResourceNotFound";
 import { Person } from "../ui/Person";
 import { AsYaml } from "../manage/AsYaml";
@@ -16,7 +17,7 @@ import { toast } from "../ui/toast";
 import { Board } from "./Board";
 import { Releases } from "./Releases";
 
-const Graph = lazy(async () => ({ default: (await import("./Graph")).Graph }));
+const Graph = loadable(() => import("./Graph"), "Graph");
 
 type Pipeline = NonNullable<PipelineQuery["pipeline"]>;
 

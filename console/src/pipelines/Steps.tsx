@@ -1,4 +1,5 @@
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
+import { loadable } from "../ui/loadable";
 import { Skeleton } from "../ui/Skeleton";
 import { gateState, type State } from "../ui/states";
 import { Status } from "../ui/Status";
@@ -6,7 +7,7 @@ import { JobLog } from "./JobLog";
 import { MetricChart } from "./MetricChart";
 import type { GateStep } from "./gatesteps";
 
-const FlowGraph = lazy(async () => ({ default: (await import("../ui/FlowGraph")).FlowGraph }));
+const FlowGraph = loadable(() => import("../ui/FlowGraph"), "FlowGraph");
 
 const stateOf = ({ check }: GateStep): State => gateState(check?.state ?? "PENDING");
 

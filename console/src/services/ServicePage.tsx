@@ -1,4 +1,4 @@
-import { lazy, useEffect, useState } from "react";
+import { useEffect, useState } from "react";
 import { useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
 import { ObjectRelationsDocument, ServiceDocument, ServiceLiveDocument } from "../api/generated";
@@ -19,6 +19,7 @@ import { Source } from "./Source";
 import { ServiceActions } from "./ServiceActions";
 import { ServiceEvents } from "./ServiceEvents";
 import { serviceState } from "../ui/states";
+import { Maintenance, Overview, Topology, Values } from "./tabs";
 import { Timeline } from "./Timeline";
 import { Preview } from "./Preview";
 import { Provenance } from "./Provenance";
@@ -27,19 +28,13 @@ import { WorkloadActions, targetOf } from "../workloads/WorkloadActions";
 import type { Service } from "./service";
 import "./service.css";
 
-const Overview = lazy(async () => ({ default: (await import("../overview/Overview")).Overview }));
-const Maintenance = lazy(async () => ({ default: (await import("../maintenance/Maintenance")).Maintenance }));
-const loadTopology = async () => ({ default: (await import("../topology/Topology")).Topology });
-const Topology = lazy(loadTopology);
-const Values = lazy(async () => ({ default: (await import("../flow/Values")).Values }));
-
 /** Loads the graph of a service while the service itself is read. */
 function usePreparedTopology(id: string): void {
   const [tab] = useParam("tab");
   const isShown = tab === "topology";
   useQuery({ query: ObjectRelationsDocument, variables: { id }, pause: !isShown });
   useEffect(() => {
-    if (isShown) void loadTopology();
+    if (isShown) void Topology.preload();
   }, [isShown]);
 }
 

@@ -22,8 +22,13 @@ export function grow(components: readonly Component[]): readonly Branch[] {
   const roots: Component[] = [];
   for (const component of [...components].sort(byUrgency)) {
     const owner = component.ownerUid ? byUid.get(component.ownerUid) : undefined;
-    if (owner?.uid == null || circular(component, byUid)) roots.push(component);
-    else owned.set(owner.uid, [...(owned.get(owner.uid) ?? []), component]);
+    if (owner?.uid == null || circular(component, byUid)) {
+      roots.push(component);
+      continue;
+    }
+    const known = owned.get(owner.uid);
+    if (known === undefined) owned.set(owner.uid, [component]);
+    else known.push(component);
   }
   const branch = (component: Component): Branch => ({
     component,

@@ -29,7 +29,8 @@ const toggled = <Value,>(set: ReadonlySet<Value>, value: Value): ReadonlySet<Val
 
 /** Topology of a service: owners, network, configuration, control and permissions, live. */
 export function Topology({ service }: { readonly service: Service }) {
-  const [{ data, error }, refetch] = useQuery({ query: ObjectRelationsDocument, variables: { id: service.id } });
+  // The page of the service asks for them, together with the service.
+  const [{ data, error }, refetch] = useQuery({ query: ObjectRelationsDocument, variables: { id: service.id }, requestPolicy: "cache-first" });
   useRefetch(refetch, service.digest ?? "", service.id);
   const [hidden, hide] = useState<ReadonlySet<EdgeKind>>(new Set(["PERMISSION"]));
   const [opened, open] = useState<ReadonlySet<string>>(new Set());
