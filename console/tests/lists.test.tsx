@@ -82,6 +82,20 @@ it("sorts by a column, and keeps the order in the address", async () => {
   expect(screen.getByRole("columnheader", { name: "Service" }).getAttribute("aria-sort")).toBe("descending");
 });
 
+it("sorts by a column and a direction in one field, which narrow screens show", async () => {
+  await show();
+  const field = screen.getByRole<HTMLSelectElement>("combobox", { name: "Sort by" });
+  expect(field.value).toBe("");
+  await userEvent.selectOptions(field, "Service, descending");
+  await waitFor(() => expect(names()).toEqual(["charlie", "bravo", "alpha"]));
+  expect(location.search).toBe("?order=-service");
+  await userEvent.selectOptions(field, "Service, ascending");
+  await waitFor(() => expect(names()).toEqual(["alpha", "bravo", "charlie"]));
+  await userEvent.selectOptions(field, "Usual order");
+  await waitFor(() => expect(names()).toEqual(["bravo", "alpha", "charlie"]));
+  expect(location.search).toBe("");
+});
+
 it("shows the selected columns", async () => {
   await show();
   await userEvent.click(screen.getByRole("button", { name: "View" }));

@@ -76,7 +76,7 @@ it("has no filter if the API cannot filter the kind", () => {
       <ResourceList kind={{ ...GROUPS, unfiltered: true }} />
     </Provider>,
   );
-  expect(screen.queryByRole("combobox")).toBeNull();
+  expect(screen.queryByRole("combobox", { name: /^Filter/ })).toBeNull();
 });
 
 it("opens a row with its details and actions", async () => {

@@ -77,6 +77,29 @@ function Head<Node>({ column, order, onOrder }: { readonly column: Column<Node>;
   );
 }
 
+/** Order of a list on a narrow screen, whose cards have no head with the titles of columns. */
+function OrderField<Node>({ columns, order, onOrder }: { readonly columns: readonly Column<Node>[]; readonly order: string; readonly onOrder: (order: string) => void }) {
+  const sorted = columns.filter(({ sort }) => sort !== undefined);
+  if (sorted.length === 0) return null;
+  const known = sorted.some(({ id }) => id === orderOf(order).id);
+  return (
+    <label className="list-order">
+      Sort by{" "}
+      <select value={known ? order : ""} onChange={(event) => onOrder(event.target.value)}>
+        <option value="">Usual order</option>
+        {sorted.flatMap(({ id, title }) => [
+          <option key={id} value={id}>
+            {title}, ascending
+          </option>,
+          <option key={`-${id}`} value={`-${id}`}>
+            {title}, descending
+          </option>,
+        ])}
+      </select>
+    </label>
+  );
+}
+
 type RowProps<Node> = { readonly node: Node; readonly columns: readonly Column<Node>[]; readonly id: string; readonly name: string; readonly selection: Selection | null; readonly details: ReactNode };
 
 function Row<Node>({ node, columns, id, name, selection, details }: RowProps<Node>) {
@@ -136,6 +159,7 @@ function Rows<Data, Variables extends AnyVariables, Node>(props: ListProps<Data,
   );
   return (
     <div className="list">
+      <OrderField columns={columns} order={orderText} onOrder={setOrder} />
       <ListTools label={label} columns={columns} shown={shown} onColumns={setColumns} query={query} variables={variables} pick={pick} maxPage={maxPage} />
       <PagedTable
         label={label}

@@ -61,7 +61,7 @@ function Address({ url: text }: Repository) {
 const stateOf = ({ health }: Repository) => (health === null ? STATES.pending : health === "PULLABLE" ? STATES.ready : STATES.failed);
 
 const COLUMNS: readonly Column<Repository>[] = [
-  { id: "url", title: "URL", sort: ({ url }) => url, cell: (repository) => <Address {...repository} /> },
+  { id: "url", title: "URL", className: "wide", sort: ({ url }) => url, cell: (repository) => <Address {...repository} /> },
   { id: "state", title: "State", sort: (repository) => stateOf(repository).label, cell: (repository) => <Status state={stateOf(repository)} /> },
   {
     id: "commits",
@@ -112,7 +112,7 @@ export function RepositoriesPage() {
   const [checked, check] = useState<string | null>(null);
   const client = useClient();
   const operations = useMemo(() => [fetchRepositories(client)], [client]);
-  const columns = useMemo(() => [...COLUMNS, { id: "actions", title: "", cell: (repository: Repository) => <RowActions repository={repository} onEdit={() => edit(repository)} onDelete={() => choose(repository)} /> }], []);
+  const columns = useMemo(() => [...COLUMNS, { id: "actions", title: "", className: "wide", cell: (repository: Repository) => <RowActions repository={repository} onEdit={() => edit(repository)} onDelete={() => choose(repository)} /> }], []);
   const done = (saved?: string) => {
     setNew("");
     edit(null);

@@ -14,6 +14,7 @@ _CUT = """() => [...document.querySelectorAll("main table *")]
   .filter((cell) => cell.scrollWidth > cell.clientWidth + 1)
   .filter((cell) => getComputedStyle(cell).overflowX !== "visible")
   .map((cell) => cell.textContent)"""
+_HAS_ROOM = "(frame) => frame.scrollWidth <= frame.clientWidth"
 _GROUND = "() => getComputedStyle(document.body).backgroundColor"
 _AFTER_LINKS = """() => [...document.querySelectorAll("main a")]
   .map((link) => getComputedStyle(link, "::after").content)
@@ -52,5 +53,29 @@ def test_rows_of_a_table_are_cards_on_a_narrow_screen(ada: Desk, story: DemoStep
     cells = row.get_by_role("cell")
     assert cells.nth(2).evaluate(title) == '"Result"'
     assert not _is_wider_than_window(page)
-    frame = page.get_by_role("region", name="Deployments")
-    assert frame.evaluate("(frame) => frame.scrollWidth <= frame.clientWidth")
+    assert page.get_by_role("region", name="Deployments").evaluate(_HAS_ROOM)
+
+
+def test_a_list_of_cards_is_sorted_by_one_field(ada: Desk, story: DemoSteps) -> None:
+    page = ada.go("/services")
+    names = page.get_by_role("region", name="Services").get_by_role("link")
+    expect(names.first).to_be_visible()
+    field = page.get_by_label("Sort by")
+    expect(field).to_be_hidden()
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(field).to_be_visible()
+    clusters = "(rows) => rows.map((row) => row.children[2].textContent)"
+    rows = page.get_by_role("region", name="Services").locator("tbody tr")
+    for order, reverse in (("ascending", False), ("descending", True)):
+        field.select_option(label=f"Cluster, {order}")
+        found = rows.evaluate_all(clusters)
+        assert len(set(found)) > 1 and found == sorted(found, reverse=reverse)
+    assert not _is_wider_than_window(page)
+
+
+def test_the_actions_of_a_repository_fit_into_a_small_window(ada: Desk, story: DemoSteps) -> None:
+    page = ada.go("/repositories")
+    page.set_viewport_size({"width": 960, "height": 800})
+    frame = page.get_by_role("region", name="Repositories")
+    expect(frame.get_by_role("button", name="Remove…").first).to_be_visible()
+    assert frame.evaluate(_HAS_ROOM)
