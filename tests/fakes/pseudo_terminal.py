@@ -15,8 +15,9 @@ _ESCAPES = re.compile(rb"\x1b(\[[0-9;?=>]*[a-zA-Z]|\][^\x07]*\x07|[()][A-Z0-9]|[
 class Terminal:
     """Keyboard and screen of a program."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, pid: int) -> None:
         self._descriptor = descriptor
+        self.pid = pid
         self._seen = b""
 
     def type(self, text: str) -> None:
@@ -50,7 +51,7 @@ def pseudo_terminal(
         ) as process:
             os.close(theirs)
             try:
-                yield Terminal(ours)
+                yield Terminal(ours, process.pid)
             finally:
                 process.kill()
     finally:

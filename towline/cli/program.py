@@ -9,6 +9,7 @@ import typer
 from core import __version__
 from core.errors import Code, TowlineError
 from towline.cli.lazy_group import LazyCommands, LazyGroup
+from towline.cli.lazy_import import load
 from towline.cli.shell.output import escape_controls
 from towline.cli.shell.polling import WaitTimeout
 from towline.contexts import GlobalFlags
@@ -153,7 +154,14 @@ def main() -> None:
     5 unreachable, 6 timed out.
     """
     try:
-        app(prog_name="towline")
+        match sys.argv[1:]:
+            # The library that checks options takes 8 MB, which the cockpit would keep.
+            case ["ui"]:
+                load("towline.cli.cockpit.command").browse(GlobalFlags(), "")
+            case ["ui", text] if not text.startswith("-"):
+                load("towline.cli.cockpit.command").browse(GlobalFlags(), text)
+            case _:
+                app(prog_name="towline")
     except TowlineError as error:
         print(f"towline: {escape_controls(error.message)}", file=sys.stderr)
         sys.exit(exit_code(error))

@@ -1,6 +1,8 @@
 """The cockpit of the terminal, over a fleet in memory."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from queue import Queue
@@ -175,11 +177,14 @@ async def opened(pilot: Pilot[None], app: Cockpit, services: int) -> None:
     await shown(pilot, lambda: len(app.screen_stack) > 1 and f" {services} service" in summary(app))
 
 
-@given(st.lists(st.tuples(NAMES, NAMES, st.sampled_from(["put", "remove"]))))
+@given(
+    st.lists(st.tuples(NAMES, NAMES, st.sampled_from(["put", "remove"]))),
+    st.sampled_from([1, 2, 3, 128]),
+)
 def test_a_fleet_holds_the_last_state_of_each_service_in_order(
-    acts: list[tuple[str, str, str]],
+    acts: list[tuple[str, str, str]], max_block: int
 ) -> None:
-    fleet, expected = FleetIndex(), {}
+    fleet, expected = FleetIndex(max_block=max_block), {}
     for number, (cluster, name, act) in enumerate(acts):
         service = row(cluster, name, message=str(number), status="FAILED")
         if act == "put":
@@ -190,6 +195,22 @@ def test_a_fleet_holds_the_last_state_of_each_service_in_order(
             expected.pop((cluster, name), None)
     found = [((line.cluster, line.name), line.problem) for line in fleet.matching()]
     assert found == sorted(expected.items())
+    assert len(fleet) == len(fleet.matching()) == len(expected)
+    for number in ("1", "3"):
+        fitting = {key for key, message in expected.items() if number in f"{key} {message}"}
+        assert {(line.cluster, line.name) for line in fleet.matching(number)} >= fitting
+
+
+def test_lines_stay_as_they_were_while_the_fleet_changes() -> None:
+    fleet = FleetIndex(max_block=2)
+    for name in ("a", "b", "c", "d", "e"):
+        fleet.put(row("eu", name))
+    every, some = fleet.matching(), fleet.matching("eu/c")
+    fleet.remove(row("eu", "a")["id"])
+    fleet.put(row("eu", "bb"))
+    assert [line.name for line in every] == ["a", "b", "c", "d", "e"]
+    assert [line.name for line in some] == ["c"]
+    assert [line.name for line in fleet.matching()] == ["b", "bb", "c", "d", "e"]
 
 
 def test_a_filter_matches_all_words_and_the_path_of_a_service() -> None:
@@ -430,3 +451,30 @@ async def test_a_refused_action_and_a_kind_without_actions_are_said() -> None:
         of_kind(source, "", "ConfigMap", {})
         await pilot.press("x")
         await shown(pilot, lambda: "No actions for ConfigMap." in notices(app))
+
+
+_COMMAND = """
+import sys
+import towline.cli.cockpit.command as command
+command.browse = lambda flags, text: print(repr(text), "pydantic" in sys.modules)
+from towline.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["ui"], "'' False\n"),
+        (["ui", "prod-eu/"], "'prod-eu/' False\n"),
+        (["--config", "c.toml", "ui", "prod-eu/"], "'prod-eu/' True\n"),
+    ],
+)
+def test_the_cockpit_starts_without_the_library_that_checks_options(
+    words: list[str], shown: str
+) -> None:
+    """It would keep 8 MB. Global flags need it."""
+    ran = subprocess.run(
+        [sys.executable, "-c", _COMMAND, *words], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == shown

@@ -9,7 +9,8 @@ from core.errors import Invalid
 from towline.cli.clusters import generated as cluster_operations
 from towline.cli.lazy_import import load
 from towline.cli.shell.output import is_terminal
-from towline.cli.shell.session import connect, selected_target
+from towline.cli.shell.session import global_flags, target_of
+from towline.contexts import GlobalFlags
 
 
 def ui(
@@ -27,7 +28,13 @@ def ui(
       towline ui
       towline ui prod-eu/
     """
-    api, target = connect(context), selected_target(context)
+    browse(global_flags(context), text)
+
+
+def browse(flags: GlobalFlags, text: str) -> None:
+    """Shows the fleet of a control plane until the user quits. Invalid: there is no terminal."""
+    target = target_of(flags)
+    api = load("towline.client").GraphQLClient(target)
     # Asked first: an error is easier to read outside of the full screen.
     cluster_operations.installation(api)
     if not (sys.stdin.isatty() and is_terminal()):

@@ -24,7 +24,12 @@ def global_flags(context: typer.Context) -> GlobalFlags:
 
 def selected_target(context: typer.Context) -> ControlPlaneTarget:
     """Control plane to call, with a token. Unauthenticated: not signed in."""
-    target = resolve(global_flags(context))
+    return target_of(global_flags(context))
+
+
+def target_of(flags: GlobalFlags) -> ControlPlaneTarget:
+    """Control plane that global flags select, with a token. Unauthenticated: not signed in."""
+    target = resolve(flags)
     if not target.token:
         raise Unauthenticated(f"not signed in: run `towline login {target.url}`")
     return target
