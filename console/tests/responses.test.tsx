@@ -4,6 +4,8 @@ import { Client, CombinedError, Provider, type Operation, type OperationResult }
 import { afterEach, expect, it, vi } from "vitest";
 import { filter, map, pipe } from "wonka";
 import { JobLog } from "../src/pipelines/JobLog";
+import { History } from "../src/services/History";
+import type { Service } from "../src/services/service";
 import { ServiceChanges } from "../src/services/ServiceChanges";
 import { FormBar } from "../src/ui/FormBar";
 import { Problem } from "../src/ui/Problem";
@@ -44,6 +46,16 @@ it("reports a revision that does not exist", () => {
     </Provider>,
   );
   expect(screen.getByText("Revision gone not found in the repository.")).not.toBeNull();
+});
+
+it("shows a problem if a service was deleted while its history is open", () => {
+  const service = { id: "s", name: "web", components: [], cluster: { id: "c", handle: "dev" } } as unknown as Service;
+  render(
+    <Provider value={answering(null, "NOT_FOUND")}>
+      <History service={service} />
+    </Provider>,
+  );
+  expect(screen.getByRole("alert")).not.toBeNull();
 });
 
 it("links from a missing resource to its list, and shows other errors", () => {

@@ -13,7 +13,7 @@ export function Kubeconfig() {
   const [chosen, choose] = useState("");
   const error = handlesError ?? domainError;
   if (error !== undefined) return <Problem error={error} />;
-  if (handles === undefined || data === undefined) return <Skeleton lines={4} />;
+  if (handles === undefined || data == null) return <Skeleton lines={4} />;
   const text = kubeconfig(location.origin, chosen === "" ? handles : [chosen], data.installation.clusterDomain);
   const download = () => {
     const link = document.createElement("a");

@@ -190,7 +190,7 @@ export function InboxPage() {
   useFollow(refetch, INBOX_INTERVAL);
   useRowKeys();
   const reload = () => refetch({ requestPolicy: "network-only" });
-  const items = data === undefined ? [] : itemsOf(data.inbox);
+  const items = data == null ? [] : itemsOf(data.inbox);
   const shown = items.filter((item) => kind === "" || item.kind === kind);
   return (
     <>
@@ -202,8 +202,8 @@ export function InboxPage() {
           <kbd>j</kbd> <kbd>k</kbd> move <kbd>a</kbd> first action <kbd>x</kbd> second action <kbd>Enter</kbd> open
         </span>
       </div>
-      {error !== undefined && data === undefined && <Problem error={error} />}
-      {data === undefined && error === undefined && <Skeleton lines={8} />}
+      {error !== undefined && data == null && <Problem error={error} />}
+      {data == null && error === undefined && <Skeleton lines={8} />}
       {data !== undefined && shown.length === 0 && <Nothing filtered={items.length > 0} />}
       {shown.length > 0 && (
         <ul className="inbox card" aria-label="Items that need you">

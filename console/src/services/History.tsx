@@ -142,7 +142,7 @@ export function History({ service }: { readonly service: Service }) {
   useRefetch(refetch, `${service.digest ?? ""} ${service.status}`, service.id);
   const [target, choose] = useState<ServiceDeploymentRow["revision"]>();
   const [compared, compare] = useState<readonly number[]>([]);
-  const rows = useMemo(() => (data === undefined ? [] : deploymentsOf(data)), [data]);
+  const rows = useMemo(() => (data == null ? [] : deploymentsOf(data)), [data]);
   const events = usePipelineEvents(service.id, rows.some(({ release }) => release !== ""));
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={8} />;
