@@ -138,12 +138,13 @@ class Stand:
         secrets = tuple(options.pop("secrets", ()))
         own = {name: options.pop(name) for name in _OF_SPEC if name in options}
         confirmed = tuple(options.pop("confirmed", ()))
+        fence = options.pop("fence", None)
         options.setdefault("create_namespace", False)
         how = SyncOptions(**options)
         spec = BundleSpec(
             service, "prod", bundle.digest, len(bundle.data), how, secrets=secrets, **own
         )
-        self.engine.desire(Desired(service, self.sequence, spec, confirmed=confirmed))
+        self.engine.desire(Desired(service, self.sequence, spec, confirmed=confirmed, fence=fence))
         return bundle
 
     async def until(self, right: Callable[[], Any]) -> None:

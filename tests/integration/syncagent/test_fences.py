@@ -154,6 +154,33 @@ async def test_objects_without_a_fence_move_behind_one_untouched(tenant: Tenant)
     assert SERVICE_LABEL in after["metadata"]["labels"]
 
 
+async def test_a_sync_of_one_object_stays_inside_the_fence(tenant: Tenant) -> None:
+    """The fence got narrower: the object is neither applied nor, with prune, deleted."""
+    bench, hub, place = tenant.bench, tenant.bench.hub, tenant.bench.namespace
+    report = {"drift": pb.DRIFT_POLICY_REPORT}
+    ref = pb.ObjectRef(kind="ConfigMap", namespace=place, name="a")
+    async with bench.agent():
+        for objects, prune in (([bench.config("a")], False), ([], True)):
+            first = [bench.config("a"), bench.config("b")]
+            hub.want("in", first, namespace=place, fence=tenant.fence(), options=report)
+            await hub.until_phase("in", pb.PHASE_HEALTHY)
+            await bench.kubectl("patch", "configmap", "a", "-p", '{"data":{"key":"theirs"}}')
+            narrow = tenant.fence()
+            narrow.rules[0].denied.append("ConfigMap")
+            rest = [*objects, bench.config("b")]
+            hub.want("in", rest, namespace=place, fence=narrow, options=report)
+            await hub.until_phase("in", pb.PHASE_FAILED)
+            command = pb.SyncObjects(service_id="in", objects=[ref], prune=prune)
+            id = f"sync {prune}"
+            hub.send(pb.HubMessage(command=pb.Command(id=id, sync_objects=command)))
+            await hub.until(lambda id=id: id in hub.results())
+            result = hub.results()[id]
+            assert result.outcome == pb.OUTCOME_REFUSED
+            assert "objects of the kind ConfigMap are denied (rule ConfigMap)" in result.message
+            live = await bench.get("configmap", "a")
+            assert live is not None and live["data"] == {"key": "theirs"}
+
+
 async def test_escapes_are_refused_by_the_agent_before_any_write(tenant: Tenant) -> None:
     """The message names the object and the project; nothing of the bundle is applied."""
     bench = tenant.bench

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from core.spec.desired import Desired
+from core.spec.fences import ObjectRules, ServiceFence
 from core.spec.objects import ObjectRef
 from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.status import Phase
@@ -167,6 +168,39 @@ async def test_a_service_that_writes_nothing_is_refused(
     stand.want("a", **option)
     answer = await sync(stand, "a")
     assert (answer.outcome, answer.message) == (REFUSED, reason)
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        (ObjectRules(("prod",), (), ("ConfigMap",)), "of the kind ConfigMap are denied"),
+        (ObjectRules(("other",)), "the namespace prod is not allowed (allowed: other)"),
+    ],
+)
+async def test_an_object_outside_the_fence_is_refused_with_the_rule(
+    stand: Stand, rules: ObjectRules, reason: str
+) -> None:
+    """The fence is that of now, also for an object that was applied before it."""
+    stand.want("a", drift=DriftPolicy.REPORT)
+    await stand.phase(Phase.HEALTHY)
+    await drifted(stand, A)
+    fence = ServiceFence("shop", "", (rules,))
+    stand.want("a", drift=DriftPolicy.REPORT, fence=fence)
+    await stand.phase(Phase.FAILED)
+    for prune in (False, True):
+        answer = await sync(stand, "a", prune=prune, id=f"c{prune}")
+        assert answer.outcome is REFUSED and reason in answer.message
+        assert "is outside the fence of project shop" in answer.message
+    assert value(stand, A) == "theirs"
+
+
+async def test_an_object_inside_the_fence_is_synced(stand: Stand) -> None:
+    fence = ServiceFence("shop", "", (ObjectRules(("prod",)),))
+    stand.want("a", drift=DriftPolicy.REPORT, fence=fence)
+    await stand.phase(Phase.HEALTHY)
+    await drifted(stand, A)
+    assert (await sync(stand, "a")).outcome is SUCCEEDED
+    assert value(stand, A) == "1"
 
 
 async def test_a_service_that_never_synced_is_refused(stand: Stand) -> None:
