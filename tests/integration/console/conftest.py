@@ -87,10 +87,15 @@ def sign_in(page: Page, email: str = EMAIL, password: str = PASSWORD) -> None:
     page.keyboard.press("Enter")
 
 
+def setup_link(url: str, data: Path) -> str:
+    """The setup link of a data directory at this URL."""
+    _, path, token = (data / "setup.url").read_text().strip().partition("/setup")
+    return url + path + token
+
+
 def open_setup(page: Page, url: str, data: Path) -> None:
     """Opens the setup link of a data directory at this URL."""
-    _, path, token = (data / "setup.url").read_text().strip().partition("/setup")
-    page.goto(url + path + token)
+    page.goto(setup_link(url, data))
 
 
 def set_up(page: Page, url: str, data: Path) -> None:

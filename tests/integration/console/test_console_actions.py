@@ -311,9 +311,34 @@ def test_two_deployments_are_compared(ada: Desk, story: DemoSteps) -> None:
     commit(story, {"dev/extra.yaml": None}, "Remove extra settings")
 
 
-def test_one_object_of_a_service_is_synced(ada: Desk, story: DemoSteps) -> None:
-    """The other drifted object stays as it is; the result is in the history, not a deployment."""
-    member, name = story.stage.members["dev"], "bench"
+@dataclass(frozen=True, slots=True)
+class SettingsService:
+    """Service with the ConfigMaps near and far, which only reports drift."""
+
+    story: DemoSteps
+    id: str
+    name: str
+
+    @property
+    def member(self) -> DemoCluster:
+        return self.story.stage.members["dev"]
+
+    def state(self) -> Any:
+        return self.story.stage.ask(_DRIFT, id=self.id)["serviceDeployment"]
+
+    def component(self, key: str) -> str:
+        return next(one["id"] for one in self.state()["components"] if one["name"] == key)
+
+    def value(self, key: str) -> str | None:
+        """Where the present value of a ConfigMap is from; None: there is no such ConfigMap."""
+        place = ("-n", self.name, "-o", "json", "--ignore-not-found")
+        got = self.member.kubectl("get", "configmap", key, *place)
+        return json.loads(got)["data"]["from"] if got else None
+
+
+@pytest.fixture
+def settings(story: DemoSteps) -> Iterator[SettingsService]:
+    name = "bench"
     maps = {
         f"{name}/{key}.json": json.dumps(
             {
@@ -334,31 +359,63 @@ def test_one_object_of_a_service_is_synced(ada: Desk, story: DemoSteps) -> None:
         "git": {"ref": "main", "folder": name},
         "syncConfig": {"driftPolicy": "REPORT"},
     }
-    id = story.stage.ask(_CREATE, c=member.id, a=attributes)["createServiceDeployment"]["id"]
+    cluster = story.stage.members["dev"].id
+    id = story.stage.ask(_CREATE, c=cluster, a=attributes)["createServiceDeployment"]["id"]
+    service = SettingsService(story, id, name)
+    wait_until("the service", lambda: service.state()["state"] == "HEALTHY", 60)
+    yield service
+    story.stage.ask(_DELETE, id=id)
+    gone = '{ serviceDeployments(q: "bench") { edges { node { id } } } }'
+    wait_until(
+        "the deletion", lambda: story.stage.ask(gone)["serviceDeployments"]["edges"] == [], 60
+    )
 
-    def state() -> Any:
-        return story.stage.ask(_DRIFT, id=id)["serviceDeployment"]
 
-    def value(key: str) -> str:
-        got = member.kubectl("get", "configmap", key, "-n", name, "-o", "json")
-        return json.loads(got)["data"]["from"]
-
-    wait_until("the service", lambda: state()["state"] == "HEALTHY", 60)
+def test_one_object_of_a_service_is_synced(ada: Desk, settings: SettingsService) -> None:
+    """The other drifted object stays as it is; the result is in the history, not a deployment."""
+    id, name = settings.id, settings.name
     for key in ("near", "far"):
         edit = json.dumps({"data": {"from": "hand"}})
-        member.kubectl("patch", f"configmap/{key}", "-n", name, "--patch", edit)
-    wait_until("the drift", lambda: state()["drifted"] == 2, 60)
-    near = next(one["id"] for one in state()["components"] if one["name"] == "near")
-    ada.go(f"/objects/{near}?tab=drift")
+        settings.member.kubectl("patch", f"configmap/{key}", "-n", name, "--patch", edit)
+    wait_until("the drift", lambda: settings.state()["drifted"] == 2, 60)
+    ada.go(f"/objects/{settings.component('near')}?tab=drift")
     ada.page.get_by_role("button", name="Sync object…").click()
     dialog = ada.page.get_by_role("dialog")
     dialog.get_by_text("Command", exact=True).click()
     expect(dialog).to_contain_text(f"services sync {id} --resource ConfigMap/{name}/near")
     dialog.get_by_role("button", name="Sync", exact=True).click()
-    wait_until("the sync of one object", lambda: state()["drifted"] == 1, 60)
-    assert (value("near"), value("far")) == ("git", "hand")
+    wait_until("the sync of one object", lambda: settings.state()["drifted"] == 1, 60)
+    assert (settings.value("near"), settings.value("far")) == ("git", "hand")
     ada.go(f"/services/{id}?tab=history")
     rows = ada.page.get_by_role("region", name="Partial syncs").get_by_role("row")
     expect(rows.nth(1)).to_contain_text(f"partial sync of ConfigMap {name}/near succeeded")
     expect(ada.page.get_by_role("region", name="Deployments").get_by_role("row")).to_have_count(2)
-    story.stage.ask(_DELETE, id=id)
+
+
+def test_one_object_is_edited_and_deleted(ada: Desk, settings: SettingsService) -> None:
+    """The API server takes the edit of the version that was shown, and deletes what was named."""
+    page = ada.go(f"/objects/{settings.component('near')}")
+    page.get_by_role("button", name="Actions").click()
+    page.get_by_role("menuitem", name=re.compile("^Edit")).click()
+    dialog = page.get_by_role("dialog", name=re.compile("^Edit ConfigMap"))
+    field = dialog.get_by_role("textbox", name=re.compile("^Manifest"))
+    manifest = field.input_value()
+    assert "managedFields" not in manifest
+    field.fill(manifest.replace("from: git", "from: console"))
+    expect(dialog).to_contain_text("data.from")
+    assert settings.value("near") == "git"
+    _run(dialog, "Edit ConfigMap")
+    assert settings.value("near") == "console"
+    wait_until("the drift", lambda: settings.state()["drifted"] == 1, 60)
+
+    page.get_by_role("button", name="Actions").click()
+    page.get_by_role("menuitem", name=re.compile("^Delete")).click()
+    dialog = page.get_by_role("dialog", name=re.compile("^Delete ConfigMap"))
+    button = dialog.get_by_role("button", name="Delete ConfigMap", exact=True)
+    name = dialog.get_by_role("textbox", name=re.compile("^Name of the object"))
+    name.fill("far")
+    expect(dialog).to_contain_text("Type near to confirm the deletion.")
+    expect(button).to_be_disabled()
+    name.fill("near")
+    _run(dialog, "Delete ConfigMap")
+    assert (settings.value("near"), settings.value("far")) == (None, "git")

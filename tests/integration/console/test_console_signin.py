@@ -31,8 +31,10 @@ from tests.integration.console.conftest import (
     PUBLIC_HOST,
     ROOT,
     set_up,
+    setup_link,
     sign_in,
 )
+from tests.integration.console.reader import ScreenReader
 from tests.migrated import put_sqlite
 from towline.demo.environment import wait_until
 from towline.demo.ports import free_ports
@@ -241,6 +243,30 @@ def started(tmp_path: Path) -> Iterator[Installation]:
     https, http = free_ports(2)
     with serving(tmp_path, https, http) as data:
         yield Installation(f"http://127.0.0.1:{http}", f"http://127.0.0.1:{http}", data)
+
+
+def test_an_installation_is_set_up_by_screen_reader(
+    browser: BrowserContext, started: Installation
+) -> None:
+    """From the setup link to the first cluster, by roles, names and announcements."""
+    reader = ScreenReader(browser.new_page())
+    reader.open(setup_link(started.url, started.data))
+    assert reader.headings() == ["Set up"] and reader.nameless() == []
+    reader.write("textbox", "E-mail", EMAIL)
+    reader.write("textbox", "Name", "Ada Lovelace")
+    reader.write("textbox", "Password", PASSWORD)
+    reader.use("button", "Set up")
+    reader.find("heading", "No clusters yet")
+    reader.hears("Fleet")
+    reader.forget()
+    reader.use("link", "Register cluster")
+    reader.hears("Register cluster")
+    assert reader.nameless() == []
+    reader.write("textbox", "Name", "eu-1")
+    reader.use("button", "Register cluster")
+    reader.find("heading", "eu-1 Waiting for agent")
+    reader.hears("Waiting for agent")
+    assert reader.nameless() == []
 
 
 def test_forms_of_foreign_pages_are_refused(browser: BrowserContext, started: Installation) -> None:
