@@ -95,6 +95,14 @@ class _Program(LazyGroup):
         super().__init__(**attributes)
         self.commands = _COMMANDS
 
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command. Errors of its parameters come without the words of the library."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
 
 app = typer.Typer(
     cls=_Program,

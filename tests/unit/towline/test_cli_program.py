@@ -4,7 +4,7 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from core.errors import (
 )
 from tests.fakes.api import FakeApi
 from tests.fakes.command_line import Leaf, leaves, run_in_process
+from towline.cli.about import about
 from towline.cli.clusters import clusters
 from towline.cli.clusters import generated as cluster_api
 from towline.cli.clusters.find import find_cluster
@@ -485,3 +486,50 @@ def test_watching_shows_a_list_when_it_changes(capsys: pytest.CaptureFixture[str
 def test_a_list_that_is_not_watched_runs_once(capsys: pytest.CaptureFixture[str]) -> None:
     watchable(lambda: print("once"))(watch=False)
     assert capsys.readouterr().out == "once\n"
+
+
+def _named(path: str, *known: str) -> Callable[[object, str], str]:
+    """Path of the page of a resource with one of these names."""
+
+    def look(_: object, name: str) -> str:
+        if name not in known:
+            raise NotFound(f"could not find {name}")
+        return f"{path}/{name}"
+
+    return look
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        ([], "/"),
+        (["report"], "/reports"),
+        (["service", "eu-1/web"], "/services/eu-1/web"),
+        (["eu-1/web"], "/services/eu-1/web"),
+        (["eu-1"], "/clusters/eu-1"),
+        (["pipeline", "eu-1"], "/pipelines/eu-1"),
+    ],
+)
+def test_open_finds_pages_and_resources(
+    words: list[str], path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = {
+        "service": _named("/services", "eu-1/web"),
+        "cluster": _named("/clusters", "eu-1"),
+        "pipeline": _named("/pipelines", "eu-1", "shop"),
+    }
+    monkeypatch.setattr(about, "_PATHS", paths)
+    monkeypatch.setenv("TOWLINE_URL", "https://towline.example.org")
+    monkeypatch.setenv("TOWLINE_TOKEN", "x")
+    ran = CliRunner().invoke(app, ["open", *words])
+    assert ran.output == f"https://towline.example.org{path}\n"
+    missing = CliRunner().invoke(app, ["open", "eu-2"]).exception
+    assert isinstance(missing, NotFound) and "pages: fleet, inbox, service" in missing.message
+    named = CliRunner().invoke(app, ["open", "report", "eu-1"]).exception
+    assert isinstance(named, Invalid) and named.message == "the page report has no names"
+
+
+def test_a_wrong_choice_is_told_in_plain_words() -> None:
+    ran = CliRunner().invoke(app, ["completion", "powershell"])
+    assert ran.exit_code == 2
+    assert "'powershell' is not one of" in ran.output and "Value error" not in ran.output

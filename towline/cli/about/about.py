@@ -3,7 +3,7 @@
 import sys
 import webbrowser
 from collections.abc import Callable, Mapping
-from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -17,37 +17,45 @@ from towline.cli.secrets.find import find_secret
 from towline.cli.services.find import find_service
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import field, say, show
-from towline.cli.shell.session import connect, selected_target
+from towline.cli.shell.session import connect, first_found, selected_target
 from towline.operations import GraphQLApi
 
-
-class ConsolePage(StrEnum):
-    """Page of the console."""
-
-    FLEET = "fleet"
-    SERVICE = "service"
-    CLUSTER = "cluster"
-    PIPELINE = "pipeline"
-    SECRET = "secret"
-    ACCESS = "access"
-    AUDIT = "audit"
-
-
-_PATHS: Mapping[ConsolePage, Callable[[GraphQLApi, str], str]] = {
-    ConsolePage.SERVICE: lambda api, name: f"/services/{find_service(api, name)['id']}",
-    ConsolePage.CLUSTER: lambda api, name: f"/clusters/{find_cluster(api, name)['handle']}",
-    ConsolePage.PIPELINE: lambda api, name: f"/pipelines/{find_pipeline(api, name)['id']}",
-    ConsolePage.SECRET: lambda api, name: f"/secrets/{find_secret(api, name)['id']}",
-}
 _LISTS = {
-    ConsolePage.FLEET: "/",
-    ConsolePage.SERVICE: "/services",
-    ConsolePage.CLUSTER: "/clusters",
-    ConsolePage.PIPELINE: "/pipelines",
-    ConsolePage.SECRET: "/secrets",
-    ConsolePage.ACCESS: "/access",
-    ConsolePage.AUDIT: "/audit",
+    "fleet": "/",
+    "inbox": "/inbox",
+    "service": "/services",
+    "cluster": "/clusters",
+    "pipeline": "/pipelines",
+    "object": "/search",
+    "repository": "/repositories",
+    "global": "/generators",
+    "secret": "/secrets",
+    "context": "/contexts",
+    "notification": "/notifications",
+    "report": "/reports",
+    "audit": "/audit",
+    "access": "/access",
+    "user": "/people",
+    "project": "/projects",
+    "installation": "/installation",
 }
+"""Paths of the console's pages."""
+_PATHS: Mapping[str, Callable[[GraphQLApi, str], str]] = {
+    "service": lambda api, name: f"/services/{find_service(api, name)['id']}",
+    "cluster": lambda api, name: f"/clusters/{find_cluster(api, name)['handle']}",
+    "pipeline": lambda api, name: f"/pipelines/{find_pipeline(api, name)['id']}",
+    "secret": lambda api, name: f"/secrets/{find_secret(api, name)['id']}",
+}
+"""Paths of the pages of resources, by the page of their list."""
+
+
+class ConsolePage(str):
+    """Page of the console, or the name of a resource."""
+
+    WORDS = tuple(_LISTS)
+
+
+_FLEET = ConsolePage("fleet")
 
 
 def version(context: typer.Context, output: Output = Format.TABLE) -> None:
@@ -92,7 +100,15 @@ def show_help(
 
 def open_page(
     context: typer.Context,
-    page: Annotated[ConsolePage, typer.Argument(help="Page of the console.")] = ConsolePage.FLEET,
+    page: Annotated[
+        ConsolePage,
+        typer.Argument(
+            parser=ConsolePage,
+            metavar="PAGE|CLUSTER/NAME",
+            help=f"Page of the console: {', '.join(ConsolePage.WORDS)}; or the name of a service, "
+            "cluster, pipeline or secret.",
+        ),
+    ] = _FLEET,
     name: Annotated[
         str | None, typer.Argument(help="Name of the resource (default: the list).")
     ] = None,
@@ -105,14 +121,26 @@ def open_page(
     \b
     Example:
       towline open
-      towline open service prod-eu/web
+      towline open prod-eu/web
+      towline open pipeline shop
     """
-    path = _LISTS[page]
-    if name is not None:
-        if page not in _PATHS:
-            raise Invalid(f"the page {page} has no names")
-        path = _PATHS[page](connect(context), name)
+    path = _LISTS.get(page)
+    if path is None or name is not None:
+        path = _path_of_resource(connect(context), page, name)
     url = f"{selected_target(context).url}{path}"
     print(url)
     if browser and sys.stdout.isatty():
         webbrowser.open(url)
+
+
+def _path_of_resource(api: GraphQLApi, page: str, name: str | None) -> str:
+    """Path of a resource's page: by its list and name, or by its name alone."""
+    if name is not None:
+        if page not in _PATHS:
+            raise Invalid(f"the page {page} has no names")
+        return _PATHS[page](api, name)
+    if "/" in page:
+        return _PATHS["service"](api, page)
+    lookups = [partial(look, api, page) for look in _PATHS.values()]
+    pages = ", ".join(_LISTS)
+    return first_found(f"a page or a resource with the name {page!r}; pages: {pages}", *lookups)
