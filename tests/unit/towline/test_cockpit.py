@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from queue import Queue
 
 import pytest
@@ -13,13 +14,14 @@ from hypothesis import strategies as st
 from textual.pilot import Pilot
 from textual.widgets import OptionList, RichLog, Static
 
-from core.errors import Forbidden, Unavailable
+from core.errors import Forbidden, Invalid, Unavailable
 from core.json_object import JsonObject
 from towline.cli.cockpit.app import Cockpit
 from towline.cli.cockpit.changes import ChangeConfirmation
 from towline.cli.cockpit.fleet import FleetIndex
 from towline.cli.cockpit.line_list import LineList
 from towline.cli.cockpit.object_actions import ActionMenu, ReplicasPrompt
+from towline.cli.cockpit.screens import ServiceScreen
 from towline.cli.cockpit.source import ObjectState, OfferedAction
 from towline.cli.cockpit.workload_actions import WorkloadAction, actions_for
 from towline.cli.services.generated import (
@@ -110,6 +112,12 @@ class FakeFleet:
 
     def log(self, handle: str, namespace: str, pod: str) -> Iterator[str]:
         yield f"{handle}/{namespace}/{pod} says \x1b]0;hello"
+
+    def kubectl(self, handle: str, words: Sequence[str]) -> int:
+        if self.refusal:
+            raise self.refusal
+        self.asked.append(("kubectl", handle, *words))
+        return 0
 
     def object_state(self, handle: str, component: ServiceDetailsComponents) -> ObjectState:
         fitting = [action for action in actions_for(component) if action.fits(self.live)]
@@ -478,3 +486,33 @@ def test_the_cockpit_starts_without_the_library_that_checks_options(
         [sys.executable, "-c", _COMMAND, *words], capture_output=True, text=True, check=True
     )
     assert ran.stdout == shown
+
+
+async def test_a_shell_and_an_editor_get_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = FakeFleet(row("eu", "web"))
+    app = Cockpit(source)
+    async with app.run_test() as pilot:
+        await component_opened(pilot, app)
+        await pilot.press("h")
+        # The terminal of a test cannot be given away.
+        await shown(pilot, lambda: "cannot be given" in "".join(notices(app)))
+        monkeypatch.setattr(Cockpit, "suspend", lambda _: nullcontext())
+        await pilot.press("h", "d")
+        shell = ("sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")
+        assert source.asked[-2:] == [
+            ("kubectl", "eu", "-n", "shop", "exec", "-it", "web-1", "--", *shell),
+            ("kubectl", "eu", "-n", "shop", "edit", "Pod", "web-1"),
+        ]
+        source.refusal = Invalid("could not find kubectl on the PATH; install it")
+        await pilot.press("d")
+        assert "could not find kubectl" in notices(app)[-1]
+        source.component = {**source.component, "kind": "Node", "group": "a.b", "namespace": None}
+        source.refusal = None
+        screen = app.screen
+        assert isinstance(screen, ServiceScreen)
+        screen.refresh_service()
+        await shown(pilot, lambda: app.screen.query_one(LineList).items[0]["kind"] == "Node")
+        await pilot.press("h")
+        assert notices(app)[-1] == "Select a pod to open a shell in it."
+        await pilot.press("d")
+        assert source.asked[-1] == ("kubectl", "eu", "edit", "Node.a.b", "web-1")

@@ -40,5 +40,5 @@ def browse(flags: GlobalFlags, text: str) -> None:
     if not (sys.stdin.isatty() and is_terminal()):
         raise Invalid("towline ui needs a terminal; `towline services list` does not")
     load("towline.cli.cockpit.app").Cockpit(
-        load("towline.cli.cockpit.source").ControlPlaneFleet(api, target), text
+        load("towline.cli.cockpit.source").ControlPlaneFleet(api, target, flags.config), text
     ).run()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from rich.text import Text
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.widgets import Footer, RichLog, Static
 
@@ -21,6 +21,8 @@ from towline.cli.shell.output import age, escape_controls, short
 from towline.cli.shell.states import OBJECT_TONES, SERVICE_TONES, shape_colour, with_shape
 
 _REFRESH_SECONDS = 5.0
+# The best shell of an image.
+_SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")
 _MAX_LINES = 5_000
 _BACK = Binding("escape,q", "app.pop_screen", "Back")
 _OBJECT_COLUMNS = (
@@ -75,6 +77,8 @@ class ServiceScreen(CockpitScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         _BACK,
         Binding("l", "log", "Log"),
+        Binding("h", "shell", "Shell"),
+        Binding("d", "edit", "Edit"),
         Binding("e", "events", "Events"),
         Binding("s", "change('sync')", "Sync"),
         Binding("b", "change('roll_back')", "Roll back"),
@@ -132,9 +136,7 @@ class ServiceScreen(CockpitScreen):
             )
 
     def action_log(self) -> None:
-        component = self._objects.selected
-        if component is None or (component["kind"], component["group"]) != ("Pod", ""):
-            self.notify("Select a pod to see its log.", severity="warning")
+        if (component := self._pod("see its log")) is None:
             return
         namespace, name = component["namespace"] or "", component["name"]
         read = self.cockpit.source.log
@@ -142,6 +144,37 @@ class ServiceScreen(CockpitScreen):
         self.app.push_screen(
             TextScreen(title, lambda: read(self._line.cluster, namespace, name), follows=True)
         )
+
+    def action_shell(self) -> None:
+        if (component := self._pod("open a shell in it")) is not None:
+            self._kubectl(component, "exec", "-it", component["name"], "--", *_SHELL)
+
+    def action_edit(self) -> None:
+        if (component := self._objects.selected) is not None:
+            kind = ".".join(filter(None, (component["kind"], component["group"])))
+            self._kubectl(component, "edit", kind, component["name"])
+
+    def _pod(self, purpose: str) -> ServiceDetailsComponents | None:
+        """The selected pod; None, with a hint, without one."""
+        component = self._objects.selected
+        if component is None or (component["kind"], component["group"]) != ("Pod", ""):
+            self.notify(f"Select a pod to {purpose}.", severity="warning")
+            return None
+        return component
+
+    def _kubectl(self, component: ServiceDetailsComponents, *words: str) -> None:
+        """Gives the terminal to kubectl until it ends."""
+        place = ["-n", component["namespace"]] if component["namespace"] else []
+        try:
+            with self.app.suspend():
+                code = self.cockpit.source.kubectl(self._line.cluster, [*place, *words])
+                if code:
+                    input("Press Enter to return. ")
+        except SuspendNotSupported:
+            self.notify("This terminal cannot be given to kubectl.", severity="warning")
+        except TowlineError as error:
+            self.notify(escape_controls(error.message), severity="error", markup=False)
+        self.refresh_service()
 
     def action_events(self) -> None:
         self.app.push_screen(TextScreen(f"{self._line.label}: events", self._events))

@@ -26,7 +26,7 @@ from towline.cli.services.generated import (
 )
 from towline.cli.services.object_names import name_of
 from towline.cli.services.service_diff import lines
-from towline.contexts import ControlPlaneTarget
+from towline.contexts import ControlPlaneTarget, FilePath
 from towline.kube_api import Kind, KubeApi
 from towline.operations import LARGE_PAGE, GraphQLApi, pages
 from towline.subscription import Subscription
@@ -81,6 +81,10 @@ class FleetSource(Protocol):
         """Yields the last lines of a pod's log, and new ones until the pod ends."""
         ...
 
+    def kubectl(self, handle: str, words: Sequence[str]) -> int:
+        """Runs kubectl on this terminal, and returns its exit code."""
+        ...
+
     def object_state(self, handle: str, component: ServiceDetailsComponents) -> ObjectState:
         """Reads an object of a cluster, and the actions that fit it."""
         ...
@@ -123,9 +127,13 @@ class FleetSource(Protocol):
 class ControlPlaneFleet:
     """The fleet of a control plane."""
 
-    def __init__(self, api: GraphQLApi, target: ControlPlaneTarget) -> None:
+    def __init__(
+        self, api: GraphQLApi, target: ControlPlaneTarget, config: FilePath | None = None
+    ) -> None:
+        """`config`: the configuration file with the token, if a flag names it."""
         self._api = api
         self._target = target
+        self._config = config
 
     def services(self) -> Iterator[ServiceRow]:
         return pages(self._api, operations.SERVICE_ROWS, LARGE_PAGE)
@@ -155,6 +163,11 @@ class ControlPlaneFleet:
     def log(self, handle: str, namespace: str, pod: str) -> Iterator[str]:
         api = KubeApi(self._target, handle, _FOLLOW_SECONDS)
         return api.log(namespace, pod, tailLines=_TAIL_LINES, follow="true")
+
+    def kubectl(self, handle: str, words: Sequence[str]) -> int:
+        execute = load("towline.cli.objects.exec")
+        program = execute.find_kubectl()
+        return execute.run_kubectl(program, self._target, self._config, handle, words)
 
     def object_state(self, handle: str, component: ServiceDetailsComponents) -> ObjectState:
         api = KubeApi(self._target, handle, _READ_SECONDS)

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from towline.cli.services.find import find_service
 from towline.cli.services.generated import ServiceDetailsComponents
 from towline.cli.shell.output import say
 from towline.cli.shell.session import connect, global_flags, selected_target
+from towline.contexts import ControlPlaneTarget, FilePath
 
 
 def execute(
@@ -38,30 +40,42 @@ def execute(
     Example:
       towline exec prod-eu/web -- sh
     """
-    if (kubectl := shutil.which("kubectl")) is None:
-        raise Invalid("could not find kubectl on the PATH; install it")
+    kubectl = find_kubectl()
     found = find_service(connect(context), service)
     if found["cluster"] is None:
         raise Invalid(f"service {service} has no cluster")
     chosen = pod_of(service, found["components"], pod)
-    kubeconfig = load("towline.kubeconfig")
-    text = kubeconfig.dump(
-        kubeconfig.build(
-            selected_target(context),
-            [found["cluster"]["handle"]],
-            embed_token=False,
-            config=global_flags(context).config,
-        )
-    )
+    handle = found["cluster"]["handle"]
     flags = ["-it"] if sys.stdin.isatty() and sys.stdout.isatty() else ["-i"]
     flags += ["-c", container] if container else []
+    say(f"pod {chosen['namespace']}/{chosen['name']} of {handle}")
+    words = ["-n", chosen["namespace"] or "default", "exec", *flags, chosen["name"]]
+    flagged = global_flags(context).config
+    code = run_kubectl(kubectl, selected_target(context), flagged, handle, [*words, "--", *command])
+    raise typer.Exit(code)
+
+
+def find_kubectl() -> str:
+    """Path of kubectl. Invalid: it is not installed."""
+    if (kubectl := shutil.which("kubectl")) is None:
+        raise Invalid("could not find kubectl on the PATH; install it")
+    return kubectl
+
+
+def run_kubectl(
+    kubectl: str,
+    target: ControlPlaneTarget,
+    config: FilePath | None,
+    handle: str,
+    words: Sequence[str],
+) -> int:
+    """Runs kubectl on this terminal, in one cluster and as the user. Returns its exit code."""
+    kubeconfig = load("towline.kubeconfig")
+    text = kubeconfig.dump(kubeconfig.build(target, [handle], embed_token=False, config=config))
     with tempfile.TemporaryDirectory(prefix="towline-") as folder:
         file = Path(folder) / "kubeconfig"
         file.write_text(text)
-        words = [kubectl, f"--kubeconfig={file}", "-n", chosen["namespace"] or "default", "exec"]
-        say(f"pod {chosen['namespace']}/{chosen['name']} of {found['cluster']['handle']}")
-        ended = subprocess.run([*words, *flags, chosen["name"], "--", *command], check=False)
-    raise typer.Exit(ended.returncode)
+        return subprocess.run([kubectl, f"--kubeconfig={file}", *words], check=False).returncode
 
 
 def pod_of(
