@@ -1,6 +1,7 @@
 """The cockpit of the terminal, over a fleet in memory."""
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from textual.widgets import OptionList, RichLog, Static
 
 from core.errors import Forbidden, Invalid, Unavailable
 from core.json_object import JsonObject
+from tests.fakes.pseudo_terminal import pseudo_terminal
 from towline.cli.cockpit.app import Cockpit
 from towline.cli.cockpit.changes import ChangeConfirmation
 from towline.cli.cockpit.fleet import FleetIndex
@@ -516,3 +518,35 @@ async def test_a_shell_and_an_editor_get_the_terminal(monkeypatch: pytest.Monkey
         assert notices(app)[-1] == "Select a pod to open a shell in it."
         await pilot.press("d")
         assert source.asked[-1] == ("kubectl", "eu", "edit", "Node.a.b", "web-1")
+
+
+_IN_TERMINAL = """
+import subprocess
+from tests.unit.towline.test_cockpit import FakeFleet, row
+from tests.fakes.pseudo_terminal import pseudo_terminal
+from towline.cli.cockpit.app import Cockpit
+
+class Fleet(FakeFleet):
+    def kubectl(self, handle, words):
+        script = "echo in-$0; read line; echo got-$line; exit 3"
+        return subprocess.run(["sh", "-c", script, words[4]]).returncode
+
+Cockpit(Fleet(row("eu", "web"))).run()
+"""
+
+
+def test_a_shell_reads_the_keyboard_and_leads_back() -> None:
+    """Its output stays on the screen if it failed."""
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "30"}
+    program = [sys.executable, "-c", _IN_TERMINAL]
+    with pseudo_terminal(program, environment) as terminal:
+        terminal.read_until("1 of 1 service")
+        terminal.type("\r")
+        terminal.read_until("web-1")
+        terminal.type("h")
+        terminal.read_until("in-web-1")
+        terminal.type("hello\r")
+        terminal.read_until("got-hello")
+        terminal.read_until("Press Enter to return.")
+        terminal.type("\r")
+        terminal.read_until("MESSAGE")
