@@ -58,9 +58,17 @@ def parse_remote(url: str) -> Remote:
     return _from_parts(url)
 
 
+def source_url(url: str) -> str:
+    """Returns the URL of a repository with folders in the form of signed statements.
+
+    That of an OCI repository stays as it is, others are normalized. Raises Invalid.
+    """
+    return url if url.startswith("oci://") else parse_remote(url).text
+
+
 @lru_cache(4096)
 def parse_chart_remote(url: str) -> Remote:
-    """Parses the URL of a Helm repository, with or without a path, or of an OCI registry.
+    """Parses the URL of a Helm repository, with or without a path, or of an OCI repository.
 
     An `oci://` URL becomes the URL that requests to the registry use. Raises Invalid for others.
     """

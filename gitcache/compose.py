@@ -27,6 +27,7 @@ from gitcache.mirror.cgroup_memory import container_memory
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
 from gitcache.mirror.transport.http import address_guard
 from gitcache.mirror.transport.tls import client_context
+from gitcache.oci.mirror import ArtifactMirror, ArtifactStores
 from gitcache.ports import (
     ClusterEgress,
     ContentStore,
@@ -114,9 +115,12 @@ def build_git_cache(
 
     catalogue, images = ChartCatalog(charts, memo, clock), RegistryImages(http, accounts, clock)
     places = ChartMirror(catalogue, memo)
-    signed = _signed_refs(settings, mirror, places, clock)
+    stores = ArtifactStores(content, memo, mirror.clones)
+    artifacts = ArtifactMirror(http, accounts, workers, stores, clock, settings.render.chart_bytes)
+    lister = RefListerByKind(mirror.lister, places, artifacts)
+    signed = SignedRefs(SigningSources(settings.signing.sources), lister, mirror.history, clock)
     reader = TreeReaderByKind(mirror.reader, places)
-    copies = ClonesByKind(mirror.clones, places)
+    copies = ClonesByKind(mirror.clones, places, artifacts)
 
     decryptor = decryptor or _decryptor(settings)
     replicas = connections.replicas if connections else SoleReplica()
@@ -149,13 +153,6 @@ def build_write_service(
 ) -> GitWriteService:
     """Composes the write side: commits and merge requests."""
     return GitWriteService(settings.data_dir / "written", _mirror_options(settings), clock, egress)
-
-
-def _signed_refs(
-    settings: GitCacheSettings, mirror: GitMirror, charts: ChartMirror, clock: Clock
-) -> SignedRefs:
-    sources = SigningSources(settings.signing.sources)
-    return SignedRefs(sources, RefListerByKind(mirror.lister, charts), mirror.history, clock)
 
 
 def load_signer(settings: GitCacheSettings, clock: Clock) -> RenderSigner:

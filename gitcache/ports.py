@@ -9,6 +9,7 @@ from core.identity import ClusterId, RepositoryId
 from core.signatures.artifact import ArtifactSignature
 from core.spec.images import ImageName
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
+from gitcache.domain.artifacts import ArtifactContent, BuiltCommit, CommitText
 from gitcache.domain.objects import CommitRecord, Entry
 from gitcache.domain.references import ChartRef, References
 from gitcache.domain.remote_bases import BaseRef, FoundBase
@@ -256,6 +257,26 @@ class FollowedCharts(Protocol):
         self, spec: RepositorySpec, tree: str, paths: Collection[str]
     ) -> Mapping[str, Entry | None]:
         """See `TreeReader.ids`."""
+        ...
+
+
+class FollowedArtifacts(Protocol):
+    """Followed repositories of artifacts: a commit has the files of one artifact."""
+
+    async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
+        """See `RefLister.list_refs`."""
+        ...
+
+    async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
+        """See `Clones.fetch`."""
+        ...
+
+
+class ArtifactWorkers(Protocol):
+    """Unpacks artifacts in other processes, with limits on time and memory."""
+
+    async def artifact(self, text: CommitText, layers: Sequence[ArtifactContent]) -> BuiltCommit:
+        """Unpacks the layers of an artifact to a commit. Raises Invalid, Unavailable."""
         ...
 
 

@@ -73,7 +73,7 @@ class RenderSettings(_Group):
     chart_index_bytes: int = Field(32 << 20, ge=1 << 20)
     """Maximum size of a chart repository's index, in bytes. Large public ones have about 20 MB."""
     chart_bytes: int = Field(32 << 20, ge=1 << 10)
-    """Maximum size of a chart archive, in bytes."""
+    """Maximum size of a chart archive, or of all layers of an artifact, in bytes."""
     age_keys: Path | None = None
     """Folder of age identities that decrypt SOPS files: `<project id>.agekey`, `default.agekey`."""
 

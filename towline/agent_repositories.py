@@ -9,7 +9,7 @@ import yaml
 
 from core.errors import Invalid, NotFound, Unavailable
 from core.identity import RepositoryId, local_id
-from core.remotes import Remote, parse_remote
+from core.remotes import Remote, parse_chart_remote, parse_remote
 from core.runtime.clock import Clock
 from core.spec.renderers import AUTO, HELM, HelmRelease
 from core.spec.source import Commit, GitCredentials, RenderRequest, RepositorySpec, RepositoryState
@@ -67,7 +67,7 @@ class CredentialFiles:
 
     def for_url(self, url: str) -> GitCredentials | None:
         """Finds the credentials with the longest matching `url`. Invalid: a malformed file."""
-        remote = parse_remote(url)
+        remote = _remote(url)
         fitting = [file for file in self._files() if _covers(file[0], remote)]
         return max(fitting, key=lambda known: len(known[0].path))[1] if fitting else None
 
@@ -199,4 +199,9 @@ def _credentials(path: Path) -> tuple[Remote, GitCredentials]:
     if not given.keys() <= _FIELDS.keys() or not all(isinstance(v, str) for v in given.values()):
         raise Invalid(f"{path}: all fields must be strings named url, {', '.join(_FIELDS)}")
     credentials = GitCredentials(**{_FIELDS[name]: value for name, value in given.items()})
-    return parse_remote(raw["url"]), credentials
+    return _remote(raw["url"]), credentials
+
+
+def _remote(url: str) -> Remote:
+    """Parses a URL; credentials of a registry have its `https` or `oci` URL."""
+    return parse_chart_remote(url) if url.startswith("oci://") else parse_remote(url)

@@ -15,6 +15,8 @@ _IMAGE = re.compile(
     rf"(?P<name>{_NAME})"
 )
 _MAX_IMAGE = 512
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_RANGE = re.compile(r"(?=.*[<>=~^*| ])[0-9v<>=~^*][0-9A-Za-z.*<>=~^|+ ,-]{0,119}", re.ASCII)
 _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 _HOST = r"(?:[a-z0-9]+(?:[.-]+[a-z0-9]+)*)(?::\d{1,5})?"
 _REFERENCE = re.compile(
@@ -61,6 +63,24 @@ def is_repository_name(text: str) -> bool:
 def is_tag(text: str) -> bool:
     """Returns whether this is a valid tag in a registry."""
     return _TAG.fullmatch(text) is not None
+
+
+def is_digest(text: str) -> bool:
+    """Returns whether this is the digest of a manifest: `sha256:` and 64 hex digits."""
+    return _DIGEST.fullmatch(text) is not None
+
+
+def is_tag_range(text: str) -> bool:
+    """Returns whether this is a range of versions among tags, such as `>=1.2 <2` or `1.*`.
+
+    A range has an operator or `*`, which no tag has: `1.2` is a tag.
+    """
+    return _RANGE.fullmatch(text) is not None
+
+
+def is_artifact_ref(text: str) -> bool:
+    """Returns whether this selects an artifact of a repository: a tag, range or digest."""
+    return is_tag(text) or is_digest(text) or is_tag_range(text)
 
 
 @dataclass(frozen=True, slots=True)

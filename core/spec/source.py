@@ -52,17 +52,25 @@ class GitCredentials:
 
 
 class RepositoryKind(StrEnum):
-    """GIT: a git repository. HELM: a chart repository or an OCI registry."""
+    """GIT: a git repository. HELM: a chart repository or an OCI registry. OCI: artifacts with
+    files."""
 
     GIT = "GIT"
     HELM = "HELM"
+    OCI = "OCI"
+
+    @property
+    def has_folders(self) -> bool:
+        """True if its commits have folders with files; false if each of them is a chart."""
+        return self is not RepositoryKind.HELM
 
 
 @dataclass(frozen=True, slots=True)
 class RepositorySpec:
     """A repository to follow, with the refs in use: branches, tags, full ref names or shas.
 
-    Refs of a chart repository are results of `chart_ref` or sha256 sums of archives.
+    Refs of a chart repository are results of `chart_ref` or sha256 sums of archives. Refs of a
+    repository of artifacts are tags, version ranges, digests of manifests, or commits.
 
     `via` names the cluster whose agent reaches the server. With `submodules`, folders contain
     the files of their submodules; each must be a followed repository of the same `project`.

@@ -45,7 +45,8 @@ class SignerSet:
 class SignatureRule:
     """Sources that need a signature by one of these sets; without a set they need none.
 
-    `url` and `charts` are patterns. With `charts` the rule is about charts, else about commits.
+    `url` and `charts` are patterns. With `charts` the rule is about charts, else about commits and
+    artifacts.
     """
 
     url: str
@@ -126,6 +127,11 @@ def needs_chart_signatures(rules: Iterable[SignatureRule]) -> bool:
     return any(rule.charts and rule.signed_by for rule in rules)
 
 
+def needs_artifact_signatures(rules: Iterable[SignatureRule]) -> bool:
+    """Reports whether a rule asks for signatures of commits or artifacts."""
+    return any(rule.signed_by and not rule.charts for rule in rules)
+
+
 def _signer_of(
     rules: Sequence[SignatureRule], source: SignedSource, evidence: Evidence, now: datetime
 ) -> VerifiedSigner | None:
@@ -135,8 +141,8 @@ def _signer_of(
     if any(not rule.signed_by for rule in covering):
         return None
     trusted = joined(signers.read() for rule in covering for signers in rule.signed_by)
-    if source.is_chart:
-        return _signer_of_chart(trusted, source, evidence)
+    if source.is_chart or source.is_artifact:
+        return _signer_of_artifact(trusted, source, evidence)
     data = evidence.commits.get(source.revision)
     if data is None:
         raise Invalid(
@@ -146,15 +152,14 @@ def _signer_of(
     return trusted.verify_commit(read_commit(source.revision, data), now)
 
 
-def _signer_of_chart(
+def _signer_of_artifact(
     trusted: TrustedSigners, source: SignedSource, evidence: Evidence
 ) -> VerifiedSigner:
+    digest = source.digest if source.is_chart else source.revision
     try:
-        return trusted.verify_artifact(source.digest, evidence.artifacts)
+        return trusted.verify_artifact(digest, evidence.artifacts)
     except Invalid as error:
-        raise Invalid(
-            f"chart {source.path} {source.revision} of {source.url}: {error.message}"
-        ) from None
+        raise Invalid(f"{source}: {error.message}") from None
 
 
 def _text(data: bytes) -> str:

@@ -4,10 +4,15 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from urllib.parse import quote, unquote
+
+from core.spec.images import is_digest, is_tag, is_tag_range
 
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/$|^/|^-|\.$|\.lock$|^@$|/\.|^\.")
 _MAX_NAME = 512
+_TAGS = "refs/tags/"
+_ARTIFACTS = "refs/artifacts/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +37,26 @@ def candidates(name: str) -> tuple[str, ...]:
     """Lists the full refs that a followed name may mean, best first.
 
     A branch wins over a tag of the same name, so that somebody who may push only tags cannot
-    redirect services that follow the branch.
+    redirect services that follow the branch. Digests and version ranges, which only artifacts have,
+    get names of their own where git forbids their characters.
     """
-    if is_sha(name) or not is_name(name):
+    if is_sha(name):
         return ()
+    if not is_name(name):
+        is_artifact = is_digest(name) or is_tag_range(name)
+        return (_ARTIFACTS + quote(name, safe="").replace("~", "%7E"),) if is_artifact else ()
     if name == "HEAD" or name.startswith("refs/"):
         return (name,)
     return (f"refs/heads/{name}", f"refs/tags/{name}")
+
+
+def artifact_of(ref: str) -> str | None:
+    """Returns the tag, version range or digest that a full ref stands for in a registry."""
+    if ref.startswith(_ARTIFACTS):
+        return unquote(ref.removeprefix(_ARTIFACTS))
+    name = ref.removeprefix(_TAGS)
+    is_followed = ref.startswith(_TAGS) and is_name(ref) and (is_tag(name) or is_tag_range(name))
+    return name if is_followed else None
 
 
 HEAD = "HEAD"

@@ -38,7 +38,8 @@ _LOCKED = re.compile(r"\.lock.*File exists|unable to lock|cannot lock ref", re.I
 _CORRUPT = re.compile(
     r"corrupt|bad object|inflate|unable to read|missing (blob|tree|commit)|not a git repository"
     r"|bad (pack|index)|is garbage|unresolved delta|invalid sha1 pointer|index-pack failed"
-    r"|not a valid object|unpack failed|cannot be used|nonexistent object|loose object",
+    r"|not a valid object|unpack failed|cannot be used|nonexistent object|loose object"
+    r"|requires a git repository",
     re.IGNORECASE,
 )
 
@@ -94,6 +95,36 @@ class GitClones:
         elif not await self._fetch_quickly(spec, clone, wants):
             with self._meters.fetch("lean" if clone.is_lean() else "git"):
                 await self._fetch_slowly(spec, clone, wants)
+
+    async def absent(self, spec: RepositorySpec, commits: Collection[str]) -> set[str]:
+        """Returns the commits that a clone lacks; all of them if it is damaged."""
+        clone = self.clone(spec)
+        if not clone.exists():
+            return set(commits)
+        asked = "".join(f"{sha}\n" for sha in commits).encode()
+        try:
+            found = await clone.git("cat-file", "--batch-check", stdin=asked)
+        except GitError:
+            return set(commits)
+        return {line.split()[0] for line in found.splitlines() if line.endswith(" missing")}
+
+    async def add_packs(
+        self, spec: RepositorySpec, wants: Mapping[str, str], packs: Collection[bytes]
+    ) -> None:
+        """Adds complete commits from packs and pins them. Raises Unavailable and Rejected like
+        `fetch`.
+        """
+        clone = self.clone(spec)
+        with self._meters.fetch("artifact"):
+            try:
+                if clone.exists():
+                    await self._index(clone, wants, packs)
+                    return
+            except GitError as error:
+                if not _CORRUPT.search(error.message) or _REJECTED.search(error.message):
+                    raise _named(error) from error
+                log.warning("clone damaged, making it again", repository=spec.id)
+            await self._create(spec, wants, packs)
 
     async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
         """Implements `Clones.pin`."""
@@ -155,17 +186,36 @@ class GitClones:
         """Returns the clone of a repository, which may not exist yet."""
         return Clone(self.path(spec), self._runner)
 
-    async def _create(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """Clones to a temporary folder and moves the complete clone to its path."""
+    async def _create(
+        self,
+        spec: RepositorySpec,
+        wants: Mapping[str, str],
+        packs: Collection[bytes] | None = None,
+    ) -> None:
+        """Clones to a temporary folder and moves the complete clone to its path.
+
+        With `packs`, the clone gets them instead of a server's answer.
+        """
         await self._disk.check_room()
         temporary = Clone(self._root / f"{_TEMPORARY}{uuid.uuid4().hex}", self._runner)
         try:
-            await self._fill(spec, temporary, wants)
+            if packs is None:
+                await self._fill(spec, temporary, wants)
+            else:
+                await temporary.init(sha256=True)
+                await self._index(temporary, wants, packs)
             await asyncio.to_thread(self._replace, temporary.path, self.path(spec))
         except GitError as error:
             raise _named(error) from error
         finally:
             await asyncio.to_thread(shutil.rmtree, temporary.path, True)
+
+    async def _index(
+        self, clone: Clone, wants: Mapping[str, str], packs: Collection[bytes]
+    ) -> None:
+        for pack in packs:
+            await clone.index(pack, seconds=self._seconds)
+        await clone.pin(wants)
 
     async def _fill(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> None:
         sha256 = any(len(sha) == 64 for sha in wants.values())

@@ -10,7 +10,7 @@ from yarl import URL
 
 from core.errors import Invalid, Unavailable
 from core.json_object import JsonMapping
-from core.spec.source import RepositorySpec
+from core.spec.source import RepositoryKind, RepositorySpec
 from gitcache.domain.pointers import Pointer, parse_pointer
 from gitcache.mirror.transport.http import GitHttpClient, read
 from gitcache.mirror.transport.route import ServerRoute
@@ -44,7 +44,12 @@ class LargeFiles:
     async def resolve(
         self, spec: RepositorySpec, blobs: Mapping[str, bytes]
     ) -> Mapping[str, bytes]:
-        """Replaces pointers by their files. Raises Invalid beyond a limit, Unavailable."""
+        """Replaces pointers by their files. Raises Invalid beyond a limit, Unavailable.
+
+        Only git servers have large files: pointers in an artifact stay.
+        """
+        if spec.kind is not RepositoryKind.GIT:
+            return blobs
         found = {blob: parse_pointer(data) for blob, data in blobs.items()}
         pointers = {blob: pointer for blob, pointer in found.items() if pointer is not None}
         if not pointers:

@@ -61,7 +61,7 @@ class GitMetrics(Collector):
         return _measured(self._polls, self._poll_seconds, way)
 
     def fetch(self, way: str) -> AbstractContextManager["MeasuredOutcome"]:
-        """Measures one fetch: `clone`, `quick`, `lean`, `git`, `files` or `graft`."""
+        """Measures one fetch: `clone`, `quick`, `lean`, `git`, `files`, `graft` or `artifact`."""
         return _measured(self._fetches, self._fetch_seconds, way)
 
     def collect(self) -> Iterator[Metric]:

@@ -1,14 +1,12 @@
 """Reads Helm charts before a render: dependencies, indexes and archives."""
 
-import io
 import posixpath
-import tarfile
-import zlib
 from collections.abc import Iterator, Mapping
 
 from core.errors import Invalid
 from gitcache.domain import paths
 from gitcache.render import kubeyaml
+from gitcache.render.unpack.archive import ArchiveLimits, inflate, read_archive
 
 CHART = "Chart.yaml"
 _REQUIREMENTS = "requirements.yaml"
@@ -16,8 +14,7 @@ _VALUES = "values.yaml"
 _LOCKS = ("Chart.lock", "requirements.lock")
 _MAX_DEPENDENCIES = 64
 _MAX_VERSIONS = 2000
-_MAX_ENTRIES = 10_000
-_MAX_BYTES = 64 << 20
+_ARCHIVE = "the chart's archive"
 
 
 def dependencies(folder: str, files: Mapping[str, bytes]) -> list[dict[str, str]]:
@@ -101,38 +98,13 @@ def unpack(data: bytes) -> dict[str, bytes]:
     Accepts only regular files. Raises Invalid for a malformed archive, links, paths outside of
     it, and content beyond the limits.
     """
-    files: dict[str, bytes] = {}
-    free = _MAX_BYTES
-    try:
-        with tarfile.open(fileobj=io.BytesIO(_inflate(data)), mode="r:") as archive:
-            for count, member in enumerate(archive):
-                if count >= _MAX_ENTRIES:
-                    raise Invalid(f"the chart's archive has more than {_MAX_ENTRIES:,} entries")
-                if member.isdir() or member.type == tarfile.XGLTYPE:
-                    continue
-                free -= member.size
-                content = archive.extractfile(member) if member.isreg() and free >= 0 else None
-                if content is None:
-                    raise Invalid(
-                        "the chart's archive contains a link or a device, or is too large"
-                    )
-                files[_inside(member.name)] = content.read()
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
-        raise Invalid("the chart's archive is malformed") from error
+    plain, limits = inflate(data, _ARCHIVE), ArchiveLimits(_ARCHIVE)
+    files = {
+        _inside(member.name): member.data for member in read_archive(plain, limits, links=False)
+    }
     if CHART not in files:
-        raise Invalid(f"the chart's archive contains no {CHART}")
+        raise Invalid(f"{_ARCHIVE} contains no {CHART}")
     return files
-
-
-def _inflate(data: bytes) -> bytes:
-    stream = zlib.decompressobj(wbits=31)
-    try:
-        plain = stream.decompress(data, _MAX_BYTES + 1)
-    except zlib.error as error:
-        raise Invalid("the chart's archive is malformed") from error
-    if len(plain) > _MAX_BYTES:
-        raise Invalid(f"the chart's archive unpacks to more than {_MAX_BYTES:,} bytes")
-    return plain
 
 
 def _inside(name: str) -> str:

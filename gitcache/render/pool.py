@@ -20,7 +20,9 @@ import orjson
 import structlog
 
 from core.errors import Code, Invalid, Unavailable
+from core.json_object import JsonObject
 from core.spec.bundle import MAX_BUNDLE_BYTES
+from gitcache.domain.artifacts import ArtifactContent, BuiltCommit, CommitText
 from gitcache.domain.references import ChartRef, References
 from gitcache.domain.renders import ChartVersion, RenderInputError, RenderJob, RenderResult
 from gitcache.render import framing
@@ -124,6 +126,21 @@ class WorkerPool:
             ChartVersion(str(version["version"]), str(version["digest"]), str(version["url"]))
             for version in answer.fields.get("charts", [])
         ]
+
+    async def artifact(self, text: CommitText, layers: Sequence[ArtifactContent]) -> BuiltCommit:
+        """Implements `ArtifactWorkers.artifact`."""
+        settings: JsonObject = {
+            "text": asdict(text),
+            "layers": [{"form": layer.form.value, "path": layer.path} for layer, _ in layers],
+        }
+        files = {str(number): data for number, (_, data) in enumerate(layers)}
+        answer = await self._run(
+            "artifact", RenderJob("", "", files, settings=settings, renderer="raw")
+        )
+        sha, blobs = answer.fields.get("sha"), answer.blobs
+        if not isinstance(sha, str) or not blobs.keys() >= {"commit", "pack"}:
+            raise Unavailable("a render worker returned no commit")
+        return BuiltCommit(sha, blobs["commit"], blobs["pack"])
 
     async def _run(self, verb: str, job: RenderJob) -> framing.WorkerMessage:
         tool = renderer_named(job.renderer).tool if verb == "render" else None

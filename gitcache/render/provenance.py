@@ -1,29 +1,38 @@
 """Inputs of a render for its signed statement."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
+from core.errors import Invalid
 from core.json_object import JsonMapping
-from core.remotes import parse_remote
+from core.remotes import source_url as normal_url
 from core.signatures.artifact import ArtifactSignature
 from core.signatures.commit import MAX_COMMIT_BYTES
+from core.spec.images import ImageName
 from core.spec.renderers import HELM, RenderOptions
 from core.spec.source import RepositoryKind, RepositorySpec
-from core.spec.source_signatures import Evidence, needs_chart_signatures
+from core.spec.source_signatures import (
+    Evidence,
+    needs_artifact_signatures,
+    needs_chart_signatures,
+)
 from core.spec.statements.attestation import AttestationStatement, SignedSource
+from gitcache.domain.artifacts import digest_of_commit
 from gitcache.domain.inputs import digest_of_json
 from gitcache.domain.parameters import picked
 from gitcache.domain.references import Reads
-from gitcache.ports import Charts, TreeReader
+from gitcache.ports import Charts, ImageRegistry, TreeReader
 from gitcache.render.plan import PlanPart, RenderPlan
 
 # Facts of the cluster, which Helm compares with the requirements of a chart.
 _CAPABILITIES = (["cluster", "currentVersion"], ["cluster", "apiVersions"])
 
 
-async def evidence_of(reader: TreeReader, charts: Charts, plan: RenderPlan) -> Evidence:
-    """The objects of all commits that a render reads, and signatures of its charts if a rule asks
-    for them. Raises Unavailable.
+async def evidence_of(
+    reader: TreeReader, charts: Charts, images: ImageRegistry, plan: RenderPlan
+) -> Evidence:
+    """The objects of all commits that a render reads, and signatures of its charts and artifacts if
+    a rule asks for them. Raises Unavailable.
     """
     commits = {}
     for part in plan.parts:
@@ -31,17 +40,25 @@ async def evidence_of(reader: TreeReader, charts: Charts, plan: RenderPlan) -> E
         if data is not None and len(data) <= MAX_COMMIT_BYTES:
             commits[part.commit] = data
     found: list[ArtifactSignature] = []
-    if needs_chart_signatures(plan.request.signatures.sources):
+    rules = plan.request.signatures.sources
+    if needs_artifact_signatures(rules):
+        for spec, digest in _artifacts(plan, commits):
+            host, _, name = spec.url.removeprefix("oci://").partition("/")
+            image = ImageName(host, name.strip("/"), digest=digest)
+            found += await images.signatures(image, spec.project)
+    if needs_chart_signatures(rules):
         for pin in plan.pins.values():
             found += await charts.signatures(pin)
     return Evidence(commits, tuple(found))
 
 
-def statement_of(plan: RenderPlan, rendered: JsonMapping, inputs: str) -> AttestationStatement:
+def statement_of(
+    plan: RenderPlan, evidence: Evidence, rendered: JsonMapping, inputs: str
+) -> AttestationStatement:
     """The statement about a stored result, whose memo is `rendered`."""
     return AttestationStatement(
         digest=rendered["digest"],
-        sources=tuple(sources_of(plan)),
+        sources=tuple(sources_of(plan, evidence)),
         renderer=plan.renderer,
         tool=plan.tool,
         inputs=inputs,
@@ -61,12 +78,36 @@ def digest_of_values(plan: RenderPlan, reads: Reads) -> str:
     return digest_of_json({"helm": inline, "options": asdict(options), "parameters": parameters})
 
 
-def sources_of(plan: RenderPlan) -> Iterator[SignedSource]:
-    """Yields everything that a render reads, the service's own folder first."""
+def sources_of(plan: RenderPlan, evidence: Evidence) -> Iterator[SignedSource]:
+    """Yields everything that a render reads, the service's own folder first.
+
+    The evidence tells the digests of artifacts. Raises Invalid without the commit of one.
+    """
     for part in _own_first(plan):
-        yield SignedSource(source_url(part.spec), part.path, part.commit, part.entry.id)
+        revision = part.commit
+        if part.spec.kind is RepositoryKind.OCI:
+            revision = _manifest_digest(part, evidence.commits)
+        yield SignedSource(source_url(part.spec), part.path, revision, part.entry.id)
     for _, pin in sorted(plan.pins.items()):
         yield SignedSource(pin.origin.repository, pin.name, pin.version, pin.digest)
+
+
+def _artifacts(
+    plan: RenderPlan, commits: Mapping[str, bytes]
+) -> Iterator[tuple[RepositorySpec, str]]:
+    """Yields repository and digest of each artifact that a render reads."""
+    parts = [part for part in plan.parts if part.spec.kind is RepositoryKind.OCI]
+    digests = {
+        (part.spec.url, part.commit): (part.spec, _manifest_digest(part, commits)) for part in parts
+    }
+    yield from digests.values()
+
+
+def _manifest_digest(part: PlanPart, commits: Mapping[str, bytes]) -> str:
+    digest = digest_of_commit(commits.get(part.commit, b""))
+    if not digest:
+        raise Invalid(f"commit {part.commit[:12]} of {part.spec.url} names no artifact")
+    return digest
 
 
 def _own_first(plan: RenderPlan) -> list[PlanPart]:
@@ -83,4 +124,4 @@ def _own_first(plan: RenderPlan) -> list[PlanPart]:
 
 def source_url(spec: RepositorySpec) -> str:
     """The URL of a repository in a signed statement."""
-    return parse_remote(spec.url).text if spec.kind is RepositoryKind.GIT else spec.url
+    return normal_url(spec.url) if spec.kind.has_folders else spec.url

@@ -18,10 +18,13 @@ from core.json_object import JsonMapping, JsonObject
 from core.spec.bundle import make_bundle
 from core.spec.renderers import RenderOptions
 from core.spec.source import MAX_RENDERED_FILES
+from gitcache.domain.artifacts import CommitText, LayerForm
 from gitcache.render import charts, framing, manifests, sandbox, templates
 from gitcache.render.parameters import ParameterRecorder, as_lists
 from gitcache.render.renderer import Files, Renderer, WorkerJob
 from gitcache.render.renderers import renderer_named
+from gitcache.render.unpack.commit import build_commit
+from gitcache.render.unpack.layers import PackedLayer, unpack
 
 _MAX_INPUT = 1 << 30
 
@@ -118,7 +121,21 @@ def _versions(renderer: Renderer, job: WorkerJob) -> Answer:
     return {"charts": charts.versions(job.files["index.yaml"], job.folder)}, {}
 
 
-_VERBS = {"render": _render, "references": _references, "versions": _versions}
+def _artifact(renderer: Renderer, job: WorkerJob) -> Answer:
+    layers = [
+        PackedLayer(LayerForm(layer["form"]), layer["path"], job.files[str(number)])
+        for number, layer in enumerate(job.settings["layers"])
+    ]
+    built = build_commit(unpack(layers), CommitText(**job.settings["text"]))
+    return {"sha": built.sha}, {"commit": built.data, "pack": built.pack}
+
+
+_VERBS = {
+    "render": _render,
+    "references": _references,
+    "versions": _versions,
+    "artifact": _artifact,
+}
 
 
 def _expanded(renderer: Renderer, job: WorkerJob) -> WorkerJob:

@@ -38,6 +38,13 @@ _SLOW_FACTOR = 20.0
 """A server that needs more than 1 s for a poll spends at most 1/20 of its time on polls."""
 _CHARTS_SECONDS = 300.0
 """Minimum poll interval of chart repositories: an index is large and rarely changes."""
+_ARTIFACTS_SECONDS = 60.0
+"""Minimum poll interval of repositories of artifacts: public registries limit requests."""
+_POLL_AT_LEAST = {
+    RepositoryKind.GIT: 0.0,
+    RepositoryKind.HELM: _CHARTS_SECONDS,
+    RepositoryKind.OCI: _ARTIFACTS_SECONDS,
+}
 
 _MEASURE_SECONDS = 600.0
 _UNUSED_SECONDS = 3600.0
@@ -241,8 +248,9 @@ class RepositoryFollower:
         started = self._clock.monotonic()
         listed = await self._source.lister.list_refs(spec, prefixes or [refs.HEAD])
         self._took = self._clock.monotonic() - started
-        # A registry has no answer without the name of a chart.
-        self._reached = bool(prefixes) or not spec.url.startswith("oci://")
+        # A registry of charts has no answer without the name of a chart.
+        is_registry = spec.kind is RepositoryKind.HELM and spec.url.startswith("oci://")
+        self._reached = bool(prefixes) or not is_registry
         return listed
 
     async def _measure(self, spec: RepositorySpec) -> None:
@@ -367,8 +375,7 @@ class RepositoryFollower:
             self._clock.monotonic() - self._hinted < _HINTS_TRUSTED
         )
         seconds = pace.poll_with_webhook if recent else pace.poll
-        if self.spec.kind is RepositoryKind.HELM:
-            seconds = max(seconds, _CHARTS_SECONDS)
+        seconds = max(seconds, _POLL_AT_LEAST[self.spec.kind])
         if not self.spec.refs:
             seconds = max(seconds, _UNUSED_SECONDS)
         if self._took > _SLOW_SECONDS:

@@ -116,9 +116,9 @@ class RenderService:
         plan = await self._planner.plan(CommitRoot(spec, tree), request, sources, bases)
         if self._ports.signed_refs is not None:
             await self._ports.signed_refs.check(plan.parts)
-        evidence = await evidence_of(self._ports.reader, self._ports.charts, plan)
-        rules = request.signatures
-        check_signatures(rules.sources, sources_of(plan), evidence, self._clock.now())
+        ports, rules = self._ports, request.signatures
+        evidence = await evidence_of(ports.reader, ports.charts, ports.images, plan)
+        check_signatures(rules.sources, sources_of(plan, evidence), evidence, self._clock.now())
         while True:
             if (kept := await self._kept(plan)) is not None:
                 rendered = _rendered(plan, kept, cached=True)
@@ -137,7 +137,7 @@ class RenderService:
     ) -> tuple[RenderedBundle, AttestationStatement, Evidence]:
         rules, project = plan.request.signatures, plan.parts[0].spec.project
         evidence = await self._images.complete(rendered.digest, rules, project, evidence)
-        return rendered, statement_of(plan, result.memo, result.source), evidence
+        return rendered, statement_of(plan, evidence, result.memo, result.source), evidence
 
     async def _kept(self, plan: RenderPlan) -> _Result | None:
         """Returns a stored result. Raises Invalid if rendering has just failed for these inputs."""

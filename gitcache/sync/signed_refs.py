@@ -66,7 +66,7 @@ class SignedRefs:
         questions = {
             _Question(part.spec.url, part.commit, patterns): part.spec
             for part in parts
-            if part.spec.kind is RepositoryKind.GIT
+            if part.spec.kind.has_folders
             and (patterns := self._sources.refs_of(source_url(part.spec), part.path))
         }
         for question, spec in questions.items():
@@ -102,7 +102,8 @@ class SignedRefs:
         prefixes = [form for pattern in question.patterns for form in refs.listing(pattern)]
         listed = await self.list_refs(spec, prefixes)
         answer = self._was_tip(question)
-        if not answer:
+        # A commit of an artifact has no history: only tips count.
+        if not answer and spec.kind is RepositoryKind.GIT:
             matching = [
                 sha for ref, sha in listed.items() if refs.matches_any(question.patterns, ref)
             ]

@@ -70,12 +70,22 @@ class Registry(Server):
         several = {"schemaVersion": 2, "mediaType": _INDEX, "manifests": [one | platform]}
         return self._manifest(name, tag, several)
 
-    def store(self, name: str, tag: str, layers: Sequence[tuple[dict[str, Any], bytes]]) -> str:
-        """Have an artifact of these layers, each of its descriptor and its content; its digest."""
+    def store(
+        self,
+        name: str,
+        tag: str,
+        layers: Sequence[tuple[dict[str, Any], bytes]],
+        kind: str = _IMAGE,
+        **fields: Any,
+    ) -> str:
+        """Have an artifact of these layers, each of its descriptor and its content; its digest.
+
+        `kind` is the media type of its config, and `fields` are further ones of its manifest.
+        """
         listed = [descriptor | self._upload(name, body) for descriptor, body in layers]
-        config = {"mediaType": _IMAGE, **self._blob(name, {})}
+        config = {"mediaType": kind, **self._blob(name, {})}
         manifest = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": config, "layers": listed}
-        return self._manifest(name, tag, manifest)
+        return self._manifest(name, tag, manifest | fields)
 
     def refer(self, name: str, tag: str, digest: str, kind: str) -> None:
         """Have an index of one artifact of a kind: registries without referrers have such tags."""

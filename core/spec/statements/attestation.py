@@ -30,8 +30,9 @@ class SignedSource:
     """A folder, file or chart that a bundle was rendered from.
 
     `url` is a repository or registry without credentials. `path` is relative to the root of the
-    repository, or the name of a chart. `revision` is the commit, or the version of the chart.
-    `digest` is the Git object id, or the digest of the chart's archive.
+    repository, or the name of a chart. `revision` is the commit, the digest of an artifact's
+    manifest, or the version of the chart. `digest` is the Git object id, or the digest of the
+    chart's archive.
     """
 
     url: str
@@ -44,9 +45,16 @@ class SignedSource:
         """Reports whether it is a chart, not a commit."""
         return self.digest.startswith("sha256:")
 
+    @property
+    def is_artifact(self) -> bool:
+        """Reports whether it is a folder or file of an OCI artifact."""
+        return not self.is_chart and self.revision.startswith("sha256:")
+
     def __str__(self) -> str:
         if self.is_chart:
             return f"chart {self.path} {self.revision} of {self.url}"
+        if self.is_artifact:
+            return f"artifact {self.url}@{self.revision}, {self.path or '/'}"
         return f"commit {self.revision} of {self.url}, {self.path or '/'}"
 
 
