@@ -36,7 +36,7 @@ from controlplane.notifications.operations.sinks import NotificationOperations
 from controlplane.pipelines.kinds import PipelineKind
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.kinds import AnyKind
-from controlplane.repositories.kinds import GitRepositoryKind, HelmRepositoryKind
+from controlplane.repositories.kinds import GitRepositoryKind, HelmRepositoryKind, OCIRepositoryKind
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.secrets.kinds import SecretKind
 from controlplane.secrets.operations.secrets import Secrets
@@ -82,6 +82,7 @@ def all_kinds(operations: KindOperations) -> Sequence[AnyKind]:
         AgentSettingsKind(operations.agent_settings),
         GitRepositoryKind(operations.repositories),
         HelmRepositoryKind(operations.repositories),
+        OCIRepositoryKind(operations.repositories),
         SecretKind(operations.secrets),
         ContextKind(operations.contexts),
         ConfiguredServiceKind(operations.services, operations.secrets.use, operations.flow),

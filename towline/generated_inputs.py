@@ -779,6 +779,13 @@ class HelmRepositoryAttributes(TypedDict, total=False):
     projectId: str | None
 
 
+class OciRepositoryAttributes(TypedDict, total=False):
+    url: str | None
+    username: str | None
+    password: str | None
+    projectId: str | None
+
+
 class GitAttributes(TypedDict, total=False):
     url: Required[str]
     username: str | None

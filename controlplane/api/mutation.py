@@ -30,8 +30,8 @@ from controlplane.pipelines.api.pipelines import (
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.graphql.context import Info
 from controlplane.repositories.api.helm_repositories import HelmRepositoryMutation
-from controlplane.repositories.api.repositories import GitAttributes, GitRepository
-from controlplane.repositories.operations import RepositoryOperations
+from controlplane.repositories.api.oci_repositories import OciRepositoryMutation
+from controlplane.repositories.api.repositories import GIT, GitAttributes, GitRepository
 from controlplane.secrets.api import SecretMutation
 from controlplane.services.api.inputs import (
     ServiceCloneAttributes,
@@ -58,6 +58,7 @@ class Mutation(
     FleetMutation,
     PipelineOverrideMutation,
     HelmRepositoryMutation,
+    OciRepositoryMutation,
     ManifestMutation,
     ClusterSourceMutation,
     ConfigurationSourceMutation,
@@ -135,10 +136,7 @@ class Mutation(
         Args:
             attributes: Fields of the repository.
         """
-        context = info.context
-        return GitRepository.of(
-            await context[RepositoryOperations].create(info.context.actor, attributes.change())
-        )
+        return await GIT.create(info, attributes)
 
     @strawberry.mutation
     async def update_git_repository(
@@ -150,10 +148,7 @@ class Mutation(
             id: ID of the repository.
             attributes: Fields to change.
         """
-        context = info.context
-        return GitRepository.of(
-            await context[RepositoryOperations].update(info.context.actor, id, attributes.change())
-        )
+        return await GIT.update(info, id, attributes)
 
     @strawberry.mutation
     async def delete_git_repository(self, info: Info, id: strawberry.ID) -> GitRepository | None:
@@ -162,8 +157,7 @@ class Mutation(
         Args:
             id: ID of the repository.
         """
-        context = info.context
-        return GitRepository.of(await context[RepositoryOperations].delete(info.context.actor, id))
+        return await GIT.delete(info, id)
 
     @strawberry.mutation
     async def sync_git_repository(self, info: Info, id: strawberry.ID) -> GitRepository | None:
@@ -172,8 +166,7 @@ class Mutation(
         Args:
             id: ID of the repository.
         """
-        context = info.context
-        return GitRepository.of(await context[RepositoryOperations].sync(info.context.actor, id))
+        return await GIT.sync(info, id)
 
     @strawberry.mutation
     async def create_service_deployment(

@@ -35,8 +35,8 @@ from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.selections import selected_fields
 from controlplane.reports.api import ReportQuery
 from controlplane.repositories.api.helm_repositories import HelmRepositoryQuery
-from controlplane.repositories.api.repositories import GitRepository
-from controlplane.repositories.operations import RepositoryOperations
+from controlplane.repositories.api.oci_repositories import OciRepositoryQuery
+from controlplane.repositories.api.repositories import GIT, GitRepository
 from controlplane.search.api import SearchQuery
 from controlplane.secrets.api import SecretQuery
 from controlplane.services.api.fences import FenceQuery
@@ -76,6 +76,7 @@ class Query(
     WhatIfQuery,
     ProvenanceQuery,
     HelmRepositoryQuery,
+    OciRepositoryQuery,
     FenceQuery,
     InboxQuery,
     ManifestQuery,
@@ -169,10 +170,7 @@ class Query(
             id: ID of the repository.
             url: Exact URL. Used without `id`.
         """
-        context = info.context
-        return GitRepository.of(
-            await context[RepositoryOperations].get(info.context.actor, id, url)
-        )
+        return await GIT.get(info, id, url)
 
     @strawberry.field
     async def git_repositories(
@@ -189,8 +187,7 @@ class Query(
             q: Text to search for in URLs. Limit: 200 characters.
         """
         asked = relay.page_query(first, after, q, labels=labels)
-        page = await info.context[RepositoryOperations].page(info.context.actor, asked)
-        return relay.connection_of(page, asked, GitRepository.of)
+        return await GIT.page(info, asked)
 
     @strawberry.field
     async def service_deployment(

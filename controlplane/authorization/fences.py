@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from core.errors import Invalid
-from core.remotes import parse_remote
+from core.remotes import source_url
 from core.spec.fences import (
     ObjectRules,
     ServiceFence,
@@ -58,12 +58,12 @@ class SourceRule:
     folders: tuple[str, ...] = ()
     """Patterns of folders. Empty: every folder."""
     refs: tuple[str, ...] = ()
-    """Patterns of branches, tags and commits. Empty: every ref."""
+    """Patterns of branches, tags, commits, and digests. Empty: every ref."""
     charts: tuple[str, ...] = ()
-    """Patterns of charts. Empty: files of Git repositories, and no charts."""
+    """Patterns of charts. Empty: files of Git and OCI repositories, and no charts."""
     signed_by: tuple[str, ...] = ()
-    """Names of sets in `signers`. Each commit must have a signature by one of their keys. Empty:
-    no signature is needed."""
+    """Names of sets in `signers`. Each commit, chart or artifact must have a signature by one of
+    their keys. Empty: no signature is needed."""
 
     def __str__(self) -> str:
         return self.url
@@ -207,7 +207,7 @@ class Fence:
         sets = {each.name: each for each in self.signers}
         named = [(rule, tuple(sets[name] for name in rule.signed_by)) for rule in self.sources]
         commits = [
-            SignatureRule(parse_remote(source.url).text, signed_by=signers)
+            SignatureRule(source_url(source.url), signed_by=signers)
             for source in sources
             if not source.chart
             for rule, signers in named

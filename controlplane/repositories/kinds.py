@@ -1,6 +1,6 @@
-"""Kinds of manifests: Git repositories and Helm repositories, named by their URLs."""
+"""Kinds of manifests: Git, Helm and OCI repositories, named by their URLs."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
 from controlplane.authorization import Actor
@@ -70,3 +70,19 @@ class HelmRepositoryKind(GitRepositoryKind):
     name = "HelmRepository"
     hidden = ("url", "project_id", "decrypt", "webhook_secret", "submodules", "url_format")
     repository_kind = RepositoryKind.HELM
+
+
+class OCIRepositoryKind(GitRepositoryKind):
+    """OCI repositories: artifacts with folders of manifests or charts."""
+
+    name = "OCIRepository"
+    hidden = tuple(
+        name
+        for name in column_names(RepositoryChange)
+        if name not in ("username", "password", "https_path")
+    )
+    rename: ClassVar[Mapping[str, str]] = {}
+    references: ClassVar[Mapping[str, str]] = {}
+    sensitive = ("username", "password")
+    destinations = ()
+    repository_kind = RepositoryKind.OCI

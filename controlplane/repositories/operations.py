@@ -1,4 +1,4 @@
-"""Git and Helm repositories."""
+"""Git, Helm and OCI repositories."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -38,7 +38,11 @@ from core.outbound.credentials import RegistryAccount
 from core.spec.source import GitCredentials, RepositoryKind, RepositorySpec, RepositoryState
 
 _PUSHES_KEPT = timedelta(days=90)
-_NAMES = {RepositoryKind.GIT: "GitRepository", RepositoryKind.HELM: "HelmRepository"}
+_NAMES = {
+    RepositoryKind.GIT: "GitRepository",
+    RepositoryKind.HELM: "HelmRepository",
+    RepositoryKind.OCI: "OciRepository",
+}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -178,7 +182,7 @@ class RepositoryOperations:
     async def sync(
         self, actor: Actor, id: str, kind: RepositoryKind = RepositoryKind.GIT
     ) -> Repository:
-        """Fetches new commits or chart versions now."""
+        """Fetches new commits, chart versions or artifacts now."""
         async with self._context.change(actor, f"sync{_NAMES[kind]}") as tx:
             repository = await find_repository(tx, id, kind)
             tx.authorize(Verb.WRITE, repository.target)

@@ -74,6 +74,11 @@ EVERYTHING = "".join(
         document("GitRepository", REPOSITORY, {"submodules": True}),
         document("HelmRepository", "https://charts.example.org/stable", {"viaCluster": "eu-1"}),
         document(
+            "OCIRepository",
+            "oci://registry.example.org/team/shop",
+            {"httpsPath": "https://git.example.org/shop"},
+        ),
+        document(
             "Secret",
             "database",
             {

@@ -362,7 +362,7 @@ export type ConfigurationSourceAttributes = {
   projectId?: string | null | undefined;
   /** ID of the Git repository. Required on creation. */
   repositoryId?: string | null | undefined;
-  /** Branch, tag or commit. Default: `main`. */
+  /** Branch, tag or commit; in an OCI repository a tag, version range or digest. Default: `main`. */
   ref?: string | null | undefined;
   /** Folder of the manifests. Default: the root of the repository. */
   folder?: string | null | undefined;
@@ -766,9 +766,9 @@ export type GitHealth =
   /** The last poll failed. */
   | 'FAILED';
 
-/** A folder at a Git ref. */
+/** A folder at a ref of a Git or OCI repository. */
 export type GitRefAttributes = {
-  /** Branch, tag or commit. Limit: 255 characters. */
+  /** Branch, tag or commit; in an OCI repository a tag, version range or digest. Limit: 255 characters. */
   ref: string;
   /** Folder in the repository. Empty for its root. Limit: 1,024 characters. */
   folder: string;
@@ -1192,6 +1192,18 @@ export type ObjectAttributes = {
   namespace?: string | null | undefined;
   /** Name. */
   name: string;
+};
+
+/** Fields of an OCI repository. A field that is null or absent stays as it is. */
+export type OciRepositoryAttributes = {
+  /** URL: `oci://HOST/PATH`, without a tag. Required on creation. */
+  url?: string | null | undefined;
+  /** Username for HTTPS. */
+  username?: string | null | undefined;
+  /** Password or token. Never returned. An empty string removes it. */
+  password?: string | null | undefined;
+  /** ID of the project. Default: the default project. */
+  projectId?: string | null | undefined;
 };
 
 /** Definition of a pipeline. */
@@ -1794,7 +1806,7 @@ export type ServiceDeploymentAttributes = {
   name: string;
   /** Default namespace of the objects. */
   namespace: string;
-  /** ID of the Git repository. Not needed for a chart from a Helm repository. */
+  /** ID of the Git or OCI repository. Not needed for a chart from a Helm repository. */
   repositoryId?: string | null | undefined;
   /** True renders manifests as Liquid templates. Default: false. */
   templated?: boolean | null | undefined;
@@ -1914,9 +1926,9 @@ export type ServiceSetAttributes = {
 
 /** A further folder, whose files appear below `path` in the folder of the service. */
 export type ServiceSourceAttributes = {
-  /** ID of the Git repository. */
+  /** ID of the Git or OCI repository. */
   repositoryId: string;
-  /** Branch, tag or commit. Default: `main`. */
+  /** Branch, tag or commit; in an OCI repository a tag, version range or digest. Default: `main`. */
   ref?: string | null | undefined;
   /** Folder in the repository. Default: its root. */
   folder?: string | null | undefined;
@@ -2097,11 +2109,11 @@ export type SourceRuleAttributes = {
   url: string;
   /** Patterns of folders. Null: every folder. */
   folders?: Array<string> | null | undefined;
-  /** Patterns of branches, tags and commits. Null: every ref. */
+  /** Patterns of branches, tags, commits, and digests. Null: every ref. */
   refs?: Array<string> | null | undefined;
-  /** Patterns of charts. Null: files of Git repositories, and no charts. */
+  /** Patterns of charts. Null: files of Git and OCI repositories, and no charts. */
   charts?: Array<string> | null | undefined;
-  /** Names of sets in `signers`. Each commit must have a signature by one of their keys. Null: no signature is needed. */
+  /** Names of sets in `signers`. Each commit, chart or artifact must have a signature by one of their keys. Null: no signature is needed. */
   signedBy?: Array<string> | null | undefined;
 };
 
@@ -3325,7 +3337,7 @@ export type RepositoryChoicesQueryVariables = Exact<{
 }>;
 
 
-export type RepositoryChoicesQuery = { gitRepositories: { edges: Array<{ node: { id: string, url: string } }> } };
+export type RepositoryChoicesQuery = { gitRepositories: { edges: Array<{ node: { id: string, url: string } }> }, ociRepositories: { edges: Array<{ node: { id: string, url: string } }> } };
 
 export type UserChoicesQueryVariables = Exact<{
   q?: string | null | undefined;
@@ -4046,6 +4058,46 @@ export type SyncHelmRepositoryMutationVariables = Exact<{
 
 export type SyncHelmRepositoryMutation = { syncHelmRepository: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string, hasCredentials: boolean, charts: Array<{ chart: string, range: string, version: string, digest: string }> } | null };
 
+export type OciRowFragment = { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string, hasCredentials: boolean, artifacts: Array<{ ref: string, revision: string, digest: string, sha: string }> };
+
+export type OciRepositoriesQueryVariables = Exact<{
+  q?: string | null | undefined;
+  labels?: string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type OciRepositoriesQuery = { ociRepositories: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string, hasCredentials: boolean, artifacts: Array<{ ref: string, revision: string, digest: string, sha: string }> } }> } };
+
+export type CreateOciRepositoryMutationVariables = Exact<{
+  attributes: OciRepositoryAttributes;
+}>;
+
+
+export type CreateOciRepositoryMutation = { createOciRepository: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string, hasCredentials: boolean, artifacts: Array<{ ref: string, revision: string, digest: string, sha: string }> } | null };
+
+export type UpdateOciRepositoryMutationVariables = Exact<{
+  id: string;
+  attributes: OciRepositoryAttributes;
+}>;
+
+
+export type UpdateOciRepositoryMutation = { updateOciRepository: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string, hasCredentials: boolean, artifacts: Array<{ ref: string, revision: string, digest: string, sha: string }> } | null };
+
+export type DeleteOciRepositoryMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type DeleteOciRepositoryMutation = { deleteOciRepository: { id: string } | null };
+
+export type SyncOciRepositoryMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type SyncOciRepositoryMutation = { syncOciRepository: { id: string, url: string, health: GitHealth | null, error: string | null, polledAt: string | null, projectId: string, hasCredentials: boolean, artifacts: Array<{ ref: string, revision: string, digest: string, sha: string }> } | null };
+
 export type RepositoryRowFragment = { id: string, url: string, health: GitHealth | null, error: string | null, authMethod: AuthMethod | null, signIn: RepositorySignIn | null, pulledAt: string | null, polledAt: string | null, size: number | null, commits: Array<{ ref: string, sha: string, subject: string }> };
 
 export type RepositoriesQueryVariables = Exact<{
@@ -4387,7 +4439,7 @@ export type TargetsQueryVariables = Exact<{
 }>;
 
 
-export type TargetsQuery = { clusters: { edges: Array<{ node: { id: string, handle: string } }> }, gitRepositories: { edges: Array<{ node: { id: string, url: string } }> }, cluster: { id: string } | null, gitRepository: { id: string } | null };
+export type TargetsQuery = { clusters: { edges: Array<{ node: { id: string, handle: string } }> }, gitRepositories: { edges: Array<{ node: { id: string, url: string } }> }, ociRepositories: { edges: Array<{ node: { id: string, url: string } }> }, cluster: { id: string } | null, gitRepository: { id: string } | null, ociRepository: { id: string } | null };
 
 export type SyncOptionsQueryVariables = Exact<{
   id: string;
@@ -4450,6 +4502,7 @@ const ProjectRowText = "fragment ProjectRow on Project{id name description defau
 const CountsText = "fragment Counts on DeliveryCounts{begun healthy failed failureRate}";
 const DoraText = "fragment Dora on DeliveryReport{since until deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90 total{...Counts}parts{...Counts}}";
 const HelmRowText = "fragment HelmRow on HelmRepository{id url health error polledAt projectId hasCredentials charts{chart range version digest}}";
+const OciRowText = "fragment OciRow on OciRepository{id url health error polledAt projectId hasCredentials artifacts{ref revision digest sha}}";
 const RepositoryRowText = "fragment RepositoryRow on GitRepository{id url health error authMethod signIn pulledAt polledAt size commits{ref sha subject}}";
 const SecretRowText = "fragment SecretRow on Secret{id name description currentVersion newestVersion refreshSeconds refreshedAt problem insertedAt updatedAt source{kind store path key}rotationPlan{batch soakSeconds timeoutSeconds automatic}rotation{phase oldVersion newVersion batch soakSeconds timeoutSeconds automatic reason startedBy startedAt healthySince endedAt}project{id name}}";
 const ServiceRowText = "fragment ServiceRow on ServiceDeployment{id name namespace status:state sha message paused waiting commitsBehind drifted updatedAt observedAt cluster{id handle pingedAt}errors{source message}}";
@@ -4587,7 +4640,7 @@ export const PermissionDocument = typed<PermissionQuery, PermissionQueryVariable
 export const ProjectChoicesDocument = typed<ProjectChoicesQuery, ProjectChoicesQueryVariables>("query ProjectChoices($q:String){projects(first:20 q:$q){edges{node{id name}}}}");
 export const ClusterChoicesDocument = typed<ClusterChoicesQuery, ClusterChoicesQueryVariables>("query ClusterChoices($q:String){clusters(first:20 q:$q){edges{node{id handle}}}}");
 export const ClusterGroupChoicesDocument = typed<ClusterGroupChoicesQuery, ClusterGroupChoicesQueryVariables>("query ClusterGroupChoices($q:String){clusterGroups(first:20 q:$q){edges{node{id name}}}}");
-export const RepositoryChoicesDocument = typed<RepositoryChoicesQuery, RepositoryChoicesQueryVariables>("query RepositoryChoices($q:String){gitRepositories(first:20 q:$q){edges{node{id url}}}}");
+export const RepositoryChoicesDocument = typed<RepositoryChoicesQuery, RepositoryChoicesQueryVariables>("query RepositoryChoices($q:String){gitRepositories(first:20 q:$q){edges{node{id url}}}ociRepositories(first:20 q:$q){edges{node{id url}}}}");
 export const UserChoicesDocument = typed<UserChoicesQuery, UserChoicesQueryVariables>("query UserChoices($q:String){users(first:20 q:$q){edges{node{id email}}}}");
 export const SinkChoicesDocument = typed<SinkChoicesQuery, SinkChoicesQueryVariables>("query SinkChoices($q:String){notificationSinks(first:20 q:$q){edges{node{id name}}}}");
 export const ServiceNameChoicesDocument = typed<ServiceNameChoicesQuery, ServiceNameChoicesQueryVariables>("query ServiceNameChoices($q:String){serviceDeployments(first:20 q:$q){edges{node{id name cluster{id handle}}}}}");
@@ -4677,6 +4730,11 @@ export const CreateHelmRepositoryDocument = typed<CreateHelmRepositoryMutation, 
 export const UpdateHelmRepositoryDocument = typed<UpdateHelmRepositoryMutation, UpdateHelmRepositoryMutationVariables>("mutation UpdateHelmRepository($id:ID!$attributes:HelmRepositoryAttributes!){updateHelmRepository(id:$id attributes:$attributes){...HelmRow}}" + HelmRowText);
 export const DeleteHelmRepositoryDocument = typed<DeleteHelmRepositoryMutation, DeleteHelmRepositoryMutationVariables>("mutation DeleteHelmRepository($id:ID!){deleteHelmRepository(id:$id){id}}");
 export const SyncHelmRepositoryDocument = typed<SyncHelmRepositoryMutation, SyncHelmRepositoryMutationVariables>("mutation SyncHelmRepository($id:ID!){syncHelmRepository(id:$id){...HelmRow}}" + HelmRowText);
+export const OciRepositoriesDocument = typed<OciRepositoriesQuery, OciRepositoriesQueryVariables>("query OciRepositories($q:String$labels:String$after:String){ociRepositories(first:50 q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...OciRow}}}}" + OciRowText);
+export const CreateOciRepositoryDocument = typed<CreateOciRepositoryMutation, CreateOciRepositoryMutationVariables>("mutation CreateOciRepository($attributes:OciRepositoryAttributes!){createOciRepository(attributes:$attributes){...OciRow}}" + OciRowText);
+export const UpdateOciRepositoryDocument = typed<UpdateOciRepositoryMutation, UpdateOciRepositoryMutationVariables>("mutation UpdateOciRepository($id:ID!$attributes:OciRepositoryAttributes!){updateOciRepository(id:$id attributes:$attributes){...OciRow}}" + OciRowText);
+export const DeleteOciRepositoryDocument = typed<DeleteOciRepositoryMutation, DeleteOciRepositoryMutationVariables>("mutation DeleteOciRepository($id:ID!){deleteOciRepository(id:$id){id}}");
+export const SyncOciRepositoryDocument = typed<SyncOciRepositoryMutation, SyncOciRepositoryMutationVariables>("mutation SyncOciRepository($id:ID!){syncOciRepository(id:$id){...OciRow}}" + OciRowText);
 export const RepositoriesDocument = typed<RepositoriesQuery, RepositoriesQueryVariables>("query Repositories($first:Int=50$q:String$labels:String$after:String){gitRepositories(first:$first q:$q labels:$labels after:$after){pageInfo{hasNextPage endCursor}edges{node{...RepositoryRow}}}}" + RepositoryRowText);
 export const CreateRepositoryDocument = typed<CreateRepositoryMutation, CreateRepositoryMutationVariables>("mutation CreateRepository($attributes:GitAttributes!){createGitRepository(attributes:$attributes){...RepositoryRow}}" + RepositoryRowText);
 export const UpdateRepositoryDocument = typed<UpdateRepositoryMutation, UpdateRepositoryMutationVariables>("mutation UpdateRepository($id:ID!$attributes:GitAttributes!){updateGitRepository(id:$id attributes:$attributes){...RepositoryRow}}" + RepositoryRowText);
@@ -4719,9 +4777,9 @@ export const CreateServiceDocument = typed<CreateServiceMutation, CreateServiceM
 export const UpdateServiceDocument = typed<UpdateServiceMutation, UpdateServiceMutationVariables>("mutation UpdateService($id:ID!$attributes:ServiceUpdateAttributes!){updateServiceDeployment(id:$id attributes:$attributes){...ServiceRow}}" + ServiceRowText);
 export const DeleteServiceDocument = typed<DeleteServiceMutation, DeleteServiceMutationVariables>("mutation DeleteService($id:ID!){deleteServiceDeployment(id:$id){id}}");
 export const DetachServiceDocument = typed<DetachServiceMutation, DetachServiceMutationVariables>("mutation DetachService($id:ID!){detachServiceDeployment(id:$id){id}}");
-export const TargetsDocument = typed<TargetsQuery, TargetsQueryVariables>("query Targets($cluster:String!$repository:String!){clusters(first:20 q:$cluster){edges{node{id handle}}}gitRepositories(first:20 q:$repository){edges{node{id url}}}cluster(handle:$cluster){id}gitRepository(url:$repository){id}}");
+export const TargetsDocument = typed<TargetsQuery, TargetsQueryVariables>("query Targets($cluster:String!$repository:String!){clusters(first:20 q:$cluster){edges{node{id handle}}}gitRepositories(first:20 q:$repository){edges{node{id url}}}ociRepositories(first:20 q:$repository){edges{node{id url}}}cluster(handle:$cluster){id}gitRepository(url:$repository){id}ociRepository(url:$repository){id}}");
 export const SyncOptionsDocument = typed<SyncOptionsQuery, SyncOptionsQueryVariables>("query SyncOptions($id:ID!){serviceDeployment(id:$id){id name paused updatedAt syncConfig{createNamespace driftPolicy keepOnPrune failOnConflict replaceImmutable waveTimeout deletionBudget diffNormalizers{group kind namespace name jsonPointers managers}healthRules{group kind message state conditions{pointer anyOf}}namespaceMetadata{labels annotations}}}}");
 export const ChangeServiceDocument = typed<ChangeServiceMutation, ChangeServiceMutationVariables>("mutation ChangeService($id:ID!$attributes:ServiceUpdateAttributes!$unchangedSince:DateTime){updateServiceDeployment(id:$id attributes:$attributes unchangedSince:$unchangedSince){...ServiceRow}}" + ServiceRowText);
 export const ObjectRelationsDocument = typed<ObjectRelationsQuery, ObjectRelationsQueryVariables>("query ObjectRelations($id:ID!){objectRelations(serviceId:$id){sourceId targetId kind}}");
 /** Types without an id. */
-export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AgentSettingsConnection","AgentSettingsEdge","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterProperty","ClusterSelector","ClusterSnapshot","ClusterSourceConnection","ClusterSourceEdge","ClusterSourceMemberConnection","ClusterSourceMemberEdge","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ConfigurationSourceConnection","ConfigurationSourceEdge","ContextValue","DefinitionState","DeliveryCounts","DeliveryGroup","DeliveryReport","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EffectiveSettings","EncryptionKeys","FailedStage","Fence","FenceCheck","FenceRefusal","FenceReport","FenceRuleUse","FenceUse","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","ImageRule","Inbox","Installation","KubernetesRights","KubernetesRule","Kustomize","LabelExpression","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","ManifestChange","ManifestFieldConflict","ManifestFieldDifference","ManifestPlan","ManifestProblem","Mutation","NamespaceMetadata","NewBootstrapToken","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","ObjectRelation","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceAgentCheck","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretGenerator","SecretRotation","SecretRotationPlan","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceEdge","ServiceError","ServiceExport","ServiceFlow","ServiceGraph","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SilentStageService","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WaitingApproval","WhatIfStep","WhatIfWaiting"];
+export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AgentSettingsConnection","AgentSettingsEdge","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterProperty","ClusterSelector","ClusterSnapshot","ClusterSourceConnection","ClusterSourceEdge","ClusterSourceMemberConnection","ClusterSourceMemberEdge","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ConfigurationSourceConnection","ConfigurationSourceEdge","ContextValue","DefinitionState","DeliveryCounts","DeliveryGroup","DeliveryReport","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EffectiveSettings","EncryptionKeys","FailedStage","Fence","FenceCheck","FenceRefusal","FenceReport","FenceRuleUse","FenceUse","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","ImageRule","Inbox","Installation","KubernetesRights","KubernetesRule","Kustomize","LabelExpression","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","ManifestChange","ManifestFieldConflict","ManifestFieldDifference","ManifestPlan","ManifestProblem","Mutation","NamespaceMetadata","NewBootstrapToken","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","ObjectRelation","OciArtifact","OciRepositoryConnection","OciRepositoryEdge","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","ProvenanceAgentCheck","ProvenanceLink","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretGenerator","SecretRotation","SecretRotationPlan","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceEdge","ServiceError","ServiceExport","ServiceFlow","ServiceGraph","ServiceHold","ServiceImport","ServiceManifests","ServiceMetadata","ServiceMetricCheck","ServiceProvenance","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SignerSet","SilentStageService","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WaitingApproval","WhatIfStep","WhatIfWaiting"];

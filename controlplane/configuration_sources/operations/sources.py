@@ -44,12 +44,16 @@ from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import JobStore, Page, PageQuery, Transaction, count_each
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
-from controlplane.repositories.model.repository import check_folder, check_ref, normalize_folder
+from controlplane.repositories.model.repository import (
+    check_folder,
+    check_ref,
+    check_ref_of,
+    normalize_folder,
+)
 from controlplane.repositories.operations import find_repository
 from controlplane.repositories.ports import RepositoryStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.identity import RepositoryId
-from core.spec.source import RepositoryKind
 from core.spec.sync import DriftPolicy
 
 RECONCILE = "reconcile-configuration-source"
@@ -72,7 +76,8 @@ class ConfigurationSourceChange:
     repository_id: str | None = None
     """ID of the Git repository. Required on creation."""
     ref: str | None = None
-    """Branch, tag or commit. Default: `main`."""
+    """Branch, tag or commit; in an OCI repository a tag, version range or digest. Default:
+    `main`."""
     folder: str | None = None
     """Folder of the manifests. Default: the root of the repository."""
     service_account_id: str | None = None
@@ -281,8 +286,11 @@ class ConfigurationSources:
     ) -> None:
         settings = source.settings
         with reference("repositoryId", settings.repository_id):
-            repository = await find_repository(tx, settings.repository_id, RepositoryKind.GIT)
+            repository = await find_repository(tx, settings.repository_id)
             require(actor, Verb.READ, repository.target)
+            if not repository.kind.has_folders:
+                raise NotFound(kind=ResourceKind.REPOSITORY)
+        check_ref_of(repository.kind, settings.ref)
         await require_permissions_of_account(tx, actor, source, self._context.clock.now())
         for neighbour in await tx[ConfigurationSourceStore].of_repository(repository.id):
             if neighbour.id != source.id and _overlap(neighbour.settings, settings):

@@ -397,6 +397,8 @@ def _missing_commit_reason(
 def _ref_in_words(repository: Repository, ref: str) -> str:
     """The meaning of a ref, in words."""
     chart = chart_of_ref(ref) if repository.kind is RepositoryKind.HELM else None
+    if repository.kind is RepositoryKind.OCI:
+        return f"artifact with the tag, version or digest {ref!r}"
     if chart is None:
         return f"branch, tag or commit {ref!r}"
     return f"chart {chart[0]!r} in a version {chart[1]}"

@@ -40,7 +40,6 @@ from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid, NotFound
 from core.json_object import JsonMapping
-from core.spec.source import RepositoryKind
 
 D = TypeVar("D", bound=AnyGenerator)
 C = TypeVar("C", bound="GeneratorChange")
@@ -256,7 +255,7 @@ async def template_from(
     """
     if change.context_ids or change.sources:
         raise Invalid("must not contain contexts or additional sources", field="template")
-    beside = change.repository_id or folders_of or await _of_git(tx, before)
+    beside = change.repository_id or folders_of or await _with_folders(tx, before)
     change = replace(change, **await resolve_template_source(tx, actor, beside, change.helm))
     columns = {name: value for name, value in change.checked().items() if name in FIELDS}
     for name in ("name", "namespace"):
@@ -278,9 +277,9 @@ async def template_from(
     return template
 
 
-async def _of_git(tx: Transaction, before: ServiceTemplate | None) -> str | None:
-    """Id of a template's repository if it is a git repository."""
+async def _with_folders(tx: Transaction, before: ServiceTemplate | None) -> str | None:
+    """Id of a template's repository if it has folders."""
     if before is None or before.repository_id is None:
         return None
     found = await tx[RepositoryStore].get(before.repository_id)
-    return found.id if found is not None and found.kind is RepositoryKind.GIT else None
+    return found.id if found is not None and found.kind.has_folders else None

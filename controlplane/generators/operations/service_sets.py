@@ -4,7 +4,12 @@ from dataclasses import dataclass, replace
 
 from controlplane.authorization import Actor, Verb, require, require_member
 from controlplane.generators.model.plan import TargetPlan
-from controlplane.generators.model.service_set import Generator, ServiceSet
+from controlplane.generators.model.service_set import (
+    Generator,
+    GitFolderGenerator,
+    PullRequestGenerator,
+    ServiceSet,
+)
 from controlplane.generators.operations.definitions import (
     GeneratorChange,
     GeneratorOperations,
@@ -13,10 +18,12 @@ from controlplane.generators.operations.definitions import (
 )
 from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
+from controlplane.repositories.model.repository import check_ref_of
 from controlplane.repositories.operations import find_repository
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.operations.services import ServiceChange
 from core.errors import Invalid
+from core.spec.source import RepositoryKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +84,16 @@ class ServiceSets(GeneratorOperations[ServiceSet, SetChange]):
             for source in sources:
                 repository = await find_repository(tx, source.repository_id)
                 require(actor, Verb.READ, repository.target)
+                _check_kind(source, repository.kind)
         return definition
+
+
+def _check_kind(source: GitFolderGenerator | PullRequestGenerator, kind: RepositoryKind) -> None:
+    if isinstance(source, GitFolderGenerator):
+        if not kind.has_folders:
+            raise Invalid("must be a Git or OCI repository", field="folders.repositoryId")
+        check_ref_of(kind, source.ref)
+    elif kind is not RepositoryKind.GIT:
+        raise Invalid(
+            "must be a Git repository: others have no pull requests", field="requests.repositoryId"
+        )

@@ -11,6 +11,7 @@ from controlplane.repositories.operations import find_repository
 from controlplane.services.model.service import Service
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict
+from core.spec.source import RepositoryKind
 
 
 async def with_write_targets(
@@ -30,6 +31,7 @@ async def _with_write_target(
     if stage.git is None or not stage.services:
         return stage
     repository, _ = await common_branch(tx, await tx[ServiceStore].by_ids(stage.services))
+    _check_takes_commits(repository)
     require(actor, Verb.WRITE, repository.target)
     return replace(stage, writes_to=repository.id)
 
@@ -47,6 +49,7 @@ async def _with_triggers(
     services = await tx[ServiceStore].by_ids(spec.first.services)
     repository, _ = await common_branch(tx, services)
     if any(trigger.write is not None for trigger in watching):
+        _check_takes_commits(repository)
         require(actor, Verb.WRITE, repository.target)
     if any(trigger.write is None for trigger in watching):
         for service in services:
@@ -71,4 +74,13 @@ def check_writable(repository: Repository, writes_to: str) -> None:
         raise Conflict(
             f"the pipeline is not authorized to write to {repository.url}: a user with write "
             "access must save it again"
+        )
+
+
+def _check_takes_commits(repository: Repository) -> None:
+    """Conflict: only Git repositories take commits and pull requests."""
+    if repository.kind is not RepositoryKind.GIT:
+        raise Conflict(
+            f"Towline writes only to Git repositories: {repository.url} gets new versions from a "
+            "registry; change the refs of the services instead, or write to their Git repository"
         )

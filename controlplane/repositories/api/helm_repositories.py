@@ -5,12 +5,18 @@ import strawberry
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.repositories.api.resolvers import RepositoryResolvers
 from controlplane.repositories.model.repository import Repository
-from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
+from controlplane.repositories.operations import RepositoryChange
 from core.spec.renderers import chart_of_ref
 from core.spec.source import RepositoryKind
 
-_HELM = RepositoryKind.HELM
+REGISTRY_FIELDS = frozenset(
+    ("id", "url", "health", "error", "project_id", "inserted_at", "updated_at", "polled_at")
+)
+"""Published fields of all repositories in registries."""
+REGISTRY_ATTRIBUTES = frozenset(("url", "username", "password", "project_id"))
+"""Fields of all repositories in registries that clients set."""
 
 
 @strawberry.type
@@ -27,10 +33,7 @@ class HelmChart:
     """SHA-256 digest of the chart archive."""
 
 
-@output(
-    Repository,
-    only={"id", "url", "health", "error", "project_id", "inserted_at", "updated_at", "polled_at"},
-)
+@output(Repository, only=REGISTRY_FIELDS)
 class HelmRepository(Output[Repository]):
     """A Helm repository or OCI registry. A failed poll keeps the last known versions."""
 
@@ -53,7 +56,7 @@ class HelmRepository(Output[Repository]):
     """Charts that services use."""
 
 
-@draft(RepositoryChange, only={"url", "username", "password", "project_id"})
+@draft(RepositoryChange, only=REGISTRY_ATTRIBUTES)
 class HelmRepositoryAttributes(Draft[RepositoryChange]):
     """Fields of a Helm repository. A field that is null or absent stays as it is."""
 
@@ -61,6 +64,9 @@ class HelmRepositoryAttributes(Draft[RepositoryChange]):
     """URL: `https://…` or `oci://…`. Required on creation."""
     password: str | None = None
     """Password or token. Never returned. An empty string removes it."""
+
+
+_HELM = RepositoryResolvers(RepositoryKind.HELM, HelmRepository)
 
 
 @strawberry.type
@@ -75,10 +81,7 @@ class HelmRepositoryQuery:
             id: ID of the repository.
             url: Exact URL. Used without `id`.
         """
-        context = info.context
-        return HelmRepository.of(
-            await context[RepositoryOperations].get(info.context.actor, id, url, _HELM)
-        )
+        return await _HELM.get(info, id, url)
 
     @strawberry.field
     async def helm_repositories(
@@ -95,8 +98,7 @@ class HelmRepositoryQuery:
             q: Text to search for in URLs. Limit: 200 characters.
         """
         asked = relay.page_query(first, after, q, labels=labels)
-        page = await info.context[RepositoryOperations].page(info.context.actor, asked, _HELM)
-        return relay.connection_of(page, asked, HelmRepository.of)
+        return await _HELM.page(info, asked)
 
 
 @strawberry.type
@@ -110,10 +112,7 @@ class HelmRepositoryMutation:
         Args:
             attributes: Fields of the repository.
         """
-        context, change = info.context, attributes.change()
-        return HelmRepository.of(
-            await context[RepositoryOperations].create(info.context.actor, change, _HELM)
-        )
+        return await _HELM.create(info, attributes)
 
     @strawberry.mutation
     async def update_helm_repository(
@@ -125,8 +124,7 @@ class HelmRepositoryMutation:
             id: ID of the repository.
             attributes: Fields to change.
         """
-        repositories, actor = info.context[RepositoryOperations], info.context.actor
-        return HelmRepository.of(await repositories.update(actor, id, attributes.change(), _HELM))
+        return await _HELM.update(info, id, attributes)
 
     @strawberry.mutation
     async def delete_helm_repository(self, info: Info, id: strawberry.ID) -> HelmRepository | None:
@@ -135,10 +133,7 @@ class HelmRepositoryMutation:
         Args:
             id: ID of the repository.
         """
-        context = info.context
-        return HelmRepository.of(
-            await context[RepositoryOperations].delete(info.context.actor, id, _HELM)
-        )
+        return await _HELM.delete(info, id)
 
     @strawberry.mutation
     async def sync_helm_repository(self, info: Info, id: strawberry.ID) -> HelmRepository | None:
@@ -147,7 +142,4 @@ class HelmRepositoryMutation:
         Args:
             id: ID of the repository.
         """
-        context = info.context
-        return HelmRepository.of(
-            await context[RepositoryOperations].sync(info.context.actor, id, _HELM)
-        )
+        return await _HELM.sync(info, id)

@@ -6,10 +6,11 @@ from typing import Protocol
 import strawberry
 
 from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.repositories.api.resolvers import RepositoryResolvers
 from controlplane.repositories.model.repository import AuthMethod as SignIn
 from controlplane.repositories.model.repository import GitHealth, Repository
 from controlplane.repositories.operations import RepositoryChange
-from core.spec.source import Commit
+from core.spec.source import Commit, RepositoryKind
 
 strawberry.enum(GitHealth, name="GitHealth")
 strawberry.enum(SignIn, name="RepositorySignIn")
@@ -88,6 +89,9 @@ class GitRepository(Output[Repository]):
     commits: list[RefCommit] = computed(
         lambda row: [RefCommit.of(commit, ref=ref) for ref, commit in sorted(row.commits.items())]
     )
+
+
+GIT = RepositoryResolvers(RepositoryKind.GIT, GitRepository)
 
 
 @draft(RepositoryChange, rename={"via_cluster_id": "via", "recurse_submodules": "submodules"})

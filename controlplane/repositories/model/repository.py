@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from semantic_version import NpmSpec
+
 from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from core.errors import Invalid
 from core.identity import ClusterId, RepositoryId
 from core.remotes import parse_chart_remote, parse_remote
+from core.spec.images import is_artifact_ref, is_digest, is_repository_name, is_tag_range
 from core.spec.source import Commit, RepositoryKind
 
 
@@ -76,7 +79,8 @@ class Repository:
     url_format: str | None = None
     """Template of links to files for browsers. The control plane never requests them."""
     kind: RepositoryKind = RepositoryKind.GIT
-    """Kind of repository. Refs of a Helm repository are charts with version ranges."""
+    """Kind of repository. Refs of a Helm repository are charts with version ranges, those of an OCI
+    repository tags, version ranges and digests."""
 
     @property
     def target(self) -> Resource:
@@ -88,12 +92,62 @@ def origin_of(url: str, kind: RepositoryKind) -> tuple[object, ...]:
     """Returns the server of a repository's URL. Raises Invalid if the URL does not fit the kind."""
     if kind is RepositoryKind.GIT:
         return parse_remote(url).origin
+    if kind is RepositoryKind.OCI:
+        _check_artifact_url(url)
     return (url.startswith("oci://"), *parse_chart_remote(url).origin)
 
 
+def _check_artifact_url(url: str) -> None:
+    path = parse_chart_remote(url).path
+    if not url.startswith("oci://") or not is_repository_name(path):
+        raise Invalid(
+            "an OCI repository needs oci://HOST/PATH in lower case, without a tag, such as "
+            "oci://registry.example.org/team/shop",
+            field="url",
+        )
+
+
 def check_ref(ref: str) -> str:
-    """Checks a branch, tag or commit that git accepts as a ref name (git-check-ref-format)."""
-    bad = (
+    """Checks a branch, tag or commit that git accepts as a ref name (git-check-ref-format), or a
+    digest or version range of artifacts.
+    """
+    if is_digest(ref) or is_tag_range(ref):
+        _check_range(ref)
+    elif not _is_git_ref(ref):
+        raise Invalid(f"{ref[:80]!r} is not a branch, tag or commit", field="git.ref")
+    return ref
+
+
+def check_ref_of(kind: RepositoryKind, ref: str) -> str:
+    """Checks a ref of a repository with folders. Raises Invalid for a ref of another kind."""
+    if kind is RepositoryKind.OCI:
+        # Templates of service sets have placeholders in braces.
+        if not is_artifact_ref(ref) and "{" not in ref:
+            raise Invalid(
+                f"{ref[:80]!r} is not a tag, a version range such as '>=1.2 <2', or a digest "
+                "sha256:… of an OCI repository",
+                field="git.ref",
+            )
+        return check_ref(ref)
+    if not _is_git_ref(ref):
+        raise Invalid(
+            f"{ref[:80]!r} is not a branch, tag or commit: only OCI repositories have digests and "
+            "version ranges",
+            field="git.ref",
+        )
+    return ref
+
+
+def _check_range(ref: str) -> None:
+    if not is_digest(ref):
+        try:
+            NpmSpec(" ".join(ref.replace(",", " ").split()))
+        except ValueError:
+            raise Invalid(f"{ref[:80]!r} is not a version range", field="git.ref") from None
+
+
+def _is_git_ref(ref: str) -> bool:
+    return not (
         not ref
         or len(ref) > 255
         or ref.startswith(("-", "/", "."))
@@ -101,9 +155,6 @@ def check_ref(ref: str) -> str:
         or any(part in ref for part in ("..", "@{", "//", "\\", "~", "^", ":", "?", "*", "["))
         or any(ord(char) <= 32 or ord(char) == 127 for char in ref)
     )
-    if bad:
-        raise Invalid(f"{ref[:80]!r} is not a branch, tag or commit", field="git.ref")
-    return ref
 
 
 def check_folder(folder: str) -> str:

@@ -32,10 +32,11 @@ class ConfigAttributes:
 
 @strawberry.input
 class GitRefAttributes:
-    """A folder at a Git ref."""
+    """A folder at a ref of a Git or OCI repository."""
 
     ref: str
-    """Branch, tag or commit. Limit: 255 characters."""
+    """Branch, tag or commit; in an OCI repository a tag, version range or digest. Limit: 255
+    characters."""
     folder: str
     """Folder in the repository. Empty for its root. Limit: 1,024 characters."""
     files: list[str] | None = None

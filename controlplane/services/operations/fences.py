@@ -35,7 +35,7 @@ from core.spec.image_signatures import SignatureRules, check_images
 from core.spec.images import images_in
 from core.spec.objects import ObjectRef
 from core.spec.renderers import chart_of_ref
-from core.spec.source import RenderedBundle, RenderRequest, RepositoryKind
+from core.spec.source import RenderedBundle, RenderRequest
 from core.spec.source_signatures import Evidence
 
 CLUSTER_SCOPED = frozenset(
@@ -143,7 +143,7 @@ class FencedService:
         """Forbidden: a render read a file or remote base, or fetched a chart, outside the fence."""
         inputs = [FenceSource(chart.url, chart=chart.name) for chart in rendered.charts]
         inputs += [FenceSource(base.url, base.folder, base.ref) for base in rendered.bases]
-        if self.repository is not None and self.repository.kind is RepositoryKind.GIT:
+        if self.repository is not None and self.repository.kind.has_folders:
             url, ref = self.repository.url, self.service.spec.ref
             inputs += [FenceSource(url, path, ref) for path in rendered.reads]
         for source in inputs:
@@ -155,7 +155,7 @@ class FencedService:
 
     def check_origin(self, commit: str, refs: Collection[str]) -> None:
         """Forbidden: a commit comes only from refs that the fence does not allow."""
-        if self.repository is None or self.repository.kind is not RepositoryKind.GIT:
+        if self.repository is None or not self.repository.kind.has_folders:
             return
         url, folder = self.repository.url, self.service.spec.folder
         sources = [FenceSource(url, folder, ref) for ref in sorted(refs)]
@@ -416,7 +416,7 @@ def _own_sources(service: Service, repository: Repository | None) -> list[FenceS
     """The sources of a service's own repository and chart."""
     spec, helm = service.spec, service.spec.helm or {}
     sources = []
-    if repository is not None and repository.kind is RepositoryKind.GIT:
+    if repository is not None and repository.kind.has_folders:
         sources.append(FenceSource(repository.url, spec.folder, spec.ref))
     elif repository is not None:
         chart, _ = chart_of_ref(spec.ref) or ("", "")

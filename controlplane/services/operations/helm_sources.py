@@ -6,7 +6,7 @@ from controlplane.platform.context import Change
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
-from controlplane.repositories.model.repository import Repository, origin_of
+from controlplane.repositories.model.repository import Repository, check_ref_of, origin_of
 from controlplane.repositories.operations import find_repository
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.helm import ref_of_chart
@@ -80,13 +80,19 @@ async def with_chart_ref(
 ) -> JsonObject:
     """The columns of a change, with the ref that follows from its Helm settings.
 
-    Invalid: a setting that only git repositories support.
+    Invalid: a setting or ref that the kind of repository does not support.
     """
     repository = await tx[RepositoryStore].peek(repository_id) if repository_id else None
-    if repository is None or repository.kind is RepositoryKind.GIT:
+    if repository is None:
+        return columns
+    if repository.kind.has_folders:
+        if ref := columns.get("ref"):
+            check_ref_of(repository.kind, ref)
         return columns
     if columns.get("rendered_by"):
-        raise Invalid("agents render only folders of git repositories", field="renderedBy")
+        raise Invalid(
+            "agents render only folders, no charts of Helm repositories", field="renderedBy"
+        )
     if wrong := [name for name in _OF_GIT if columns.get(name)]:
         raise Invalid(f"the service uses a Helm repository: remove {wrong[0]}")
     helm = columns.get("helm")

@@ -112,9 +112,9 @@ class ServiceChange:
     namespace: str | None = None
     """Default namespace of the objects."""
     repository_id: str | None = None
-    """ID of the Git repository. Not needed for a chart from a Helm repository."""
+    """ID of the Git or OCI repository. Not needed for a chart from a Helm repository."""
     ref: str | None = None
-    """Branch, tag or commit."""
+    """Branch, tag or commit; in an OCI repository a tag, version range or digest."""
     folder: str | None = None
     """Folder in the repository."""
     kustomize_path: str | None = None

@@ -7,7 +7,12 @@ from controlplane.authorization import ResourceKind, Verb, require
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
-from controlplane.repositories.model.repository import check_folder, check_ref, normalize_folder
+from controlplane.repositories.model.repository import (
+    check_folder,
+    check_ref,
+    check_ref_of,
+    normalize_folder,
+)
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.service import Service
 from controlplane.services.model.sources import ServiceSource
@@ -27,9 +32,10 @@ class SourceChange:
     files."""
 
     repository_id: str
-    """ID of the Git repository."""
+    """ID of the Git or OCI repository."""
     ref: str = "main"
-    """Branch, tag or commit. Default: `main`."""
+    """Branch, tag or commit; in an OCI repository a tag, version range or digest. Default:
+    `main`."""
     folder: str = ""
     """Folder in the repository. Default: its root."""
     path: str = ""
@@ -74,6 +80,7 @@ async def set_sources(tx: Change, service: Service, changes: Sequence[SourceChan
             if repository is None:
                 raise NotFound(kind=ResourceKind.REPOSITORY)
             require(tx.actor, Verb.READ, repository.target)
+        check_ref_of(repository.kind, ref)
         row = ServiceSource(
             tx.context.new_id(), service.id, repository.id, place, ref, folder, path
         )

@@ -121,6 +121,7 @@ ARGUMENTS = {
     "cluster": 'id: "{cluster}"',
     "gitRepository": 'id: "{repository}"',
     "helmRepository": 'id: "{charts}"',
+    "ociRepository": 'id: "{artifacts}"',
     "serviceDeployment": 'id: "{service}"',
     "revisions": 'serviceId: "{service}"',
     "pipeline": 'id: "{pipeline}"',
@@ -211,6 +212,11 @@ ARGUMENTS = {
     "updateHelmRepository": 'id: "{charts}", attributes: {{username: "x"}}',
     "deleteHelmRepository": 'id: "{charts}"',
     "syncHelmRepository": 'id: "{charts}"',
+    "createOciRepository": 'attributes: {{url: "oci://registry.example.org/new",'
+    ' projectId: "{project}"}}',
+    "updateOciRepository": 'id: "{artifacts}", attributes: {{username: "x"}}',
+    "deleteOciRepository": 'id: "{artifacts}"',
+    "syncOciRepository": 'id: "{artifacts}"',
     "createServiceDeployment": 'clusterId: "{cluster}", attributes:'
     ' {{name: "new", namespace: "x"}}',
     "updateServiceDeployment": 'id: "{service}", attributes: {{version: "1.0.1"}}',
@@ -453,6 +459,8 @@ async def _things(stage: Stage) -> None:
     ids["lonely"] = (await stage.made(git.format("lonely", project)))["id"]
     charts = f'attributes: {{url: "oci://charts.example.org/own", {project}}}'
     ids["charts"] = (await stage.made(f"createHelmRepository({charts}) {{ id }}"))["id"]
+    artifacts = f'attributes: {{url: "oci://registry.example.org/own", {project}}}'
+    ids["artifacts"] = (await stage.made(f"createOciRepository({artifacts}) {{ id }}"))["id"]
     cluster = f'createCluster(attributes: {{name: "own", {project}}}) {{ id }}'
     ids["cluster"] = (await stage.made(cluster))["id"]
     attributes = f'attributes: {{name: "own", {project}}}'

@@ -40,6 +40,7 @@ DRIFT: dict[str, dict[str, Any]] = {
     "ManagedNamespace": {"namespaceLabels": {"team": "other"}},
     "NotificationRule": {"severity": "WARNING"},
     "NotificationSink": {"audit": []},
+    "OCIRepository": {"httpsPath": "https://git.example.com"},
     "Pipeline": {"edges": [{"source": "staging", "target": "production", "gates": []}]},
     "Project": {"description": "Changed"},
     "Role": {"description": "Changed"},

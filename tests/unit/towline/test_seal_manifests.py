@@ -27,6 +27,9 @@ SECRETS = (
         {"username": "ci", "password": "canary-51d4-otter", "viaCluster": "eu-1"},
     )
     + document("HelmRepository", "https://charts.example.org", {"password": "canary-51d4-otter"})
+    + document(
+        "OCIRepository", "oci://registry.example.org/shop", {"password": "canary-51d4-otter"}
+    )
     + document("Context", "common", {"secrets": {"a": "canary-51d4-otter", "b/c": "two\nlines"}})
     + document("Secret", "db", {"value": "canary-51d4-otter"}, project="shop")
     + document(
@@ -99,10 +102,10 @@ async def test_the_control_plane_opens_every_value() -> None:
     world = manifest_world()
     assert (await world.apply(BASE)).problems == ()
     text = sealed(world, SECRETS)
-    assert text.count("sealed: v1.") == 11 and "canary" not in text and SIGNING not in text
+    assert text.count("sealed: v1.") == 12 and "canary" not in text and SIGNING not in text
     assert (await world.apply(text)).problems == ()
     exported = await world.export()
-    assert exported.count("sealed: v1.") == 11
+    assert exported.count("sealed: v1.") == 12
     for row in await world.memory.rows(SinkStore):
         assert "canary-51d4-otter" in str(vars_of(world.operations.notifying.settings_of(row)))
 

@@ -93,6 +93,7 @@ SPECS: dict[str, Any] = {
     ),
     "GitRepository": st.builds(dict, submodules=st.booleans()),
     "HelmRepository": st.builds(dict, viaCluster=st.just("the-cluster")),
+    "OCIRepository": st.builds(dict, httpsPath=st.just("https://git.example.org/shop")),
     "Secret": st.builds(
         lambda value, **rest: value | rest,
         value=st.one_of(
@@ -230,6 +231,7 @@ SPECS: dict[str, Any] = {
 _FORMS = {
     "GitRepository": "https://git.example.org/{}.git",
     "HelmRepository": "https://charts.example.org/{}",
+    "OCIRepository": "oci://registry.example.org/{}",
     "ServiceAccount": "{}@example.org",
     "User": "{}@people.example.org",
 }

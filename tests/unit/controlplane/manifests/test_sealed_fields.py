@@ -174,6 +174,18 @@ async def test_what_was_applied_is_unchanged_for_every_manager() -> None:
             ),
             "HelmRepository",
         ),
+        (
+            document(
+                "OCIRepository",
+                "oci://registry.example.org/shop",
+                {
+                    "password": sealed(
+                        "OCIRepository", "oci://registry.example.org/bank", "password", "x"
+                    )
+                },
+            ),
+            "OCIRepository",
+        ),
     ],
 )
 async def test_a_value_opens_in_its_own_place_only(text: str, kind: str) -> None:
@@ -264,5 +276,6 @@ def test_kinds_with_secret_fields_are_those_of_this_module() -> None:
     kinds = all_kinds(manifest_world().operations)
     found = {kind.name for kind in kinds if SpecCodec(type(kind)).secret_names}
     assert found == {
-        "GitRepository", "HelmRepository", "Secret", "Context", "Pipeline", "NotificationSink",
+        "GitRepository", "HelmRepository", "OCIRepository", "Secret", "Context", "Pipeline",
+        "NotificationSink",
     }  # fmt: skip

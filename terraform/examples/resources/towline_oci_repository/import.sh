@@ -1,0 +1,1 @@
+terraform import towline_oci_repository.shop oci://registry.example.org/team/shop

@@ -1,0 +1,76 @@
+"""OCI artifacts behind the whole program: from a push to the rendered objects of a service."""
+
+from collections.abc import Iterator
+
+import orjson
+import pytest
+
+from tests.integration.gitcache.test_artifacts import push, shop
+from tests.integration.serve.conftest import Json, Running
+from tests.servers.registry import PASSWORD, USER, Registry, find_registry
+
+REPOSITORY = """
+  query ($id: ID!) { ociRepository(id: $id) {
+    health error hasCredentials size artifacts { ref revision digest sha } } }
+"""
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[Registry]:
+    program = find_registry()
+    if program is None:
+        pytest.skip("no docker-registry on this machine: your system's package manager has it")
+    with Registry(program) as running:
+        yield running
+
+
+async def test_a_service_follows_a_tag_of_a_private_registry(
+    hub: Running, registry: Registry
+) -> None:
+    first = push(registry, "team/shop", "latest", shop("1"), revision="main@sha1:1")
+    url = f"oci://{registry.host}/team/shop"
+    made = await hub.ask(
+        """mutation ($attributes: OciRepositoryAttributes!) {
+          createOciRepository(attributes: $attributes) { id } }""",
+        attributes={"url": url, "username": USER, "password": PASSWORD},
+    )
+    id = made["createOciRepository"]["id"]
+    cluster = await hub.cluster()
+    service = await hub.service(cluster["id"], id, "app", git={"ref": "latest", "folder": "app"})
+
+    async def repository() -> Json:
+        return (await hub.ask(REPOSITORY, id=id))["ociRepository"]
+
+    seen = await hub.service_until(service, lambda one: one["revision"])
+    state = await repository()
+    (artifact,) = state["artifacts"]
+    assert (state["health"], state["error"], state["hasCredentials"]) == ("PULLABLE", None, True)
+    assert (artifact["ref"], artifact["revision"], artifact["digest"]) == (
+        "latest",
+        "main@sha1:1",
+        first,
+    )
+    assert seen["sha"] == artifact["sha"]
+    assert await _values(hub, service) == {"big-web": "1"}
+
+    second = push(registry, "team/shop", "latest", shop("2"))
+    sync = "mutation ($id: ID!) { syncOciRepository(id: $id) { id } }"
+    await hub.ask(sync, id=id)
+    await hub.service_until(service, lambda one: one["sha"] not in (None, artifact["sha"]))
+    assert await _values(hub, service) == {"big-web": "2"}
+    (artifact,) = (await repository())["artifacts"]
+    assert artifact["digest"] == second
+
+    pin = """mutation ($id: ID!, $ref: String!) {
+      updateServiceDeployment(id: $id, attributes: {git: {ref: $ref, folder: "app"}}) { id } }"""
+    await hub.ask(pin, id=service, ref=first)
+    await hub.service_until(service, lambda one: one["sha"] == seen["sha"])
+    assert await _values(hub, service) == {"big-web": "1"}
+
+
+async def _values(hub: Running, service: str) -> dict[str, str]:
+    """The values of the rendered ConfigMaps, by name."""
+    document = "query ($id: ID!) { serviceManifests(id: $id) { objects } }"
+    objects = (await hub.ask(document, id=service))["serviceManifests"]["objects"]
+    listed = [orjson.loads(each) if isinstance(each, str) else each for each in objects]
+    return {each["metadata"]["name"]: each["data"]["v"] for each in listed}
