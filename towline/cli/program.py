@@ -72,6 +72,7 @@ _COMMANDS = LazyCommands(
         "helm-repos": "towline.cli.repositories.helm_repositories:app",
         "notifications": "towline.cli.reports.notifications:app",
         "namespaces": "towline.cli.generators.namespaces:app",
+        "oci-repos": "towline.cli.repositories.oci_repositories:app",
         "pipelines": "towline.cli.pipelines.pipelines:app",
         "projects": "towline.cli.projects.projects:app",
         "provenance": "towline.cli.services.provenance:app",

@@ -27,6 +27,7 @@ QUERIES = {
     "groups": ("groups", "name"),
     "helm-repos": ("helmRepositories", "url"),
     "namespaces": ("managedNamespaces", "name"),
+    "oci-repos": ("ociRepositories", "url"),
     "pipelines": ("pipelines", "name"),
     "projects": ("projects", "name"),
     "repos": ("gitRepositories", "url"),

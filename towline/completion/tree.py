@@ -41,6 +41,7 @@ _NAMES = {
     "notifications set-router": "routers",
     "notifications set-sink": "sinks",
     "notifications test-sink": "sinks",
+    "oci-repos": "oci-repos",
     "projects": "projects",
     "roles": "roles",
     "secrets": "secrets",

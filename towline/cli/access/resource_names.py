@@ -7,7 +7,7 @@ from core.errors import Invalid
 from towline.cli.clusters.find import find_cluster
 from towline.cli.pipelines.find import find_pipeline
 from towline.cli.projects.find import find_project
-from towline.cli.repositories.find import find_repository
+from towline.cli.repositories.find import find_folder_repository
 from towline.cli.services.find import find_service
 from towline.operations import GraphQLApi
 
@@ -28,7 +28,7 @@ def kind_and_id(api: GraphQLApi, place: str) -> tuple[str, str | None]:
         "cluster": lambda: find_cluster(api, name),
         "service": lambda: find_service(api, name),
         "pipeline": lambda: find_pipeline(api, name),
-        "repository": lambda: find_repository(api, name),
+        "repository": lambda: {"id": find_folder_repository(api, name)},
     }
     if kind not in lookups:
         raise Invalid(

@@ -12,7 +12,7 @@ from towline.cli.config_sources.generated import ConfigurationSource, SourcePlan
 from towline.cli.manifests.plans import print_items, problem_lines
 from towline.cli.projects.find import find_project
 from towline.cli.repositories import generated as repositories
-from towline.cli.repositories.find import find_repository
+from towline.cli.repositories.find import find_folder_repository
 from towline.cli.repositories.repositories import RepositoryOptions
 from towline.cli.shell.confirmation import Approve, Yes, confirm_approval, confirm_deletion
 from towline.cli.shell.formats import Format, Output
@@ -192,7 +192,7 @@ def update_source(
     api = connect(context)
     found, attributes = _find(api, name), options.attributes()
     if repository:
-        attributes["repositoryId"] = find_repository(api, repository)["id"]
+        attributes["repositoryId"] = find_folder_repository(api, repository)
     if options.service_account:
         attributes["serviceAccountId"] = access.user(api, options.service_account)["id"]
     row = operations.update_configuration_source(api, found["id"], attributes)
@@ -333,9 +333,9 @@ def _account(api: GraphQLApi, email: str, role: InstallationRole | None) -> str:
 
 
 def _repository(api: GraphQLApi, attributes: "GitAttributes") -> str:
-    found = found_or_none(lambda: find_repository(api, attributes["url"]))
+    found = found_or_none(lambda: find_folder_repository(api, attributes["url"]))
     if found is not None:
-        return found["id"]
+        return found
     made = repositories.create_repository(api, attributes)
     say(f"added repository {attributes['url']}")
     return made["id"]

@@ -16,7 +16,7 @@ from towline.cli.generators.generators import (
     Tags,
     deleted_services,
 )
-from towline.cli.repositories.find import find_repository
+from towline.cli.repositories.find import find_folder_repository
 from towline.cli.services.find import find_service
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
@@ -104,7 +104,7 @@ class GlobalServiceOptions(OptionGroup):
         return {
             "name": name,
             "namespace": self.namespace,
-            "repositoryId": find_repository(api, repository)["id"],
+            "repositoryId": find_folder_repository(api, repository),
             "git": {"ref": self.ref, "folder": self.folder},
             "configuration": configuration_of(parse_pairs(self.setting, "set")),
         }

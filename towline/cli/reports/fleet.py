@@ -17,7 +17,7 @@ from towline.cli.reports.generated import (
     FleetAtClustersServices,
     FleetChanges,
 )
-from towline.cli.repositories.find import find_repository
+from towline.cli.repositories.find import find_folder_repository
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, short, show
 from towline.cli.shell.selectors import Selector
@@ -159,7 +159,7 @@ def fleet_commit(
       towline fleet commit 1f2e3d4 --repo https://git.example.org/shop.git
     """
     api = connect(context)
-    repository = find_repository(api, repo)["id"] if repo else None
+    repository = find_folder_repository(api, repo) if repo else None
     trace = operations.commit_trace(api, sha, repository_id=repository)
     if not output.is_table:
         show(trace, (), output, "sha")

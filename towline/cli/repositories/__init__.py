@@ -1,4 +1,4 @@
-"""Commands on Git and Helm repositories.
+"""Commands on Git, Helm and OCI repositories.
 
 No decisions: commands parse options, call the API and print.
 """

@@ -3,14 +3,19 @@
 from core.errors import NotFound
 from towline.cli.repositories.generated import (
     HelmRepository,
+    OciRepository,
     Repository,
+    create_oci_repository,
     create_repository,
     helm_repository,
+    oci_repository,
     repository,
 )
 from towline.cli.shell.output import say
 from towline.cli.shell.session import first_found, found_or_none
 from towline.operations import GraphQLApi
+
+OCI_SCHEME = "oci://"
 
 
 def find_repository(api: GraphQLApi, name: str) -> Repository:
@@ -29,13 +34,39 @@ def find_helm_repository(api: GraphQLApi, name: str) -> HelmRepository:
     )
 
 
-def find_or_add_repository(api: GraphQLApi, name: str) -> Repository:
-    """Finds a repository by URL or id; adds an unknown URL, without credentials."""
+def find_oci_repository(api: GraphQLApi, name: str) -> OciRepository:
+    """Finds an OCI repository by URL, else by id."""
+    return first_found(
+        f"OCI repository {name}",
+        lambda: oci_repository(api, url=name),
+        lambda: oci_repository(api, id=name),
+    )
+
+
+def find_folder_repository(api: GraphQLApi, name: str) -> str:
+    """Finds a Git or OCI repository by URL or id; returns its id."""
+    if name.startswith(OCI_SCHEME):
+        return find_oci_repository(api, name)["id"]
     found = found_or_none(lambda: find_repository(api, name))
+    if found is not None:
+        return found["id"]
+    known = found_or_none(lambda: find_oci_repository(api, name))
+    if known is None:
+        raise NotFound(f"could not find repository {name}")
+    return known["id"]
+
+
+def find_or_add_repository(api: GraphQLApi, name: str) -> str:
+    """Finds a Git or OCI repository like `find_folder_repository`, and adds an unknown URL without
+    credentials; returns its id.
+    """
+    found = found_or_none(lambda: find_folder_repository(api, name))
     if found is not None:
         return found
     if "://" not in name and "@" not in name:
         raise NotFound(f"could not find repository {name}")
-    made = create_repository(api, {"url": name})
+    is_oci = name.startswith(OCI_SCHEME)
+    made = create_oci_repository if is_oci else create_repository
+    id = made(api, {"url": name})["id"]
     say(f"added repository {name}")
-    return made
+    return id

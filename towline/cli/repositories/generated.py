@@ -28,6 +28,28 @@ class HelmRepository(TypedDict):
     charts: list[HelmRepositoryCharts]
 
 
+class OciRepositoryArtifacts(TypedDict):
+    ref: str
+    revision: str
+    digest: str
+    sha: str
+    committedAt: str
+
+
+class OciRepository(TypedDict):
+    id: str
+    url: str
+    health: str | None
+    error: str | None
+    hasCredentials: bool
+    projectId: str
+    insertedAt: str
+    polledAt: str | None
+    fetchedAt: str | None
+    size: float | None
+    artifacts: list[OciRepositoryArtifacts]
+
+
 class Repository(TypedDict):
     id: str
     url: str
@@ -44,6 +66,7 @@ class Repository(TypedDict):
 
 
 _HELM_REPOSITORY = 'fragment HelmRepository on HelmRepository{id url health error hasCredentials projectId insertedAt polledAt charts{chart range version digest}}'
+_OCI_REPOSITORY = 'fragment OciRepository on OciRepository{id url health error hasCredentials projectId insertedAt polledAt fetchedAt size artifacts{ref revision digest sha committedAt}}'
 _REPOSITORY = 'fragment Repository on GitRepository{id url health error signIn insertedAt pulledAt polledAt viaClusterId recurseSubmodules size owner}'
 
 
@@ -87,6 +110,48 @@ SYNC_HELM_REPOSITORY: GraphQLDocument[Mapping[str, HelmRepository | None]] = Gra
 
 def sync_helm_repository(api: GraphQLApi, id: str) -> HelmRepository:
     return run(api, SYNC_HELM_REPOSITORY, id=id)
+
+
+OCI_REPOSITORIES: GraphQLDocument[Mapping[str, Page[OciRepository]]] = GraphQLDocument('query OciRepositories($first:Int$after:String$q:String$labels:String){ociRepositories(first:$first after:$after q:$q labels:$labels){edges{node{...OciRepository}}pageInfo{hasNextPage endCursor}}}' + _OCI_REPOSITORY)
+
+
+def oci_repositories(api: GraphQLApi, *, q: str | None = None, labels: str | None = None) -> Iterator[OciRepository]:
+    return pages(api, OCI_REPOSITORIES, q=q, labels=labels)
+
+
+OCI_REPOSITORY: GraphQLDocument[Mapping[str, OciRepository | None]] = GraphQLDocument('query OciRepository($id:ID$url:String){ociRepository(id:$id url:$url){...OciRepository}}' + _OCI_REPOSITORY)
+
+
+def oci_repository(api: GraphQLApi, *, id: str | None = None, url: str | None = None) -> OciRepository:
+    return run(api, OCI_REPOSITORY, id=id, url=url)
+
+
+CREATE_OCI_REPOSITORY: GraphQLDocument[Mapping[str, OciRepository | None]] = GraphQLDocument('mutation CreateOciRepository($attributes:OciRepositoryAttributes!){createOciRepository(attributes:$attributes){...OciRepository}}' + _OCI_REPOSITORY)
+
+
+def create_oci_repository(api: GraphQLApi, attributes: "inputs.OciRepositoryAttributes") -> OciRepository:
+    return run(api, CREATE_OCI_REPOSITORY, attributes=attributes)
+
+
+UPDATE_OCI_REPOSITORY: GraphQLDocument[Mapping[str, OciRepository | None]] = GraphQLDocument('mutation UpdateOciRepository($id:ID!$attributes:OciRepositoryAttributes!){updateOciRepository(id:$id attributes:$attributes){...OciRepository}}' + _OCI_REPOSITORY)
+
+
+def update_oci_repository(api: GraphQLApi, id: str, attributes: "inputs.OciRepositoryAttributes") -> OciRepository:
+    return run(api, UPDATE_OCI_REPOSITORY, id=id, attributes=attributes)
+
+
+DELETE_OCI_REPOSITORY: GraphQLDocument[Mapping[str, OciRepository | None]] = GraphQLDocument('mutation DeleteOciRepository($id:ID!){deleteOciRepository(id:$id){...OciRepository}}' + _OCI_REPOSITORY)
+
+
+def delete_oci_repository(api: GraphQLApi, id: str) -> OciRepository:
+    return run(api, DELETE_OCI_REPOSITORY, id=id)
+
+
+SYNC_OCI_REPOSITORY: GraphQLDocument[Mapping[str, OciRepository | None]] = GraphQLDocument('mutation SyncOciRepository($id:ID!){syncOciRepository(id:$id){...OciRepository}}' + _OCI_REPOSITORY)
+
+
+def sync_oci_repository(api: GraphQLApi, id: str) -> OciRepository:
+    return run(api, SYNC_OCI_REPOSITORY, id=id)
 
 
 REPOSITORIES: GraphQLDocument[Mapping[str, Page[Repository]]] = GraphQLDocument('query Repositories($first:Int$after:String$q:String$labels:String){gitRepositories(first:$first after:$after q:$q labels:$labels){edges{node{...Repository}}pageInfo{hasNextPage endCursor}}}' + _REPOSITORY)

@@ -9,7 +9,7 @@ import typer
 from core.errors import Invalid
 from towline.cli.clusters.find import find_cluster, find_cluster_id
 from towline.cli.projects.find import find_project_id
-from towline.cli.repositories.find import find_or_add_repository
+from towline.cli.repositories.find import OCI_SCHEME, find_or_add_repository
 from towline.cli.services import generated as operations
 from towline.cli.services.changes import pause, resume, roll_back, sync, unpin
 from towline.cli.services.columns import COLUMNS, ROW_COLUMNS
@@ -138,7 +138,7 @@ class NewServiceOptions(OptionGroup):
     namespace: Annotated[str, typer.Option(help="Target namespace.")]
     repo: Annotated[
         str | None,
-        typer.Option(help="URL or id of the Git repository; an unknown URL is added."),
+        typer.Option(help="URL or id of the Git or OCI repository; an unknown URL is added."),
     ] = None
     folder: Annotated[str | None, typer.Option(help="Folder in the repository.")] = None
     chart: Annotated[
@@ -154,7 +154,13 @@ class NewServiceOptions(OptionGroup):
     values: Annotated[
         Path | None, typer.Option(help="YAML file with values of the chart; - for stdin.")
     ] = None
-    ref: Annotated[str, typer.Option(help="Branch, tag or commit.")] = "main"
+    ref: Annotated[
+        str | None,
+        typer.Option(
+            help="Branch, tag or commit (default: main); of an OCI repository a tag, version range "
+            "or digest (default: latest)."
+        ),
+    ] = None
     kustomize: Annotated[
         str | None, typer.Option(help="Path of the kustomization in the folder.")
     ] = None
@@ -191,8 +197,9 @@ class NewServiceOptions(OptionGroup):
                 "values": values,
             }
         else:
-            attributes["repositoryId"] = find_or_add_repository(api, self.repo or "")["id"]
-            attributes["git"] = {"ref": self.ref, "folder": self.folder or ""}
+            default = "latest" if (self.repo or "").startswith(OCI_SCHEME) else "main"
+            attributes["repositoryId"] = find_or_add_repository(api, self.repo or "")
+            attributes["git"] = {"ref": self.ref or default, "folder": self.folder or ""}
             attributes["helm"] = {"values": values} if values is not None else None
         attributes["projectId"] = find_project_id(api, self.project)
         return attributes
@@ -218,7 +225,7 @@ def create_service(
     ] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Deploy a folder of a Git repository, or a Helm chart, to a cluster.
+    """Deploy a folder of a Git or OCI repository, or a Helm chart, to a cluster.
 
     \b
     Example:

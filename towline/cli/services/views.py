@@ -2,7 +2,7 @@
 
 from towline.cli.clusters.find import find_cluster_id
 from towline.cli.projects.find import find_project_id
-from towline.cli.repositories.find import find_repository
+from towline.cli.repositories.find import find_folder_repository
 from towline.cli.shell.selectors import tags_of
 from towline.cli.views.filters import conditions_of_view
 from towline.operations import GraphQLApi
@@ -32,7 +32,7 @@ def filter_of_view(api: GraphQLApi, name: str | None) -> dict[str, object]:
         "q": words or None,
         "clusterId": find_cluster_id(api, first.get("cluster")),
         "projectId": find_project_id(api, first.get("project")),
-        "repositoryId": find_repository(api, repository)["id"] if repository else None,
+        "repositoryId": find_folder_repository(api, repository) if repository else None,
         "tags": tags_of(",".join(values["tag"])) if "tag" in values else None,
         "labels": ",".join(values.get("label", ())) or None,
         "status": states or None,
