@@ -82,6 +82,7 @@ export const PAGES: readonly Page[] = [
     page: later(() => import("../repositories/RepositoriesPage"), "RepositoriesPage"),
     nav: { title: "Repositories", key: "r", group: "configure", icon: FolderGit2 },
   },
+  { path: "/repositories/artifacts", page: later(() => import("../repositories/ArtifactsPage"), "ArtifactsPage") },
   { path: "/repositories/charts", page: later(() => import("../repositories/ChartsPage"), "ChartsPage") },
   {
     path: "/generators",

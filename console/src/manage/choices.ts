@@ -28,7 +28,11 @@ const SOURCES = {
   project: source(ProjectChoicesDocument, (data) => data.projects, ({ id, name }) => ({ id, label: name })),
   cluster: source(ClusterChoicesDocument, (data) => data.clusters, ({ id, handle }) => ({ id, label: handle })),
   "cluster group": source(ClusterGroupChoicesDocument, (data) => data.clusterGroups, ({ id, name }) => ({ id, label: name })),
-  repository: source(RepositoryChoicesDocument, (data) => data.gitRepositories, ({ id, url }) => ({ id, label: url })),
+  repository: source(
+    RepositoryChoicesDocument,
+    (data) => ({ edges: [...data.gitRepositories.edges, ...data.ociRepositories.edges] }),
+    ({ id, url }) => ({ id, label: url }),
+  ),
   user: source(UserChoicesDocument, (data) => data.users, ({ id, email }) => ({ id, label: email })),
   secret: source(SecretChoicesDocument, (data) => data.secrets, ({ id, name }) => ({ id, label: name })),
   sink: source(SinkChoicesDocument, (data) => data.notificationSinks, ({ id, name }) => ({ id, label: name })),

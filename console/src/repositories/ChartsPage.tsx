@@ -1,15 +1,5 @@
-import { Link } from "wouter";
-import { ResourceList } from "../manage/ResourceList";
+import { RegistryPage } from "./RegistryPage";
 import { HELM_REPOSITORIES } from "./helm";
 
-/** Helm and OCI repositories. */
-export function ChartsPage() {
-  return (
-    <>
-      <p className="crumbs">
-        <Link href="/repositories">Repositories</Link>
-      </p>
-      <ResourceList kind={HELM_REPOSITORIES} level={1} />
-    </>
-  );
-}
+/** Helm repositories, also in OCI registries. */
+export const ChartsPage = () => <RegistryPage kind={HELM_REPOSITORIES} />;

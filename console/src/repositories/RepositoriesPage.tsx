@@ -132,7 +132,10 @@ export function RepositoriesPage() {
         <QueryField label="Filter repositories" conditions={LABEL_CONDITIONS} problems={problems} />
         <span className="fill" />
         <Link className="button" href="/repositories/charts">
-          Helm and OCI repositories
+          Helm repositories
+        </Link>
+        <Link className="button" href="/repositories/artifacts">
+          OCI repositories
         </Link>
         <button type="button" className="primary" onClick={() => setNew("1")}>
           Connect repository

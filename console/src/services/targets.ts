@@ -15,8 +15,8 @@ export function useTargets(cluster: string, repository: string): Targets {
   const isKnown = data !== undefined && !fetching && of?.cluster === cluster && of.repository === repository;
   return {
     handles: data?.clusters.edges.map(({ node }) => node.handle) ?? [],
-    urls: data?.gitRepositories.edges.map(({ node }) => node.url) ?? [],
+    urls: [...(data?.gitRepositories.edges ?? []), ...(data?.ociRepositories.edges ?? [])].map(({ node }) => node.url),
     clusterId: isKnown ? (data.cluster?.id ?? null) : undefined,
-    repositoryId: isKnown ? (data.gitRepository?.id ?? null) : undefined,
+    repositoryId: isKnown ? (data.gitRepository?.id ?? data.ociRepository?.id ?? null) : undefined,
   };
 }

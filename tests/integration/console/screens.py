@@ -82,6 +82,7 @@ SCREENS = tuple(
         "search": "/search?q=kind%3ADeployment&order=service",
         "repositories": "/repositories?new=1",
         "charts": "/repositories/charts",
+        "artifacts": "/repositories/artifacts",
         "generators": "/generators?open={global_service}",
         "generators-sets": "/generators?tab=sets",
         "generators-namespaces": "/generators?tab=namespaces",
