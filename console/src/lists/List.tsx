@@ -1,5 +1,5 @@
 import { ArrowDown, ArrowUp } from "lucide-react";
-import { useMemo, useState, type ReactNode } from "react";
+import { useId, useMemo, useState, type ReactNode } from "react";
 import type { AnyVariables, TypedDocumentNode } from "urql";
 import { PickAll, PickCell, SelectionBar } from "../bulk/Pick";
 import { useSelection, type Selection } from "../bulk/useSelection";
@@ -79,24 +79,25 @@ function Head<Node>({ column, order, onOrder }: { readonly column: Column<Node>;
 
 /** Order of a list on a narrow screen, whose cards have no head with the titles of columns. */
 function OrderField<Node>({ columns, order, onOrder }: { readonly columns: readonly Column<Node>[]; readonly order: string; readonly onOrder: (order: string) => void }) {
+  const id = useId();
   const sorted = columns.filter(({ sort }) => sort !== undefined);
   if (sorted.length === 0) return null;
-  const known = sorted.some(({ id }) => id === orderOf(order).id);
+  const known = sorted.some((column) => column.id === orderOf(order).id);
   return (
-    <label className="list-order">
-      Sort by{" "}
-      <select value={known ? order : ""} onChange={(event) => onOrder(event.target.value)}>
+    <div className="list-order">
+      <label htmlFor={id}>Sort by</label>
+      <select id={id} value={known ? order : ""} onChange={(event) => onOrder(event.target.value)}>
         <option value="">Usual order</option>
-        {sorted.flatMap(({ id, title }) => [
-          <option key={id} value={id}>
+        {sorted.flatMap(({ id: column, title }) => [
+          <option key={column} value={column}>
             {title}, ascending
           </option>,
-          <option key={`-${id}`} value={`-${id}`}>
+          <option key={`-${column}`} value={`-${column}`}>
             {title}, descending
           </option>,
         ])}
       </select>
-    </label>
+    </div>
   );
 }
 
