@@ -13,8 +13,9 @@ from tests.world.corpus import Source, sources
 from tests.world.first_hour import steps
 from tests.world.installs import Application, Installation
 from tests.world.page import PAGE, PARTS, replaced
-from tests.world.specs.compare import SETUPS, Run
-from tests.world.specs.suite import outcomes
+from tests.world.specs import compare as compare_specs
+from tests.world.specs.compare import SETUPS, Run, Specs
+from tests.world.specs.suite import Outcome, outcomes
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -86,9 +87,9 @@ def test_only_documented_refusals_may_differ() -> None:
     node, kubectl = "[Feature:NodeAuthorizer] a secret", "[sig-cli] exec through kubectl proxy"
     default, allowed, _ = SETUPS
     assert default.forbids_system and not allowed.forbids_system
-    assert not Run(default, 9, {node: "timed out", kubectl: "not found"}).failed
-    assert Run(allowed, 9, {node: "timed out"}).failed
-    assert Run(default, 9, {node: "timed out", "[sig-cli] exec": "not found"}).failed
+    assert not Run(default, differences={node: "timed out"}).failed
+    assert Run(allowed, differences={node: "timed out"}).failed
+    assert Run(default, differences={node: "timed out", kubectl: "not found"}).failed
 
 
 def test_specs_that_ran_count_by_their_whole_name() -> None:
@@ -127,3 +128,26 @@ def test_a_kubeconfig_becomes_one_without_files(tmp_path: Path) -> None:
     assert target == Target("https://a", "Q0E=", "secret")
     (tmp_path / "other").write_text(target.kubeconfig())
     assert Target.read(tmp_path / "other") == target
+
+
+def test_only_specs_that_pass_directly_can_differ() -> None:
+    """A spec that fails through the proxy runs directly, and once more: load makes specs late."""
+    ran: list[tuple[Path, object]] = []
+    through, direct = Path("through"), Path("direct")
+    answers = {
+        through: [
+            {"a": "passed", "b": "failed", "c": "failed", "d": "failed"},
+            {"c": "passed", "d": "failed"},
+        ],
+        direct: [{"b": "failed", "c": "passed", "d": "passed"}],
+    }
+
+    def run_specs(kubeconfig: Path, chosen: Specs) -> dict[str, Outcome]:
+        ran.append((kubeconfig, chosen))
+        return {name: Outcome(state) for name, state in answers[kubeconfig].pop(0).items()}
+
+    result = Run(SETUPS[0])
+    compare_specs.compare(run_specs, through, direct, "pattern", result)
+    assert ran == [(through, "pattern"), (direct, {"b", "c", "d"}), (through, {"c", "d"})]
+    assert (result.passed, result.failed_directly) == ({"a", "c"}, {"b"})
+    assert result.differences == {"d": "failed"}

@@ -29,7 +29,7 @@ from towline.demo.process_group import ProcessGroup
 PrintProgress = Callable[[str], None]
 STAGES = ("dev", "prod")
 _PROGRAM = [sys.executable, "-c", "from towline.cli import main; main()"]
-_READY_SECONDS = 60.0
+_READY_SECONDS = 180.0
 
 
 @dataclass(slots=True)

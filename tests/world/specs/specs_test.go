@@ -2,9 +2,16 @@
 package e2e
 
 import (
+	"context"
 	"flag"
 	"os"
+	"reflect"
 	"testing"
+	"time"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
+	"github.com/onsi/gomega"
 
 	"k8s.io/kubernetes/test/e2e"
 	"k8s.io/kubernetes/test/e2e/framework"
@@ -28,7 +35,38 @@ import (
 	_ "k8s.io/kubernetes/test/utils/format"
 )
 
+// Simulated pods start within two seconds: waiting for minutes finds nothing more.
+const (
+	poll      = 200 * time.Millisecond
+	podStart  = 30 * time.Second
+	spec      = 75 * time.Second
+	goodSpeed = 100
+)
+
+var takesContext = reflect.TypeOf(func(context.Context) {}).In(0)
+
+func hurry(f *framework.Framework) {
+	f.Timeouts.Poll = poll
+	f.Timeouts.PodStart, f.Timeouts.PodStartShort, f.Timeouts.PodStartSlow = podStart, podStart, podStart
+	f.Timeouts.PodDelete = podStart
+	f.Options.ClientQPS, f.Options.ClientBurst = goodSpeed, goodSpeed
+}
+
+// limit ends a spec after some time, so that one that waits for a program in a pod costs no more.
+func limit(kind types.NodeType, _ ginkgo.Offset, text string, args []any) (string, []any, []error) {
+	for _, arg := range args {
+		body := reflect.TypeOf(arg)
+		isBody := body != nil && body.Kind() == reflect.Func && body.NumIn() == 1
+		if kind == types.NodeTypeIt && isBody && body.In(0).Implements(takesContext) {
+			return text, append(args, ginkgo.SpecTimeout(spec)), nil
+		}
+	}
+	return text, args, nil
+}
+
 func TestMain(m *testing.M) {
+	framework.NewFrameworkExtensions = append(framework.NewFrameworkExtensions, hurry)
+	ginkgo.AddTreeConstructionNodeArgsTransformer(limit)
 	config.CopyFlags(config.Flags, flag.CommandLine)
 	framework.RegisterCommonFlags(flag.CommandLine)
 	framework.RegisterClusterFlags(flag.CommandLine)
@@ -36,6 +74,8 @@ func TestMain(m *testing.M) {
 	testfiles.AddFileSource(manifests.GetE2ETestingManifestsFS())
 	testfiles.AddFileSource(fixtures.GetTestFixturesFS())
 	framework.AfterReadingAllFlags(&framework.TestContext)
+	gomega.SetDefaultEventuallyPollingInterval(poll)
+	gomega.SetDefaultEventuallyTimeout(podStart)
 	os.Exit(m.Run())
 }
 

@@ -19,23 +19,27 @@ _SOURCE = Path(__file__).with_name("specs_test.go")
 _MODULE = Path(__file__).parents[3] / "towline/demo/clusters/assets/modules/kubernetes"
 _BUILD = {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
 _FLAGS = ("-p=2", "-trimpath", "-buildvcs=false")
-_PROCESSES = 16
 _SECONDS = 3600
+_IN_HOSTS = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
 _META, _ESCAPED = re.compile(r"([\\.+*?()|\[\]{}^$])"), r"\\\1"
 _SUITE = "Kubernetes e2e suite"
-# Specs that mostly need an API server, controllers and simulated pods.
-_FOCUS = (
-    rf"{_SUITE} \[sig-(api-machinery|apps|auth|cli|instrumentation)\]",
+# Specs that mostly need an API server, controllers and simulated pods: one run for each pattern.
+FOCUS = (
+    rf"{_SUITE} \[sig-api-machinery\] [A-F]",
+    rf"{_SUITE} \[sig-api-machinery\] [^A-F]",
+    rf"{_SUITE} \[sig-apps\]",
+    rf"{_SUITE} \[sig-(auth|instrumentation)\]",
     rf"{_SUITE} \[sig-network\] (API Server|Endpoint|Ingress|Proxy|ServiceCIDR|Services should "
     "(provide|find|complete|test|delete|prevent|check))",
     rf"{_SUITE} \[sig-scheduling\] LimitRange",
+    rf"{_SUITE} \[sig-cli\]",
 )
 # Specs that need programs in pods, a cloud or features that are off.
 _SKIP = (
     r"\[(Slow|Disruptive|Feature:[^N][^]]*|Alpha|Deprecated|LinuxOnly|Provider:[^]]+)\]",
     "Webhook|Aggregator|MetricsGrabber|in-cluster|kubectl debug|private image|Networking",
     "should mount|Guestbook|Proxy version|StatefulSet Basic|OIDC",
-    "Kubectl logs|Kubectl run|inline execution",
+    "Kubectl logs|Kubectl run|inline execution|Port forwarding|1000 times",
 )
 
 
@@ -60,23 +64,37 @@ class Suite:
     runner: Path
 
     def run(
-        self, kubeconfig: Path, kubectl: str, folder: Path, only: Collection[str] = ()
+        self,
+        kubeconfig: Path,
+        kubectl: str,
+        folder: Path,
+        hosts: Path,
+        chosen: str | Collection[str],
     ) -> dict[str, Outcome]:
-        """Runs all specs, or those of `only`; returns outcomes by name. Skipped ones are left out.
+        """Runs the specs of a pattern, or of these names, one after the other.
 
-        Writes log and report into `folder`. Unavailable: the suite did not start.
+        Returns outcomes by name, without skipped specs. The specs see `hosts` as /etc/hosts. Writes
+        log and report into `folder`. Unavailable: the suite did not start.
         """
         report, log = folder / "report.json", folder / "specs.log"
-        chosen = [f"^{_SUITE} {_META.sub(_ESCAPED, name)}$" for name in only] or _FOCUS
-        options = [f"--procs={_PROCESSES}", f"--timeout={_SECONDS}s", f"--output-dir={folder}"]
-        options += [f"--json-report={report.name}", "--no-color", "--silence-skips"]
-        options += [f"--focus={pattern}" for pattern in chosen]
-        options += [] if only else [f"--skip={pattern}" for pattern in _SKIP]
-        given = [f"--kubeconfig={kubeconfig}", f"--kubectl-path={kubectl}", "--provider=skeleton"]
-        given += ["--disable-log-dump", "--dump-logs-on-failure=false", f"--repo-root={folder}"]
+        if isinstance(chosen, str):
+            options = [f"--focus={chosen}", *(f"--skip={pattern}" for pattern in _SKIP)]
+        else:
+            options = [f"--focus=^{_SUITE} {_META.sub(_ESCAPED, name)}$" for name in chosen]
+        command: list[str | Path] = ["nice", "unshare", "--map-root-user", "--mount"]
+        command += ["sh", "-c", _IN_HOSTS, "sh", hosts, self.runner, *options]
+        command += [f"--timeout={_SECONDS}s", "--grace-period=5s", "--no-color"]
+        command += [f"--output-dir={folder}", f"--json-report={report.name}", "--silence-skips"]
+        command += [self.specs, "--", f"--kubeconfig={kubeconfig}", f"--kubectl-path={kubectl}"]
+        command += ["--provider=skeleton", "--disable-log-dump", "--dump-logs-on-failure=false"]
         with log.open("wb") as output:
-            command = [self.runner, *options, self.specs, "--", *given]
-            subprocess.run(command, stdout=output, stderr=output, cwd=folder, check=False)
+            subprocess.run(
+                [*command, f"--repo-root={folder}"],
+                stdout=output,
+                stderr=output,
+                cwd=folder,
+                check=False,
+            )
         if not report.exists():
             raise Unavailable(f"the specs did not start: {log.read_text()[-500:]}")
         return outcomes(orjson.loads(report.read_bytes()))
