@@ -199,7 +199,7 @@ chaos: setup servers ## inject failures under load, then verify the store; SEED=
 	@CHAOS_SEED=$(SEED) CHAOS_MINUTES=$(MINUTES) $(BIN)/pytest -q -s tests/integration/chaos
 
 .PHONY: world
-world: setup ## render and install public packages, run other clients, and follow the README; needs Go; PART=render NAME=podinfo
+world: setup servers ## render and install public packages, run other clients, and follow the README; needs Go; PART=render NAME=podinfo
 	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/python -m tests.world "$(PART)" "$(NAME)"
 
 .PHONY: charts

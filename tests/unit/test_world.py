@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from core.errors import Unavailable
 from core.json_object import JsonObject
 from tests.world import compare
 from tests.world.compare import Comparison, Result
+from tests.world.controllers.build import Build, Module
 from tests.world.controllers.delivery import Target
 from tests.world.corpus import Source, sources
 from tests.world.first_hour import steps
@@ -128,6 +130,16 @@ def test_a_kubeconfig_becomes_one_without_files(tmp_path: Path) -> None:
     assert target == Target("https://a", "Q0E=", "secret")
     (tmp_path / "other").write_text(target.kubeconfig())
     assert Target.read(tmp_path / "other") == target
+
+
+def test_a_changed_program_names_its_file(tmp_path: Path) -> None:
+    """The address of a server that has no setting: it must not listen on all."""
+    build = Build(Module("m", "v1"), ".", "p", {}, ("a.go", '"0.0.0.0"', '"127.0.0.1"'))
+    (tmp_path / "a.go").write_text('x = "0.0.0.0"')
+    build.change(tmp_path)
+    assert (tmp_path / "a.go").read_text() == 'x = "127.0.0.1"'
+    with pytest.raises(Unavailable, match=r"a\.go of m@v1"):
+        build.change(tmp_path)
 
 
 def test_only_specs_that_pass_directly_can_differ() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from core.errors import Unavailable
 from tests.world.clients.programs import Program, command_lines, libraries
+from tests.world.controllers.argo_cd import ArgoCd
+from tests.world.controllers.delivery import DeliveryController
 from tests.world.controllers.flux import Flux
 from towline.demo.environment import DemoCluster, DemoEnvironment, wait_until
 
@@ -132,12 +134,12 @@ def _runs(chart: Path) -> Iterable[tuple[Program, Callable[[Sequence[str | Path]
 def _deliveries(
     member: DemoCluster,
 ) -> Iterable[tuple[Program, Callable[[Sequence[str | Path]], Run]]]:
-    controller = Flux()
+    for controller in (Flux(), ArgoCd()):
 
-    def run(command: Sequence[str | Path]) -> Run:
-        return controller.run(Path(command[0]), member.access, member.kubectl)
+        def run(command: Sequence[str | Path], one: DeliveryController = controller) -> Run:
+            return one.run(Path(command[0]), member.access, member.kubectl)
 
-    yield Program(controller.name, lambda: [controller.install()]), run
+        yield Program(controller.name, lambda one=controller: [one.install()]), run
 
 
 def _row(

@@ -34,6 +34,8 @@ class Build:
     package: str
     program: str
     replaced: Mapping[str, Module]
+    changed: tuple[str, str, str] = ("", "", "")
+    """A file of the module, and a text with its replacement: an address that has no setting."""
 
     def folder(self) -> Path:
         """Returns a copy of the module with the program, built once.
@@ -46,11 +48,21 @@ class Build:
             shutil.copytree(fetch(str(self.module)), folder, copy_function=shutil.copyfile)
             for path in (folder, *folder.rglob("*")):
                 path.chmod(path.stat().st_mode | 0o200)
+            self.change(folder)
             for path, module in self.replaced.items():
                 self._go(folder, "mod", "edit", f"-replace={path}={module}")
             options = ("-p=2", "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
             self._go(folder, "build", *options, f"-o={self.program}", self.package)
         return folder
+
+    def change(self, folder: Path) -> None:
+        """Replaces the text of `changed`. Unavailable: the file has another text."""
+        file, text, other = self.changed
+        if file:
+            source = (folder / file).read_text()
+            if source.count(text) != 1:
+                raise Unavailable(f"{file} of {self.module} has changed")
+            (folder / file).write_text(source.replace(text, other))
 
     def _go(self, folder: Path, *arguments: str) -> None:
         command = ["nice", find_go(), *arguments]
