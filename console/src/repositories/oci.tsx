@@ -30,7 +30,7 @@ export const OCI_REPOSITORIES: Kind<OciRepositoriesQuery, OciRepositoriesQueryVa
   ),
   title: "OCI repositories",
   noun: ["OCI repository", "OCI repositories"],
-  hint: "A service renders a folder of an artifact, which `flux push artifact` or `oras push` made.",
+  hint: "A service renders a folder of an artifact that Flux, ORAS or Helm has pushed to a registry.",
   query: OciRepositoriesDocument,
   variables: (filter) => filter,
   pick: ({ ociRepositories }) => ociRepositories,
