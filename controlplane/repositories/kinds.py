@@ -25,7 +25,10 @@ class GitRepositoryKind(ManifestKind[Repository]):
     rename = {"via": "via_cluster"}
     references = {"RepositoryChange.via": "Cluster"}
     sensitive = (*column_names(GitCredentials), "webhook_secret")
-    destinations = ("RepositoryChange.via",)
+    destinations = (
+        "RepositoryChange.via",
+        *(f"GitCredentials.{name}" for name in ("authority", "api_url", "proxy")),
+    )
     repository_kind: ClassVar[RepositoryKind] = RepositoryKind.GIT
 
     def __init__(self, repositories: RepositoryOperations) -> None:

@@ -87,12 +87,12 @@ class _SpecTypes:
         if field in self._codec.immutable:
             description = f"{description} Cannot be changed.".strip()
             schema["x-immutable"] = True
-        if field.is_destination:
-            schema["x-destination"] = True
         if field in self._codec.fields:
             schema |= self._list_order(field)
         if field.is_sensitive:
             schema = {**self._secret(schema), "writeOnly": True}
+        if field.is_destination:
+            schema["x-destination"] = True
         return {**schema, "description": " ".join(description.split())} if description else schema
 
     def _type(self, hint: Any) -> JsonObject:

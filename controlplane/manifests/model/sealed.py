@@ -3,8 +3,10 @@
 A spec of a resource shows a sealed value as long as the resource has the value that it opens to.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple, get_args
 
 from controlplane.manifests.model.codec import (
@@ -31,6 +33,8 @@ class SecretField(NamedTuple):
     """Fields that lead to the text, and names of items of lists."""
     destination: Mapping[str, str]
     value: JsonValue
+    is_destination: bool = False
+    """True if the text tells who receives the other secrets beside it."""
 
     @property
     def key(self) -> str:
@@ -62,9 +66,21 @@ class SecretFields:
         self.replaced(spec, collect)
         return found
 
-    def replaced(self, spec: JsonMapping, change: Change) -> JsonObject:
-        """Returns a spec in which `change` has replaced each secret text."""
-        return self._fields(self.codec.by_name, spec, (), change)
+    @cached_property
+    def secret_destinations(self) -> Collection[str]:
+        """Returns the fields of the spec that are secret, and tell who receives other secrets."""
+        found = self.codec.by_name.values()
+        return [f.published for f in found if f.is_destination and f.is_sensitive]
+
+    def replaced(
+        self, spec: JsonMapping, change: Change, beside: JsonMapping = MappingProxyType({})
+    ) -> JsonObject:
+        """Returns a spec in which `change` has replaced each secret text.
+
+        `beside` has the fields of the resource that the spec does not name, with plain secrets:
+        they can be destinations as well.
+        """
+        return self._fields(self.codec.by_name, spec, (), change, beside)
 
     def _fields(
         self,
@@ -72,17 +88,26 @@ class SecretFields:
         values: JsonMapping,
         path: tuple[str, ...],
         change: Change,
+        beside: JsonMapping = MappingProxyType({}),
     ) -> JsonObject:
-        names = (field.published for field in known.values() if field.is_destination)
-        destination = destination_of(names, values)
+        all_values = {**beside, **values}
+        destinations = [field for field in known.values() if field.is_destination]
+        destination = destination_of((field.published for field in destinations), all_values)
+        open_names = (field.published for field in destinations if not field.is_sensitive)
+        # A secret destination cannot belong to itself.
+        own = SecretField(path, destination_of(open_names, all_values), None, is_destination=True)
         found: JsonObject = {}
         for name, value in values.items():
             field, inner = known.get(name), (*path, name)
             if field is None:
                 found[name] = value
-            elif not field.is_sensitive:
+                continue
+            if not field.is_sensitive:
                 found[name] = self._value(field.hint, value, inner, change)
-            elif (after := _secret(field.hint, value, inner, destination, change)) is not ABSENT:
+                continue
+            secret = own if field.is_destination else SecretField(path, destination, None)
+            after = _secret(field.hint, value, secret._replace(path=inner), change)
+            if after is not ABSENT:
                 found[name] = after
         return found
 
@@ -109,15 +134,12 @@ class SecretFields:
         return {**value, key: self._fields(known, value.get(key) or {}, (*path, key), change)}
 
 
-def _secret(
-    hint: Hint,
-    value: JsonValue,
-    path: tuple[str, ...],
-    destination: Mapping[str, str],
-    change: Change,
-) -> JsonValue:
+def _secret(hint: Hint, value: JsonValue, secret: SecretField, change: Change) -> JsonValue:
     """Changes a secret text, or a mapping of them: all are left out if one is."""
     if not (is_secret_map(hint) and isinstance(value, dict)):
-        return change(SecretField(path, destination, value)) if value else value
-    found = {k: change(SecretField((*path, k), destination, v)) for k, v in value.items()}
+        return change(secret._replace(value=value)) if value else value
+    found = {
+        key: change(secret._replace(path=(*secret.path, key), value=text))
+        for key, text in value.items()
+    }
     return ABSENT if ABSENT in found.values() else found

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from controlplane.authorization import Actor, Verb, require
+from controlplane.manifests.model.codec import is_sealed
 from controlplane.manifests.model.differences import differences, metadata_differences, shown_path
 from controlplane.manifests.model.documents import DocumentProblem
 from controlplane.manifests.model.ownership import (
@@ -259,15 +260,26 @@ class ApplyRun:
             return
         await self._prefetch(kind)
         names = desired.keys() if kind.takes_all else changed
-        given = {name: desired[name] for name in names}
+        given = self._with_seals(declaration, desired, set(names))
+        stored = await self._seals.destinations(kind, declaration.codec, row)
         opened = await self._seals.opened(
-            declaration.codec, given, document.key, kind.project_of(row)
+            declaration.codec, given, document.key, kind.project_of(row), {**desired, **stored}
         )
         columns = self._columns(declaration, opened)
         await kind.update(self._actor, row, columns)
         self._conclude(declaration, row.id, columns)
         self._sealed[row.id] = SecretFields(declaration.codec).sealed(desired)
         self._plan(declaration, ManifestAction.UPDATE, changes, conflicts)
+
+    def _with_seals(
+        self, declaration: Declaration, desired: JsonObject, names: set[str]
+    ) -> JsonObject:
+        """Returns the fields to write. Operations replace a sign-in as a whole, so a change of one
+        secret comes with the sealed ones.
+        """
+        if not names.isdisjoint(declaration.codec.secret_names):
+            names = names | {name for name, value in desired.items() if is_sealed(value)}
+        return {name: value for name, value in desired.items() if name in names}
 
     def _conclude(self, declaration: Declaration, id: str, columns: Columns) -> None:
         """Notes the fields that are set after all documents."""

@@ -1,11 +1,12 @@
 """Opens sealed values in specs, and tells which of them a resource still has."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from controlplane.access.operations.scopes import find_project
 from controlplane.manifests.model.codec import SpecCodec, is_sealed
 from controlplane.manifests.model.sealed import ABSENT, SecretField, SecretFields
-from controlplane.platform.kinds import AnyKind
+from controlplane.platform.kinds import AnyKind, DeclaredRow
 from controlplane.platform.ports import Transaction
 from controlplane.platform.sealing import Sealer
 from core.errors import Invalid
@@ -23,9 +24,13 @@ class FieldSeals:
         self._projects: dict[str, str] = {}
 
     async def opened(
-        self, codec: SpecCodec, spec: JsonObject, key: str, project_id: str | None
-    ) -> JsonObject:
-        """Returns a spec with plain values. Invalid: one was sealed for another place."""
+        self, codec: SpecCodec, spec: JsonObject, key: str, project_id: str | None,
+        beside: JsonMapping = MappingProxyType({}),
+    ) -> JsonObject:  # fmt: skip
+        """Returns a spec with plain values. Invalid: one was sealed for another place.
+
+        `beside` is meant as in `SecretFields.replaced`.
+        """
         fields = SecretFields(codec)
         if not codec.secret_names or not fields.sealed(spec):
             return spec
@@ -39,7 +44,21 @@ class FieldSeals:
             except Invalid as error:
                 raise Invalid(error.message, field=".".join(secret.path)) from None
 
-        return fields.replaced(spec, plain)
+        def plain_destination(secret: SecretField) -> JsonValue:
+            return plain(secret) if secret.is_destination else secret.value
+
+        # Other secrets belong to plain destinations, also if those are sealed themselves.
+        opened = fields.replaced(spec, plain_destination, beside)
+        return fields.replaced(opened, plain, beside)
+
+    async def destinations(self, kind: AnyKind, codec: SpecCodec, row: DeclaredRow) -> JsonObject:
+        """Returns the secret fields of a row that tell who receives its other secrets."""
+        names = SecretFields(codec).secret_destinations
+        if not names:
+            return {}
+        columns = await kind.secrets(self._tx, row)
+        found = codec.revealing.encode(columns, lambda _, id: id)
+        return {name: found[name] for name in names if name in found}
 
     async def shown(
         self, codec: SpecCodec, plain: JsonMapping, sealed: Mapping[str, str],

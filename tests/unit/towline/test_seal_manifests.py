@@ -24,7 +24,12 @@ SECRETS = (
     document(
         "GitRepository",
         REPOSITORY,
-        {"username": "ci", "password": "canary-51d4-otter", "viaCluster": "eu-1"},
+        {
+            "username": "ci",
+            "password": "canary-51d4-otter",
+            "proxy": "http://canary-51d4-otter@proxy.example.org:3128",
+            "viaCluster": "eu-1",
+        },
     )
     + document("HelmRepository", "https://charts.example.org", {"password": "canary-51d4-otter"})
     + document(
@@ -102,10 +107,10 @@ async def test_the_control_plane_opens_every_value() -> None:
     world = manifest_world()
     assert (await world.apply(BASE)).problems == ()
     text = sealed(world, SECRETS)
-    assert text.count("sealed: v1.") == 12 and "canary" not in text and SIGNING not in text
+    assert text.count("sealed: v1.") == 13 and "canary" not in text and SIGNING not in text
     assert (await world.apply(text)).problems == ()
     exported = await world.export()
-    assert exported.count("sealed: v1.") == 12
+    assert exported.count("sealed: v1.") == 13
     for row in await world.memory.rows(SinkStore):
         assert "canary-51d4-otter" in str(vars_of(world.operations.notifying.settings_of(row)))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from core.errors import Invalid, NotFound
 from core.json_object import JsonObject, JsonValue
-from core.sealed_places import SEALED, destination_of, item_name
+from core.sealed_places import SEALED, item_name
 from towline.cli.lazy_import import load
 from towline.cli.manifests import generated as operations
 from towline.input_files import STDIN, read_text
@@ -52,7 +52,8 @@ class SecretNode:
     document: YamlNode
     path: tuple[str, ...]
     """Fields of the spec that lead to the value, as in a `SealedPlace`."""
-    destination: Mapping[str, str]
+    destination: Mapping[str, YamlNode]
+    """Fields beside it that tell who receives the value."""
 
 
 ReadSchema = Callable[[str], JsonObject | None]
@@ -161,7 +162,7 @@ class _Walk:
         node: YamlNode,
         schema: JsonObject,
         path: tuple[str, ...] = (),
-        destination: Mapping[str, str] = MappingProxyType({}),
+        destination: Mapping[str, YamlNode] = MappingProxyType({}),
     ) -> Iterator[SecretNode]:
         name = str(schema.get("$ref", "")).rpartition("/")[2]
         if name == SECRET:
@@ -174,7 +175,7 @@ class _Walk:
         node: YamlNode,
         schema: JsonObject,
         path: tuple[str, ...],
-        destination: Mapping[str, str],
+        destination: Mapping[str, YamlNode],
     ) -> Iterator[SecretNode]:
         if node.id == "sequence" and "items" in schema:
             for item in node.value:
@@ -184,15 +185,24 @@ class _Walk:
             return
         schema = _option(schema, node)
         properties: Mapping[str, JsonObject] = schema.get("properties", {})
+        public = destination
         if properties:
-            names = [key for key, inner in properties.items() if inner.get("x-destination")]
-            destination = destination_of(names, _scalars_of(node))
+            fields = _fields_of(node)
+            named = {key for key, inner in properties.items() if inner.get("x-destination")}
+            destination = {key: fields[key] for key in named & fields.keys()}
+            # A secret destination cannot belong to itself.
+            public = {k: v for k, v in destination.items() if not _is_secret(properties[k])}
         others = schema.get("additionalProperties")
         for key, value in node.value:
             inner = properties.get(key.value) if key.id == "scalar" else None
             inner = inner or (others if isinstance(others, dict) else None)
             if inner is not None:
-                yield from self.secrets(value, inner, (*path, key.value), destination)
+                receivers = public if key.value in destination else destination
+                yield from self.secrets(value, inner, (*path, key.value), receivers)
+
+
+def _is_secret(schema: JsonObject) -> bool:
+    return str(schema.get("$ref", "")).endswith(f"/{SECRET}")
 
 
 def _option(schema: JsonObject, node: YamlNode) -> JsonObject:

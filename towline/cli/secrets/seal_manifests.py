@@ -9,11 +9,12 @@ import typer
 
 from core.errors import Invalid
 from core.json_object import JsonObject
-from core.sealed_places import SEALED, SealedPlace
+from core.sealed_places import SEALED, SealedPlace, destination_of
 from towline.cli.lazy_import import load
 from towline.cli.manifests.values import (
     ReadSchema,
     SecretNode,
+    YamlNode,
     is_sealed,
     scalar_in,
     schemas_of,
@@ -61,15 +62,26 @@ def _sealed(public: bytes, schema: ReadSchema, secret: SecretNode, file: Path) -
     plain = text_of(secret.node, file)
     if not plain:
         raise Invalid("the value is empty")
-    return {SEALED: load("core.sealed_values").seal_field(public, _place(schema, secret), plain)}
+    place = _place(schema, secret, file)
+    return {SEALED: load("core.sealed_values").seal_field(public, place, plain)}
 
 
-def _place(schema: ReadSchema, secret: SecretNode) -> SealedPlace:
+def _place(schema: ReadSchema, secret: SecretNode, file: Path) -> SealedPlace:
     kind, name = scalar_in(secret.document, "kind"), scalar_in(secret.document, "metadata", "name")
     if not name:
         raise Invalid("the document has no metadata.name")
     project = scalar_in(secret.document, "metadata", "project") or _default_project(schema(kind))
-    return SealedPlace(kind, name, project, secret.path, secret.destination)
+    receivers = {name: _receiver(name, node, file) for name, node in secret.destination.items()}
+    destination = destination_of(receivers, receivers)
+    return SealedPlace(kind, name, project, secret.path, destination)
+
+
+def _receiver(name: str, node: YamlNode, file: Path) -> str:
+    if is_sealed(node):
+        raise Invalid(
+            f"belongs to {name}, which is sealed already: seal both at once, from plain values"
+        )
+    return "" if node.tag.endswith(":null") else text_of(node, file)
 
 
 def _default_project(schema: JsonObject | None) -> str:

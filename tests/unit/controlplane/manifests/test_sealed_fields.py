@@ -279,3 +279,67 @@ def test_kinds_with_secret_fields_are_those_of_this_module() -> None:
         "GitRepository", "HelmRepository", "OCIRepository", "Secret", "Context", "Pipeline",
         "NotificationSink",
     }  # fmt: skip
+
+
+PROXY = "http://proxy.example.org:3128"
+PLAIN_HTTP = "http://git.example.org/plain.git"
+
+
+def signed_in(url: str = PLAIN_HTTP, **to: str) -> Any:
+    """A password that is sealed for a repository, and for what it is sent through."""
+    return sealed("GitRepository", url, "password", PASSWORD, **to)
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        {"proxy": PROXY},
+        {"authority": "-----BEGIN CERTIFICATE-----"},
+        {"proxy": PROXY, "authority": "-----BEGIN CERTIFICATE-----"},
+    ],
+)
+async def test_a_sealed_password_is_sent_by_no_other_route_than_its_own(
+    route: dict[str, str],
+) -> None:
+    """Neither for a new repository, nor for one that has the route already."""
+    spec = {"username": "ci", "password": signed_in()}
+    stolen = document("GitRepository", PLAIN_HTTP, spec | route)
+    (problem,) = (await manifest_world().apply(stolen)).problems
+    assert "was not sealed for this field" in problem.message
+    assert PASSWORD not in problem.message
+
+    own = document("GitRepository", PLAIN_HTTP, {"username": "ci", "password": "own", **route})
+    world = await applied(own)
+    for given in (spec, spec | route):
+        later = document("GitRepository", PLAIN_HTTP, given)
+        (problem,) = (await world.apply(later, force=True)).problems
+        assert "was not sealed for this field" in problem.message
+    (row,) = await world.memory.rows(RepositoryStore)
+    assert world.operations.repositories.secrets_of(row)["password"] == "own"
+
+
+async def test_a_password_that_is_sealed_for_its_route_is_used_and_exported() -> None:
+    spec = {"username": "ci", "proxy": PROXY, "password": signed_in(proxy=PROXY)}
+    world = await applied(document("GitRepository", PLAIN_HTTP, spec))
+    (row,) = await world.memory.rows(RepositoryStore)
+    assert world.operations.repositories.secrets_of(row)["password"] == PASSWORD
+    assert "sealed: v1." in await world.export("GitRepository")
+
+
+async def test_a_sealed_route_is_opened_before_the_password() -> None:
+    route = sealed("GitRepository", PLAIN_HTTP, "proxy", PROXY)
+    spec = {"username": "ci", "proxy": route, "password": signed_in(proxy=PROXY)}
+    world = await applied(document("GitRepository", PLAIN_HTTP, spec))
+    (row,) = await world.memory.rows(RepositoryStore)
+    assert world.operations.repositories.secrets_of(row)["proxy"] == PROXY
+    assert (await world.export("GitRepository")).count("sealed: v1.") == 2
+
+
+async def test_a_change_beside_a_plain_user_name_keeps_the_sealed_password() -> None:
+    spec = {"username": "ci", "password": signed_in()}
+    world = await applied(document("GitRepository", PLAIN_HTTP, spec))
+    changed = await world.apply(document("GitRepository", PLAIN_HTTP, spec | {"submodules": True}))
+    assert changed.problems == ()
+    (row,) = await world.memory.rows(RepositoryStore)
+    secrets = world.operations.repositories.secrets_of(row)
+    assert (secrets["username"], secrets["password"], row.submodules) == ("ci", PASSWORD, True)
