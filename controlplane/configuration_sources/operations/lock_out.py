@@ -22,7 +22,8 @@ from core.errors import Code, NotFound
 
 _KIND = "ConfigurationSource"
 _OWN_SETTINGS = ("repository_id", "ref", "folder", "service_account_id")
-_RIGHTS = frozenset({"Role", "Group", "Project", "Cluster", "Service", "Pipeline", "RoleBinding"})
+_RIGHTS = frozenset({"Role", "Group", "Project", "Cluster", "Service", "Pipeline"})
+_PATHS = ("spec.bindings", "spec.rules", "spec.members", "spec.kubernetes")
 
 
 @dataclass(slots=True)
@@ -92,7 +93,8 @@ class LockOutGuard:
         item = _first(items, lambda item: item.name == self.account.email)
         if account is None or account.disabled_at is not None:
             return [self._refused("disable its own service account", item)]
-        after = Policy(await grants_of(tx, account, self.now))
+        # A permanent role that gets an end is lost, too.
+        after = Policy(await grants_of(tx, account, self.now)).lasting(None)
         for grant in self._grants:
             _, _, id = grant.scope.partition(":")
             if id in deleted or grant.expires_at is not None:
@@ -147,13 +149,12 @@ async def _ancestors(tx: Transaction, source: ConfigurationSource) -> dict[str, 
 
 
 def _changes_rights(item: ManifestEffect) -> bool:
-    if item.kind not in _RIGHTS or item.action is ManifestAction.UNCHANGED:
+    if item.action is ManifestAction.UNCHANGED:
         return False
-    paths = [change.path for change in item.changes]
-    return item.action is ManifestAction.DELETE or any(
-        path.startswith(("spec.bindings", "spec.rules", "spec.members", "spec.kubernetes"))
-        for path in paths
-    )
+    if item.kind == "RoleBinding":
+        return True
+    is_changed = any(change.path.startswith(_PATHS) for change in item.changes)
+    return item.kind in _RIGHTS and (item.action is ManifestAction.DELETE or is_changed)
 
 
 def _first(

@@ -70,9 +70,19 @@ def gpgsm_home(home: Path, signer: IssuedCertificate, *path: FakeAuthority) -> s
     )
     (home / "signer.p12").write_bytes(file)
     env = {**os.environ, "GNUPGHOME": str(home)}
+    _start_agent(home)
     command = [str(program), "--quiet", "--import", str(home / "signer.p12")]
     subprocess.run(command, check=True, capture_output=True, env=env)
     return signer.certificate.fingerprint(hashes.SHA1()).hex().upper()
+
+
+def _start_agent(home: Path) -> None:
+    """Starts the agent of a home: on a busy machine, that takes longer than gpgsm waits."""
+    command = ["gpgconf", "--homedir", str(home), "--launch", "gpg-agent"]
+    for _ in range(20):
+        if subprocess.run(command, check=False, capture_output=True).returncode == 0:
+            return
+    raise TimeoutError("gpg-agent does not start")
 
 
 def stop_agent(home: Path) -> None:

@@ -1,5 +1,7 @@
 """Commits after which a source could not repair the installation: refused with the reason."""
 
+from dataclasses import replace
+
 import pytest
 
 from controlplane.access.operations.users import UserOperations
@@ -130,6 +132,24 @@ async def test_a_source_does_not_leave_the_group_of_its_role(world: SourceWorld)
     await with_role(world, group=True)
     text = document("Group", "devs", {"members": []})
     assert "take role own in installation from its service account" in await refused(world, text)
+
+
+@pytest.mark.parametrize(
+    "narrowed", [{"expiresAt": "2100-01-31T09:30:00Z"}, {"clusterTags": "env=dev"}]
+)
+async def test_a_source_does_not_bound_the_binding_of_its_role(
+    world: SourceWorld, narrowed: dict[str, str]
+) -> None:
+    """A role that ends is lost later, and nobody could repair that with a commit."""
+    await with_role(world, group=True)
+    async with world.manifests.memory.store.write() as tx:
+        (row,) = await tx[RoleBindingStore].all()
+        await tx[RoleBindingStore].put(replace(row, name="cfg"))
+    spec = {"role": "own", "subject": {"group": "devs"}, **narrowed}
+    text = document("RoleBinding", "cfg", spec)
+    assert "take role own in installation from its service account" in await refused(world, text)
+    (problem,) = (await world.status()).problems
+    assert problem.document == "RoleBinding cfg"
 
 
 async def test_a_source_may_widen_its_role(world: SourceWorld) -> None:
