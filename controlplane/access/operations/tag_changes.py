@@ -1,13 +1,16 @@
 """Authorizes changes of cluster tags that move a cluster into role bindings, or out of them."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
+from controlplane.access.model.bindings import Binding
 from controlplane.access.operations.scopes import find_role
 from controlplane.access.operations.tagged_clusters import selects
 from controlplane.access.operations.users import require_permissions_of_role
 from controlplane.access.ports import RoleBindingStore
-from controlplane.authorization import Resource, ResourceKind, Verb
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
 from controlplane.platform.context import ACCESS, Change
+from controlplane.platform.ports import Transaction
 
 
 async def authorize_tags(
@@ -18,17 +21,35 @@ async def authorize_tags(
     Forbidden: a role binding would select the cluster, or select it no longer, and the actor may
     not bind its role there.
     """
-    if before == after:
-        return
     now = tx.context.clock.now()
+    for binding in await permitted_bindings(tx, tx.actor, now, cluster, before, after):
+        tx.publish(ACCESS, binding.affected_user)
+
+
+async def permitted_bindings(
+    tx: Transaction,
+    actor: Actor,
+    now: datetime,
+    cluster: Resource,
+    before: Mapping[str, str] | None,
+    after: Mapping[str, str],
+) -> list[Binding]:
+    """Returns the role bindings that tags move a cluster into, or out of; `before` None: it is new.
+
+    Forbidden: the actor may not bind the role of one of them there.
+    """
+    if before == after:
+        return []
+    moved: list[Binding] = []
     for binding in await tx[RoleBindingStore].in_scopes(list(cluster.path)):
         if not binding.cluster_tags or not binding.is_live(now):
             continue
         is_selected = selects(binding, after)
         if is_selected == (before is not None and selects(binding, before)):
             continue
-        tx.authorize(Verb.ADMINISTER, cluster.below(ResourceKind.BINDING))
+        require(actor, Verb.ADMINISTER, cluster.below(ResourceKind.BINDING))
         role = await find_role(tx, binding.role_id)
         until = binding.expires_at if is_selected else now
-        require_permissions_of_role(tx.actor, role, cluster, until)
-        tx.publish(ACCESS, binding.affected_user)
+        require_permissions_of_role(actor, role, cluster, until)
+        moved.append(binding)
+    return moved

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from controlplane.access.operations.auth_throttle import AuthThrottle
 from controlplane.access.operations.scopes import actor_of_user, project_for
-from controlplane.access.operations.tag_changes import authorize_tags
+from controlplane.access.operations.tag_changes import authorize_tags, permitted_bindings
 from controlplane.access.operations.tokens import latest_expiry, mint, revoke_cluster_tokens
 from controlplane.access.ports import UserStore
 from controlplane.authorization import (
@@ -24,11 +24,11 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.clusters import check_tags
 from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
 from controlplane.platform.audit_entry import AuditEntry
-from controlplane.platform.context import CLUSTER, REVOKED, Change, OperationContext
+from controlplane.platform.context import ACCESS, CLUSTER, REVOKED, Change, OperationContext
 from controlplane.platform.names import check_label, check_text, handle_from
 from controlplane.platform.ports import AuditTrail, Transaction
 from controlplane.platform.retry import retry_operations
-from core.errors import Conflict, Invalid, LimitExceeded, NotFound, Unauthenticated
+from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound, Unauthenticated
 from core.identity import ClusterId, TokenKind, new_token, token_hash, token_kind
 
 MAX_LIFE = timedelta(days=366)
@@ -185,17 +185,21 @@ class BootstrapTokens:
     async def _join(self, key: str, request: JoinRequest, source: str) -> JoinedCluster:
         now = self._context.clock.now()
         revoked: list[str] = []
+        affected: list[str] = []
         async with self._context.store.write() as tx:
             token = await _find_valid(tx, key, now)
-            await self._check_creator(tx, token)
+            creator = await self._check_creator(tx, token)
             known = await tx[ClusterStore].of_uid(request.kubernetes_uid)
-            if request.dry_run:
-                if known is None:
-                    token.check_uses()
-                return JoinedCluster("", "", "")
+            adopted = None
             if known is None:
                 token.check_uses()
-                known = await self._registered(tx, token, request)
+                adopted = await _adoptable(tx, token, request)
+                if adopted is None:
+                    affected = await _users_of_tags(tx, token, creator, now)
+            if request.dry_run:
+                return JoinedCluster("", "", "")
+            if known is None:
+                known = await self._registered(tx, token, request, adopted)
                 used = replace(token, uses=token.uses + 1, last_used_at=now)
                 await tx[BootstrapTokenStore].put(used)
             else:
@@ -207,35 +211,39 @@ class BootstrapTokens:
         self._context.bus.publish(CLUSTER, known.id)
         for id in revoked:
             self._context.bus.publish(REVOKED, id)
+        for user in dict.fromkeys(affected):
+            self._context.bus.publish(ACCESS, user)
         return JoinedCluster(known.id, known.handle, secret)
 
-    async def _check_creator(self, tx: Transaction, token: BootstrapToken) -> None:
-        """Raises Unauthenticated if the token's creator may not register clusters any more."""
+    async def _check_creator(self, tx: Transaction, token: BootstrapToken) -> Actor:
+        """Returns the token's creator. Unauthenticated: it may not register clusters any more."""
         user = await tx[UserStore].get(token.creator_id)
         if user is not None and user.disabled_at is None:
             actor = await actor_of_user(tx, user, self._context.clock.now())
             if actor.may(Verb.WRITE, token.target):
-                return
+                return actor
         raise Unauthenticated(
             f"the creator of bootstrap token {token.name!r} may not register clusters in its "
             "project any more: create a new token"
         )
 
     async def _registered(
-        self, tx: Transaction, token: BootstrapToken, request: JoinRequest
+        self,
+        tx: Transaction,
+        token: BootstrapToken,
+        request: JoinRequest,
+        adopted: Cluster | None,
     ) -> Cluster:
         """Registers a cluster under the wanted name, or under that name with a part of its UID.
 
-        A token for one cluster gives the agent that one, whatever name it wants.
+        The agent gets `adopted` instead, if it is given.
         """
-        digits = request.kubernetes_uid[:_UID_DIGITS].lower()
         now, clusters = self._context.clock.now(), tx[ClusterStore]
-        if token.cluster_id is not None:
-            return await _adopted(tx, await _bound_cluster(tx, token), token, request, now)
-        handle = check_label(handle_from(request.name or f"cluster-{digits}"), "name")
-        if (known := await clusters.by_handle(handle)) is not None:
-            if token.adopts and _is_adoptable(known, token):
-                return await _adopted(tx, known, token, request, now)
+        if adopted is not None:
+            return await _adopted(tx, adopted, token, request, now)
+        handle = _wanted_handle(request)
+        if await clusters.by_handle(handle) is not None:
+            digits = _digits(request)
             handle = f"{handle[: _MAX_HANDLE - _UID_DIGITS - 1].rstrip('-')}-{digits}"
             if await clusters.by_handle(handle) is not None:
                 raise Conflict(f"clusters with the handle {handle!r} and without its end exist")
@@ -282,6 +290,48 @@ async def issue_for_cluster(
     )
     await tx[BootstrapTokenStore].add(row)
     return row, secret
+
+
+async def _users_of_tags(
+    tx: Transaction, token: BootstrapToken, creator: Actor, now: datetime
+) -> list[str]:
+    """Returns the users whose roles the tags of a new cluster extend, as keys of events.
+
+    Unauthenticated: the token's creator may not bind one of these roles. A binding can be newer
+    than the token.
+    """
+    try:
+        bindings = await permitted_bindings(tx, creator, now, token.target, None, token.tags)
+    except (Forbidden, NotFound) as error:
+        raise Unauthenticated(
+            f"the creator of bootstrap token {token.name!r} may not register clusters with its "
+            "tags any more, because a role binding selects them: ask an administrator to create "
+            "a new token"
+        ) from error
+    return [binding.affected_user for binding in bindings]
+
+
+def _digits(request: JoinRequest) -> str:
+    return request.kubernetes_uid[:_UID_DIGITS].lower()
+
+
+def _wanted_handle(request: JoinRequest) -> str:
+    return check_label(handle_from(request.name or f"cluster-{_digits(request)}"), "name")
+
+
+async def _adoptable(
+    tx: Transaction, token: BootstrapToken, request: JoinRequest
+) -> Cluster | None:
+    """Returns the registered cluster that the agent gets; None: it gets a new one.
+
+    A token for one cluster gives the agent that one, whatever name it wants.
+    """
+    if token.cluster_id is not None:
+        return await _bound_cluster(tx, token)
+    if not token.adopts:
+        return None
+    known = await tx[ClusterStore].by_handle(_wanted_handle(request))
+    return known if known is not None and _is_adoptable(known, token) else None
 
 
 async def _bound_cluster(tx: Transaction, token: BootstrapToken) -> Cluster:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.access.model.bindings import Binding, Project
+from controlplane.access.model.bindings import Binding, Project, SubjectKind
 from controlplane.access.operations.roles import AccessControl, BindingDraft
 from controlplane.access.operations.scopes import actor_of_user
 from controlplane.access.operations.users import UserOperations
@@ -16,6 +16,7 @@ from controlplane.authorization import (
     Verb,
 )
 from controlplane.authorization.roles import BuiltInRole
+from controlplane.clusters.model.bootstrap_tokens import JoinRequest
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.bootstrap_tokens import (
     BootstrapTokenChange,
@@ -24,7 +25,7 @@ from controlplane.clusters.operations.bootstrap_tokens import (
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import ACCESS
-from core.errors import Forbidden, Invalid
+from core.errors import Forbidden, Invalid, Unauthenticated
 from tests.fakes.access import USER_MANAGER, bind, make_group, make_user
 from tests.fakes.actors import ADMIN, EDITOR, person
 from tests.fakes.clock import START
@@ -36,6 +37,9 @@ DEV, PROD = make_cluster("dev", tags={"env": "dev"}), make_cluster("prod", tags=
 SHOPS = make_cluster("shops", tags={"env": "dev"}, project_id="shop")
 ADMIN_OF_SHOP = person(BuiltInRole.ADMIN, "sue", OF_SHOP)
 EDITOR_OF_SHOP = person(BuiltInRole.EDITOR, "eve", OF_SHOP)
+
+EVE_EDITS_SHOP = Binding("eve", "editor", SubjectKind.USER, EDITOR_OF_SHOP.id, OF_SHOP, START)
+EDGE = JoinRequest("edge", "0a1b2c3d-0000-4000-8000-000000000001")
 
 
 @pytest.fixture
@@ -159,6 +163,63 @@ async def test_a_new_cluster_and_a_bootstrap_token_are_held_to_the_same(
     await tokens.create(EDITOR_OF_SHOP, replace(token, tags={}))
     await clusters.create(ADMIN_OF_SHOP, replace(new, name="two", handle="two"))
     await tokens.create(ADMIN_OF_SHOP, token)
+
+
+@pytest.fixture
+async def fleet(world: MemoryOperations) -> str:
+    """The secret of a token with tags that no binding selected when an editor created it."""
+    eve = make_user("eve")
+    await world.given(replace(eve, id=EDITOR_OF_SHOP.id), EVE_EDITS_SHOP)
+    change = BootstrapTokenChange("fleet", project_id="shop", tags={"env": "dev"}, max_uses=9)
+    _, secret = await BootstrapTokens(world.context).create(EDITOR_OF_SHOP, change)
+    return secret
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_a_join_is_held_to_bindings_newer_than_its_token(
+    world: MemoryOperations, fleet: str, dry_run: bool
+) -> None:
+    await world.given(selecting("env=dev", OF_SHOP, "admin"))
+    before, tokens = await world.rows(ClusterStore), BootstrapTokens(world.context)
+    with pytest.raises(Unauthenticated, match="'fleet' .* ask an administrator to create a new"):
+        await tokens.join(fleet, replace(EDGE, dry_run=dry_run))
+    assert await world.rows(ClusterStore) == before
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        selecting("env=prod", OF_SHOP, "admin"),
+        replace(selecting("env=dev", OF_SHOP, "admin"), expires_at=START),
+    ],
+)
+async def test_bindings_that_select_nothing_of_it_hold_no_join_up(
+    world: MemoryOperations, fleet: str, binding: Binding
+) -> None:
+    await world.given(binding)
+    assert (await BootstrapTokens(world.context).join(fleet, EDGE)).handle == "edge"
+
+
+async def test_a_join_whose_creator_may_bind_the_role_extends_it(
+    world: MemoryOperations, fleet: str
+) -> None:
+    admin = replace(EVE_EDITS_SHOP, id="eve-admin", role_id="admin")
+    await world.given(admin, selecting("env=dev", OF_SHOP, "admin"))
+    joined = await BootstrapTokens(world.context).join(fleet, EDGE)
+    assert joined.cluster_id in await writable(world)
+    assert (ACCESS, "ada") in world.published
+
+
+async def test_a_join_that_adopts_a_cluster_brings_no_tags(world: MemoryOperations) -> None:
+    await world.given(replace(make_user("eve"), id=EDITOR_OF_SHOP.id), EVE_EDITS_SHOP)
+    tokens = BootstrapTokens(world.context)
+    change = BootstrapTokenChange("fleet", project_id="shop", tags={"env": "dev"}, adopts=True)
+    _, secret = await tokens.create(EDITOR_OF_SHOP, change)
+    edge = ClusterChange("edge", project_id="shop")
+    declared, _ = await Clusters(world.context).create(EDITOR_OF_SHOP, edge)
+    await world.given(selecting("env=dev", OF_SHOP, "admin"))
+    joined = await tokens.join(secret, EDGE)
+    assert joined.cluster_id == declared.id and declared.id not in await writable(world)
 
 
 async def test_an_expired_binding_holds_nobody_up(world: MemoryOperations) -> None:
