@@ -403,8 +403,18 @@ class ApplyRun:
         for name in {row.kind for row in known} & self._reader.kinds.keys():
             kind = self._reader.kinds[name]
             rows = await kind.by_ids(self._tx, [row.id for row in known if row.kind == name])
-            await self._names.add_rows(kind, rows)
             found += [(kind, row) for row in rows]
+        if unreadable := sum(not kind.may_read(self._actor, row) for kind, row in found):
+            # Their number alone: a name would tell what exists in projects of others.
+            noun = "resource" if unreadable == 1 else "resources"
+            text = (
+                f"set {options.prune_set!r} would lose {unreadable} {noun} that you may not read: "
+                "use another set, or ask an administrator"
+            )
+            self._problems.append(DocumentProblem(text, code=Code.FORBIDDEN.value))
+            return
+        for kind, row in found:
+            await self._names.add_rows(kind, [row])
         gone = {row.id for row in known} - {row.id for _, row in found}
         if len(found) > options.max_deletions:
             names = ", ".join(sorted(self._title(kind, row) for kind, row in found)[:10])

@@ -263,6 +263,27 @@ async def test_what_leaves_a_set_is_deleted_within_the_budget(world: ManifestWor
     assert [row.id for row in await world.memory.rows(DeclaredResourceStore)] != []
 
 
+@pytest.mark.parametrize("options", [{"dry_run": True}, {"max_deletions": 9}, {}])
+async def test_a_set_with_resources_of_others_is_not_pruned_and_names_none(
+    world: ManifestWorld, options: dict[str, Any]
+) -> None:
+    """Otherwise an editor of one project reads the names of the others with the name of a set."""
+    own = document("Cluster", "dev", project="shop")
+    others = document("Cluster", "bank-core", project="bank") + document("Group", "layoffs")
+    text = document("Project", "shop") + document("Project", "bank") + cluster("prod")
+    assert (await world.apply(text + own + others, prune_set="plat")).applied
+    (project,) = await world.memory.rows(ProjectStore, name="shop")
+    sue = person(BuiltInRole.EDITOR, "sue", project.target.scope)
+    joining = document("Cluster", "new", project="shop")
+    plan = await world.apply(joining, sue, prune_set="plat", **options)
+    (problem,) = plan.problems
+    assert (problem.code, problem.document) == ("FORBIDDEN", "")
+    assert "would lose 4 resources that you may not read" in problem.message
+    assert actions(plan) == [("CREATE", "Cluster", "new")]
+    assert not any(name in repr(plan) for name in ("bank", "layoffs", "prod", "dev"))
+    assert await handles(world) == ["bank-core", "dev", "prod"]
+
+
 async def test_a_protected_resource_is_not_pruned(world: ManifestWorld) -> None:
     await world.apply(cluster("eu-1", protect=True) + cluster("eu-2"), prune_set="fleet")
     plan = await world.apply(cluster("eu-2"), prune_set="fleet", max_deletions=5)
