@@ -60,7 +60,7 @@ class LabelRequirement:
 
     def check(self, field: str) -> None:
         """Raises Invalid unless Kubernetes accepts the requirement."""
-        _check_key(self.key, field)
+        check_label_name(self.key, field)
         takes_values = self.operator in (LabelOperator.In, LabelOperator.NotIn)
         if takes_values != bool(self.values):
             need = "needs at least one value" if takes_values else "takes no values"
@@ -68,12 +68,29 @@ class LabelRequirement:
         if len(self.values) > MAX_VALUES:
             raise Invalid(f"{len(self.values)} values, {MAX_VALUES} at most", field=field)
         for value in self.values:
-            if value and not _NAME.fullmatch(value):
-                raise Invalid(
-                    f"{value[:80]!r} is no value of a label: use at most 63 letters, digits, '-', "
-                    "'_' and '.', with a letter or digit at both ends",
-                    field=field,
-                )
+            check_label_value(value, field)
+
+
+def check_label_name(name: str, field: str, noun: str = "a label") -> None:
+    """Raises Invalid unless Kubernetes accepts the name of a label or annotation."""
+    prefix, slash, word = name.rpartition("/")
+    is_domain = len(prefix) <= _MAX_PREFIX and all(map(_DNS_LABEL.fullmatch, prefix.split(".")))
+    if not _NAME.fullmatch(word) or (slash and not is_domain):
+        raise Invalid(
+            f"{name[:80]!r} is no name of {noun}: use at most 63 letters, digits, '-', '_' and "
+            "'.', with a letter or digit at both ends, if needed after a DNS name and '/'",
+            field=field,
+        )
+
+
+def check_label_value(value: str, field: str) -> None:
+    """Raises Invalid unless Kubernetes accepts the value of a label; it can be empty."""
+    if value and not _NAME.fullmatch(value):
+        raise Invalid(
+            f"{value[:80]!r} is no value of a label: use at most 63 letters, digits, '-', "
+            "'_' and '.', with a letter or digit at both ends",
+            field=field,
+        )
 
 
 def parse_selector(text: str, field: str = "labels") -> tuple[LabelRequirement, ...]:
@@ -179,15 +196,4 @@ class _SelectorParser:
             f"found {found} at character {token.position + 1} of the label selector, expected "
             f"{expected}; write for example env in (a,b),tier!=web,owner,!old",
             field=self._field,
-        )
-
-
-def _check_key(key: str, field: str) -> None:
-    prefix, slash, name = key.rpartition("/")
-    is_domain = len(prefix) <= _MAX_PREFIX and all(map(_DNS_LABEL.fullmatch, prefix.split(".")))
-    if not _NAME.fullmatch(name) or (slash and not is_domain):
-        raise Invalid(
-            f"{key[:80]!r} is no name of a label: use at most 63 letters, digits, '-', '_' and "
-            "'.', if needed after a DNS name and '/'",
-            field=field,
         )

@@ -1,7 +1,7 @@
 """Reads manifests from YAML, and remembers the line of each field."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,8 @@ from yaml.events import (
 )
 
 from controlplane.manifests.model.codec import Path, unknown_field
+from controlplane.platform.labels import check_label_name, check_label_value
+from core.errors import Invalid
 from core.json_object import JsonObject, JsonValue
 
 API_VERSION = "towline.io/v1"
@@ -187,6 +189,21 @@ def _metadata_problems(metadata: JsonObject) -> Iterator[tuple[Path, str]]:
         words = metadata.get(name) or {}
         if not isinstance(words, dict) or not all(isinstance(v, str) for v in words.values()):
             yield ("metadata", name), "must be an object of texts; quote the values"
+        else:
+            yield from _word_problems(name, words)
+
+
+def _word_problems(field: str, words: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """Yields labels that Kubernetes refuses, and names of annotations; their values are free."""
+    noun = "a label" if field == "labels" else "an annotation"
+    for name, value in words.items():
+        path: Path = ("metadata", field, name)
+        try:
+            check_label_name(name, field, noun)
+            if field == "labels":
+                check_label_value(value, field)
+        except Invalid as error:
+            yield path, error.message
 
 
 class _YamlReader:

@@ -591,6 +591,41 @@ async def test_a_reader_changes_no_metadata_of_a_resource(
     assert (await world.apply(text % "", VIEWER)).applied
 
 
+@pytest.mark.parametrize(
+    ("labels", "reason"),
+    [
+        ('"bad label": a', "'bad label' is no name of a label"),
+        ('"": a', "'' is no name of a label"),
+        ("a/b/c/d: a", "'a/b/c/d' is no name of a label"),
+        ('env: "prod: z"', "'prod: z' is no value of a label"),
+        (f"env: {'a' * 64}", "is no value of a label"),
+    ],
+)
+async def test_labels_that_kubernetes_refuses_are_refused(
+    world: ManifestWorld, labels: str, reason: str
+) -> None:
+    text = (
+        "apiVersion: towline.io/v1\nkind: Cluster\nmetadata:\n  name: dev\n"
+        f"  labels:\n    x.io/team: ''\n    {labels}\n"
+    )
+    plan = await world.apply(text)
+    (problem,) = plan.problems
+    assert reason in problem.message and problem.line == 7
+    assert problem.field.startswith("metadata.labels.")
+    assert await handles(world) == []
+
+
+async def test_only_the_names_of_annotations_are_checked(world: ManifestWorld) -> None:
+    text = (
+        "{apiVersion: towline.io/v1, kind: Cluster, "
+        "metadata: {name: dev, annotations: {x.io/note: 'any: text / at all', %s: a}}}"
+    )
+    (problem,) = (await world.apply(text % "'a b'")).problems
+    assert "'a b' is no name of an annotation" in problem.message
+    assert (problem.line, problem.field) == (1, "metadata.annotations.a b")
+    assert (await world.apply(text % "c")).problems == ()
+
+
 async def test_a_change_of_labels_is_shown_and_audited(world: ManifestWorld) -> None:
     group = "{apiVersion: towline.io/v1, kind: ClusterGroup, metadata: {name: eu%s}}"
     shown = []
