@@ -63,7 +63,7 @@ pytestmark = [
 
 
 def snake(kind: str) -> str:
-    return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", kind).lower()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind).lower()
 
 
 def import_of(example: Path) -> tuple[str, str]:
