@@ -61,8 +61,8 @@ class Manifests:
             if guard is not None:
                 await guard.begin(batch.tx)
             await run.load(declarations)
-            if not problems or options.dry_run:
-                await run.carry_out(declarations)
+            # Also after a problem: the operations find others, and nothing is kept.
+            await run.carry_out(declarations)
             if guard is not None:
                 problems += await guard.problems(batch.tx, run.items, run.deleted)
             applied = not problems and not options.dry_run

@@ -263,6 +263,20 @@ async def test_what_leaves_a_set_is_deleted_within_the_budget(world: ManifestWor
     assert [row.id for row in await world.memory.rows(DeclaredResourceStore)] != []
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_missing_references_and_forbidden_documents_are_listed_at_once(
+    world: ManifestWorld, dry_run: bool
+) -> None:
+    text = document("Role", "deployer", {"rules": []}) + cluster("eu-1") + service("web")
+    plan = await world.apply(text, EDITOR, dry_run=dry_run)
+    assert [(problem.document, problem.code) for problem in plan.problems] == [
+        ("Service eu-1/web", "NOT_FOUND"),
+        ("Role deployer", "FORBIDDEN"),
+    ]
+    assert not plan.applied and await handles(world) == []
+    assert await world.memory.audited() == [] and world.memory.published == []
+
+
 @pytest.mark.parametrize("options", [{"dry_run": True}, {"max_deletions": 9}, {}])
 async def test_a_set_with_resources_of_others_is_not_pruned_and_names_none(
     world: ManifestWorld, options: dict[str, Any]
