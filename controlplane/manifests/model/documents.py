@@ -81,6 +81,8 @@ class Manifest:
     line: int = 0
     lines: dict[Path, int] = field(default_factory=dict)
     """Line of each field, by its path."""
+    wrong: frozenset[Path] = frozenset()
+    """Fields outside of the spec with problems; they have no value here."""
 
     @property
     def key(self) -> str:
@@ -90,7 +92,7 @@ class Manifest:
     @property
     def title(self) -> str:
         """Returns kind and name for messages."""
-        return f"{self.kind} {self.key}"
+        return f"{self.kind} {self.key}".strip()
 
     def problem(self, message: str, path: Path = (), code: str = "INVALID") -> DocumentProblem:
         """Returns a problem at a field of the document."""
@@ -143,18 +145,20 @@ def read_documents(sources: Sequence[Source], problems: list[DocumentProblem]) -
 def _document(
     file: str, line: int, value: JsonValue, lines: dict[Path, int], problems: list[DocumentProblem]
 ) -> Manifest | None:
-    """Returns a document with valid metadata; else adds the problems."""
+    """Returns a document, and adds the problems of its frame; None: its kind is not known."""
     found = list(_shape_problems(value))
     for path, message in found:
         at = lines.get(path, lines.get(path[:-1], line))
         problems.append(DocumentProblem(message, file, at, "", dotted(path)))
-    if found:
+    wrong = frozenset(path for path, _ in found)
+    if not wrong.isdisjoint([(), ("apiVersion",), ("kind",)]):
         return None
-    metadata = value["metadata"]
+    metadata = value["metadata"] if ("metadata",) not in wrong else {}
+    given = {name: word for name, word in metadata.items() if ("metadata", name) not in wrong}
     return Manifest(
-        value["kind"], metadata["name"], metadata.get("cluster") or "", metadata.get("project"),
-        metadata.get("labels") or {}, metadata.get("annotations") or {}, value.get("spec") or {},
-        file, line, lines,
+        value["kind"], given.get("name", ""), given.get("cluster") or "", given.get("project"),
+        given.get("labels") or {}, given.get("annotations") or {},
+        (value.get("spec") or {}) if ("spec",) not in wrong else {}, file, line, lines, wrong,
     )  # fmt: skip
 
 

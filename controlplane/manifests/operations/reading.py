@@ -1,8 +1,7 @@
 """Checks documents together: kinds, specs, names and references."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 
 from controlplane.manifests.model.codec import Path, SpecCodec, unknown_field
@@ -12,6 +11,11 @@ from controlplane.platform.kinds import AnyKind
 from controlplane.platform.names import check_text
 from core.errors import Invalid
 from core.json_object import JsonObject
+
+_MAX_LOOPS = 100
+_PLACE: frozenset[Path] = frozenset(
+    {("metadata",), *(("metadata", name) for name in ("name", "cluster", "project"))}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,7 @@ class Declaration:
     spec: JsonObject
     references: frozenset[Reference]
     is_malformed: bool = False
-    """True if the spec has problems: only the references are checked further."""
+    """True if the document has problems: only the references are checked further."""
 
     @property
     def reference(self) -> Reference:
@@ -63,15 +67,22 @@ class DocumentReader:
         if not documents and not problems:
             # A set would lose all of its resources to a mistyped folder.
             problems.append(DocumentProblem("the files contain no documents"))
-        counts = Counter((document.kind, document.key) for document in documents)
         found: list[Declaration] = []
         seen: dict[tuple[str, str], Manifest] = {}
         for document in documents:
-            first = seen.setdefault((document.kind, document.key), document)
-            if counts[document.kind, document.key] > 1 and first is not document:
+            kind = self.kinds.get(document.kind)
+            # Kinds of a family share their names.
+            family = kind.family_name() if kind else document.kind
+            is_named = document.wrong.isdisjoint(_PLACE)
+            first = seen.setdefault((family, document.key), document) if is_named else document
+            if first is not document:
                 where = f"{first.file}:{first.line}"
-                problems.append(document.problem(f"{document.title} stands in {where} already"))
-            elif declaration := self._checked(document, problems):
+                text = f"{first.title} stands in {where} already"
+                if first.kind != document.kind:
+                    text += f", and a {document.kind} cannot have the same name"
+                problems.append(document.problem(text))
+            declaration = self._checked(document, problems)
+            if declaration is not None and first is document:
                 found.append(declaration)
         return self._ordered(found, problems)
 
@@ -82,24 +93,26 @@ class DocumentReader:
             text = unknown_field(document.kind, self.kinds).replace("field", "kind", 1)
             problems.append(document.problem(text, ("kind",)))
             return None
-        if bool(document.cluster) != bool(kind.scope):
+        wrong = document.wrong & _PLACE
+        if ("metadata", "cluster") not in wrong and bool(document.cluster) != bool(kind.scope):
             text = "is required" if kind.scope else f"a {kind.name} is not in a cluster: remove it"
             problems.append(document.problem(text, ("metadata", "cluster")))
         if document.project and not kind.has_project:
             text = f"a {kind.name} is not in a project: remove it"
             problems.append(document.problem(text, ("metadata", "project")))
         try:
-            check_text(document.name, "metadata.name", 2048)
+            if not wrong:
+                check_text(document.name, "metadata.name", 2048)
         except Invalid as error:
             problems.append(document.problem(error.message, ("metadata", "name")))
-        codec, has_place = self.codecs[kind.name], len(problems) == before
+        codec, has_place = self.codecs[kind.name], not wrong and len(problems) == before
 
         def report(path: Path, message: str) -> None:
             problems.append(document.problem(message, path))
 
         before = len(problems)
         spec = codec.check(document.spec, report)
-        is_malformed = len(problems) > before
+        is_malformed = bool(document.wrong) or len(problems) > before
         try:
             references = frozenset(_references(document, kind, codec, spec))
         except (Invalid, KeyError, ValueError, TypeError) as error:
@@ -114,23 +127,29 @@ class DocumentReader:
         self, declarations: Sequence[Declaration], problems: list[DocumentProblem]
     ) -> list[Declaration]:
         by_reference = {declaration.reference: declaration for declaration in declarations}
-        sorter: TopologicalSorter[Reference] = TopologicalSorter()
-        for declaration in declarations:
-            sorter.add(declaration.reference, *(declaration.references & by_reference.keys()))
+        graph = {
+            reference: declaration.references & by_reference.keys()
+            for reference, declaration in by_reference.items()
+        }
         try:
-            sorter.prepare()
-        except CycleError as error:
-            way = " → ".join(" ".join(reference) for reference in reversed(error.args[1]))
-            problems.append(
-                by_reference[error.args[1][0]].problem(f"references form a loop: {way}")
-            )
-            return list(declarations)
-        ordered: list[Declaration] = []
-        while sorter.is_active():
-            ready = list(sorter.get_ready())
-            ordered += [by_reference[reference] for reference in ready]
-            sorter.done(*ready)
-        return ordered
+            order = list(TopologicalSorter(graph).static_order())
+        except CycleError:
+            closing: dict[Reference, set[Reference]] = {}
+            number = 0
+            for number, way in enumerate(_loops(graph), 1):
+                last = way[-1]
+                closing.setdefault(last, set()).add(way[0])
+                # The others of the loop refer to it, and so are not carried out either.
+                by_reference[last] = replace(by_reference[last], is_malformed=True)
+                if number <= _MAX_LOOPS:
+                    names = " → ".join(" ".join(reference) for reference in [last, *way])
+                    problems.append(by_reference[last].problem(f"references form a loop: {names}"))
+            if number > _MAX_LOOPS:
+                text = f"references form {number:,} loops: the first {_MAX_LOOPS} are listed"
+                problems.append(DocumentProblem(text))
+            open_graph = {name: graph[name] - closing.get(name, set()) for name in graph}
+            order = list(TopologicalSorter(open_graph).static_order())
+        return [by_reference[reference] for reference in order]
 
 
 def _references(
@@ -144,3 +163,29 @@ def _references(
         yield from (
             (kind.family_name(), f"{document.cluster}/{name}") for name in kind.neighbours(spec)
         )
+
+
+def _loops(graph: Mapping[Reference, Collection[Reference]]) -> Iterator[Sequence[Reference]]:
+    """Yields a loop for each reference that closes one, in the order of its references.
+
+    Without the references from the last to the first of each loop, the graph has none. Loops that
+    are not listed have only their first and their last member.
+    """
+    count = 0
+    done: set[Reference] = set()
+    for start in graph:
+        way: dict[Reference, Iterator[Reference]] = {}
+        following: Reference | None = None if start in done else start
+        while following is not None or way:
+            if following is not None:
+                way[following] = iter(sorted(graph[following]))
+            last = next(reversed(way))
+            following = next((name for name in way[last] if name not in done), None)
+            if following is None:
+                done.add(last)
+                del way[last]
+            elif following in way:
+                count += 1
+                steps = list(way) if count <= _MAX_LOOPS else [following, last]
+                yield steps[steps.index(following) :]
+                following = None

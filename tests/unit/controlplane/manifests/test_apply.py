@@ -121,6 +121,42 @@ async def test_loops_of_references_are_refused(world: ManifestWorld) -> None:
     assert await handles(world) == []
 
 
+async def test_all_loops_and_the_problems_beside_them_are_listed(world: ManifestWorld) -> None:
+    text = (
+        service("a", dependencies=["b"]) + service("b", dependencies=["a"])
+        + service("c", dependencies=["d"]) + service("d", dependencies=["e"])
+        + service("e", dependencies=["c", "c2"]) + service("c2", dependencies=["d"])
+        + service("self", dependencies=["self"])
+        + service("on-loop", dependencies=["a"]) + service("none", dependencies=["missing"])
+        + document("Role", "deployer", {"rules": []}) + cluster("eu-1")
+        + document("GitRepository", REPOSITORY)
+    )  # fmt: skip
+    plan = await world.apply(text, EDITOR)
+    loops = [problem.message for problem in plan.problems if "loop" in problem.message]
+    assert sorted(loop.removeprefix("references form a loop: ") for loop in loops) == [
+        "Service eu-1/b → Service eu-1/a → Service eu-1/b",
+        "Service eu-1/c2 → Service eu-1/d → Service eu-1/e → Service eu-1/c2",
+        "Service eu-1/e → Service eu-1/c → Service eu-1/d → Service eu-1/e",
+        "Service eu-1/self → Service eu-1/self",
+    ]
+    others = [problem for problem in plan.problems if "loop" not in problem.message]
+    assert [(problem.document, problem.code) for problem in others] == [
+        ("Service eu-1/none", "NOT_FOUND"),
+        ("Role deployer", "FORBIDDEN"),
+    ]
+    assert {item.name for item in plan.items} == {"eu-1", REPOSITORY}
+    assert not plan.applied and await handles(world) == []
+
+
+async def test_at_most_a_hundred_loops_are_listed(world: ManifestWorld) -> None:
+    names = [f"s{number}" for number in range(101)]
+    text = "".join(service(name, dependencies=[name]) for name in names)
+    plan = await world.apply(text + cluster("eu-1") + document("GitRepository", REPOSITORY))
+    assert len(plan.problems) == 101
+    assert plan.problems[-1].message == "references form 101 loops: the first 100 are listed"
+    assert {item.name for item in plan.items} == {"eu-1", REPOSITORY}
+
+
 async def test_a_batch_with_a_forbidden_half_does_nothing(world: ManifestWorld) -> None:
     text = cluster("eu-1") + document("Role", "deployer", {"rules": []}) + cluster("eu-2")
     plan = await world.apply(text, actor=EDITOR)
@@ -275,6 +311,45 @@ async def test_missing_references_and_forbidden_documents_are_listed_at_once(
     ]
     assert not plan.applied and await handles(world) == []
     assert await world.memory.audited() == [] and world.memory.published == []
+
+
+@pytest.mark.parametrize(
+    ("kinds", "name"),
+    [
+        (("GitRepository", "HelmRepository"), "https://charts.example.org/a"),
+        (("User", "ServiceAccount"), "x@example.org"),
+    ],
+)
+async def test_kinds_of_one_family_cannot_share_a_name(
+    world: ManifestWorld, kinds: tuple[str, str], name: str
+) -> None:
+    first, second = (document(kind, name) for kind in kinds)
+    plan = await world.apply(first + second)
+    (problem,) = plan.problems
+    assert (problem.document, problem.line) == (f"{kinds[1]} {name}", first.count("\n") + 2)
+    assert problem.message == (
+        f"{kinds[0]} {name} stands in fleet.yaml:2 already, and a {kinds[1]} cannot have the same "
+        "name"
+    )
+    assert not plan.applied
+
+
+async def test_all_problems_of_the_frame_of_a_document_are_listed(world: ManifestWorld) -> None:
+    text = document("Clustr", "a", namespace="x") + document("Cluster", "b", {"tagz": {}}, lables=1)
+    text += document("Service", "web", {"folderr": "x"}, cluster=5)
+    nameless = "---\n{apiVersion: towline.io/v1, kind: Clustr, metadata: [], spec: [x]}\n"
+    plan = await world.apply(text + nameless + document("ClusterGroup", "g", {"clusters": ["b"]}))
+    assert sorted((problem.field, problem.message) for problem in plan.problems) == [
+        ("kind", "unknown kind 'Clustr'; did you mean Cluster?"),
+        ("kind", "unknown kind 'Clustr'; did you mean Cluster?"),
+        ("metadata", "must be an object with a name"),
+        ("metadata.cluster", "must be text; quote it"),
+        ("metadata.lables", "unknown field 'lables'; did you mean labels?"),
+        ("metadata.namespace", "unknown field 'namespace'; did you mean name?"),
+        ("spec", "must be an object"),
+        ("spec.folderr", "unknown field 'folderr'; did you mean folder?"),
+        ("spec.tagz", "unknown field 'tagz'; did you mean tags?"),
+    ]
 
 
 @pytest.mark.parametrize("options", [{"dry_run": True}, {"max_deletions": 9}, {}])
