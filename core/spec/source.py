@@ -100,6 +100,7 @@ class Commit:
     subject: str
     """First line of the commit message."""
     committed_at: datetime
+    """Time of the commit; of an artifact, when it was made."""
 
 
 @dataclass(frozen=True, slots=True)
