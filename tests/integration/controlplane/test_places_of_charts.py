@@ -56,7 +56,7 @@ async def test_another_version_is_another_ref(world: World) -> None:
     elsewhere = ServiceChange(helm={"chart": "nginx", "url": "https://other.example.org"})
     with pytest.raises(Invalid, match="create another service"):
         await world.services.update(world.admin, service.id, elsewhere)
-    with pytest.raises(Invalid, match="agents render only folders of git"):
+    with pytest.raises(Invalid, match="agents render only folders, no charts"):
         by_agent = ServiceChange(rendered_by=cluster.id)
         await world.services.update(world.admin, service.id, by_agent)
     with pytest.raises(Invalid, match="remove folder"):
