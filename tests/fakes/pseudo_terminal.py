@@ -31,7 +31,8 @@ class Terminal:
                 self._seen += os.read(self._descriptor, 65_536)
             except OSError:
                 raise AssertionError(shown.decode()) from None
-        self._seen = b""
+        # What came behind it in the same read is yet to be looked for.
+        self._seen = shown.partition(text.encode())[2]
 
 
 @contextmanager
