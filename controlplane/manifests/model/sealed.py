@@ -5,7 +5,6 @@ A spec of a resource shows a sealed value as long as the resource has the value 
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple, get_args
 
@@ -66,7 +65,7 @@ class SecretFields:
         self.replaced(spec, collect)
         return found
 
-    @cached_property
+    @property
     def secret_destinations(self) -> Collection[str]:
         """Returns the fields of the spec that are secret, and tell who receives other secrets."""
         found = self.codec.by_name.values()

@@ -261,7 +261,7 @@ class ApplyRun:
         await self._prefetch(kind)
         names = desired.keys() if kind.takes_all else changed
         given = self._with_seals(declaration, desired, set(names))
-        stored = await self._seals.destinations(kind, declaration.codec, row)
+        stored = await self._seals.destinations(kind, declaration.codec, row, given)
         opened = await self._seals.opened(
             declaration.codec, given, document.key, kind.project_of(row), {**desired, **stored}
         )
@@ -399,11 +399,11 @@ class ApplyRun:
     async def _prune(self) -> None:
         store, options = self._tx[DeclaredResourceStore], self._options
         known = [row for row in await store.of_set(options.prune_set) if row.id not in self._done]
-        found: list[tuple[AnyKind, DeclaredRow]] = []
+        by_kind: list[tuple[AnyKind, Sequence[DeclaredRow]]] = []
         for name in {row.kind for row in known} & self._reader.kinds.keys():
-            kind = self._reader.kinds[name]
-            rows = await kind.by_ids(self._tx, [row.id for row in known if row.kind == name])
-            found += [(kind, row) for row in rows]
+            kind, ids = self._reader.kinds[name], [row.id for row in known if row.kind == name]
+            by_kind.append((kind, await kind.by_ids(self._tx, ids)))
+        found = [(kind, row) for kind, rows in by_kind for row in rows]
         if unreadable := sum(not kind.may_read(self._actor, row) for kind, row in found):
             # Their number alone: a name would tell what exists in projects of others.
             noun = "resource" if unreadable == 1 else "resources"
@@ -413,8 +413,8 @@ class ApplyRun:
             )
             self._problems.append(DocumentProblem(text, code=Code.FORBIDDEN.value))
             return
-        for kind, row in found:
-            await self._names.add_rows(kind, [row])
+        for kind, rows in by_kind:
+            await self._names.add_rows(kind, rows)
         gone = {row.id for row in known} - {row.id for _, row in found}
         if len(found) > options.max_deletions:
             names = ", ".join(sorted(self._title(kind, row) for kind, row in found)[:10])

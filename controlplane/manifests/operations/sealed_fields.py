@@ -51,10 +51,13 @@ class FieldSeals:
         opened = fields.replaced(spec, plain_destination, beside)
         return fields.replaced(opened, plain, beside)
 
-    async def destinations(self, kind: AnyKind, codec: SpecCodec, row: DeclaredRow) -> JsonObject:
-        """Returns the secret fields of a row that tell who receives its other secrets."""
-        names = SecretFields(codec).secret_destinations
-        if not names:
+    async def destinations(
+        self, kind: AnyKind, codec: SpecCodec, row: DeclaredRow, spec: JsonMapping
+    ) -> JsonObject:
+        """Returns the secret fields of a row that tell who receives the sealed values of a spec."""
+        fields = SecretFields(codec)
+        names = fields.secret_destinations
+        if not names or not fields.sealed(spec):
             return {}
         columns = await kind.secrets(self._tx, row)
         found = codec.revealing.encode(columns, lambda _, id: id)
