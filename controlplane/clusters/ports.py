@@ -39,7 +39,7 @@ class ClusterStore(DeletableRows[Cluster], ProjectRows[Cluster], Protocol):
     ) -> list[Cluster]:
         """Returns clusters whose tags meet all requirements, of one project or of all."""
         tags = await self.column("tags")
-        ids = [id for id, of_one in tags.items() if all(one.matches(of_one) for one in wanted)]
+        ids = [id for id, given in tags.items() if all(label.matches(given) for label in wanted)]
         return [row for row in await self.by_ids(ids) if project_id in (None, row.project_id)]
 
     async def set_alarm(self, id: str, text: str) -> None:

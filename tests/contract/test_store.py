@@ -271,9 +271,9 @@ async def test_inventory_is_replaced_by_id(store: Store) -> None:
         await tx[ComponentStore].upsert([])
     async with store.read() as tx:
         assert await tx[ComponentStore].of_services("s") == [healthy]
-        name = ("id", "apps", "Deployment", "shop", "web")
-        assert await tx[ComponentStore].names("s") == [name]
-        assert await tx[ComponentStore].names("other") == []
+        key = ("apps", "Deployment", "shop", "web")
+        assert await tx[ComponentStore].keys("s") == {"id": key}
+        assert await tx[ComponentStore].keys("other") == {}
         assert await tx[ComponentStore].component_ids({"s", "other"}) == {"s": {"id"}}
         assert await tx[ComponentStore].component_ids(()) == {}
     async with store.write() as tx:

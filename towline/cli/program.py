@@ -96,7 +96,7 @@ class _Program(LazyGroup):
         super().__init__(**attributes)
         self.commands = _COMMANDS
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> object:
         """Runs a command. Errors of its parameters come without the words of the library."""
         try:
             return super().invoke(ctx)

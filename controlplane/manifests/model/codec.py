@@ -164,9 +164,10 @@ class SpecCodec:
         if family or inner in outer:
             return bool(family)
         if _container(hint):
-            return any(self._refers(one, "", outer) for one in get_args(inner))
+            return any(self._refers(item, "", outer) for item in get_args(inner))
         plugins = self.kind.plugins.get(inner, {}).values()
-        fields = [field for one in (*plugins, inner) for field in self.inner_fields(one).values()]
+        kinds = (*plugins, inner)
+        fields = [field for kind in kinds for field in self.inner_fields(kind).values()]
         return any(self._refers(field.hint, field.family, outer | {inner}) for field in fields)
 
     @cached_property

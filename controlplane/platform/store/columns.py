@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 import orjson
 from pydantic import TypeAdapter
-from sqlalchemy import JSON, ColumnElement, DateTime, String, Text, func, literal, select
+from sqlalchemy import JSON, ColumnElement, DateTime, Dialect, String, Text, func, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -53,10 +53,10 @@ class UtcColumn(TypeDecorator[datetime]):
     impl = DateTime(timezone=True)
     cache_ok = True
 
-    def process_bind_param(self, value: datetime | None, dialect: Any) -> datetime | None:
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         return None if value is None else value.astimezone(UTC)
 
-    def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         if value is None or value.tzinfo is not None:
             return value
         return value.replace(tzinfo=UTC)
@@ -96,13 +96,13 @@ class EnumColumn(TypeDecorator[StrEnum]):
         super().__init__()
         self.words = words
 
-    def process_bind_param(self, value: StrEnum | None, dialect: Any) -> str | None:
+    def process_bind_param(self, value: StrEnum | None, dialect: Dialect) -> str | None:
         return None if value is None else self.words(value).value
 
-    def process_result_value(self, value: str | None, dialect: Any) -> StrEnum | None:
+    def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
         return None if value is None else self.words(value)
 
-    def result_processor(self, dialect: object, coltype: object) -> Any:
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:
         members = {None: None, **{word.value: word for word in self.words}}
         return lambda value: members[value] if value in members else self.words(value)
 
@@ -127,7 +127,7 @@ class JsonColumn(TypeDecorator[Any]):
     def process_result_value(self, value: Any, dialect: object) -> object:
         return None if value is None else _adapter(self.shape).validate_python(value)
 
-    def result_processor(self, dialect: Any, coltype: object) -> Any:
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:
         decode = super().result_processor(dialect, coltype)
         copy = _copy_of(self.shape)
         if decode is None or copy is None:
@@ -148,7 +148,7 @@ class AttestationColumn(TypeDecorator[Attestation]):
     impl = JSON_TEXT
     cache_ok = True
 
-    def process_bind_param(self, value: Attestation | None, dialect: Any) -> object:
+    def process_bind_param(self, value: Attestation | None, dialect: Dialect) -> object:
         if value is None:
             return None
         parts = {"statement": value.statement, "signature": value.signature}
@@ -156,14 +156,14 @@ class AttestationColumn(TypeDecorator[Attestation]):
         texts = {name: base64.b64encode(part).decode() for name, part in parts.items()}
         return {"key_id": value.key_id, **texts}
 
-    def process_result_value(self, value: Any, dialect: Any) -> Attestation | None:
+    def process_result_value(self, value: Any, dialect: Dialect) -> Attestation | None:
         if value is None:
             return None
         names = ("statement", "signature", "evidence")
         return Attestation(value["key_id"], *(base64.b64decode(value.get(n, "")) for n in names))
 
 
-def _copy_of(shape: Any) -> Callable[[Any], Any] | None:
+def _copy_of(shape: object) -> Callable[[object], object] | None:
     """Returns the copy of a value that its readers may change; None: the shape is not flat."""
     kind, plain = get_origin(shape), set(get_args(shape)) - {...}
     if not plain <= {str, int}:
@@ -171,8 +171,8 @@ def _copy_of(shape: Any) -> Callable[[Any], Any] | None:
     return {tuple: lambda value: value, dict: _copied}.get(kind)
 
 
-def _copied(value: dict[str, object] | None) -> dict[str, object] | None:
-    return None if value is None else value.copy()
+def _copied(value: object) -> object:
+    return value.copy() if isinstance(value, dict) else value
 
 
 @cache

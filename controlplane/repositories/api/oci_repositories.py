@@ -24,8 +24,8 @@ class OciArtifact(Output[Commit]):
     """Digest of its manifest."""
 
 
-@output(Repository, only=REGISTRY_FIELDS | {"fetched_at", "size"})
-class OciRepository(Output[Repository]):
+@output(Repository, only=REGISTRY_FIELDS | {"fetched_at", "size"}, name="OciRepository")
+class OciRepositoryType(Output[Repository]):
     """A repository of artifacts in an OCI registry. A failed poll keeps the last artifacts."""
 
     url: str
@@ -49,7 +49,7 @@ class OciRepositoryAttributes(Draft[RepositoryChange]):
     """Password or token. Never returned. An empty string removes it."""
 
 
-_OCI = RepositoryResolvers(RepositoryKind.OCI, OciRepository)
+_OCI = RepositoryResolvers(RepositoryKind.OCI, OciRepositoryType)
 
 
 @strawberry.type
@@ -57,7 +57,7 @@ class OciRepositoryQuery:
     @strawberry.field
     async def oci_repository(
         self, info: Info, id: strawberry.ID | None = None, url: str | None = None
-    ) -> OciRepository | None:
+    ) -> OciRepositoryType | None:
         """An OCI repository, by ID or URL.
 
         Args:
@@ -74,7 +74,7 @@ class OciRepositoryQuery:
         after: str | None = None,
         q: str | None = None,
         labels: str | None = None,
-    ) -> relay.Connection[OciRepository]:
+    ) -> relay.Connection[OciRepositoryType]:
         """OCI repositories.
 
         Args:
@@ -89,7 +89,7 @@ class OciRepositoryMutation:
     @strawberry.mutation
     async def create_oci_repository(
         self, info: Info, attributes: OciRepositoryAttributes
-    ) -> OciRepository | None:
+    ) -> OciRepositoryType | None:
         """Adds an OCI repository.
 
         Args:
@@ -100,7 +100,7 @@ class OciRepositoryMutation:
     @strawberry.mutation
     async def update_oci_repository(
         self, info: Info, id: strawberry.ID, attributes: OciRepositoryAttributes
-    ) -> OciRepository | None:
+    ) -> OciRepositoryType | None:
         """Updates an OCI repository.
 
         Args:
@@ -110,7 +110,9 @@ class OciRepositoryMutation:
         return await _OCI.update(info, id, attributes)
 
     @strawberry.mutation
-    async def delete_oci_repository(self, info: Info, id: strawberry.ID) -> OciRepository | None:
+    async def delete_oci_repository(
+        self, info: Info, id: strawberry.ID
+    ) -> OciRepositoryType | None:
         """Removes an OCI repository. Fails with CONFLICT while services use it.
 
         Args:
@@ -119,7 +121,7 @@ class OciRepositoryMutation:
         return await _OCI.delete(info, id)
 
     @strawberry.mutation
-    async def sync_oci_repository(self, info: Info, id: strawberry.ID) -> OciRepository | None:
+    async def sync_oci_repository(self, info: Info, id: strawberry.ID) -> OciRepositoryType | None:
         """Polls an OCI repository now.
 
         Args:

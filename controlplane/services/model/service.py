@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
 
 from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from controlplane.platform.parts import Columns, part, replace_columns
@@ -453,16 +452,6 @@ class Revision:
     """Release of the pipeline that caused it."""
     attestation: Attestation | None = None
     """Signed statement of the renderer about the bundle."""
-
-
-class ComponentName(NamedTuple):
-    """Id of a component, and the name of its object in the cluster."""
-
-    id: str
-    group: str
-    kind: str
-    namespace: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True)

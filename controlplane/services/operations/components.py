@@ -16,8 +16,8 @@ from controlplane.services.model.live_state import (
     parse_events,
     redact_object,
 )
-from controlplane.services.model.references import ObjectKey, ReferenceKind, references
-from controlplane.services.model.service import Component, ComponentName
+from controlplane.services.model.references import ReferenceKind, references
+from controlplane.services.model.service import Component
 from controlplane.services.operations.lookup import find_readable_service
 from controlplane.services.ports import ComponentStore, LiveObjects, ServiceStore
 from core.errors import Conflict, NotFound, Unavailable
@@ -188,12 +188,16 @@ class ComponentOperations:
         require_member(actor)
         async with self._context.store.read() as tx:
             service = await find_readable_service(tx, actor, service_id)
-            components = await tx[ComponentStore].names(service_id)
+            keys = await tx[ComponentStore].keys(service_id)
         digest = service.desired.digest
         if digest is None or service.mirrored:
             return []
         bundle = open_bundle(digest, await self._context.manifests.bundle(digest))
-        ids = {_key_of(component, service.namespace): component.id for component in components}
+        # Components of cluster-scoped objects have no namespace; references use the service's.
+        ids = {
+            key._replace(namespace=key.namespace or service.namespace): id
+            for id, key in keys.items()
+        }
         return [
             ObjectRelation(ids[found.source], ids[found.target], found.kind)
             for found in references(bundle.objects(), service.namespace)
@@ -213,12 +217,6 @@ class ComponentOperations:
         if self._live is None:
             raise Unavailable("this process has no connection to clusters")
         return self._live
-
-
-def _key_of(component: ComponentName, namespace: str) -> ObjectKey:
-    # Manifests of cluster-scoped objects have no namespace; references use the service's for them.
-    place = component.namespace or namespace
-    return ObjectKey(component.group, component.kind, place, component.name)
 
 
 def _is_manifest_of(manifest: JsonMapping, component: Component) -> bool:

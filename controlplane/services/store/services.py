@@ -18,11 +18,11 @@ from controlplane.platform.store.transaction import Repositories
 from controlplane.platform.store.visibility import visible_rows
 from controlplane.services.model.images import split_image
 from controlplane.services.model.objects import DryRunResult
+from controlplane.services.model.references import ObjectKey
 from controlplane.services.model.render_state import RenderState
 from controlplane.services.model.service import (
     STATUS_FIELDS,
     Component,
-    ComponentName,
     Revision,
     Service,
     StatusFields,
@@ -215,10 +215,10 @@ class SqlComponents(SqlReading[Component], ComponentStore):
             found |= dict(map(tuple, await self._connection.execute(counted)))
         return found
 
-    async def names(self, service_id: str) -> list[ComponentName]:
-        columns = (self._table.c[name] for name in ComponentName._fields)
+    async def keys(self, service_id: str) -> dict[str, ObjectKey]:
+        columns = (self._table.c[name] for name in ("id", *ObjectKey._fields))
         named = select(*columns).where(self._table.c.service_id == service_id)
-        return [ComponentName._make(row) for row in await self._connection.execute(named)]
+        return {id: ObjectKey(*key) for id, *key in await self._connection.execute(named)}
 
     async def component_ids(self, services: Collection[str]) -> dict[str, set[str]]:
         column, found = self._table.c.service_id, defaultdict[str, set[str]](set)

@@ -9,11 +9,11 @@ from controlplane.authorization import Visible
 from controlplane.clusters.store import clusters as cluster_table
 from controlplane.platform.ports import PageQuery
 from controlplane.services.model.images import split_image
+from controlplane.services.model.references import ObjectKey
 from controlplane.services.model.render_state import RenderState
 from controlplane.services.model.service import (
     STATUS_FIELDS,
     Component,
-    ComponentName,
     Service,
     StatusFields,
 )
@@ -143,9 +143,9 @@ class MemoryComponents(MemoryReading[Component], ComponentStore):
         rows = self._connection.where(self._table, lambda row: row["cluster_id"] in clusters)
         return dict(Counter(row["cluster_id"] for row in rows))
 
-    async def names(self, service_id: str) -> list[ComponentName]:
+    async def keys(self, service_id: str) -> dict[str, ObjectKey]:
         found = self._connection.where(self._table, lambda row: row["service_id"] == service_id)
-        return [ComponentName._make(row[name] for name in ComponentName._fields) for row in found]
+        return {row["id"]: ObjectKey(*(row[name] for name in ObjectKey._fields)) for row in found}
 
     async def component_ids(self, services: Collection[str]) -> dict[str, set[str]]:
         found = defaultdict[str, set[str]](set)
