@@ -149,6 +149,24 @@ async def test_invalid_jsonnet_is_refused_with_the_reason(
     assert reason in caught.value.message and CANARY not in caught.value.message
 
 
+async def test_jsonnet_decodes_binary_data_as_go_jsonnet_does(
+    repository: ServedRepository, objects: Objects
+) -> None:
+    """kube.libsonnet decodes the data of each SealedSecret, which is encrypted."""
+    library = (
+        "{ map(name, data):: { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: name },\n"
+        "  assert std.base64Decode(data) != '',\n"
+        "  data: { v: std.base64Decode(data), sum: std.base64(std.base64Decode('w6Q=')) } } }"
+    )
+    main = "local lib = import 'lib.libsonnet'; lib.map('a', '4oIo/yhB')"
+    sha = repository.commit({"web/main.jsonnet": main, "web/lib.libsonnet": library})
+    found = await objects(sha)
+    assert found["a"]["data"] == {"v": "\ufffd\ufffd(\ufffd(A", "sum": "w6Q="}
+    broken = {"web/main.jsonnet": "local lib = import 'lib.libsonnet'; lib.map('a', 'no base64')"}
+    with pytest.raises(Invalid, match=r"base64.*web/lib\.libsonnet:2"):
+        await objects(repository.commit(broken))
+
+
 async def test_jsonnet_of_a_bundler_project(
     repository: ServedRepository, objects: Objects, cache: GitCache
 ) -> None:
