@@ -84,6 +84,16 @@ def parse_chart_remote(url: str) -> Remote:
     return remote
 
 
+def normalize_oci_url(url: str) -> str:
+    """Returns an `oci://` URL in its only allowed form: one name for one repository.
+
+    The host is in lower case, and the default port and slashes at the end are left out. Raises
+    Invalid.
+    """
+    address = parse_chart_remote(url).text.partition("://")[2]
+    return "oci://" + address.rstrip("/")
+
+
 def normalize_proxy_url(url: str) -> str:
     """Normalizes a proxy URL. Raises Invalid unless it is `http://[user:password@]host:port`."""
     try:

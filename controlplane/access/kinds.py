@@ -40,7 +40,7 @@ from controlplane.authorization import (
 )
 from controlplane.authorization.resources import scope_of
 from controlplane.platform.kinds import ManifestKind, OperatedKind, Placement
-from controlplane.platform.names import handle_from
+from controlplane.platform.names import LABEL_SCHEMA, handle_from
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
 from core.errors import Invalid
@@ -275,6 +275,7 @@ class RoleBindingKind(ManifestKind[BindingView]):
     without a name, are none."""
 
     name = "RoleBinding"
+    name_schema = LABEL_SCHEMA
     change = RoleBindingSpec
     port = RoleBindingStore
     has_project = False
@@ -399,6 +400,7 @@ class AccountKind(ManifestKind[User]):
     family = "User"
     port = UserStore
     has_project = False
+    named_by = "email"
     accounts: ClassVar[UserKind]
     """Kind of users that the manifests describe; references find all."""
 
@@ -477,6 +479,7 @@ class TrustedIssuerKind(OperatedKind[TrustRule]):
     """Trust rules: tokens of other issuers that are exchanged for those of a service account."""
 
     name = "TrustedIssuer"
+    name_schema = LABEL_SCHEMA
     change = TrustRuleChange
     port = TrustRuleStore
     model = TrustRule

@@ -16,6 +16,7 @@ from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
 from controlplane.clusters.ports import AgentSettingsStore, ClusterGroupStore, ClusterStore
 from controlplane.platform.kinds import ManifestKind, OperatedKind, Placement
+from controlplane.platform.names import LABEL_SCHEMA
 from controlplane.platform.parts import Columns, row_of
 from controlplane.platform.ports import Transaction
 from core.errors import Invalid
@@ -25,10 +26,12 @@ class ClusterKind(TargetedKind[Cluster]):
     """Registered clusters. `towline clusters rotate-token` gives the deploy token of a new one."""
 
     name = "Cluster"
+    name_schema = LABEL_SCHEMA
     change = ClusterChange
     port = ClusterStore
     model = Cluster
     hidden = ("handle", "project_id")
+    named_by = "handle"
     rename = {"name": "display_name", "subjects": "bindings"}
 
     def __init__(self, clusters: Clusters) -> None:
@@ -75,6 +78,7 @@ class ClusterGroupKind(ManifestKind[ClusterGroup]):
     """Cluster groups, with their freezes."""
 
     name = "ClusterGroup"
+    name_schema = LABEL_SCHEMA
     change = ClusterGroupSpec
     port = ClusterGroupStore
     model = ClusterGroup
@@ -118,6 +122,7 @@ class AgentSettingsKind(OperatedKind[AgentSettings]):
     """Settings of the agents of selected clusters."""
 
     name = "AgentSettings"
+    name_schema = LABEL_SCHEMA
     change = AgentSettingsChange
     port = AgentSettingsStore
     model = AgentSettings

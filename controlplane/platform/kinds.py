@@ -68,6 +68,10 @@ class ManifestKind(ABC, Generic[R]):
     as `ServiceChange.paused`."""
     rename: ClassVar[Mapping[str, str]] = {}
     """Names in the spec, in snake case, by field of `change`."""
+    name_schema: ClassVar[JsonMapping] = {"type": "string", "minLength": 1}
+    """JSON Schema of names."""
+    named_by: ClassVar[str] = "name"
+    """Field of the operations that has the name of the manifest."""
     references: ClassVar[Mapping[str, str]] = {}
     """Kinds that fields refer to by id, such as `{"Selector.groups": "ClusterGroup"}`; only for
     fields whose name does not tell it, as `cluster_id` does."""

@@ -7,6 +7,8 @@ from core.errors import Invalid
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SLUG = re.compile(r"[^a-z0-9]+")
 MAX_TEXT = 255
+LABEL_SCHEMA = {"type": "string", "pattern": f"^{_LABEL.pattern}$"}
+"""JSON Schema of an RFC 1123 label, as `check_label` takes it."""
 
 # C0 and C1 controls, and bidirectional marks and overrides, which make text display differently
 # from its content.
@@ -15,6 +17,8 @@ _DECEPTIVE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u20
 
 def check_label(value: str, field: str) -> str:
     """Checks an RFC 1123 label, the form of handles, service names and namespaces."""
+    if not value:
+        raise Invalid("is required", field=field)
     if not _LABEL.fullmatch(value):
         raise Invalid(
             f"{value[:80]!r} is not a valid name: use at most 63 characters of a-z, 0-9 and '-'",

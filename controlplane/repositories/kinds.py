@@ -22,6 +22,7 @@ class GitRepositoryKind(ManifestKind[Repository]):
     port = RepositoryStore
     model = Repository
     hidden: ClassVar[Collection[str]] = ("url", "project_id", "decrypt")
+    named_by = "url"
     rename = {"via": "via_cluster"}
     references = {"RepositoryChange.via": "Cluster"}
     sensitive = (*column_names(GitCredentials), "webhook_secret")

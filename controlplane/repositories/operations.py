@@ -18,14 +18,20 @@ from controlplane.authorization import (
 from controlplane.platform.batch import after_commit
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import RENDER_SERVICES, OperationContext
-from controlplane.platform.names import check_text
 from controlplane.platform.parts import Columns, part
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.credentials import auth_method_of, merge_credentials
 from controlplane.repositories.model.push import Push
-from controlplane.repositories.model.repository import GitHealth, Repository, origin_of
+from controlplane.repositories.model.repository import (
+    LINKS,
+    GitHealth,
+    Repository,
+    check_link,
+    check_url,
+    origin_of,
+)
 from controlplane.repositories.ports import (
     FollowedFiles,
     PushStore,
@@ -42,6 +48,11 @@ _NAMES = {
     RepositoryKind.GIT: "GitRepository",
     RepositoryKind.HELM: "HelmRepository",
     RepositoryKind.OCI: "OciRepository",
+}
+_NOUNS = {
+    RepositoryKind.GIT: "Git repository",
+    RepositoryKind.HELM: "Helm repository",
+    RepositoryKind.OCI: "repository of OCI artifacts",
 }
 
 
@@ -65,16 +76,17 @@ class RepositoryChange:
     submodules: bool | None = None
     """True fetches submodules, too. Default: false."""
     https_path: str | None = None
-    """URL of the repository for browsers. Stored only."""
+    """URL of the repository for browsers: `https://…` or `http://…`. Stored only."""
     url_format: str | None = None
-    """Template of links to files for browsers. Stored only."""
+    """Template of links to files for browsers: `https://…`, `http://…` or `{url}…`. Stored only."""
 
     def links(self) -> dict[str, str | None]:
         """The given settings for links to the repository's web pages; an empty text removes one."""
         given = {"https_path": self.https_path, "url_format": self.url_format}
-        for name, text in given.items():
-            if text:
-                check_text(text, name, 2048)
+        if self.https_path:
+            check_link(self.https_path, "httpsPath")
+        if self.url_format:
+            check_link(self.url_format, "urlFormat", (*LINKS, "{url}"))
         return {name: text or None for name, text in given.items() if text is not None}
 
 
@@ -130,8 +142,7 @@ class RepositoryOperations:
             await _check_via(tx, actor, change)
             repository = self._changed(replace(blank, project_id=project), change)
             if (known := await tx[RepositoryStore].by_url(repository.url)) is not None:
-                message = f"a repository with the URL {repository.url} already exists"
-                raise name_conflict(actor, known, message)
+                raise _taken(actor, known)
             await tx[RepositoryStore].add(repository)
             tx.audit(repository.url, repository.id)
         after_commit(partial(self.follow, repository, FollowedFiles()))
@@ -323,8 +334,9 @@ class RepositoryOperations:
     def _changed(self, before: Repository, change: RepositoryChange) -> Repository:
         after = replace(before, **change.links(), updated_at=self._context.clock.now())
         if change.url is not None or not before.url:
-            origin = origin_of(change.url or "", before.kind)
-            after = replace(after, url=change.url or "")
+            url = check_url(change.url or "", before.kind)
+            origin = origin_of(url, before.kind)
+            after = replace(after, url=url)
             if before.url and origin_of(before.url, before.kind) != origin:
                 # Credentials for one server must not be sent to another.
                 after = replace(after, sealed=None, auth_method=None)
@@ -375,6 +387,13 @@ class RepositoryOperations:
             return {}
         plain = self._context.sealer.open(repository.sealed, f"repository:{repository.id}")
         return orjson.loads(plain)
+
+
+def _taken(actor: Actor, known: Repository) -> Conflict:
+    """A URL names one repository of any kind, because references have no kind."""
+    is_readable = actor.may(Verb.READ, known.target)
+    noun = _NOUNS[known.kind] if is_readable else "repository"
+    return name_conflict(actor, known, f"a {noun} with the URL {known.url} already exists")
 
 
 def _health(state: RepositoryState) -> GitHealth | None:

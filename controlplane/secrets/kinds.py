@@ -4,7 +4,7 @@ from controlplane.authorization import Actor
 from controlplane.platform.kinds import ManifestKind, Placement
 from controlplane.platform.parts import Columns, row_of
 from controlplane.platform.ports import Transaction
-from controlplane.secrets.model.secret import Secret
+from controlplane.secrets.model.secret import NAME_SCHEMA, Secret
 from controlplane.secrets.model.secret_source import SecretSource
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
 from controlplane.secrets.ports import SecretStore
@@ -15,6 +15,7 @@ class SecretKind(ManifestKind[Secret]):
     """Secrets: references to external stores, or values, which are never returned."""
 
     name = "Secret"
+    name_schema = NAME_SCHEMA
     change = SecretChange
     port = SecretStore
     model = Secret

@@ -1,8 +1,10 @@
 """Reads files of a commit: with resolved symbolic links, or those with some endings."""
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 
 from core.errors import Invalid
+from core.manifest_files import is_in_hidden_folder
 from core.spec.source import MAX_READ_BYTES, MAX_READ_FILES, RepositorySpec
 from gitcache.domain import paths
 from gitcache.domain.objects import SYMLINK, CommitRecord, Entry
@@ -54,7 +56,7 @@ async def read_folder(
     wanted = {
         paths.child(folder, path): entry.id
         for path, entry in sorted((await reader.walk(spec, tree)).items())
-        if entry.is_file and path.endswith(endings) and not _is_hidden(path)
+        if entry.is_file and path.endswith(endings) and not is_in_hidden_folder(PurePosixPath(path))
     }
     if len(wanted) > MAX_READ_FILES:
         raise Invalid(f"{len(wanted):,} files in {folder or '/'}, at most {MAX_READ_FILES:,}")
@@ -63,7 +65,3 @@ async def read_folder(
     if size > MAX_READ_BYTES:
         raise Invalid(f"{size:,} bytes of files in {folder or '/'}, at most {MAX_READ_BYTES:,}")
     return {path: found[id] for path, id in wanted.items()}
-
-
-def _is_hidden(path: str) -> bool:
-    return any(name.startswith(".") for name in path.split("/")[:-1])

@@ -41,11 +41,10 @@ from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
 from core.errors import Conflict, Invalid, NotFound, TowlineError, Unavailable
 from core.identity import RepositoryId
+from core.manifest_files import ENDINGS
 from core.spec.source import RepositoryState
 from core.spec.sync import DriftPolicy
 
-ENDINGS = (".yaml", ".yml", ".json")
-"""Endings of the files that are read."""
 _RETRY = timedelta(seconds=30)
 
 

@@ -31,6 +31,8 @@ ParserEvent = Any
 """An event of the YAML parser: its stubs leave out that parsed events have marks."""
 _TOP = ("apiVersion", "kind", "metadata", "spec")
 _METADATA = ("name", "project", "cluster", "labels", "annotations")
+_IGNORED = "managedFields"
+"""Field of exports that says whose fields are whose; applies skip it, as those of Kubernetes do."""
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(
     r"[-+]?([0-9]+\.[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+([eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)"
@@ -182,7 +184,7 @@ def _shape_problems(value: JsonValue) -> Iterator[tuple[Path, str]]:
 
 
 def _metadata_problems(metadata: JsonObject) -> Iterator[tuple[Path, str]]:
-    for name in metadata.keys() - set(_METADATA):
+    for name in metadata.keys() - {*_METADATA, _IGNORED}:
         yield ("metadata", name), unknown_field(name, _METADATA)
     for name in ("name", "project", "cluster"):
         if not isinstance(metadata.get(name, ""), str):

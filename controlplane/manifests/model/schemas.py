@@ -19,11 +19,21 @@ from controlplane.manifests.model.codec import (
 from controlplane.manifests.model.documents import API_VERSION
 from controlplane.platform.graphql.descriptions import DocstringReader
 from controlplane.platform.kinds import AnyKind
+from controlplane.platform.labels import LABEL_NAME_SCHEMA, LABEL_VALUE_SCHEMA
 from controlplane.platform.plugin_settings import Plugin
 from core.json_object import JsonObject
 from core.sealed_places import SEALED
 
-_WORDS: JsonObject = {"type": "object", "additionalProperties": {"type": "string"}}
+_LABELS: JsonObject = {
+    "type": "object",
+    "propertyNames": LABEL_NAME_SCHEMA,
+    "additionalProperties": LABEL_VALUE_SCHEMA,
+}
+_ANNOTATIONS: JsonObject = {**_LABELS, "additionalProperties": {"type": "string"}}
+_IGNORED: JsonObject = {
+    "^managedFields$": {"type": "array", "description": "Managers of the fields, in exports only."}
+}
+"""No property of its own: clients such as Terraform have no such field."""
 _READER = DocstringReader()
 _BY_ID = re.compile(r"\AID(s?) of")
 
@@ -34,9 +44,9 @@ def json_schema(kind: AnyKind, codec: SpecCodec) -> JsonObject:
     Types of plug-ins stand in `$defs`, because some of them contain each other.
     """
     metadata: JsonObject = {
-        "name": {"type": "string", "description": "Name of the resource."},
-        "labels": {**_WORDS, "description": "Labels of the manifest."},
-        "annotations": {**_WORDS, "description": "Annotations of the manifest."},
+        "name": {**kind.name_schema, "description": "Name of the resource."},
+        "labels": {**_LABELS, "description": "Labels of the manifest."},
+        "annotations": {**_ANNOTATIONS, "description": "Annotations of the manifest."},
     }
     required = ["name"]
     if kind.scope:
@@ -60,7 +70,7 @@ def json_schema(kind: AnyKind, codec: SpecCodec) -> JsonObject:
         "properties": {
             "apiVersion": {"const": API_VERSION},
             "kind": {"const": kind.name},
-            "metadata": _object(metadata, required),
+            "metadata": {**_object(metadata, required), "patternProperties": _IGNORED},
             "spec": spec,
         },
         **({"$defs": types.shared} if types.shared else {}),

@@ -534,7 +534,7 @@ def _leads_to(declaration: Declaration, path: Sequence[str | int], name: str) ->
 def _refusal(declaration: Declaration, error: TowlineError) -> DocumentProblem:
     field = getattr(error, "field", None) or ""
     problem = declaration.problem(error.message, field, error.code.value)
-    if problem.field or field == "spec":
+    if problem.field:
         # The place of the problem names the field.
         return replace(problem, message=error.message.removeprefix(f"{field}: "))
     return problem

@@ -6,9 +6,10 @@ from graphlib import CycleError, TopologicalSorter
 
 from controlplane.manifests.model.codec import Path, SpecCodec, unknown_field
 from controlplane.manifests.model.documents import DocumentProblem, Manifest, Source, read_documents
+from controlplane.manifests.model.places import place_of
 from controlplane.manifests.operations.names import Reference
 from controlplane.platform.kinds import AnyKind
-from controlplane.platform.names import check_text
+from controlplane.platform.names import LABEL_SCHEMA, check_label, check_text
 from core.errors import Invalid
 from core.json_object import JsonObject
 
@@ -42,11 +43,8 @@ class Declaration:
                 raise Invalid(f"needs the field {field.published}", field="spec")
 
     def problem(self, message: str, field: str = "", code: str = "INVALID") -> DocumentProblem:
-        """Returns a problem at a field of the spec, as operations name it."""
-        parts: list[str] = [part for part in field.split(".") if part]
-        known = bool(parts) and parts[0] in self.spec
-        path: Path = ("spec", *parts) if known else ()
-        return self.document.problem(message, path, code)
+        """Returns a problem at a field, as operations name it."""
+        return self.document.problem(message, place_of(self.codec, field), code)
 
 
 class DocumentReader:
@@ -102,7 +100,7 @@ class DocumentReader:
             problems.append(document.problem(text, ("metadata", "project")))
         try:
             if not wrong:
-                check_text(document.name, "metadata.name", 2048)
+                _check_name(kind, document.name)
         except Invalid as error:
             problems.append(document.problem(error.message, ("metadata", "name")))
         codec, has_place = self.codecs[kind.name], not wrong and len(problems) == before
@@ -150,6 +148,13 @@ class DocumentReader:
             open_graph = {name: graph[name] - closing.get(name, set()) for name in graph}
             order = list(TopologicalSorter(open_graph).static_order())
         return [by_reference[reference] for reference in order]
+
+
+def _check_name(kind: AnyKind, name: str) -> None:
+    if kind.name_schema is LABEL_SCHEMA:
+        check_label(name, "")
+    else:
+        check_text(name, "", 2048)
 
 
 def _references(

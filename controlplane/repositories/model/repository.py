@@ -8,11 +8,15 @@ from enum import StrEnum
 from semantic_version import NpmSpec
 
 from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
+from controlplane.platform.names import check_text
 from core.errors import Invalid
 from core.identity import ClusterId, RepositoryId
-from core.remotes import parse_chart_remote, parse_remote
+from core.remotes import normalize_oci_url, parse_chart_remote, parse_remote
 from core.spec.images import is_artifact_ref, is_digest, is_repository_name, is_tag_range
 from core.spec.source import Commit, RepositoryKind
+
+LINKS = ("https://", "http://")
+"""Beginnings of the URLs of web pages; others, such as `javascript:`, could run in a browser."""
 
 
 class AuthMethod(StrEnum):
@@ -95,6 +99,25 @@ def origin_of(url: str, kind: RepositoryKind) -> tuple[object, ...]:
     if kind is RepositoryKind.OCI:
         _check_artifact_url(url)
     return (url.startswith("oci://"), *parse_chart_remote(url).origin)
+
+
+def check_url(url: str, kind: RepositoryKind) -> str:
+    """Checks the URL of a new repository. Raises Invalid if it does not fit the kind.
+
+    One registry has one URL, so that one artifact is not two repositories.
+    """
+    origin_of(url, kind)
+    if url.startswith("oci://") and (normal := normalize_oci_url(url)) != url:
+        raise Invalid(f"write the URL as {normal}", field="url")
+    return url
+
+
+def check_link(text: str, field: str, beginnings: tuple[str, ...] = LINKS) -> str:
+    """Checks the URL of a web page that browsers open, or its template."""
+    check_text(text, field, 2048)
+    if not text.startswith(beginnings):
+        raise Invalid(f"must begin with {' or '.join(beginnings)}", field=field)
+    return text
 
 
 def _check_artifact_url(url: str) -> None:

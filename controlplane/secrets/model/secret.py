@@ -16,6 +16,8 @@ MAX_USES = 200
 MAX_VERSIONS = 100
 """Maximum versions of one secret that still hold a value."""
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
+NAME_SCHEMA = {"type": "string", "pattern": f"^{_NAME.pattern}$"}
+"""JSON Schema of names, as `check_name` takes them."""
 _MIN_REFRESH, _MAX_REFRESH = 10, 7 * 24 * 3600
 
 

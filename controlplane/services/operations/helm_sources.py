@@ -13,6 +13,7 @@ from controlplane.services.model.helm import ref_of_chart
 from core.errors import Forbidden, Invalid, NotFound
 from core.identity import RepositoryId
 from core.json_object import JsonMapping, JsonObject
+from core.remotes import normalize_oci_url
 from core.spec.source import RepositoryKind
 
 _OF_GIT = ("folder", "kustomize_path")
@@ -69,7 +70,7 @@ async def resolve_template_source(
     url = settings.get("url")
     if settings.get("repository_id") or repository_id or not url:
         return await resolve_helm_repository(tx, actor, repository_id, settings)
-    repository = await tx[RepositoryStore].by_url(url)
+    repository = await tx[RepositoryStore].by_url(_normal(url))
     if repository is None:
         raise Invalid(f"no Helm repository has the URL {url}: create it first", field="url")
     return _from(_readable(actor, repository), settings)
@@ -114,6 +115,7 @@ def _from(repository: Repository, settings: JsonMapping) -> JsonObject:
 
 
 async def _by_url(tx: Change, url: str, project_id: str) -> Repository:
+    url = _normal(url)
     origin_of(url, RepositoryKind.HELM)
     known = await tx[RepositoryStore].by_url(url)
     if known is not None:
@@ -130,6 +132,11 @@ async def _by_url(tx: Change, url: str, project_id: str) -> Repository:
     await tx[RepositoryStore].add(repository)
     tx.audit_as("createHelmRepository", url, repository.id)
     return repository
+
+
+def _normal(url: str) -> str:
+    """Returns the URL of a chart's repository as repositories are named."""
+    return normalize_oci_url(url) if url.startswith("oci://") else url
 
 
 def _readable(actor: Actor, repository: Repository) -> Repository:

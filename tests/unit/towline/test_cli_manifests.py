@@ -129,12 +129,23 @@ def test_files_of_folders_are_read_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "deep").mkdir()
-    for name in ("b.yaml", "deep/a.yml", "notes.txt"):
+    for name in ("b.yaml", "deep/a.yml", "deep-er.json", "notes.txt"):
         (tmp_path / name).write_text("kind: x")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"kind: y")))
     found = read_sources([tmp_path, Path("-")])
-    names = [str(tmp_path / "b.yaml"), str(tmp_path / "deep" / "a.yml"), "-"]
-    assert [source["file"] for source in found] == names
+    names = [str(tmp_path / name) for name in ("b.yaml", "deep-er.json", "deep/a.yml")]
+    assert [source["file"] for source in found] == [*names, "-"]
+
+
+def test_hidden_folders_and_links_are_left_out_as_in_git(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / ".fleet", tmp_path / "elsewhere"
+    for path in (folder, folder / ".github" / "deep", elsewhere):
+        path.mkdir(parents=True)
+    for path in (folder / ".a.yaml", folder / ".github" / "deep" / "b.yaml", elsewhere / "c.yaml"):
+        path.write_text("kind: x")
+    (folder / "d.yaml").symlink_to(elsewhere / "c.yaml")
+    (folder / "e").symlink_to(elsewhere)
+    assert [source["file"] for source in read_sources([folder])] == [str(folder / ".a.yaml")]
 
 
 @pytest.mark.parametrize("content", [None, "", "# nothing yet\n---\n...\n", "%YAML 1.2\n---\n"])

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from core.errors import Invalid, NotFound
 from core.json_object import JsonObject
+from core.manifest_files import is_manifest
 from towline.cli.manifests import generated as operations
 from towline.cli.manifests.generated import Plan
 from towline.cli.manifests.plans import print_items, problem_lines
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from towline.generated_inputs import ManifestSource
 
 MAX_BYTES = 8 << 20
-_SUFFIXES = (".yaml", ".yml")
 _NO_CONTENT = ("#", "---", "...", "%")
 _COLOURS = {"+": "green", "~": "yellow", "-": "red", "!": "red"}
 
@@ -30,7 +30,7 @@ Files = Annotated[
     typer.Option(
         "-f",
         "--file",
-        help="YAML file, or a folder of YAML files; - reads standard input; repeatable.",
+        help="File of manifests, or a folder of them; - reads standard input; repeatable.",
     ),
 ]
 Manager = Annotated[str, typer.Option(help="Name under which the fields are owned.")]
@@ -174,7 +174,7 @@ def explain(
 
 
 def read_sources(paths: list[Path]) -> list["ManifestSource"]:
-    """Reads files, and all YAML files under folders. Invalid: one has no document, or is too
+    """Reads files, and all manifests under folders. Invalid: one has no document, or is too
     large."""
     found: list[ManifestSource] = []
     for path in paths:
@@ -194,9 +194,14 @@ def _has_document(source: "ManifestSource") -> bool:
 
 
 def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
-    return [path]
+    if not path.is_dir():
+        return [path]
+    below = sorted(
+        file.relative_to(path).as_posix()
+        for file in path.rglob("*")
+        if file.is_file() and not file.is_symlink()
+    )
+    return [path / name for name in below if is_manifest(PurePosixPath(name))]
 
 
 def _print_plan(plan: Plan, *, dry_run: bool, changes_only: bool = False) -> None:

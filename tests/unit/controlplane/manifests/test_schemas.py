@@ -8,8 +8,11 @@ import jsonschema
 import pytest
 import yaml
 
+from controlplane.manifests.model.documents import write_documents
+from controlplane.manifests.model.plan import ManifestAction
+from tests.fakes.actors import ADMIN
 from tests.fakes.manifest_examples import EVERYTHING
-from tests.fakes.manifest_world import manifest_world
+from tests.fakes.manifest_world import document, manifest_world
 
 MANIFESTS = manifest_world().manifests
 ROOT = Path(__file__).parents[4]
@@ -83,3 +86,58 @@ def test_steps_of_a_gate_have_the_schema_of_gates() -> None:
 
     assert problems(60) == []
     assert problems("soon") != []
+
+
+@pytest.mark.parametrize("kind", MANIFESTS.kind_names())
+async def test_a_schema_takes_the_names_that_an_apply_takes(kind: str) -> None:
+    world = manifest_world()
+    assert (await world.apply(EVERYTHING)).applied
+    example = next(one for one in EXAMPLES if one["kind"] == kind)
+    validator = jsonschema.Draft202012Validator(MANIFESTS.schema(kind))
+    for name in ("shop-2", "Shop_2", "-shop", "shöp", "s" * 64, "a.b", ""):
+        renamed = {**example, "metadata": {**example["metadata"], "name": name}}
+        errors = {".".join(map(str, error.path)) for error in validator.iter_errors(renamed)}
+        plan = await world.apply(write_documents([renamed]), dry_run=True)
+        refused = {problem.field for problem in plan.problems} & {"metadata.name"}
+        is_address = any(char in example["metadata"]["name"] for char in ":@")
+        if not is_address or not name:
+            assert errors == refused, name
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_fine"),
+    [
+        ({"team": "shop", "example.org/tier": ""}, True),
+        ({"a" * 63: "a" * 63, "a.b-c.d/e_f": "A.b"}, True),
+        ({"a b": "x"}, False),
+        ({"a" * 64: "x"}, False),
+        ({"team": "-"}, False),
+        ({"team": "a" * 64}, False),
+        ({"Example.org/x": "x"}, False),
+        ({"/x": "x"}, False),
+        ({"a/": "x"}, False),
+        ({f"{'a.' * 160}a/x": "x"}, False),
+    ],
+)
+async def test_a_schema_takes_the_labels_that_an_apply_takes(
+    labels: dict[str, str], is_fine: bool
+) -> None:
+    validator = jsonschema.Draft202012Validator(MANIFESTS.schema("Cluster"))
+    given = document("Cluster", "eu-1", labels=labels)
+    assert (not (await manifest_world().apply(given)).problems) is is_fine
+    assert validator.is_valid(yaml.safe_load(given)) is is_fine
+
+
+async def test_an_export_with_managed_fields_is_a_manifest() -> None:
+    """Applies skip them, as those of Kubernetes do."""
+    world = manifest_world()
+    await world.apply(document("Cluster", "eu-1", {"tags": {"env": "prod"}}))
+    export = await world.manifests.export(ADMIN, ["Cluster"], managed_fields=True)
+    assert "managedFields" in export
+    validator = jsonschema.Draft202012Validator(MANIFESTS.schema("Cluster"))
+    assert validator.is_valid(yaml.safe_load(export))
+    plan = await world.apply(export)
+    assert (plan.applied, [item.action for item in plan.items]) == (
+        True,
+        [ManifestAction.UNCHANGED],
+    )

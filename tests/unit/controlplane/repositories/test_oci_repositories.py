@@ -15,6 +15,7 @@ from controlplane.pipelines.operations.git_places import _check_takes_commits
 from controlplane.platform.ports import PageQuery
 from controlplane.repositories.model.repository import check_ref, check_ref_of, origin_of
 from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
+from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.operations.sources import SourceChange
 from core.errors import Conflict, Invalid, NotFound
@@ -157,3 +158,45 @@ def test_pipelines_write_to_git_repositories_only() -> None:
     _check_takes_commits(REPOSITORY)
     with pytest.raises(Conflict, match="Towline writes only to Git repositories"):
         _check_takes_commits(ARTIFACTS)
+
+
+@pytest.mark.parametrize("kind", [HELM, OCI])
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"{URL}/",
+        "oci://registry.example.org:443/team/shop",
+        "oci://Registry.example.org/team/shop",
+    ],
+)
+async def test_a_registry_has_one_url(
+    world: MemoryOperations, kind: RepositoryKind, url: str
+) -> None:
+    """Otherwise one artifact is two repositories."""
+    repositories = RepositoryOperations(world.context)
+    with pytest.raises(Invalid, match=f"url: write the URL as {URL}$"):
+        await repositories.create(EDITOR, RepositoryChange(url), kind)
+    made = await repositories.create(EDITOR, RepositoryChange(URL), kind)
+    with pytest.raises(Invalid, match="write the URL as"):
+        await repositories.update(EDITOR, made.id, RepositoryChange(url), kind)
+
+
+async def test_charts_of_one_registry_share_its_repository(world: MemoryOperations) -> None:
+    services = Services(world.context, SERVICE_PARTS)
+    for name, url in (("a", URL), ("b", "oci://REGISTRY.example.org:443/team/shop/")):
+        helm = {"chart": "web", "version": "1.x", "url": url}
+        await services.create(EDITOR, DEV.id, None, ServiceChange(name, "shop", helm=helm))
+    assert len(await world.rows(RepositoryStore, url=URL)) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "noun"),
+    [(GIT, "Git repository"), (HELM, "Helm repository"), (OCI, "repository of OCI artifacts")],
+)
+async def test_a_url_names_one_repository_of_any_kind(
+    world: MemoryOperations, kind: RepositoryKind, noun: str
+) -> None:
+    await world.given(make_repository("other", kind=kind, url=URL))
+    repositories = RepositoryOperations(world.context)
+    with pytest.raises(Conflict, match=f"a {noun} with the URL {URL} already exists"):
+        await repositories.create(EDITOR, RepositoryChange(URL), HELM if kind is OCI else OCI)

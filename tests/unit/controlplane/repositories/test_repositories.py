@@ -117,6 +117,8 @@ async def test_an_invalid_helm_repository_is_refused(
         RepositoryChange("not a url"),
         RepositoryChange(URL, decrypt=True),
         RepositoryChange(URL, https_path="\0"),
+        RepositoryChange(URL, https_path="javascript:alert(1)"),
+        RepositoryChange(URL, url_format="data:text/html,{ref}"),
         RepositoryChange(URL, GitCredentials(client_key="-----BEGIN X")),
     ],
 )

@@ -1,0 +1,80 @@
+"""Places in documents for the fields that operations name in their errors.
+
+Operations name the fields of the API, such as `git.ref`; users see those of their documents.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import get_args
+
+from controlplane.manifests.model.codec import Hint, Path, SpecCodec, SpecField, unwrapped
+from controlplane.platform.plugin_settings import camel
+
+_PART = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_ALIASES: Mapping[Path, Path] = {
+    ("git",): (),
+    ("syncConfig", "labels"): ("options", "namespaceLabels"),
+    ("syncConfig", "annotations"): ("options", "namespaceAnnotations"),
+    ("syncConfig", "diffNormalizers"): ("options", "ignored"),
+    ("syncConfig",): ("options",),
+    ("contextBindings",): ("contexts",),
+}
+"""Fields of the API that documents have elsewhere; the first that fits counts."""
+_METADATA: Mapping[str, Path] = {
+    "name": ("metadata", "name"),
+    "project": ("metadata", "project"),
+    "projectId": ("metadata", "project"),
+    "cluster": ("metadata", "cluster"),
+    "clusterId": ("metadata", "cluster"),
+    "spec": ("spec",),
+}
+
+
+def place_of(codec: SpecCodec, field: str) -> Path:
+    """Returns the place of a field of an operation; empty for one that documents do not have."""
+    parts: Path = tuple(int(number) if number else name for name, number in _PART.findall(field))
+    if not parts:
+        return ()
+    head, known = str(parts[0]), codec.by_name
+    if head == codec.kind.named_by and head not in known:
+        return ("metadata", "name")
+    if found := _resolved(codec, known, parts):
+        return ("spec", *found)
+    if "template" in known and (
+        below := _resolved(codec, _inside(codec, known["template"]), parts)
+    ):
+        return ("spec", "template", *below)
+    return _METADATA.get(head, ())
+
+
+def _resolved(codec: SpecCodec, known: Mapping[str, SpecField], parts: Path) -> Path:
+    """Returns the published path of fields; empty if the first is not known."""
+    for alias, path in _ALIASES.items():
+        if parts[: len(alias)] == alias and alias[0] not in known:
+            parts = (*path, *parts[len(alias) :])
+    if not parts or (field := _found(known, str(parts[0]))) is None:
+        return ()
+    number = next((n for n, part in enumerate(parts) if n and isinstance(part, str)), len(parts))
+    rest = parts[number:]
+    below = _resolved(codec, _inside(codec, field), rest)
+    return (field.published, *parts[1:number], *(below or (() if field.family else rest)))
+
+
+def _found(known: Mapping[str, SpecField], name: str) -> SpecField | None:
+    """Returns the field with a name of the API: `repositoryId` is `repository` in documents."""
+    names = (name, name.removesuffix("Id"), re.sub("Ids$", "s", name), f"{name}Seconds")
+    by_attribute = (field for field in known.values() if camel(field.attribute) == name)
+    return next((known[one] for one in names if one in known), next(by_attribute, None))
+
+
+def _inside(codec: SpecCodec, field: SpecField) -> Mapping[str, SpecField]:
+    """Returns the fields of an object, or of the items of a list or mapping."""
+    found = (codec.inner_fields(hint) for hint in _types(field.hint))
+    return next(filter(None, found), {})
+
+
+def _types(hint: Hint) -> Iterator[Hint]:
+    inner = unwrapped(hint)
+    yield inner
+    for item in get_args(inner):
+        yield from _types(item)
