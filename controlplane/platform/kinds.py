@@ -129,6 +129,9 @@ class ManifestKind(ABC, Generic[R]):
         """Reads what updates of these resources need, with few queries."""
         await tx[self.port].prefetch_each(ids)
 
+    async def prefetch_new(self, tx: Transaction, keys: Collection[tuple[str, str]]) -> None:
+        """Reads what creations of resources need, by the IDs of their clusters and their names."""
+
     def target_of(self, row: R) -> Resource:
         """Returns the location of a resource for authorization."""
         target: Resource = getattr(row, "target")  # noqa: B009

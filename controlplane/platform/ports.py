@@ -99,6 +99,16 @@ class ReadableRows(Protocol[T]):
         """
         ...
 
+    async def prefetch_keys(
+        self, columns: Sequence[str], keys: Collection[Sequence[str]], **equals: object
+    ) -> None:
+        """Reads rows that the transaction finds one at a time later by these columns."""
+        ...
+
+    def expect_none(self, **equals: object) -> None:
+        """Tells that no row matches, as for the parts of a new row: a `select` needs no query."""
+        ...
+
     async def find(self, **equals: object) -> T | None:
         """Returns the one row whose columns equal the values."""
         ...

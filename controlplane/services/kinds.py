@@ -80,6 +80,9 @@ class ServiceKind(TargetedKind[Service]):
     async def prefetch(self, tx: Transaction, ids: Collection[str]) -> None:
         await self._services.prefetch(tx, ids)
 
+    async def prefetch_new(self, tx: Transaction, keys: Collection[tuple[str, str]]) -> None:
+        await self._services.prefetch_new(tx, keys)
+
     def scope_of(self, row: Service) -> str:
         return row.cluster_id
 

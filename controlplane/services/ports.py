@@ -73,6 +73,10 @@ class ServiceStore(DeletableRows[Service], ProjectRows[Service], Protocol):
         """Same as `by_name`, without a lock."""
         return await self.find_unlocked(cluster_id=cluster_id, name=name, deleted_at=ANY)
 
+    async def prefetch_names(self, keys: Collection[tuple[str, str]]) -> None:
+        """Reads services whose clusters and names the transaction looks up later."""
+        await self.prefetch_keys(("cluster_id", "name"), keys, deleted_at=ANY)
+
     async def reported(self, ids: Collection[str], clusters: Collection[str]) -> list[Service]:
         """Returns services of these clusters, also deleted ones."""
         return await self.select(id=ids, cluster_id=clusters, deleted_at=ANY)

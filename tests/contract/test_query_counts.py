@@ -16,14 +16,21 @@ from controlplane.configuration.operations.contexts import (
     ContextOverrideChange,
     ServiceContexts,
 )
+from controlplane.kinds import all_kinds
+from controlplane.manifests.model.documents import Source
+from controlplane.manifests.model.plan import ApplyOptions
+from controlplane.manifests.operations.manifests import Manifests
+from controlplane.platform.batch import BatchedStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.store.engine import make_engine
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.store.repositories import REPOSITORIES
 from tests import migrated
 from tests.fakes.actors import ADMIN
+from tests.fakes.manifest_world import document, kind_operations
 from tests.fakes.operations import make_cluster, operations_over_memory
 
+URL = "https://git.example.org/fleet.git"
 Counted = tuple[OperationContext, Counter[str]]
 
 
@@ -42,7 +49,7 @@ async def counted(tmp_path: Path) -> AsyncIterator[Counted]:
     await engine.dispose()
 
 
-_TABLES = ("context_overrides", "clusters")
+_TABLES = ("context_overrides", "clusters", "services", "service_sources")
 
 
 @pytest.mark.parametrize("count", [5, 50])
@@ -59,3 +66,26 @@ async def test_overrides_of_a_context_are_read_once(counted: Counted, count: int
         await contexts.save(ADMIN, "base", ContextChange(overrides=changes))
         assert statements["SELECT context_overrides"] == 1
         assert statements["SELECT clusters"] <= count + 1
+
+
+@pytest.mark.parametrize("count", [5, 50])
+async def test_a_plan_has_the_same_statements_for_any_number_of_services(
+    counted: Counted, count: int
+) -> None:
+    context, statements = counted
+    context = replace(context, store=BatchedStore(context.store))
+    manifests = Manifests(context, all_kinds(kind_operations(context)))
+
+    async def apply(ref: str, *, dry_run: bool) -> Counter[str]:
+        spec = {"namespace": "shop", "repository": URL, "ref": ref}
+        services = (document("Service", f"s{n}", spec, cluster="c") for n in range(count))
+        text = document("Cluster", "c") + document("GitRepository", URL) + "".join(services)
+        statements.clear()
+        plan = await manifests.apply(ADMIN, [Source("a", text)], ApplyOptions(dry_run=dry_run))
+        assert plan.problems == () and len(plan.items) == count + 2
+        return Counter({name: n for name, n in statements.items() if "service" in name})
+
+    for ref in ("main", "next"):
+        planned = await apply(ref, dry_run=True)
+        applied = await apply(ref, dry_run=False)
+        assert max(planned.total(), applied.total()) <= 20

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from controlplane.authorization import Actor, Verb, require
 from controlplane.manifests.model.codec import is_sealed
 from controlplane.manifests.model.differences import differences, metadata_differences, shown_path
-from controlplane.manifests.model.documents import DocumentProblem
+from controlplane.manifests.model.documents import DocumentProblem, Manifest
 from controlplane.manifests.model.ownership import (
     SEPARATOR,
     AppliedBy,
@@ -84,6 +84,7 @@ class ApplyRun:
         self._sealed: dict[str, Mapping[str, str]] = {}
         self._concluding: list[tuple[Declaration, str, Columns]] = []
         self._not_prefetched: dict[str, list[str]] = {}
+        self._new: dict[str, list[Manifest]] = {}
 
     async def load(
         self, declarations: Sequence[Declaration], *, with_references: bool = True
@@ -183,6 +184,8 @@ class ApplyRun:
         for declaration in declarations:
             key = declaration.document.key
             self._resources[declaration.reference] = states.get(key, _PresentState())
+        new = [d.document for d in declarations if d.document.key not in states]
+        self._new[kind.name] = new
 
     async def _attempt(self, declaration: Declaration, work: Awaitable[None]) -> bool:
         """Runs a step; a refusal becomes a problem. Returns whether it succeeded."""
@@ -206,10 +209,8 @@ class ApplyRun:
         document, kind, spec = declaration.document, declaration.kind, declaration.spec
         names, codec = self._names, declaration.codec
         declaration.check_complete()
-        if kind.scope:
-            scope = names.id_of(kind.scope, document.cluster)
-        else:
-            scope = ""
+        scope = names.id_of(kind.scope, document.cluster) if kind.scope else ""
+        await self._prefetch_new(kind)
         project = names.id_of("Project", document.project) if document.project else None
         opened = await self._seals.opened(
             codec, spec, document.key, project or kind.default_project
@@ -299,6 +300,14 @@ class ApplyRun:
         """Reads all resources of a kind before the first change of one."""
         if ids := self._not_prefetched.pop(kind.name, None):
             await kind.prefetch(self._tx, ids)
+
+    async def _prefetch_new(self, kind: AnyKind) -> None:
+        """Reads what creations of a kind need before the first one."""
+        new = self._new.pop(kind.name, [])
+        if len(new) > 1:
+            known = [d for d in new if not kind.scope or self._names.has((kind.scope, d.cluster))]
+            keys = [(self._names.id_of(kind.scope, d.cluster), d.name) for d in known]
+            await kind.prefetch_new(self._tx, keys)
 
     def _desired(self, declaration: Declaration, resource: _PresentState) -> JsonObject:
         """Returns the spec after the apply; the present one if nothing is to change."""

@@ -5,8 +5,9 @@ middle of a statement loses its connection. Here each step ends first; then the 
 effect.
 """
 
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import CursorResult, Executable, UpdateBase
@@ -21,12 +22,24 @@ from controlplane.platform.store.touches import RowTracker
 from core.errors import Invalid, Unavailable
 from core.runtime.tasks import run_to_completion
 
+Refusal = Callable[[IntegrityError], Exception]
+"""Returns the error of a write that the database refuses."""
+_MAX_LATER = 1_000
 # PostgreSQL's error codes. Class 22: the value is at fault, not the database.
 _DATA_EXCEPTION = "22"
 _COLLISIONS = ("40P01", "40001")
 _SOON = 1.0
 # SQLite's messages about an unreadable file.
 _DAMAGED = ("image is malformed", "is not a database")
+
+
+@dataclass(slots=True)
+class _LaterWrites:
+    """Rows for one statement that was not run yet."""
+
+    statement: Executable
+    rows: list[Mapping[str, object]]
+    refusal: Refusal
 
 
 class StoreConnection:
@@ -38,6 +51,7 @@ class StoreConnection:
         self.read_only = read_only
         self.touches = RowTracker()
         self.reads = RememberedReads(enabled=self.dialect == "sqlite" and not read_only)
+        self._later: _LaterWrites | None = None
 
     async def execute(
         self,
@@ -52,13 +66,38 @@ class StoreConnection:
         """
         if self.read_only and isinstance(statement, UpdateBase):
             raise RuntimeError("a read-only transaction cannot write: open it with store.write()")
+        await self.write_later_rows()
         try:
             return await run_to_completion(self._connection.execute(statement, rows))
         finally:
             self.reads.forget(statement, id)
 
+    async def execute_later(
+        self, statement: Executable, row: Mapping[str, object], refusal: Refusal
+    ) -> None:
+        """Runs a statement that writes one row, together with the next ones of the same form.
+
+        They run before any other statement, and before the commit.
+        """
+        later = self._later
+        if later is None or later.statement is not statement or len(later.rows) == _MAX_LATER:
+            await self.write_later_rows()
+            self._later = _LaterWrites(statement, [row], refusal)
+        else:
+            later.rows.append(row)
+
+    async def write_later_rows(self) -> None:
+        """Writes the rows of `execute_later`. Raises their refusal."""
+        later, self._later = self._later, None
+        if later is not None:
+            try:
+                await run_to_completion(self._connection.execute(later.statement, later.rows))
+            except IntegrityError as error:
+                raise later.refusal(error) from error
+
     async def execute_text(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Runs one SQL text through the driver, for each of `rows`."""
+        await self.write_later_rows()
         try:
             await run_to_completion(self._connection.exec_driver_sql(statement, list(rows)))
         finally:
@@ -73,8 +112,10 @@ async def transaction(
     connection = engine.connect()
     try:
         await run_to_completion(_begin(connection, read_only))
-        yield StoreConnection(connection, read_only=read_only)
+        made = StoreConnection(connection, read_only=read_only)
+        yield made
         if not read_only:
+            await made.write_later_rows()
             await run_to_completion(connection.commit())
     finally:
         if connection.sync_connection is not None:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Delete, Executable, FromClause, SelectBase, UpdateBase
 
+from controlplane.platform.ports import ANY
+
 _MAX_ROWS = 100
 """Longer results are not kept."""
 
@@ -23,22 +25,52 @@ class Question(NamedTuple):
     id: str | None
     """ID of the only row that the read can return; None: others may match later."""
 
+    @property
+    def key(self) -> "_Key | None":
+        """Returns the columns of a row that matches, and their values; None: they are not exact."""
+        asked = [(name, value) for name, value in self.equals if value is not ANY]
+        if any(isinstance(value, frozenset | range) for _, value in asked):
+            return None
+        return tuple(name for name, _ in asked), tuple(value for _, value in asked)
+
+
+_Key = tuple[tuple[str, ...], tuple[Hashable, ...]]
+_Results = dict[Question, tuple[object, ...]]
+
 
 class _TableReads:
     """Results of reads of one table."""
 
     def __init__(self) -> None:
-        self._by_id: dict[str, dict[Question, tuple[object, ...]]] = {}
-        self._others: dict[Question, tuple[object, ...]] = {}
+        self._by_id: dict[str, _Results] = {}
+        self._by_key: dict[tuple[str, ...], dict[tuple[Hashable, ...], _Results]] = {}
+        self._others: _Results = {}
 
-    def of(self, asked: Question) -> dict[Question, tuple[object, ...]]:
+    def of(self, asked: Question) -> _Results:
         """Returns the results that the same writes change."""
-        return self._others if asked.id is None else self._by_id.setdefault(asked.id, {})
+        if asked.id is not None:
+            return self._by_id.setdefault(asked.id, {})
+        if (key := asked.key) is None:
+            return self._others
+        names, values = key
+        return self._by_key.setdefault(names, {}).setdefault(values, {})
 
     def forget_row(self, id: str) -> None:
         """Forgets the results that a write of one row may change."""
         self._others.clear()
+        self._by_key.clear()
         self._by_id.pop(id, None)
+
+    def forget_added(self, columns: Mapping[str, object]) -> None:
+        """Forgets the results that a new row may join."""
+        self._others.clear()
+        self._by_id.pop(str(columns.get("id")), None)
+        for names, found in self._by_key.items():
+            values = tuple(columns.get(name) for name in names)
+            if all(isinstance(value, Hashable) for value in values):
+                found.pop(values, None)
+            else:
+                found.clear()
 
 
 class RememberedReads:
@@ -69,6 +101,11 @@ class RememberedReads:
         elif not isinstance(statement, SelectBase):
             # A deletion can cascade to rows of other tables.
             self.forget_all()
+
+    def forget_added(self, table: FromClause, columns: Mapping[str, object]) -> None:
+        """Forgets the rows that a new row of a table may join."""
+        if found := self._tables.get(table):
+            found.forget_added(columns)
 
     def forget_all(self) -> None:
         """Forgets all rows."""

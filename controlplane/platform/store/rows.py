@@ -46,7 +46,7 @@ from controlplane.platform.store.visibility import rows_with_label, rows_with_ta
 from core.errors import Conflict, Invalid
 
 T = TypeVar("T")
-V = TypeVar("V", str, int)
+V = TypeVar("V")
 R = TypeVar("R", bound=ReadableRows[Any])
 
 
@@ -199,6 +199,27 @@ class SqlReading(ReadableRows[T]):
             first = question(self._kind, {column: value}, first=True)
             reads.keep(self._table, first, rows[:1])
 
+    async def prefetch_keys(
+        self, columns: Sequence[str], keys: Collection[Sequence[str]], **equals: object
+    ) -> None:
+        reads = self._connection.reads
+        if not reads.is_enabled:
+            return
+        found: dict[tuple[str, ...], list[T]] = {tuple(key): [] for key in keys}
+        for some in chunks([tuple(key) for key in keys]):
+            several = {name: {key[n] for key in some} for n, name in enumerate(columns)}
+            for row in await self._matching({**several, **equals}):
+                key = tuple(getattr(row, name) for name in columns)
+                if key in found:
+                    found[key].append(row)
+        for key, rows in found.items():
+            asked = dict(zip(columns, key, strict=True))
+            first = question(self._kind, {**asked, **equals}, first=True)
+            reads.keep(self._table, first, rows[:1])
+
+    def expect_none(self, **equals: object) -> None:
+        self._connection.reads.keep(self._table, question(self._kind, equals), ())
+
     async def column(self, name: str, ids: Collection[str] | None = None) -> dict[str, Any]:
         table, found = self._table.c, {}
         for some in (ANY,) if ids is None else chunks(ids):
@@ -344,6 +365,32 @@ class SqlRows(SqlReading[T]):
         self._connection.touches.wrote(getattr(row, "id", ""), self)
         values = self._values(row)
         await self._write(_insert(self._table), [values], id=values.get("id"))
+
+    async def _add_later(self, row: T) -> None:
+        """Adds a row whose unique names were checked; on SQLite, several in one statement."""
+        reads = self._connection.reads
+        if not reads.is_enabled:
+            return await SqlRows.add(self, row)
+        values = self._values(row)
+        self._connection.touches.wrote(values["id"], self)
+        reads.forget_added(self._table, values)
+        await self._connection.execute_later(_insert(self._table), values, self._refusal)
+
+    async def _put_later(self, row: T) -> None:
+        """Writes a row that exists; on SQLite, several in one statement."""
+        reads = self._connection.reads
+        if not reads.is_enabled:
+            return await SqlRows.put(self, row)
+        values = self._values(row)
+        id = values.pop("id")
+        self._connection.touches.wrote(id, self)
+        statement = _update(self._table, tuple(sorted(values)))
+        reads.forget(statement, id)
+        columns = {f"to_{name}": value for name, value in values.items()}
+        await self._connection.execute_later(statement, {"row": id, **columns}, self._refusal)
+
+    def _refusal(self, error: IntegrityError) -> Exception:
+        return _conflict(self._table, error)
 
     async def add_each(self, several: Iterable[T]) -> None:
         rows = [self._values(value) for value in several]

@@ -334,6 +334,10 @@ class Services:
         await tx[ServiceSourceStore].prefetch_services(ids)
         await self._parts.prefetch(tx, ids)
 
+    async def prefetch_new(self, tx: Transaction, keys: Collection[tuple[str, str]]) -> None:
+        """Reads what creations of services need, by their clusters and names."""
+        await tx[ServiceStore].prefetch_names(keys)
+
     async def update(
         self,
         actor: Actor,
@@ -523,6 +527,7 @@ class Services:
         await check_dependencies(tx, service)
         await _check_renders(tx, columns)
         await tx[ServiceStore].add(service)
+        tx[ServiceSourceStore].expect_none(service_id=id)
         return service
 
     async def _set_relations(self, tx: Change, service: Service, change: ServiceChange) -> bool:

@@ -1,6 +1,6 @@
 """Rows of a table as domain values: the counterparts of `SqlReading`, `SqlRows` and `SqlLog`."""
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -51,6 +51,14 @@ class MemoryReading(ReadableRows[T]):
 
     async def prefetch(self, column: str, values: Collection[str]) -> None:
         """Reads nothing: this store has no cache."""
+
+    async def prefetch_keys(
+        self, columns: Sequence[str], keys: Collection[Sequence[str]], **equals: object
+    ) -> None:
+        """Reads nothing: this store has no cache."""
+
+    def expect_none(self, **equals: object) -> None:
+        """Keeps nothing: this store has no cache."""
 
     async def column(self, name: str, ids: Collection[str] | None = None) -> dict[str, Any]:
         read = codec_of(self._table.c[name]).read

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from sqlalchemy import (
     Column,
     Integer,
@@ -17,12 +18,16 @@ from sqlalchemy import (
 )
 
 from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.ports import ANY
 from controlplane.platform.store.engine import make_engine
 from controlplane.platform.store.remembered import RememberedReads, question
 from controlplane.platform.store.transaction import SqlStore
+from controlplane.services.ports import ServiceStore
 from controlplane.store.repositories import REPOSITORIES
+from core.errors import Conflict
+from core.identity import ServiceId
 from tests import migrated
-from tests.fakes.operations import make_cluster
+from tests.fakes.operations import make_cluster, make_service
 
 TABLES = MetaData()
 SERVICES = Table("services", TABLES, Column("id", Integer), Column("name", String))
@@ -89,6 +94,45 @@ def test_a_write_of_one_row_forgets_it_and_all_reads_that_it_may_join() -> None:
     assert found.get(SERVICES, by_id["b"]) == ["b"]
     assert found.get(SERVICES, ASKED) is None
     assert found.get(SERVICES, question(str, {"id": ["a", "b"]})) is None
+
+
+def test_a_new_row_forgets_the_reads_that_it_matches() -> None:
+    found = RememberedReads(enabled=True)
+    of_web = question(str, {"name": "web", "deleted_at": ANY}, first=True)
+    of_other, several = question(str, {"name": "api"}), question(str, {"name": ["web", "api"]})
+    everything, by_id = question(str, {}), question(str, {"id": "a"})
+    listed = question(str, {"labels": "x"})
+    for asked in (of_web, of_other, several, everything, by_id, listed):
+        found.keep(SERVICES, asked, [])
+    found.forget_added(SERVICES, {"id": "a", "name": "web", "deleted_at": None, "labels": {}})
+    assert found.get(SERVICES, of_other) == []
+    for asked in (of_web, several, everything, by_id, listed):
+        assert found.get(SERVICES, asked) is None
+
+
+async def test_later_writes_come_before_other_statements_and_the_commit(tmp_path: Path) -> None:
+    store = SqlStore(make_engine(migrated.put_sqlite(tmp_path)), REPOSITORIES)
+    dev = make_cluster("dev")
+    async with store.write() as tx:
+        await tx[ClusterStore].add(dev)
+    async with store.write() as tx:
+        services = tx[ServiceStore]
+        await services.prefetch_names([("dev", "a"), ("dev", "b"), ("dev", "c")])
+        for name in ("a", "b"):
+            await services.add(make_service(name, dev))
+        assert await services.by_name("dev", "c") is None
+        known = await services.by_name("dev", "a")
+        assert known is not None
+        for name in ("a", "b"):
+            await services.put(replace(make_service(name, dev), namespace="other"))
+    async with store.read() as tx:
+        assert [row.namespace for row in await tx[ServiceStore].all()] == ["other", "other"]
+    with pytest.raises(Conflict, match="already exists"):
+        async with store.write() as tx:
+            await tx[ServiceStore].add(replace(make_service("a", dev), id=ServiceId("twin")))
+    async with store.read() as tx:
+        assert await tx[ServiceStore].get("twin") is None
+    await store.close()
 
 
 async def test_a_transaction_on_sqlite_reads_its_own_writes_after_a_prefetch(
