@@ -40,6 +40,13 @@ class Kind(NamedTuple):
     api: str
     plural: str
     is_namespaced: bool
+    name: str
+    """Name of the kind, such as `Deployment`."""
+
+    @property
+    def group(self) -> str:
+        """API group, empty for the core group."""
+        return self.api.split("/")[2] if self.api.startswith("/apis/") else ""
 
     def path(self, namespace: str | None) -> str:
         """Path of the list in a namespace, or in all."""
@@ -136,10 +143,10 @@ def kind_in(group: JsonObject, wanted: str) -> Kind | None:
         for resource in version.get("resources", ()):
             plural = resource["resource"]
             words = {plural, resource.get("singularResource"), *resource.get("shortNames", ())}
-            kind = resource["responseKind"]["kind"].lower()
-            words |= {kind, f"{kind}.{name}", f"{plural}.{name}"}
+            kind = resource["responseKind"]["kind"]
+            words |= {kind.lower(), f"{kind.lower()}.{name}", f"{plural}.{name}"}
             if wanted in words and "list" in resource.get("verbs", ()):
-                return Kind(api, plural, resource["scope"] == "Namespaced")
+                return Kind(api, plural, resource["scope"] == "Namespaced", kind)
     return None
 
 

@@ -50,6 +50,7 @@ _COMMANDS = LazyCommands(
         "logs": "towline.cli.objects.logs:logs",
         "events": "towline.cli.objects.events:events",
         "exec": "towline.cli.objects.exec:execute",
+        "port-forward": "towline.cli.objects.port_forward:port_forward",
         "ui": "towline.cli.cockpit.command:ui",
         "top": "towline.cli.objects.top:app",
         "open": "towline.cli.about.about:open_page",

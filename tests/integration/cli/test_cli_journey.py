@@ -1,8 +1,12 @@
 """The whole way by commands alone: a commit becomes an object, an approval takes it further."""
 
 import json
+import os
+import signal
 import subprocess
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -217,6 +221,8 @@ def check_objects(
         in run(*("exec", "joined/web", "--", "true"), code=2, environ={"PATH": "/nowhere"}).stderr
     )
 
+    check_forwarding(installation, path)
+
     events = poll_until(
         lambda: run("events", "joined/web", "-o", "json").stdout,
         lambda text: "Scheduled" in text,
@@ -241,6 +247,36 @@ def check_objects(
     help = run("help", "services", "list").stdout
     assert help.startswith("Usage: towline services list") and "--field-selector" in help
     assert "no command 'x'" in run("help", "services", "x", code=2).stderr
+
+
+def check_forwarding(installation: Installation, path: dict[str, str]) -> None:
+    """A local port leads to a pod until Ctrl-C, which ends kubectl and the command."""
+    program = subprocess.Popen(
+        [TOWLINE, "port-forward", "joined/web", ":80"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**installation.environment, **path},
+        start_new_session=True,
+    )
+    with program, ending_group(program.pid):
+        assert program.stdout is not None
+        # Forwarding from 127.0.0.1:40213 -> 80
+        port = program.stdout.readline().split(" -> ")[0].rpartition(":")[2]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=20) as response:
+            assert response.status == 200
+        os.killpg(program.pid, signal.SIGINT)
+        program.communicate(timeout=20)
+    assert program.returncode == 0
+
+
+@contextmanager
+def ending_group(leader: int) -> Generator[None]:
+    """Ends what is left of a process group."""
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(leader, signal.SIGKILL)
 
 
 def greeting(cluster: LocalCluster, namespace: str, name: str) -> str:

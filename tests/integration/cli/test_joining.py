@@ -7,7 +7,6 @@ import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -15,7 +14,7 @@ import yaml
 from core.errors import Forbidden
 from tests.integration.cli.conftest import TOWLINE, Installation
 from tests.integration.cli.installed_agent import pod_program
-from towline.cli.cockpit.source import ControlPlaneFleet
+from towline.cli.cockpit.source import ControlPlaneFleet, ObjectName
 from towline.cli.shell.polling import poll_until
 from towline.client import GraphQLClient
 from towline.contexts import ControlPlaneTarget
@@ -110,7 +109,15 @@ def check_actions(installation: Installation, cluster: LocalCluster) -> None:
     cluster.kubectl("create", "deployment", "web", "--image=web:1", "-n", "default")
     target = ControlPlaneTarget(installation.url, installation.token, installation.ca.read_text())
     fleet = ControlPlaneFleet(GraphQLClient(target), target)
-    component: Any = {"group": "apps", "kind": "Deployment", "namespace": "default", "name": "web"}
+    component: ObjectName = {
+        "group": "apps",
+        "kind": "Deployment",
+        "namespace": "default",
+        "name": "web",
+    }
+    table = fleet.objects("joined", "deploy", "")
+    assert table.columns == ("Name", "Ready", "Up-to-date", "Available", "Age")
+    assert component in [row.name for row in table.rows] and table.left_out == 0
     state = fleet.object_state("joined", component)
     actions = {offered.action.id: offered for offered in state.offered}
     assert {id: offered.lack for id, offered in actions.items()} == {
@@ -127,7 +134,7 @@ def check_actions(installation: Installation, cluster: LocalCluster) -> None:
     after = fleet.object_state("joined", component).offered
     assert "unpause" in [offered.action.id for offered in after]
     # The role `admin` does not include nodes.
-    node: Any = {"group": "", "kind": "Node", "namespace": None, "name": "none"}
+    node: ObjectName = {"group": "", "kind": "Node", "namespace": None, "name": "none"}
     with pytest.raises(Forbidden, match="nodes"):
         fleet.object_state("joined", node)
 

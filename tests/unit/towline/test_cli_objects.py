@@ -75,7 +75,7 @@ def test_a_partial_result_is_said_and_has_its_exit_code(
 @pytest.mark.parametrize("word", ["deployments", "deployment", "deploy", "deployments.apps"])
 def test_a_kind_has_all_its_names(word: str) -> None:
     found = kind_in(APPS, word)
-    assert found == Kind("/apis/apps/v1", "deployments", True)
+    assert found == Kind("/apis/apps/v1", "deployments", True, "Deployment")
     assert found.path("a/b") == "/apis/apps/v1/namespaces/a%2Fb/deployments"
     assert found.path(None) == "/apis/apps/v1/deployments"
     assert kind_in(APPS, "pods") is None

@@ -13,18 +13,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
-from textual.widgets import OptionList, RichLog, Static
+from textual.widgets import Input, OptionList, RichLog, Static
 
-from core.errors import Forbidden, Invalid, Unavailable
+from core.errors import Forbidden, Invalid, NotFound, Unavailable
 from core.json_object import JsonObject
 from tests.fakes.pseudo_terminal import pseudo_terminal
 from towline.cli.cockpit.app import Cockpit
 from towline.cli.cockpit.changes import ChangeConfirmation
 from towline.cli.cockpit.fleet import FleetIndex
+from towline.cli.cockpit.jump import KindTarget, parse_kind_target
 from towline.cli.cockpit.line_list import LineList
-from towline.cli.cockpit.object_actions import ActionMenu, ReplicasPrompt
-from towline.cli.cockpit.screens import ServiceScreen
-from towline.cli.cockpit.source import ObjectState, OfferedAction
+from towline.cli.cockpit.object_actions import ActionMenu
+from towline.cli.cockpit.prompt import TextPrompt
+from towline.cli.cockpit.service_screen import ServiceScreen
+from towline.cli.cockpit.source import (
+    ObjectName,
+    ObjectState,
+    ObjectTable,
+    OfferedAction,
+    TableRow,
+)
 from towline.cli.cockpit.workload_actions import WorkloadAction, actions_for
 from towline.cli.services.generated import (
     ChangedService,
@@ -77,6 +85,8 @@ class FakeFleet:
         """The component in its cluster."""
         self.lacks: dict[str, str] = {}
         """Missing permissions by the ids of actions."""
+        self.table = ObjectTable(("Name", "Status"), (), 0)
+        """Objects of every kind."""
         self.unreadable: list[Exception] = []
         """Errors of the next readings."""
         self.pages_wait = threading.Event()
@@ -109,7 +119,13 @@ class FakeFleet:
     def events(self, id: str) -> list[ServiceEvent]:
         return []
 
-    def manifest(self, handle: str, component: ServiceDetailsComponents) -> str:
+    def objects(self, handle: str, kind: str, namespace: str) -> ObjectTable:
+        if self.refusal:
+            raise self.refusal
+        self.asked.append(("objects", handle, kind, namespace))
+        return self.table
+
+    def manifest(self, handle: str, component: ObjectName) -> str:
         return f"kind: {component['kind']}\n\x1b[31mred"
 
     def log(self, handle: str, namespace: str, pod: str) -> Iterator[str]:
@@ -121,7 +137,7 @@ class FakeFleet:
         self.asked.append(("kubectl", handle, *words))
         return 0
 
-    def object_state(self, handle: str, component: ServiceDetailsComponents) -> ObjectState:
+    def object_state(self, handle: str, component: ObjectName) -> ObjectState:
         fitting = [action for action in actions_for(component) if action.fits(self.live)]
         offered = [OfferedAction(action, self.lacks.get(action.id, "")) for action in fitting]
         return ObjectState(self.live, "/api/v1/namespaces/shop/pods", offered)
@@ -418,9 +434,9 @@ async def test_a_workload_is_scaled_to_a_number() -> None:
         titles = ["Restart Deployment", "Scale Deployment", "Pause Deployment"]
         assert options(app) == [(title, False) for title in titles]
         await pilot.press("down", "enter")
-        await shown(pilot, lambda: isinstance(app.screen, ReplicasPrompt))
+        await shown(pilot, lambda: isinstance(app.screen, TextPrompt))
         await pilot.press("end", "backspace", "enter")
-        assert isinstance(app.screen, ReplicasPrompt)
+        assert isinstance(app.screen, TextPrompt)
         await pilot.press("7", "enter")
         await shown(pilot, lambda: isinstance(app.screen, ChangeConfirmation))
         question = str(app.screen.query_one(Static).content)
@@ -510,14 +526,119 @@ async def test_a_shell_and_an_editor_get_the_terminal(monkeypatch: pytest.Monkey
         assert "could not find kubectl" in notices(app)[-1]
         source.component = {**source.component, "kind": "Node", "group": "a.b", "namespace": None}
         source.refusal = None
-        screen = app.screen
-        assert isinstance(screen, ServiceScreen)
-        screen.refresh_service()
-        await shown(pilot, lambda: app.screen.query_one(LineList).items[0]["kind"] == "Node")
+        await shown_kind(pilot, app, "Node")
         await pilot.press("h")
         assert notices(app)[-1] == "Select a pod to open a shell in it."
         await pilot.press("d")
         assert source.asked[-1] == ("kubectl", "eu", "edit", "Node.a.b", "web-1")
+
+
+def pod(name: str, namespace: str = "shop") -> ObjectName:
+    return {"group": "", "kind": "Pod", "namespace": namespace, "name": name}
+
+
+async def jumped(pilot: Pilot[None], app: Cockpit, text: str) -> str:
+    """Types a target after `:`, and returns the title of the screen that opens."""
+    await pilot.press("colon")
+    await shown(pilot, lambda: isinstance(app.screen, TextPrompt))
+    app.screen.query_one(Input).value = text
+    await pilot.press("enter")
+    await shown(pilot, lambda: not isinstance(app.screen, TextPrompt))
+    return str(app.screen.query(Static).first().content)
+
+
+async def test_any_kind_of_a_cluster_can_be_listed_filtered_and_acted_on() -> None:
+    source = FakeFleet(row("eu", "web"))
+    rows = [TableRow(pod(name), (name, "Run\x1bning")) for name in ("web-1", "db-1")]
+    source.table = ObjectTable(("Name", "Status"), rows, 40)
+    app = Cockpit(source, retry_seconds=0.05)
+    async with app.run_test() as pilot:
+        await opened(pilot, app, 1)
+        assert (await jumped(pilot, app, "pods")).startswith("eu: pods  ·  ")
+        title = app.screen.query(Static).first()
+        found = "eu: pods  ·  2 of 2 objects  ·  40 more: name a namespace"
+        await shown(pilot, lambda: str(title.content) == found)
+        assert app.screen.query_one(LineList).render_line(1).text.split() == [
+            *("shop", "web-1", "Run\\u001bning")
+        ]
+        await pilot.press("slash", *"DB", "enter")
+        assert str(title.content).endswith("  ·  filter: DB")
+        await pilot.press("x")
+        await shown(pilot, lambda: isinstance(app.screen, ActionMenu))
+        await pilot.press("escape", "l")
+        await shown(pilot, lambda: bool(app.screen.query(RichLog)))
+        assert str(app.screen.query(Static).first().content) == "eu: shop/db-1"
+        # Each screen knows its cluster.
+        assert (await jumped(pilot, app, "deploy shop")).startswith("eu: deploy in shop")
+        assert (await jumped(pilot, app, "nodes @us")).startswith("us: nodes")
+        await shown(pilot, lambda: ("objects", "us", "nodes", "") in source.asked)
+    assert ("objects", "eu", "pods", "") in source.asked
+    assert ("objects", "eu", "deploy", "shop") in source.asked
+
+
+async def test_a_jump_that_leads_nowhere_says_why() -> None:
+    source = FakeFleet(row("eu", "web"))
+    app = Cockpit(source, retry_seconds=0.05)
+    async with app.run_test() as pilot:
+        await opened(pilot, app, 1)
+        await jumped(pilot, app, "eu/none")
+        assert notices(app) == ["0 services match 'eu/none'"]
+        await jumped(pilot, app, "pods a b")
+        assert "'pods a b' is not CLUSTER/NAME of a service, or KIND" in notices(app)[-1]
+        source.refusal = NotFound("cluster eu has no kind 'x'")
+        title = await jumped(pilot, app, "x")
+        await shown(pilot, lambda: "cluster eu has no kind 'x'" in notices(app))
+        await shown(pilot, lambda: "not read" in str(app.screen.query(Static).first().content))
+        assert title.startswith("eu: x")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("pods", KindTarget("pods", "", "eu")),
+        ("deploy.apps shop", KindTarget("deploy.apps", "shop", "eu")),
+        ("@us pods shop", KindTarget("pods", "shop", "us")),
+        ("pods @us", KindTarget("pods", "", "us")),
+    ],
+)
+def test_a_kind_has_a_namespace_and_a_cluster(text: str, expected: KindTarget) -> None:
+    assert parse_kind_target(text, "eu") == expected
+
+
+@pytest.mark.parametrize("text", ["@us", "pods a b", "pods @us @eu", "pods @"])
+def test_a_kind_without_a_name_or_a_cluster_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        parse_kind_target(text, None)
+
+
+async def test_ports_of_an_object_are_forwarded_by_kubectl(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = FakeFleet(row("eu", "web"))
+    monkeypatch.setattr(Cockpit, "suspend", lambda _: nullcontext())
+    app = Cockpit(source)
+    async with app.run_test() as pilot:
+        await component_opened(pilot, app)
+        await pilot.press("f")
+        await shown(pilot, lambda: isinstance(app.screen, TextPrompt))
+        app.screen.query_one(Input).value = "8080:80 9090"
+        await pilot.press("enter")
+        words = ("port-forward", "Pod/web-1", "--", "8080:80", "9090")
+        await shown(pilot, lambda: ("kubectl", "eu", "-n", "shop", *words) in source.asked)
+        source.component = {**source.component, "kind": "ConfigMap"}
+        await shown_kind(pilot, app, "ConfigMap")
+        await pilot.press("f")
+        assert notices(app)[-1].startswith("Select a pod, a workload")
+
+
+async def shown_kind(pilot: Pilot[None], app: Cockpit, kind: str) -> None:
+    """Waits until the first object of the service has a kind."""
+    screen = app.screen
+    assert isinstance(screen, ServiceScreen)
+
+    def is_shown() -> bool:
+        screen.refresh_objects()
+        return screen.query_one(LineList).items[0]["kind"] == kind
+
+    await shown(pilot, is_shown)
 
 
 _IN_TERMINAL = """

@@ -10,12 +10,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Input, Static
 
-from core.errors import TowlineError
+from core.errors import Invalid, TowlineError
 from towline.cli.cockpit.changes import change_service
 from towline.cli.cockpit.fleet import FleetIndex, FleetLine, FleetLines
+from towline.cli.cockpit.jump import parse_kind_target
+from towline.cli.cockpit.kind_screen import KindScreen
 from towline.cli.cockpit.line_list import LineList, ListColumn
 from towline.cli.cockpit.program import CockpitProgram, CockpitScreen
-from towline.cli.cockpit.screens import ServiceScreen
+from towline.cli.cockpit.service_screen import ServiceScreen
 from towline.cli.cockpit.source import FleetSource
 from towline.cli.services.generated import ChangedService, ServiceRow
 from towline.cli.shell.output import count
@@ -37,8 +39,7 @@ class FleetScreen(CockpitScreen):
     """All services, filtered by a text or by their problems."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "prompt('/')", "Filter"),
-        Binding("colon", "prompt(':')", "Jump"),
+        Binding("slash", "filter", "Filter"),
         Binding("p", "problems", "Problems"),
         Binding("s", "change('sync')", "Sync"),
         Binding("b", "change('roll_back')", "Roll back"),
@@ -51,7 +52,6 @@ class FleetScreen(CockpitScreen):
         self.fleet = FleetIndex()
         self._text = text
         self._only_problems = False
-        self._sign = "/"
         self._is_loading = True
         self.live = True
         self._list: LineList[FleetLine] = LineList(_COLUMNS, _cells, shape_colour)
@@ -59,7 +59,7 @@ class FleetScreen(CockpitScreen):
     def compose(self) -> ComposeResult:
         yield Static(id="summary", classes="title")
         yield self._list
-        yield Input(id="prompt")
+        yield Input(id="prompt", placeholder="filter")
         yield Footer()
 
     def on_mount(self) -> None:
@@ -95,33 +95,24 @@ class FleetScreen(CockpitScreen):
         if (line := self._list.selected) is not None:
             self.app.push_screen(ServiceScreen(line))
 
-    def action_prompt(self, sign: str) -> None:
+    @property
+    def cluster(self) -> str | None:
+        line = self._list.selected
+        return line.cluster if line else None
+
+    def action_filter(self) -> None:
         prompt = self.query_one(Input)
-        prompt.placeholder = "filter" if sign == "/" else "CLUSTER/NAME of a service"
-        self._sign = sign
-        prompt.value = self._text if sign == "/" else ""
+        prompt.value = self._text
         prompt.display = True
         prompt.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        if event.input.display and self._sign == "/":
+        if event.input.display:
             self._text = event.value
             self.update()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        if self._sign == ":":
-            self._jump(event.value.strip())
+    def on_input_submitted(self) -> None:
         self._close_prompt()
-
-    def _jump(self, name: str) -> None:
-        lines = self.fleet.matching(name)
-        found = next((line for line in lines if line.label == name), None)
-        if found is None and len(lines) == 1:
-            found = lines[0]
-        if found is None:
-            self.notify(f"{count(len(lines), 'service')} match {name!r}", severity="warning")
-        else:
-            self.app.push_screen(ServiceScreen(found))
 
     def _close_prompt(self) -> None:
         self.query_one(Input).display = False
@@ -174,6 +165,26 @@ class Cockpit(CockpitProgram):
     def on_mount(self) -> None:
         self.push_screen(self._fleet_screen)
         self.background(self._follow)
+
+    def jump(self, text: str, cluster: str | None) -> None:
+        if "/" in text:
+            self._open_service(text)
+            return
+        try:
+            self.push_screen(KindScreen(parse_kind_target(text, cluster)))
+        except Invalid as error:
+            self.notify(error.message, severity="warning", markup=False)
+
+    def _open_service(self, name: str) -> None:
+        lines = self._fleet_screen.fleet.matching(name)
+        found = next((line for line in lines if line.label == name), None)
+        if found is None and len(lines) == 1:
+            found = lines[0]
+        if found is None:
+            note = f"{count(len(lines), 'service')} match {name!r}"
+            self.notify(note, severity="warning", markup=False)
+        else:
+            self.push_screen(ServiceScreen(found))
 
     def _follow(self) -> None:
         """Follows changes until the end."""

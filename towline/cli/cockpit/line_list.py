@@ -58,7 +58,8 @@ class LineList(ScrollView, Generic[Item], can_focus=True):
     ) -> None:
         """`cells` are the texts of an item; `colour` is the colour of a text, if it has one."""
         super().__init__()
-        self._columns = columns
+        self.columns = columns
+        """The columns; they can change together with the items."""
         self._cells = cells
         self._colour = colour
         self.items: Items[Item] = []
@@ -94,7 +95,7 @@ class LineList(ScrollView, Generic[Item], can_focus=True):
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         if y == 0:
-            titles = self._line([column.title for column in self._columns], width)
+            titles = self._line([column.title for column in self.columns], width)
             return _strip([Segment(text, Style(bold=True)) for text in titles], width)
         place = self.scroll_offset.y + y - 1
         if place >= len(self.items):
@@ -109,10 +110,10 @@ class LineList(ScrollView, Generic[Item], can_focus=True):
 
     def _line(self, cells: Sequence[str], width: int) -> list[str]:
         """Cells, cut or filled up to the widths of their columns."""
-        fixed = sum(column.width + len(_GAP) for column in self._columns)
-        flexible = sum(not column.width for column in self._columns)
+        fixed = sum(column.width + len(_GAP) for column in self.columns)
+        flexible = sum(not column.width for column in self.columns)
         rest = max(8, (width - fixed) // flexible) if flexible else 0
-        widths = [column.width or rest for column in self._columns]
+        widths = [column.width or rest for column in self.columns]
         return [_fit(cell, size) + _GAP for cell, size in zip(cells, widths, strict=True)]
 
 

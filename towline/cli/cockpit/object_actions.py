@@ -8,15 +8,17 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Input, OptionList, Static
+from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from towline.cli.cockpit.changes import confirm
 from towline.cli.cockpit.program import CockpitProgram
-from towline.cli.cockpit.source import ObjectState, OfferedAction
+from towline.cli.cockpit.prompt import TextPrompt
+from towline.cli.cockpit.source import ObjectName, ObjectState, OfferedAction
 from towline.cli.cockpit.workload_actions import notes_of
-from towline.cli.services.generated import ServiceDetailsComponents
 from towline.cli.shell.output import escape_controls
+
+_MAX_DIGITS = 6
 
 
 class ActionMenu(ModalScreen[OfferedAction]):
@@ -48,35 +50,10 @@ class ActionMenu(ModalScreen[OfferedAction]):
         self.dismiss(self._offered[event.option_index])
 
 
-class ReplicasPrompt(ModalScreen[int]):
-    """Asks for the number of replicas."""
-
-    DEFAULT_CSS = """
-    ReplicasPrompt { align: center middle; }
-    ReplicasPrompt > Vertical { width: 50; height: auto; border: round $primary; padding: 1 2; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Back")]
-
-    def __init__(self, present: int) -> None:
-        super().__init__()
-        self._present = present
-
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Static("Replicas")
-            yield Input(str(self._present), type="integer", max_length=6)
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        if event.value.isdecimal():
-            self.dismiss(int(event.value))
-
-
 class ObjectActions:
     """The way of one action: menu, values, question, and the change in the background."""
 
-    def __init__(
-        self, cockpit: CockpitProgram, handle: str, component: ServiceDetailsComponents
-    ) -> None:
+    def __init__(self, cockpit: CockpitProgram, handle: str, component: ObjectName) -> None:
         """`handle` is the cluster of the object."""
         self._cockpit = cockpit
         self._handle = handle
@@ -108,15 +85,20 @@ class ObjectActions:
         self._cockpit.push_screen(menu, chosen)
 
     def _begin(self, state: ObjectState, offered: OfferedAction) -> None:
-        def typed(replicas: int | None) -> None:
-            if replicas is not None:
-                self._ask(state, offered, replicas)
+        def typed(replicas: str | None) -> None:
+            if replicas is None:
+                return
+            if replicas.isascii() and replicas.isdecimal() and len(replicas) <= _MAX_DIGITS:
+                self._ask(state, offered, int(replicas))
+            else:
+                note = f"{replicas!r} is not a number of replicas."
+                self._cockpit.notify(note, severity="warning", markup=False)
 
         if offered.action.id != "scale":
             self._ask(state, offered)
             return
         present = state.live.get("spec", {}).get("replicas", 1)
-        self._cockpit.push_screen(ReplicasPrompt(present), typed)
+        self._cockpit.push_screen(TextPrompt("Replicas", value=str(present)), typed)
 
     def _ask(self, state: ObjectState, offered: OfferedAction, replicas: int = 0) -> None:
         action = offered.action

@@ -1,18 +1,25 @@
 """The program below all screens: its source, and its work in the background."""
 
 import threading
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar, cast
+from typing import ClassVar, TypeVar, cast
 
 from textual.app import App
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from core.errors import TowlineError
+from towline.cli.cockpit.jump import HINT
+from towline.cli.cockpit.prompt import TextPrompt
 from towline.cli.cockpit.source import FleetSource
 from towline.cli.shell.output import escape_controls
 
 Answer = TypeVar("Answer")
+
+
+BACK = Binding("escape,q", "app.pop_screen", "Back")
 
 
 class CockpitProgram(App[None]):
@@ -21,6 +28,10 @@ class CockpitProgram(App[None]):
     def __init__(self, source: FleetSource) -> None:
         super().__init__()
         self.source = source
+
+    @abstractmethod
+    def jump(self, text: str, cluster: str | None) -> None:
+        """Opens the screen that a text names; `cluster` is the one of the present screen."""
 
     def background(self, work: Callable[[], None]) -> None:
         """Runs work that blocks in a thread, which the end of the program does not wait for."""
@@ -48,6 +59,22 @@ class CockpitProgram(App[None]):
 
 class CockpitScreen(Screen[None]):
     """A screen of the cockpit."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("colon", "jump", "Jump")]
+
+    @property
+    def cluster(self) -> str | None:
+        """Handle of the cluster that the screen is about."""
+        return None
+
+    def action_jump(self) -> None:
+        cluster = self.cluster
+
+        def typed(text: str | None) -> None:
+            if text is not None:
+                self.cockpit.jump(text, cluster)
+
+        self.app.push_screen(TextPrompt("Jump to", HINT), typed)
 
     @property
     def cockpit(self) -> CockpitProgram:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypedDict
 from urllib.parse import quote
 
 from core.json_object import JsonObject
@@ -20,20 +20,20 @@ from towline.cli.services.generated import (
     ChangedService,
     Revision,
     ServiceDetails,
-    ServiceDetailsComponents,
     ServiceEvent,
     ServiceRow,
 )
 from towline.cli.services.object_names import name_of
 from towline.cli.services.service_diff import lines
 from towline.contexts import ControlPlaneTarget, FilePath
-from towline.kube_api import Kind, KubeApi
+from towline.kube_api import TABLE, Kind, KubeApi
 from towline.operations import LARGE_PAGE, GraphQLApi, pages
 from towline.subscription import Subscription
 
 _READ_SECONDS = 15.0
 _FOLLOW_SECONDS = 24 * 3600.0
 _TAIL_LINES = "500"
+_MAX_OBJECTS = "1000"
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
@@ -42,6 +42,31 @@ class OfferedAction(NamedTuple):
 
     action: WorkloadAction
     lack: str
+
+
+class ObjectName(TypedDict):
+    """Name of an object in a cluster. Components of services have these fields, too."""
+
+    group: str | None
+    kind: str
+    namespace: str | None
+    name: str
+
+
+class TableRow(NamedTuple):
+    """An object in a table, with a text for each column."""
+
+    name: ObjectName
+    cells: Sequence[str]
+
+
+class ObjectTable(NamedTuple):
+    """Objects of a kind, in the columns of the API server."""
+
+    columns: Sequence[str]
+    rows: Sequence[TableRow]
+    left_out: int
+    """Number of further objects."""
 
 
 class ObjectState(NamedTuple):
@@ -73,7 +98,15 @@ class FleetSource(Protocol):
 
     def events(self, id: str) -> list[ServiceEvent]: ...
 
-    def manifest(self, handle: str, component: ServiceDetailsComponents) -> str:
+    def objects(self, handle: str, kind: str, namespace: str) -> ObjectTable:
+        """Reads objects of a kind, of all namespaces if `namespace` is empty.
+
+        `kind` is a word as for kubectl, such as `pods` or `deploy`. NotFound: the cluster has no
+        such kind.
+        """
+        ...
+
+    def manifest(self, handle: str, component: ObjectName) -> str:
         """Reads an object of a cluster as YAML."""
         ...
 
@@ -85,7 +118,7 @@ class FleetSource(Protocol):
         """Runs kubectl on this terminal, and returns its exit code."""
         ...
 
-    def object_state(self, handle: str, component: ServiceDetailsComponents) -> ObjectState:
+    def object_state(self, handle: str, component: ObjectName) -> ObjectState:
         """Reads an object of a cluster, and the actions that fit it."""
         ...
 
@@ -154,7 +187,12 @@ class ControlPlaneFleet:
         found = operations.service_events(self._api, id)
         return sorted(found, key=lambda event: event["lastAt"] or "", reverse=True)
 
-    def manifest(self, handle: str, component: ServiceDetailsComponents) -> str:
+    def objects(self, handle: str, kind: str, namespace: str) -> ObjectTable:
+        api = KubeApi(self._target, handle, _READ_SECONDS)
+        found = api.kind(kind)
+        return _table(found, api.get(found.path(namespace), accept=TABLE, limit=_MAX_OBJECTS))
+
+    def manifest(self, handle: str, component: ObjectName) -> str:
         api = KubeApi(self._target, handle, _READ_SECONDS)
         path = _kind(api, component).path(component["namespace"])
         found = api.get(f"{path}/{quote(component['name'], safe='')}")
@@ -169,7 +207,7 @@ class ControlPlaneFleet:
         program = execute.find_kubectl()
         return execute.run_kubectl(program, self._target, self._config, handle, words)
 
-    def object_state(self, handle: str, component: ServiceDetailsComponents) -> ObjectState:
+    def object_state(self, handle: str, component: ObjectName) -> ObjectState:
         api = KubeApi(self._target, handle, _READ_SECONDS)
         kind = _kind(api, component)
         path = kind.path(component["namespace"])
@@ -230,7 +268,33 @@ class ControlPlaneFleet:
         return f"{self._target.url}/services/{id}"
 
 
-def _kind(api: KubeApi, component: ServiceDetailsComponents) -> Kind:
+def _table(kind: Kind, page: JsonObject) -> ObjectTable:
+    shown = [
+        (place, column["name"])
+        for place, column in enumerate(page["columnDefinitions"])
+        if not column.get("priority")
+    ]
+    rows = [
+        TableRow(
+            _object_name(kind, row["object"]["metadata"]),
+            tuple(str(row["cells"][place]) for place, _ in shown),
+        )
+        for row in page["rows"] or ()
+    ]
+    left_out = page["metadata"].get("remainingItemCount", 0)
+    return ObjectTable(tuple(name for _, name in shown), rows, left_out)
+
+
+def _object_name(kind: Kind, metadata: JsonObject) -> ObjectName:
+    return {
+        "group": kind.group,
+        "kind": kind.name,
+        "namespace": metadata.get("namespace"),
+        "name": metadata["name"],
+    }
+
+
+def _kind(api: KubeApi, component: ObjectName) -> Kind:
     group = component["group"]
     return api.kind(f"{component['kind']}.{group}" if group else component["kind"])
 
@@ -249,9 +313,7 @@ def _request_of(
     return request, "/".join(filter(None, parts))
 
 
-def _lack(
-    api: KubeApi, component: ServiceDetailsComponents, kind: Kind, action: WorkloadAction
-) -> str:
+def _lack(api: KubeApi, component: ObjectName, kind: Kind, action: WorkloadAction) -> str:
     """Asks the API server whether the user may run an action; returns the missing permission."""
     resource = action.creates or kind.plural
     attributes = {

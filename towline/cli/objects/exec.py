@@ -1,10 +1,12 @@
 """`towline exec`: runs a program in a pod of a service, with kubectl."""
 
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -41,18 +43,25 @@ def execute(
       towline exec prod-eu/web -- sh
     """
     kubectl = find_kubectl()
-    found = find_service(connect(context), service)
-    if found["cluster"] is None:
-        raise Invalid(f"service {service} has no cluster")
-    chosen = pod_of(service, found["components"], pod)
-    handle = found["cluster"]["handle"]
+    handle, chosen = pod_of_service(context, service, pod)
     flags = ["-it"] if sys.stdin.isatty() and sys.stdout.isatty() else ["-i"]
     flags += ["-c", container] if container else []
-    say(f"pod {chosen['namespace']}/{chosen['name']} of {handle}")
     words = ["-n", chosen["namespace"] or "default", "exec", *flags, chosen["name"]]
     flagged = global_flags(context).config
     code = run_kubectl(kubectl, selected_target(context), flagged, handle, [*words, "--", *command])
     raise typer.Exit(code)
+
+
+def pod_of_service(
+    context: typer.Context, service: str, pod: str | None
+) -> tuple[str, ServiceDetailsComponents]:
+    """Finds a pod of a service, says which, and returns its cluster and the pod."""
+    found = find_service(connect(context), service)
+    if found["cluster"] is None:
+        raise Invalid(f"service {service} has no cluster")
+    chosen, handle = pod_of(service, found["components"], pod), found["cluster"]["handle"]
+    say(f"pod {chosen['namespace']}/{chosen['name']} of {handle}")
+    return handle, chosen
 
 
 def find_kubectl() -> str:
@@ -75,7 +84,19 @@ def run_kubectl(
     with tempfile.TemporaryDirectory(prefix="towline-") as folder:
         file = Path(folder) / "kubeconfig"
         file.write_text(text)
-        return subprocess.run([kubectl, f"--kubeconfig={file}", *words], check=False).returncode
+        with _interrupts_left_to_programs():
+            return subprocess.run([kubectl, f"--kubeconfig={file}", *words], check=False).returncode
+
+
+@contextmanager
+def _interrupts_left_to_programs() -> Generator[None]:
+    """Lets Ctrl-C end the program in the foreground only, as a shell does."""
+    # Programs inherit a signal that is ignored, but no handler.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def pod_of(
