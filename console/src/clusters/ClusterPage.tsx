@@ -45,7 +45,7 @@ function Figures({ cluster }: { readonly cluster: Cluster }) {
     figures.push(["Agent settings", [settings.name, ...notes.filter((note) => note !== "")].join(" · ")]);
   }
   return (
-    <dl className="figures">
+    <dl className="cluster-facts">
       {figures.map(([name, value]) => (
         <div key={name}>
           <dt>{name}</dt>

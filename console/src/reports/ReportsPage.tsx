@@ -31,7 +31,7 @@ type FigureProps = { readonly title: string; readonly value: string; readonly no
 
 function Figure({ title, value, note, trend }: FigureProps) {
   return (
-    <div className="card figure">
+    <div className="card report-figure">
       <h2>{title}</h2>
       <strong>{value}</strong>
       <span className="quiet">{note}</span>
