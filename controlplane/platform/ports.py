@@ -109,6 +109,10 @@ class ReadableRows(Protocol[T]):
         """Tells that no row matches, as for the parts of a new row: a `select` needs no query."""
         ...
 
+    async def with_labels(self, labels: Sequence[LabelRequirement]) -> list[T]:
+        """Returns all rows that meet label requirements."""
+        ...
+
     async def find(self, **equals: object) -> T | None:
         """Returns the one row whose columns equal the values."""
         ...

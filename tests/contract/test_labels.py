@@ -60,5 +60,6 @@ async def test_a_selector_finds_rows(
         assert [row.id for row in (await tx[ClusterStore].page(query)).items] == clusters
         assert [row.id for row in (await tx[ServiceStore].page(query)).items] == services
         assert [row.name for row in (await tx[ProjectStore].page(query)).items] == projects
+        assert [row.name for row in await tx[ProjectStore].with_labels(query.labels)] == projects
         fleet = await tx[ServiceStore].fleet_map(query)
         assert [f"{row.id}-web" for row in fleet if row.status_codes] == services

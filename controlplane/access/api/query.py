@@ -23,6 +23,7 @@ from controlplane.access.operations.users import UserOperations
 from controlplane.authorization import ResourceKind, Scope, Verb
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
+from controlplane.platform.labels import parse_selector
 
 
 @strawberry.type
@@ -152,9 +153,10 @@ class AccessQuery:
         return ProjectType.with_bindings(row, bindings)
 
     @strawberry.field
-    async def roles(self, info: Info) -> list[RoleType]:
+    async def roles(self, info: Info, labels: str | None = None) -> list[RoleType]:
         """All roles, built-in ones first."""
-        return RoleType.of_each(await info.context[AccessControl].roles(info.context.actor))
+        rights, wanted = info.context[AccessControl], parse_selector(labels or "")
+        return RoleType.of_each(await rights.roles(info.context.actor, wanted))
 
     @strawberry.field
     async def role(self, info: Info, name: str) -> RoleType | None:
@@ -166,14 +168,17 @@ class AccessQuery:
         return RoleType.of(await info.context[AccessControl].role(info.context.actor, name))
 
     @strawberry.field
-    async def role_bindings(self, info: Info, scope: str | None = None) -> list[RoleBinding]:
+    async def role_bindings(
+        self, info: Info, scope: str | None = None, labels: str | None = None
+    ) -> list[RoleBinding]:
         """Role bindings that the caller may read.
 
         Args:
             scope: Only bindings in this scope, such as `project:ID`.
         """
         rights = info.context[AccessControl]
-        views = await rights.bindings(info.context.actor, Scope(scope) if scope else None)
+        wanted = parse_selector(labels or "")
+        views = await rights.bindings(info.context.actor, Scope(scope) if scope else None, wanted)
         return [RoleBinding.of_view(view) for view in views]
 
     @strawberry.field
@@ -211,7 +216,7 @@ class AccessQuery:
         return [AccessRequestType.of_view(view) for view in views]
 
     @strawberry.field
-    async def trust_rules(self, info: Info) -> list[TrustRuleType]:
+    async def trust_rules(self, info: Info, labels: str | None = None) -> list[TrustRuleType]:
         """Rules that exchange external tokens for tokens of service accounts."""
-        rows = await info.context[TrustRules].all(info.context.actor)
+        rows = await info.context[TrustRules].all(info.context.actor, parse_selector(labels or ""))
         return TrustRuleType.of_each(rows)

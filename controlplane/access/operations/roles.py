@@ -44,6 +44,7 @@ from controlplane.authorization import (
 )
 from controlplane.authorization.roles import MAX_RULES, check_kubernetes
 from controlplane.platform.context import ACCESS, Change, StoreContext
+from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.names import check_label, check_length, check_text
 from controlplane.platform.ports import ReadableRows, Transaction
 from controlplane.platform.references import reference
@@ -153,11 +154,12 @@ class AccessControl:
     def __init__(self, context: StoreContext) -> None:
         self._context = context
 
-    async def roles(self, actor: Actor) -> list[Role]:
-        """All roles, built-in ones first."""
+    async def roles(self, actor: Actor, labels: Sequence[LabelRequirement] = ()) -> list[Role]:
+        """All roles that meet label requirements, built-in ones first: they have no labels."""
         require_member(actor)
+        built_in = [role for role in BUILT_IN.values() if all(one.matches() for one in labels)]
         async with self._context.store.read() as tx:
-            return [*BUILT_IN.values(), *await tx[RoleStore].all()]
+            return [*built_in, *await tx[RoleStore].with_labels(labels)]
 
     async def role(self, actor: Actor, name: str) -> Role:
         """The role with this id or name. NotFound: it does not exist."""
@@ -197,9 +199,14 @@ class AccessControl:
             tx.audit(role.name, id)
         return role
 
-    async def bindings(self, actor: Actor, scope: Scope | None = None) -> list[BindingView]:
+    async def bindings(
+        self,
+        actor: Actor,
+        scope: Scope | None = None,
+        labels: Sequence[LabelRequirement] = (),
+    ) -> list[BindingView]:
         """Role bindings in scopes where the actor may read them, and the actor's own."""
-        return await self._shown_bindings(actor, scope, _may_see)
+        return await self._shown_bindings(actor, scope, _may_see, labels)
 
     async def bindings_of_resources(
         self, actor: Actor, scope: Scope | None = None
@@ -211,12 +218,19 @@ class AccessControl:
         return await self._shown_bindings(actor, scope, _may_see_all)
 
     async def _shown_bindings(
-        self, actor: Actor, scope: Scope | None, is_shown: Callable[[Actor, BindingView], bool]
+        self,
+        actor: Actor,
+        scope: Scope | None,
+        is_shown: Callable[[Actor, BindingView], bool],
+        labels: Sequence[LabelRequirement] = (),
     ) -> list[BindingView]:
         require_member(actor)
         async with self._context.store.read() as tx:
             bindings = tx[RoleBindingStore]
             rows = await (bindings.in_scopes(scope) if scope else bindings.all())
+            if labels:
+                known = {row.id for row in await bindings.with_labels(labels)}
+                rows = [row for row in rows if row.id in known]
             shown: list[BindingView] = []
             for start in range(0, len(rows), _BINDINGS_BATCH):
                 views = await self.views(tx, rows[start : start + _BINDINGS_BATCH])

@@ -4,7 +4,7 @@ A rule gives the permissions of its service account to everybody with a matching
 must hold all of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.access.model.trust_rules import TrustRule, TrustRuleSpec
@@ -17,6 +17,7 @@ from controlplane.access.ports import TrustRuleStore
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import Change, StoreContext
+from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.names import check_label
 from controlplane.platform.parts import column_values
 from controlplane.platform.ports import Transaction
@@ -72,11 +73,11 @@ class TrustRules:
     def __init__(self, context: StoreContext) -> None:
         self._context = context
 
-    async def all(self, actor: Actor) -> list[TrustRule]:
-        """Lists all trust rules."""
+    async def all(self, actor: Actor, labels: Sequence[LabelRequirement] = ()) -> list[TrustRule]:
+        """Lists the trust rules that meet label requirements."""
         require(actor, Verb.READ, Resource.whole(ResourceKind.USER))
         async with self._context.store.read() as tx:
-            return await tx[TrustRuleStore].all()
+            return await tx[TrustRuleStore].with_labels(labels)
 
     async def create(self, actor: Actor, change: TrustRuleChange) -> TrustRule:
         """Creates a trust rule: matching tokens are exchanged for tokens of a service account.

@@ -30,6 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from controlplane.authorization import Visible
+from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.parts import Columns, column_getter, column_names, row_maker
 from controlplane.platform.ports import (
     ANY,
@@ -238,6 +239,10 @@ class SqlReading(ReadableRows[T]):
             or_(*(table.c[name] >= moment for name in columns)), visible_rows(table, visible)
         )
         return list((await self._connection.execute(found.limit(most))).scalars())
+
+    async def with_labels(self, labels: Sequence[LabelRequirement]) -> list[T]:
+        where = self._filtered(PageQuery(labels=labels))
+        return await self._fetch(self._rows.where(*where).order_by(self._table.c.id))
 
     async def page(self, query: PageQuery) -> Page[T]:
         return await self._page(query, ())

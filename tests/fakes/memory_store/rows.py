@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Table
 
 from controlplane.authorization import Visible
+from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.parts import column_getter, column_names, row_maker
 from controlplane.platform.ports import ANY, MAX_COUNTED, Page, PageQuery, ReadableRows
 from core.errors import Conflict, Invalid
@@ -76,6 +77,10 @@ class MemoryReading(ReadableRows[T]):
         is_changed = reached(columns, lambda at: at >= moment)
         rows = self._connection.where(self._table, every([is_changed, is_visible]))
         return [row["id"] for row in rows[:most]]
+
+    async def with_labels(self, labels: Sequence[LabelRequirement]) -> list[T]:
+        query = PageQuery(labels=labels)
+        return self._select(listed(self._connection, self._table, self._searched, query))
 
     async def page(self, query: PageQuery) -> Page[T]:
         return self._page(query, lambda row: True)

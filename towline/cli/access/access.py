@@ -13,6 +13,7 @@ from towline.cli.lazy_import import load
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import connect
 from towline.operations import GraphQLApi
 
@@ -100,6 +101,7 @@ _HOLDERS: tuple[Column[WhoCan], ...] = (
 def list_bindings(
     context: typer.Context,
     place: Annotated[str | None, typer.Argument(help="Only bindings in this scope.")] = None,
+    selector: Selector = None,
     output: Output = Format.TABLE,
 ) -> None:
     """List role bindings.
@@ -107,11 +109,11 @@ def list_bindings(
     \b
     Example:
       towline access list
-      towline access list project/shop
+      towline access list project/shop -l team=shop
     """
     api = connect(context)
     scope = scope_of(api, place) if place else None
-    show(operations.bindings(api, scope=scope), COLUMNS, output, "id")
+    show(operations.bindings(api, scope=scope, labels=selector), COLUMNS, output, "id")
 
 
 @app.command("grant")

@@ -192,11 +192,11 @@ _USER = 'fragment User on User{id email name role kind disabledAt}'
 _TRUST_RULE = 'fragment TrustRule on TrustRule{id name serviceAccountId issuer audience subject claims{name value}minutes}'
 
 
-BINDINGS: GraphQLDocument[Mapping[str, list[Binding]]] = GraphQLDocument('query Bindings($scope:String){roleBindings(scope:$scope){...Binding}}' + _BINDING)
+BINDINGS: GraphQLDocument[Mapping[str, list[Binding]]] = GraphQLDocument('query Bindings($scope:String$labels:String){roleBindings(scope:$scope labels:$labels){...Binding}}' + _BINDING)
 
 
-def bindings(api: GraphQLApi, *, scope: str | None = None) -> list[Binding]:
-    return run(api, BINDINGS, scope=scope)
+def bindings(api: GraphQLApi, *, scope: str | None = None, labels: str | None = None) -> list[Binding]:
+    return run(api, BINDINGS, scope=scope, labels=labels)
 
 
 CREATE_BINDING: GraphQLDocument[Mapping[str, Binding | None]] = GraphQLDocument('mutation CreateBinding($attributes:RoleBindingAttributes!){createRoleBinding(attributes:$attributes){...Binding}}' + _BINDING)
@@ -339,11 +339,11 @@ def who_am_i(api: GraphQLApi) -> WhoAmI:
     return whole(api, WHO_AM_I)
 
 
-ROLES: GraphQLDocument[Mapping[str, list[Role]]] = GraphQLDocument('query Roles{roles{...Role}}' + _ROLE)
+ROLES: GraphQLDocument[Mapping[str, list[Role]]] = GraphQLDocument('query Roles($labels:String){roles(labels:$labels){...Role}}' + _ROLE)
 
 
-def roles(api: GraphQLApi) -> list[Role]:
-    return run(api, ROLES)
+def roles(api: GraphQLApi, *, labels: str | None = None) -> list[Role]:
+    return run(api, ROLES, labels=labels)
 
 
 ROLE: GraphQLDocument[Mapping[str, Role | None]] = GraphQLDocument('query Role($name:String!){role(name:$name){...Role}}' + _ROLE)
@@ -442,3 +442,10 @@ CREATE_TRUST_RULE: GraphQLDocument[Mapping[str, TrustRule]] = GraphQLDocument('m
 
 def create_trust_rule(api: GraphQLApi, attributes: "inputs.TrustRuleAttributes") -> TrustRule:
     return run(api, CREATE_TRUST_RULE, attributes=attributes)
+
+
+TRUST_RULES: GraphQLDocument[Mapping[str, list[TrustRule]]] = GraphQLDocument('query TrustRules($labels:String){trustRules(labels:$labels){...TrustRule}}' + _TRUST_RULE)
+
+
+def trust_rules(api: GraphQLApi, *, labels: str | None = None) -> list[TrustRule]:
+    return run(api, TRUST_RULES, labels=labels)

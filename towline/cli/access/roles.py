@@ -12,6 +12,7 @@ from towline.cli.access.generated import Role
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, show
+from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import connect
 from towline.cli.shell.yaml_files import read_map
 
@@ -38,15 +39,17 @@ COLUMNS: tuple[Column[Role], ...] = (
 
 
 @app.command("list")
-def list_roles(context: typer.Context, output: Output = Format.TABLE) -> None:
+def list_roles(
+    context: typer.Context, selector: Selector = None, output: Output = Format.TABLE
+) -> None:
     """List roles, built-in ones first.
 
     \b
     Example:
       towline roles list
-      towline roles list -o yaml
+      towline roles list -l team=shop -o yaml
     """
-    show(operations.roles(connect(context)), COLUMNS, output, "name")
+    show(operations.roles(connect(context), labels=selector), COLUMNS, output, "name")
 
 
 @app.command("set")

@@ -171,3 +171,18 @@ def trust(
         "keys": keys,
     }
     show(operations.create_trust_rule(api, attributes), _TRUST, output, "id")
+
+
+@app.command("trust-rules")
+def list_trust_rules(
+    context: typer.Context, selector: Selector = None, output: Output = Format.TABLE
+) -> None:
+    """List the rules by which external tokens stand for service accounts.
+
+    \b
+    Example:
+      towline users trust-rules
+      towline users trust-rules -l team=shop
+    """
+    api = connect(context)
+    show(operations.trust_rules(api, labels=selector), _TRUST, output, "id")

@@ -7,7 +7,15 @@ import pytest
 import yaml
 
 from controlplane.access.ports import ProjectStore, UserStore
-from controlplane.authorization import Grant, Policy, ResourceKind, Role, Rule, Scope, Verb
+from controlplane.authorization import (
+    Grant,
+    Policy,
+    ResourceKind,
+    Role,
+    Rule,
+    Scope,
+    Verb,
+)
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.model.agent_settings import AgentSize
 from controlplane.clusters.model.selectors import Selector
@@ -90,39 +98,6 @@ async def test_a_plan_shows_each_field_and_changes_nothing(world: ManifestWorld)
     assert shown == [("spec.tags.env", '"test"', '"prod"')]
     (row,) = await world.memory.rows(ClusterStore)
     assert row.tags["env"] == "test"
-
-
-@pytest.mark.parametrize(
-    ("text", "field", "message"),
-    [
-        (cluster("EU_1"), "metadata.name", "'EU_1' is not a valid name"),
-        (document("GitRepository", "ext::sh"), "metadata.name", "the repository URL"),
-        (document("GitRepository", f"{REPOSITORY}x", {"httpsPath": "javascript:alert(1)"}),
-         "spec.httpsPath", "must begin with https:// or http://"),
-        (document("OCIRepository", "oci://r.example.org/x/"), "metadata.name", "write the URL as"),
-        (document("Service", "web", {"repository": REPOSITORY}, cluster="eu-1"),
-         "spec.namespace", "is required"),
-        (service("WEB"), "metadata.name", "'WEB' is not a valid name"),
-        (service("web", ref="a b"), "spec.ref", "'a b' is not a branch"),
-        (service("web", folder="../x"), "spec.folder", "'../x' leaves the repository"),
-        (service("web", options={"waveTimeoutSeconds": -1}), "spec.options.waveTimeoutSeconds",
-         "must be 0 to 86400 s"),
-        (service("web", options={"namespaceLabels": {"a" * 300: "x"}}),
-         "spec.options.namespaceLabels", "aaa"),
-        (document("GlobalService", "g", {"template": {"repository": REPOSITORY, "ref": "a b"}}),
-         "spec.template.ref", "'a b' is not a branch"),
-        (document("RoleBinding", "b", {"role": "viewer", "subject": {}}), "spec.subject", ""),
-        (document("ServiceAccount", "x"), "metadata.name", ""),
-        (document("ClusterGroup", "g", {"freezeReason": "x"}), "spec.freezeReason", "needs frozen"),
-    ],
-)  # fmt: skip
-async def test_problems_name_the_field_of_the_document(
-    world: ManifestWorld, text: str, field: str, message: str
-) -> None:
-    await world.apply(cluster("eu-1") + document("GitRepository", REPOSITORY))
-    (problem,) = (await world.apply(text)).problems
-    assert problem.field.startswith(field), problem
-    assert problem.message.startswith(message), problem
 
 
 async def test_all_problems_are_listed_at_once_with_file_and_line(world: ManifestWorld) -> None:
