@@ -178,7 +178,9 @@ class AccessControl:
             before = await self._find_custom(tx, id) if id else None
             role = change.applied(before or Role(self._context.new_id(), "", now, now))
             role = replace(role, updated_at=now)
-            if role.name in BUILT_IN or await self._is_taken(tx, role):
+            if role.name in BUILT_IN:
+                raise Conflict(f"the role {role.name!r} is built in: choose another name")
+            if await self._is_taken(tx, role):
                 raise Conflict(f"role {role.name!r} already exists")
             everywhere = Resource.whole(ResourceKind.INSTALLATION)
             require_permissions_of_role(actor, role, everywhere)

@@ -18,6 +18,7 @@ def differences(
 ) -> list[SpecDifference]:
     """Returns the fields that differ, also those of items of lists. Secrets are masked."""
     masks = _SecretMask(frozenset(secrets))
+    before, after = _without_filled(before, after), _without_filled(after, before)
     return [
         difference
         for path in sorted(before.keys() | after.keys())
@@ -28,6 +29,12 @@ def differences(
             is_secret=not masks.secrets.isdisjoint(path.split(SEPARATOR)),
         )
     ]
+
+
+def _without_filled(fields: JsonObject, other: JsonObject) -> JsonObject:
+    """Returns the fields without empty objects in which the other side has fields."""
+    outer = {path[:end] for path in other for end in range(len(path)) if path[end] == SEPARATOR}
+    return {path: value for path, value in fields.items() if value != {} or path not in outer}
 
 
 def metadata_differences(

@@ -9,6 +9,7 @@ from typing import get_args
 
 from controlplane.manifests.model.codec import Hint, Path, SpecCodec, SpecField, unwrapped
 from controlplane.platform.plugin_settings import camel
+from core.json_object import JsonMapping, JsonValue
 
 _PART = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _ALIASES: Mapping[Path, Path] = {
@@ -45,6 +46,23 @@ def place_of(codec: SpecCodec, field: str) -> Path:
     ):
         return ("spec", "template", *below)
     return _METADATA.get(head, ())
+
+
+def only_place(spec: JsonMapping, field: str) -> Path:
+    """Returns the only place of a field in a spec, such as one in the settings of a plug-in."""
+    found = list(_places(spec, field, ("spec",)))
+    return found[0] if len(found) == 1 else ()
+
+
+def _places(value: JsonValue, field: str, path: Path) -> Iterator[Path]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name == field:
+                yield (*path, name)
+            yield from _places(inner, field, (*path, name))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _places(inner, field, (*path, number))
 
 
 def _resolved(codec: SpecCodec, known: Mapping[str, SpecField], parts: Path) -> Path:

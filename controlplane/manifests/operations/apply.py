@@ -109,7 +109,8 @@ class ApplyRun:
     async def carry_out(self, declarations: Sequence[Declaration]) -> None:
         """Creates and changes resources, then deletes those that left the set."""
         for declaration in declarations:
-            if declaration.references & self._failed or declaration.reference in self._failed:
+            blocking = {r for r in declaration.references & self._failed if not self._names.has(r)}
+            if blocking or declaration.reference in self._failed:
                 # The reason is a problem of its own.
                 self._failed.add(declaration.reference)
             elif not await self._attempt(declaration, self._carry_out(declaration)):
@@ -415,10 +416,9 @@ class ApplyRun:
         found = [(kind, row) for kind, rows in by_kind for row in rows]
         if unreadable := sum(not kind.may_read(self._actor, row) for kind, row in found):
             # Their number alone: a name would tell what exists in projects of others.
-            noun = "resource" if unreadable == 1 else "resources"
             text = (
-                f"set {options.prune_set!r} would lose {unreadable} {noun} that you may not read: "
-                "use another set, or ask an administrator"
+                f"set {options.prune_set!r} would lose {_resources(unreadable)} that you may not "
+                "read: use another set, or ask an administrator"
             )
             self._problems.append(DocumentProblem(text, code=Code.FORBIDDEN.value))
             return
@@ -428,7 +428,7 @@ class ApplyRun:
         if len(found) > options.max_deletions:
             names = ", ".join(sorted(self._title(kind, row) for kind, row in found)[:10])
             text = (
-                f"set {options.prune_set!r} would lose {len(found)} resources, but at most "
+                f"set {options.prune_set!r} would lose {_resources(len(found))}, but at most "
                 f"{options.max_deletions} deletions are allowed: {names}"
             )
             self._problems.append(DocumentProblem(text, code=Code.LIMIT.value))
@@ -489,6 +489,10 @@ def _metadata_changes(
     document, known = declaration.document, before or DeclaredResource("", "")
     labels = metadata_differences("labels", known.labels, document.labels)
     return [*labels, *metadata_differences("annotations", known.annotations, document.annotations)]
+
+
+def _resources(count: int) -> str:
+    return "1 resource" if count == 1 else f"{count} resources"
 
 
 def _without_seal(path: str, secrets: Collection[str]) -> str:

@@ -6,7 +6,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from controlplane.manifests.model.codec import Path, SpecCodec, unknown_field
 from controlplane.manifests.model.documents import DocumentProblem, Manifest, Source, read_documents
-from controlplane.manifests.model.places import place_of
+from controlplane.manifests.model.places import only_place, place_of
 from controlplane.manifests.operations.names import Reference
 from controlplane.platform.kinds import AnyKind
 from controlplane.platform.names import LABEL_SCHEMA, check_label, check_text
@@ -44,7 +44,8 @@ class Declaration:
 
     def problem(self, message: str, field: str = "", code: str = "INVALID") -> DocumentProblem:
         """Returns a problem at a field, as operations name it."""
-        return self.document.problem(message, place_of(self.codec, field), code)
+        path = place_of(self.codec, field) or only_place(self.document.spec, field)
+        return self.document.problem(message, path, code)
 
 
 class DocumentReader:

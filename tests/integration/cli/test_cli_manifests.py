@@ -69,7 +69,7 @@ def test_a_fleet_lives_through_its_manifests(installation: Installation, tmp_pat
 
     file.write_text(FLEET.rpartition("---")[0])
     over = run("apply", "-f", str(file), "--prune-set", "shop", code=2).stderr
-    assert "would lose 1 resources" in over
+    assert "would lose 1 resource," in over
     pruned = run("apply", "-f", str(file), "--prune-set", "shop", "--max-deletions", "1").stdout
     assert "- Service shop-1/web deleted" in pruned
 

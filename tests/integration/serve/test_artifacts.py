@@ -1,18 +1,24 @@
 """OCI artifacts behind the whole program: from a push to the rendered objects of a service."""
 
+import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import orjson
 import pytest
 
 from tests.integration.gitcache.test_artifacts import push, shop
 from tests.integration.serve.conftest import Json, Running
+from tests.integration.serve.test_cluster import agent
+from tests.integration.serve.waiting import until
 from tests.servers.registry import PASSWORD, USER, Registry, find_registry
+from towline.demo.clusters.cluster import LocalCluster
 
 REPOSITORY = """
   query ($id: ID!) { ociRepository(id: $id) {
     health error hasCredentials size artifacts { ref revision digest sha } } }
 """
+SYNC = "mutation ($id: ID!) { syncOciRepository(id: $id) { id } }"
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +35,7 @@ async def test_a_service_follows_a_tag_of_a_private_registry(
 ) -> None:
     first = push(registry, "team/shop", "latest", shop("1"), revision="main@sha1:1")
     url = f"oci://{registry.host}/team/shop"
-    made = await hub.ask(
-        """mutation ($attributes: OciRepositoryAttributes!) {
-          createOciRepository(attributes: $attributes) { id } }""",
-        attributes={"url": url, "username": USER, "password": PASSWORD},
-    )
-    id = made["createOciRepository"]["id"]
+    id = await _repository(hub, url)
     cluster = await hub.cluster()
     service = await hub.service(cluster["id"], id, "app", git={"ref": "latest", "folder": "app"})
 
@@ -54,8 +55,7 @@ async def test_a_service_follows_a_tag_of_a_private_registry(
     assert await _values(hub, service) == {"big-web": "1"}
 
     second = push(registry, "team/shop", "latest", shop("2"))
-    sync = "mutation ($id: ID!) { syncOciRepository(id: $id) { id } }"
-    await hub.ask(sync, id=id)
+    await hub.ask(SYNC, id=id)
     await hub.service_until(service, lambda one: one["sha"] not in (None, artifact["sha"]))
     assert await _values(hub, service) == {"big-web": "2"}
     (artifact,) = (await repository())["artifacts"]
@@ -66,6 +66,47 @@ async def test_a_service_follows_a_tag_of_a_private_registry(
     await hub.ask(pin, id=service, ref=first)
     await hub.service_until(service, lambda one: one["sha"] == seen["sha"])
     assert await _values(hub, service) == {"big-web": "1"}
+
+
+async def test_artifacts_reach_a_real_api_server(
+    hub: Running, registry: Registry, cluster: LocalCluster, namespace: str, tmp_path: Path
+) -> None:
+    """The agent applies the objects of an artifact, changes and prunes them with the next ones."""
+    push(registry, "team/live", "latest", shop("1"))
+    id = await _repository(hub, f"oci://{registry.host}/team/live")
+    made = await hub.cluster()
+
+    async def live() -> dict[str, str]:
+        words = ("get", "configmaps", "-n", namespace, "-o", "json")
+        found = orjson.loads(await asyncio.to_thread(cluster.kubectl, *words))["items"]
+        return {one["metadata"]["name"]: one["data"]["v"] for one in found if "v" in one["data"]}
+
+    async def healthy() -> None:
+        await hub.service_until(service, lambda seen: seen["status"] == "HEALTHY", 60)
+
+    async with agent(hub, made["deployToken"], cluster, tmp_path / "agent"):
+        git = {"ref": "latest", "folder": "app"}
+        service = await hub.service(made["id"], id, "app", namespace=namespace, git=git)
+        await healthy()
+        assert await live() == {"big-web": "1"}
+        push(registry, "team/live", "latest", shop("2"))
+        await hub.ask(SYNC, id=id)
+        await until(live, lambda found: found == {"big-web": "2"}, 60)
+        without = {**shop("2"), "app/kustomization.yaml": "resources: []\n"}
+        push(registry, "team/live", "latest", without)
+        await hub.ask(SYNC, id=id)
+        await until(live, lambda found: found == {}, 60)
+        await healthy()
+
+
+async def _repository(hub: Running, url: str) -> str:
+    """The id of a connected repository of artifacts."""
+    made = await hub.ask(
+        """mutation ($attributes: OciRepositoryAttributes!) {
+          createOciRepository(attributes: $attributes) { id } }""",
+        attributes={"url": url, "username": USER, "password": PASSWORD},
+    )
+    return made["createOciRepository"]["id"]
 
 
 async def _values(hub: Running, service: str) -> dict[str, str]:

@@ -100,6 +100,14 @@ async def test_a_plan_shows_each_field_and_changes_nothing(world: ManifestWorld)
     assert row.tags["env"] == "test"
 
 
+async def test_a_first_and_a_last_entry_are_one_difference(world: ManifestWorld) -> None:
+    await world.apply(cluster("eu-1"))
+    for tags, before, after in (({"env": "prod"}, None, '"prod"'), ({}, '"prod"', None)):
+        (item,) = (await world.apply(cluster("eu-1", tags=tags))).items
+        shown = [(change.path, change.before, change.after) for change in item.changes]
+        assert shown == [("spec.tags.env", before, after)]
+
+
 async def test_all_problems_are_listed_at_once_with_file_and_line(world: ManifestWorld) -> None:
     text = (
         cluster("eu-1", tagz={"env": "prod"})
@@ -229,7 +237,6 @@ async def test_a_role_binding_loses_its_expiry_and_moves(world: ManifestWorld) -
     (effect,) = plan.items
     assert sorted(change.path for change in effect.changes) == [
         "spec.expiresAt",
-        "spec.scope",
         "spec.scope.cluster",
         "spec.subject.group",
         "spec.subject.user",
@@ -657,7 +664,7 @@ async def test_a_problem_names_its_field_in_its_place_or_in_its_message(
     group = document("ClusterGroup", "prod", {"maxChanging": -1})
     plan = await world.apply(sink + group, dry_run=True)
     found = [(problem.field, problem.message.partition(" ")[0]) for problem in plan.problems]
-    assert found == [("", "secret:"), ("spec.maxChanging", "0")]
+    assert found == [("spec.settings.webhook.secret", "must"), ("spec.maxChanging", "0")]
 
 
 async def test_a_deleted_service_account_is_enabled_again(world: ManifestWorld) -> None:

@@ -44,6 +44,9 @@ def world() -> ManifestWorld:
         (document("GlobalService", "g", {"template": {"repository": REPOSITORY, "ref": "a b"}}),
          "spec.template.ref", "'a b' is not a branch"),
         (document("RoleBinding", "b", {"role": "viewer", "subject": {}}), "spec.subject", ""),
+        (document("NotificationSink", "s", {"settings": {"kind": "WEBHOOK", "webhook": {
+            "url": "ftp://x"}}}), "spec.settings.webhook.url", "must be a URL"),
+        (document("Role", "viewer"), "", "the role 'viewer' is built in"),
         (document("ServiceAccount", "x"), "metadata.name", ""),
         (document("ClusterGroup", "g", {"freezeReason": "x"}), "spec.freezeReason", "needs frozen"),
     ],
@@ -78,3 +81,11 @@ async def test_labels_select_roles_bindings_and_trust_rules(world: ManifestWorld
         assert sorted(rule.name for rule in await trust.all(ADMIN, wanted)) == names
     others = [role.name for role in await rights.roles(ADMIN, parse_selector("team!=shop"))]
     assert others == [*BUILT_IN, "bank"]
+
+
+async def test_a_wrong_document_of_an_existing_resource_hides_no_other_problem(
+    world: ManifestWorld,
+) -> None:
+    await world.apply(cluster("eu-1") + document("GitRepository", REPOSITORY))
+    plan = await world.apply(cluster("eu-1", tagz={}) + service("web", ref="a b"))
+    assert [problem.field for problem in plan.problems] == ["spec.tagz", "spec.ref"]

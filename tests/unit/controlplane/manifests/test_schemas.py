@@ -44,7 +44,8 @@ def test_no_field_has_the_name_of_metadata(kind: str) -> None:
 def test_the_page_of_kinds_has_a_row_with_existing_parts_for_each() -> None:
     """Mutations, commands, resources of Terraform and routes of the console."""
     rows = re.findall(
-        r"^\| `(\w+)` \| .* \| `(\w+)` \| `towline ([a-z-]+)` \| `towline_(\w+)` \| `/([^`]+)` \|$",
+        r"^\| `(\w+)` \| .* \| `(\w+)` \| `towline ([a-z-]+)` \| manifest"
+        r" \| `towline_(\w+)` \| `/([^`]+)` \|$",
         (ROOT / "docs/reference/kinds.md").read_text(),
         re.MULTILINE,
     )
