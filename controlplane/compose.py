@@ -34,6 +34,7 @@ from controlplane.audit.operations.blame import Blame
 from controlplane.authorization import UNRESTRICTED, Fence
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.cluster_sources.loop import ClusterSourceLoop
+from controlplane.cluster_sources.operations.clean_up import DeliveryCleanUp
 from controlplane.cluster_sources.operations.deliveries import AgentDeliveries
 from controlplane.cluster_sources.operations.reconciler import ClusterSourceReconciler
 from controlplane.cluster_sources.operations.sources import ClusterSources
@@ -419,7 +420,8 @@ def _cluster_sources(
         return None
     deliveries = AgentDeliveries(context, ports.management, ports.agents)
     reconciler = ClusterSourceReconciler(context, operations.clusters, ports.management, deliveries)
-    return ClusterSourceLoop(reconciler, context, holder=context.new_id())
+    clean_up = DeliveryCleanUp(context, ports.management)
+    return ClusterSourceLoop(reconciler, clean_up, context, holder=context.new_id())
 
 
 def _with_agent_renders(

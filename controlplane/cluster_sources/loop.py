@@ -1,5 +1,6 @@
 """Runs the jobs of cluster sources, each in one replica at a time."""
 
+from controlplane.cluster_sources.operations.clean_up import CLEAN_UP, DeliveryCleanUp
 from controlplane.cluster_sources.operations.reconciler import ClusterSourceReconciler
 from controlplane.cluster_sources.operations.sources import RECONCILE
 from controlplane.platform.context import CLUSTER_SOURCE, OperationContext
@@ -15,18 +16,24 @@ class ClusterSourceLoop:
     """Drives `ClusterSourceReconciler`; `holder` identifies this replica in leases."""
 
     def __init__(
-        self, reconciler: ClusterSourceReconciler, context: OperationContext, holder: str
+        self,
+        reconciler: ClusterSourceReconciler,
+        clean_up: DeliveryCleanUp,
+        context: OperationContext,
+        holder: str,
     ) -> None:
         self._reconciler = reconciler
         self._context = context
         self.tasks = Tasks("cluster-sources")
         work = {RECONCILE: reconciler.run}
         self._jobs = JobRunner(context, self.tasks, holder, work, _AT_ONCE, recurring=True)
+        self._clean_ups = JobRunner(context, self.tasks, holder, {CLEAN_UP: clean_up.run}, 1)
 
     def start(self) -> None:
         """Starts in the background, with a run of all sources."""
         self.tasks.forever("wakes", self._follow())
         self._jobs.start()
+        self._clean_ups.start()
 
     async def _follow(self) -> None:
         clock, schedule = self._context.clock, self._reconciler.schedule_all
@@ -36,3 +43,4 @@ class ClusterSourceLoop:
             if topic == LOST_WAKES:
                 await retry_forever("cluster sources", schedule, clock)
             self._jobs.wake()
+            self._clean_ups.wake()

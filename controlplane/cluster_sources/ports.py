@@ -1,5 +1,6 @@
 """Ports of cluster sources: their rows, the management cluster, and the agent's manifests."""
 
+from collections.abc import Collection
 from typing import Protocol
 
 from controlplane.authorization import Actor
@@ -20,6 +21,10 @@ class ClusterSourceMemberStore(Rows[ClusterSourceMember], Protocol):
 
     async def of_source(self, source_id: str) -> list[ClusterSourceMember]:
         return await self.select(source_id=source_id)
+
+    async def delivered(self, uids: Collection[str]) -> list[ClusterSourceMember]:
+        """Returns those of some objects to which a source has delivered an agent."""
+        return [row for row in await self.select(uid=uids) if row.token_id]
 
 
 class ManagementCluster(Protocol):

@@ -12,6 +12,7 @@ from controlplane.authorization import Actor
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.cluster_sources.model.members import ClusterSourceMember
 from controlplane.cluster_sources.model.source import ClusterSource
+from controlplane.cluster_sources.operations.clean_up import CLEAN_UP, DeliveryCleanUp
 from controlplane.cluster_sources.operations.deliveries import AgentDeliveries
 from controlplane.cluster_sources.operations.reconciler import ClusterSourceReconciler
 from controlplane.cluster_sources.operations.sources import (
@@ -110,6 +111,8 @@ class FakeManagementCluster:
         self._check(actor, handle, path)
         _, _, rest = path.partition("/namespaces/")
         namespace, _, name = rest.split("/")
+        if f"{namespace}/{name}" not in self.inventory:
+            raise NotFound("the server could not find the object")
         labels = self.inventory[f"{namespace}/{name}"]["metadata"]["labels"]
         labels |= change["metadata"]["labels"]
         for key in [key for key, value in labels.items() if value is None]:
@@ -151,6 +154,7 @@ class ClusterSourceWorld:
     agents: FakeAgentManifests
     sources: ClusterSources
     reconciler: ClusterSourceReconciler
+    clean_up: DeliveryCleanUp
     bootstrap: BootstrapTokens
 
     async def create(
@@ -175,6 +179,13 @@ class ClusterSourceWorld:
             jobs = await tx[JobStore].claim([RECONCILE], "here", self.memory.clock.now(), 100)
         for job in jobs:
             await self.reconciler.run(job)
+
+    async def clean_up_due(self) -> None:
+        """Removes what deleted sources have delivered, once."""
+        async with self.memory.store.write() as tx:
+            jobs = await tx[JobStore].claim([CLEAN_UP], "here", self.memory.clock.now(), 100)
+        for job in jobs:
+            await self.clean_up.run(job)
 
     async def members(self) -> dict[str, ClusterSourceMember]:
         """The objects of all sources, by name."""
@@ -209,5 +220,6 @@ async def cluster_source_world(role: BuiltInRole = BuiltInRole.ADMIN) -> Cluster
         agents,
         ClusterSources(memory.context),
         ClusterSourceReconciler(memory.context, clusters, hub, deliveries),
+        DeliveryCleanUp(memory.context, hub),
         BootstrapTokens(memory.context),
     )

@@ -146,11 +146,9 @@ class AgentDeliveries:
         self, run: DeliveryRun, delivery: AgentDelivery, row: ClusterSourceMember
     ) -> ClusterSourceMember:
         """Deletes what was delivered; the agent has a deploy token of its own."""
-        handle, actor, port = run.management.handle, run.actor, self._management
+        handle, actor = run.management.handle, run.actor
         try:
-            await port.delete(actor, handle, delivery.set_path)
-            await port.delete(actor, handle, delivery.secret_path)
-            await port.patch(actor, handle, delivery.object_path, delivery.label(selected=False))
+            await delete_delivery(self._management, actor, handle, delivery)
         except TowlineError as error:
             message = f"cannot delete the delivered token: {error.message}"[:_MAX_MESSAGE]
             return await self._saved(replace(row, message=message))
@@ -164,6 +162,15 @@ class AgentDeliveries:
             if ended:
                 await tx[BootstrapTokenStore].remove_each([ended])
         return row
+
+
+async def delete_delivery(
+    management: ManagementCluster, actor: Actor, handle: str, delivery: AgentDelivery
+) -> None:
+    """Deletes the objects that bring an agent to a cluster, and the label that selects it."""
+    await management.delete(actor, handle, delivery.set_path)
+    await management.delete(actor, handle, delivery.secret_path)
+    await management.patch(actor, handle, delivery.object_path, delivery.label(selected=False))
 
 
 async def find_version(

@@ -30,6 +30,7 @@ from controlplane.cluster_sources.model.source import (
     GonePolicy,
     InventoryKind,
 )
+from controlplane.cluster_sources.operations.clean_up import request_clean_up
 from controlplane.cluster_sources.ports import ClusterSourceMemberStore, ClusterSourceStore
 from controlplane.clusters.operations.clusters import check_tags, find_cluster
 from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
@@ -199,14 +200,18 @@ class ClusterSources:
         return source
 
     async def delete(self, actor: Actor, id: str) -> ClusterSource:
-        """Deletes a source. Its clusters stay registered, and bootstrap tokens that no agent has
-        used end."""
+        """Deletes a source, and later what it has delivered to clusters without an agent.
+
+        Its clusters stay registered, and bootstrap tokens that no agent has used end.
+        """
         async with self._context.change(actor, "deleteClusterSource") as tx:
             source = await find_source(tx, id)
             tx.authorize(Verb.WRITE, source.target)
             members = await tx[ClusterSourceMemberStore].of_source(id)
-            tokens = [member.token_id for member in members if member.token_id]
-            await tx[BootstrapTokenStore].remove_each(tokens)
+            delivered = [member for member in members if member.token_id]
+            await tx[BootstrapTokenStore].remove_each([m.token_id for m in delivered if m.token_id])
+            if delivered:
+                await request_clean_up(tx, source, delivered)
             await tx[ClusterSourceMemberStore].remove_each([member.id for member in members])
             await tx[ClusterSourceStore].remove(id)
             tx.audit(source.name, id)

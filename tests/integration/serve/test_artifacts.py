@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.integration.gitcache.manifests import config_map
 from tests.integration.gitcache.test_artifacts import push, shop
 from tests.integration.serve.conftest import Json, Running
 from tests.integration.serve.test_cluster import agent
@@ -92,10 +93,10 @@ async def test_artifacts_reach_a_real_api_server(
         push(registry, "team/live", "latest", shop("2"))
         await hub.ask(SYNC, id=id)
         await until(live, lambda found: found == {"big-web": "2"}, 60)
-        without = {**shop("2"), "app/kustomization.yaml": "resources: []\n"}
-        push(registry, "team/live", "latest", without)
+        renamed = {"app/map.yaml": config_map("other", "3")}
+        push(registry, "team/live", "latest", renamed)
         await hub.ask(SYNC, id=id)
-        await until(live, lambda found: found == {}, 60)
+        await until(live, lambda found: found == {"other": "3"}, 60)
         await healthy()
 
 

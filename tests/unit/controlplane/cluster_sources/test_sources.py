@@ -6,13 +6,16 @@ from controlplane.access.operations.projects import ProjectChange, Projects
 from controlplane.authorization import UNRESTRICTED, Actor, ResourceKind
 from controlplane.authorization.resources import scope_of
 from controlplane.authorization.roles import BuiltInRole
+from controlplane.cluster_sources.model.delivery import JOIN_LABEL
 from controlplane.cluster_sources.model.source import ClusterSourceResult, ClusterSourceSettings
 from controlplane.cluster_sources.operations.sources import ClusterSourceChange
 from controlplane.cluster_sources.ports import ClusterSourceMemberStore, ClusterSourceStore
+from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
+from controlplane.platform.jobs import LEASE
 from controlplane.platform.ports import PageQuery
 from controlplane.services.operations.fences import ServiceFences
-from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from tests.fakes.access import bind
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
 from tests.fakes.cluster_sources import (
@@ -134,6 +137,38 @@ async def test_a_deletion_keeps_clusters_and_ends_their_tokens(world: ClusterSou
     assert await world.memory.rows(ClusterSourceMemberStore) == []
     assert await world.memory.rows(BootstrapTokenStore) == []
     await world.run_due()
+
+
+async def test_a_deletion_removes_what_was_delivered(world: ClusterSourceWorld) -> None:
+    for name in ("eu-1", "eu-2", "eu-3"):
+        world.hub.put(name, status=initialized())
+    source = await world.create()
+    await world.connect("eu-3")
+    await world.pass_interval()
+    assert len(world.hub.objects) == 4
+    await world.sources.delete(EDITOR, source.id)
+    world.hub.remove("eu-2")
+    world.hub.failures["/apis/addons"] = Unavailable("no answer")
+    with pytest.raises(Unavailable):
+        await world.clean_up_due()
+    world.hub.failures.clear()
+    await world.memory.clock.advance(LEASE.total_seconds() + 1)
+    await world.clean_up_due()
+    assert world.hub.objects == {}
+    assert JOIN_LABEL not in world.hub.inventory["fleet/eu-1"]["metadata"]["labels"]
+    assert world.hub.callers == {"robot@example.org"}
+
+
+async def test_a_clean_up_keeps_the_deliveries_of_a_new_source(world: ClusterSourceWorld) -> None:
+    world.hub.put("eu-1", status=initialized())
+    source = await world.create()
+    await world.sources.delete(EDITOR, source.id)
+    await Clusters(world.memory.context).delete(ADMIN, (await world.clusters())["eu-1"].id)
+    await world.create()
+    before = dict(world.hub.objects)
+    await world.clean_up_due()
+    assert world.hub.objects == before
+    assert len(before) == 2
 
 
 async def test_reads_are_limited_to_readers(world: ClusterSourceWorld) -> None:
