@@ -1,6 +1,7 @@
 """Assembles all commands, and maps errors to exit codes."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ _EXIT_CODES = {
     Code.UNAVAILABLE: 5,
 }
 _TIMED_OUT = 6
+_GLOBAL_FLAGS = {f"--{name.replace('_', '-')}": name for name in GlobalFlags._fields}
 
 _COMMANDS = LazyCommands(
     {
@@ -164,14 +166,12 @@ def main() -> None:
     5 unreachable, 6 timed out.
     """
     try:
-        match sys.argv[1:]:
-            # The library that checks options takes 8 MB, which the cockpit would keep.
-            case ["ui"]:
-                load("towline.cli.cockpit.command").browse(GlobalFlags(), "")
-            case ["ui", text] if not text.startswith("-"):
-                load("towline.cli.cockpit.command").browse(GlobalFlags(), text)
-            case _:
-                app(prog_name="towline")
+        # The library that checks options takes 8 MB, which the cockpit would keep.
+        cockpit = cockpit_arguments(sys.argv[1:])
+        if cockpit is None:
+            app(prog_name="towline")
+        else:
+            load("towline.cli.cockpit.command").browse(*cockpit)
     except TowlineError as error:
         print(f"towline: {escape_controls(error.message)}", file=sys.stderr)
         sys.exit(exit_code(error))
@@ -179,6 +179,25 @@ def main() -> None:
         place = f"{error.filename}: " if error.filename else ""
         print(f"towline: {escape_controls(f'{place}{error.strerror or error}')}", file=sys.stderr)
         sys.exit(1)
+
+
+def cockpit_arguments(words: Sequence[str]) -> tuple[GlobalFlags, str] | None:
+    """Parses `[FLAG VALUE]… ui [FILTER]`. None: another command, or options it does not know."""
+    flags = GlobalFlags()
+    while words:
+        name, separator, value = words[0].partition("=")
+        if name not in _GLOBAL_FLAGS:
+            break
+        if not separator and len(words) == 1:
+            return None
+        flags = flags._replace(**{_GLOBAL_FLAGS[name]: value if separator else words[1]})
+        words = words[1:] if separator else words[2:]
+    match words:
+        case ["ui"]:
+            return flags, ""
+        case ["ui", text] if not text.startswith("-"):
+            return flags, text
+    return None
 
 
 def exit_code(error: TowlineError) -> int:

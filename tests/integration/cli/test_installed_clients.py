@@ -1,9 +1,10 @@
-"""The command line as users install it: as one file, and as a plugin of kubectl."""
+"""The command line as users install it: as a wheel, as one file, and as a plugin of kubectl."""
 
 import json
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 
 from deploy.zipapp import build
 from tests.fakes.empty_control_plane import empty_control_plane
-from tests.integration.cli.conftest import PROGRAMS
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +62,43 @@ def test_one_file_is_the_whole_command_line(archive: Path, environment: dict[str
     assert "which towline.pyz does not contain; install the wheel of Towline\n" in lacking
 
 
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Programs of an environment into which a new wheel was installed.
+
+    Its dependencies are those of this environment, so that the test needs no package index.
+    """
+    folder = tmp_path_factory.mktemp("installed")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, env={**os.environ, "CONSOLE_BUILD": "skip"}, check=True)
+    (wheel,) = folder.glob("towline-*.whl")
+    programs = folder / "bin"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    python = programs / "python"
+    install = ("uv", "pip", "install", "-q", "--offline", "--no-deps", "--python", python, wheel)
+    subprocess.run(install, check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    return programs
+
+
+def test_a_wheel_is_the_whole_program(installed: Path, environment: dict[str, str]) -> None:
+    """It has data files that only a checkout could have, such as documents of GraphQL."""
+    towline = installed / "towline"
+    where = run(environment, installed / "python", "-c", "import towline; print(towline.__file__)")
+    assert where.stdout.startswith(str(installed.parent))
+    assert "  clusters " in run(environment, towline, "--help").stdout
+    assert json.loads(run(environment, towline, "services", "list", "-o", "json").stdout) == []
+    assert run(environment, towline, "__complete", "clusters", "ro").stdout == "rotate-token\n"
+    assert "_towline" in run(environment, towline, "completion", "bash").stdout
+    assert "--listen" in run(environment, towline, "serve", "--help").stdout
+    assert "needs a terminal" in run(environment, towline, "ui", code=2).stderr
+
+
 def test_kubectl_runs_and_completes_the_plugin(
-    kubernetes: Path, environment: dict[str, str]
+    kubernetes: Path, installed: Path, environment: dict[str, str]
 ) -> None:
-    environment["PATH"] = os.pathsep.join((str(PROGRAMS), str(kubernetes), environment["PATH"]))
+    environment["PATH"] = os.pathsep.join((str(installed), str(kubernetes), environment["PATH"]))
     assert "kubectl-towline" in run(environment, "kubectl", "plugin", "list").stdout
     shown = run(environment, "kubectl", "towline", "clusters", "list", "-o", "json").stdout
     assert json.loads(shown) == []
