@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from towline.cli.hinted_group import HintedGroup
 from towline.cli.lazy_import import load
 from towline.cli.shell.found_code import with_exit_code
 from towline.cli.shell.watching import watchable
@@ -63,7 +64,7 @@ class LazyCommands(MutableMapping[str, Any]):
         return name in self._places
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(HintedGroup):
     """Group whose help imports no module of a command."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -84,7 +85,7 @@ def _command(name: str, found: Any) -> Any:
         return get_command(single)
     _extend_lists(found, _SUBSCRIPTIONS.get(name, ""))
     outer = typer.Typer(add_completion=False, rich_markup_mode=None)
-    outer.add_typer(found, name=name)
+    outer.add_typer(found, name=name, cls=HintedGroup)
     return cast(TyperGroup, get_command(outer)).commands[name]
 
 

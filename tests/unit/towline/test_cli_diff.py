@@ -1,7 +1,11 @@
 """A difference as people read it."""
 
+import json
 from typing import Any
 
+from tests.fakes.api import FakeApi
+from towline.cli.services import generated as operations
+from towline.cli.services.live_diff import live_difference
 from towline.cli.services.service_diff import lines
 
 FIELD = {"pointer": "/data/v", "old": '"1"', "new": None}
@@ -39,3 +43,39 @@ def test_no_control_character_reaches_the_terminal() -> None:
         change("CHANGED", name="a\x1b[2J", fields=[{**FIELD, "old": "\x1b"}]), changed=1
     )
     assert "\x1b" not in "".join(lines(response))
+
+
+def component(id: str, *, synced: bool = False, kind: str = "ConfigMap") -> dict[str, Any]:
+    base = {"group": "", "version": "v1", "namespace": "shop", "name": id}
+    return {"id": id, "synced": synced, "kind": kind, **base}
+
+
+def test_objects_that_differ_in_the_cluster_are_compared_with_git() -> None:
+    desired = {"data": {"v": "1", "a/b": "x"}, "ports": [{"port": 80}]}
+    live = {"data": {"v": "2"}, "ports": [{"port": 80}, {"port": 81}]}
+    contents: dict[str, dict[str, str | None]] = {
+        "edited": {"desired": json.dumps(desired), "live": json.dumps(live)},
+        "gone": {"desired": json.dumps(desired), "live": None},
+        "repaired": {"desired": json.dumps(live), "live": json.dumps(live)},
+        "child": {"desired": None, "live": json.dumps(live)},
+    }
+    components = [*map(component, contents), component("same", synced=True)]
+    api = FakeApi(
+        {
+            operations.SYNCED_OBJECTS: {
+                "serviceDeployment": {"digest": "sha256:1", "components": components}
+            },
+            operations.OBJECT_CONTENT: lambda id: {
+                "component": {"component": {"content": contents[id]}}
+            },
+        }
+    )
+    assert list(lines(live_difference(api, "s"))) == [
+        "0 added, 1 removed, 1 changed",
+        "~ ConfigMap shop/edited",
+        '    /data/v: "1" → "2"',
+        '    /data/a~1b: "x" → (none)',
+        '    /ports/1: (none) → {"port": 81}',
+        "- ConfigMap shop/gone",
+    ]
+    assert {"id": "same"} not in api.sent(operations.OBJECT_CONTENT)

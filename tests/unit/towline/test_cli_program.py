@@ -460,6 +460,38 @@ def test_get_takes_the_namespaces_of_kubectl() -> None:
     assert found.exception.message == "use either --namespace or --all-namespaces"
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["svc", "list"], "No such command 'svc'. Did you mean 'services'?"),
+        (["services", "ls"], "No such command 'ls'. Did you mean 'list'?"),
+        (["services", "describe", "eu/web"], "Did you mean 'get'?"),
+        (["rollout", "restart"], "kubectl has it: `towline kubeconfig --all --merge`"),
+        (["clustrs", "list"], "Did you mean 'clusters'"),
+        (["services", "frob"], "No such command 'frob'."),
+    ],
+)
+def test_a_word_of_another_tool_leads_to_the_command(words: list[str], message: str) -> None:
+    ran = CliRunner().invoke(app, words)
+    assert ran.exit_code == 2
+    assert message in ran.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["services"], "; `towline services list` lists the services of Towline"),
+        (["secret"], "; `towline secrets list` lists the secrets of Towline"),
+        (["pods"], "use --all-clusters"),
+        (["deploy/web", "web", "-c", "eu"], "use either deploy/web or deploy web"),
+    ],
+)
+def test_get_tells_kinds_of_clusters_from_lists_of_towline(words: list[str], message: str) -> None:
+    found = CliRunner().invoke(app, ["get", *words]).exception
+    assert isinstance(found, Invalid)
+    assert found.message.endswith(message)
+
+
 LISTS = [leaf for leaf in leaves() if leaf.words[-1] in ("list", "get", "pods", "nodes")]
 
 

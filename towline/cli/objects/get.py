@@ -1,5 +1,6 @@
 """`towline get`: objects of one cluster, or of all."""
 
+import json
 from typing import Annotated, Any
 
 import typer
@@ -14,8 +15,10 @@ from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, colour, say, show
 from towline.cli.shell.polling import seconds
 from towline.cli.shell.session import connect, selected_target
+from towline.completion.candidates import COMMANDS
 from towline.kube_api import TABLE
 
+_NO_CLUSTERS = "specify clusters with --cluster, or use --all-clusters"
 PARTIAL = 8
 """Exit code when some clusters did not answer, in addition to those of all commands."""
 
@@ -59,7 +62,8 @@ class ObjectOptions(OptionGroup):
 def get(
     context: typer.Context,
     kind: Annotated[
-        str, typer.Argument(help="Kind, such as pods, deploy or crontabs.example.org.")
+        str,
+        typer.Argument(help="Kind, such as pods, deploy or crontabs.example.org, or KIND/NAME."),
     ],
     fleet: FleetOptions,
     objects: ObjectOptions,
@@ -78,6 +82,9 @@ def get(
     """
     if objects.namespace and objects.every_namespace:
         raise Invalid("use either --namespace or --all-namespaces")
+    kind, name = _kind_and_name(kind, name)
+    if not (fleet.cluster or fleet.every_cluster) and (hint := _own_list(kind)):
+        raise Invalid(f"{_NO_CLUSTERS}{hint}")
     handles = chosen(context, fleet)
     fields = (objects.field_selector, f"metadata.name={name}" if name else None)
     asked = {
@@ -108,10 +115,28 @@ def get(
         raise NotFound(f"could not find {kind} {name}")
 
 
+def _kind_and_name(kind: str, name: str | None) -> tuple[str, str | None]:
+    """Kind and name; kubectl accepts both as one word, too. Invalid: two names."""
+    kind, slash, joined = kind.partition("/")
+    if slash and name:
+        raise Invalid(f"use either {kind}/{joined} or {kind} {name}")
+    return kind, joined or name
+
+
+def _own_list(kind: str) -> str:
+    """Hint to the command that lists resources of Towline with the name of this kind."""
+    plural = f"{kind.lower().removesuffix('s')}s"
+    with open(COMMANDS, encoding="utf-8") as file:
+        groups = json.load(file)["commands"]
+    if "list" not in groups.get(plural, {}).get("commands", {}):
+        return ""
+    return f"; `towline {plural} list` lists the {plural} of Towline"
+
+
 def chosen(context: typer.Context, fleet: FleetOptions) -> list[str]:
     """Handles of the given clusters, or of all. Invalid: neither, or both."""
     if bool(fleet.cluster) is fleet.every_cluster:
-        raise Invalid("specify clusters with --cluster, or use --all-clusters")
+        raise Invalid(_NO_CLUSTERS)
     if fleet.cluster:
         return fleet.cluster
     return [row["handle"] for row in cluster_operations.clusters(connect(context))]

@@ -122,6 +122,34 @@ class ServiceDiff(TypedDict):
     objects: list[ServiceDiffObjects]
 
 
+class SyncedObjectsComponents(TypedDict):
+    id: str
+    synced: bool
+    group: str | None
+    version: str | None
+    kind: str
+    namespace: str | None
+    name: str
+
+
+class SyncedObjects(TypedDict):
+    digest: str | None
+    components: list[SyncedObjectsComponents]
+
+
+class ObjectContentComponentContent(TypedDict):
+    live: str | None
+    desired: str | None
+
+
+class ObjectContentComponent(TypedDict):
+    content: ObjectContentComponentContent | None
+
+
+class ObjectContent(TypedDict):
+    component: ObjectContentComponent
+
+
 class ServiceGit(TypedDict):
     ref: str
     folder: str
@@ -424,6 +452,20 @@ SERVICE_DIFF: GraphQLDocument[Mapping[str, ServiceDiff]] = GraphQLDocument('quer
 
 def service_diff(api: GraphQLApi, id: str, *, ref: str | None = None, new_digest: str | None = None, old_digest: str | None = None) -> ServiceDiff:
     return run(api, SERVICE_DIFF, id=id, ref=ref, newDigest=new_digest, oldDigest=old_digest)
+
+
+SYNCED_OBJECTS: GraphQLDocument[Mapping[str, SyncedObjects | None]] = GraphQLDocument('query SyncedObjects($id:ID!){serviceDeployment(id:$id){digest components{id synced group version kind namespace name}}}')
+
+
+def synced_objects(api: GraphQLApi, id: str) -> SyncedObjects:
+    return run(api, SYNCED_OBJECTS, id=id)
+
+
+OBJECT_CONTENT: GraphQLDocument[Mapping[str, ObjectContent | None]] = GraphQLDocument('query ObjectContent($id:ID!){component(id:$id){component{content{live desired}}}}')
+
+
+def object_content(api: GraphQLApi, id: str) -> ObjectContent:
+    return run(api, OBJECT_CONTENT, id=id)
 
 
 SERVICES: GraphQLDocument[Mapping[str, Page[Service]]] = GraphQLDocument('query Services($first:Int$after:String$q:String$clusterId:ID$tags:[TagAttributes!]$status:[ServiceState!]$projectId:ID$repositoryId:ID$labels:String){serviceDeployments(first:$first after:$after q:$q clusterId:$clusterId tags:$tags status:$status projectId:$projectId repositoryId:$repositoryId labels:$labels){edges{node{...Service}}pageInfo{hasNextPage endCursor}}}' + _SERVICE)

@@ -1,4 +1,4 @@
-"""`towline services diff`: previews the effect of a change."""
+"""`towline services diff`: shows differences in the cluster, or previews the effect of a change."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -9,6 +9,7 @@ from core.errors import Invalid
 from towline.cli.services import generated as operations
 from towline.cli.services.find import find_service
 from towline.cli.services.generated import ServiceDiff, ServiceDiffObjectsFields
+from towline.cli.services.live_diff import live_difference
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.found_code import FOUND
 from towline.cli.shell.output import colour, escape_controls, short, show
@@ -30,18 +31,23 @@ def diff_service(
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Preview what a ref would change, before you merge it; exit code 7 if anything differs.
+    """Show what differs from Git in the cluster, or preview what a ref would change.
+
+    The exit code is 7 if anything differs.
 
     \b
     Example:
+      towline services diff prod-eu/web
       towline services diff prod-eu/web --ref feature-1
     """
-    if bool(ref) == bool(digest) or (since and not digest):
+    if (ref and digest) or (since and not digest):
         raise Invalid("use either --ref or --digest; --since requires --digest")
     api = connect(context)
-    difference = operations.service_diff(
-        api, find_service(api, service)["id"], ref=ref, new_digest=digest, old_digest=since
-    )
+    id = find_service(api, service)["id"]
+    if ref or digest:
+        difference = operations.service_diff(api, id, ref=ref, new_digest=digest, old_digest=since)
+    else:
+        difference = live_difference(api, id)
     if output.is_table:
         print(*lines(difference), sep="\n")
     else:

@@ -59,7 +59,7 @@ COMPONENTS: tuple[Column[ServiceDetailsComponents], ...] = (
     field("NAMESPACE"),
     field("NAME"),
     Column("STATE", lambda row: row["state"] or "UNKNOWN"),
-    field("MESSAGE"),
+    Column("MESSAGE", lambda row: row["message"] or ("" if row["synced"] else "differs from Git")),
 )
 _HISTORY: tuple[Column[LedgerEvent], ...] = (
     field("AT"),

@@ -1,0 +1,75 @@
+"""Differences between the desired state of a service and its objects in the cluster."""
+
+import json
+from collections.abc import Iterator
+
+from core.json_object import JsonValue
+from towline.cli.services import generated as operations
+from towline.cli.services.generated import (
+    ServiceDiff,
+    ServiceDiffObjects,
+    ServiceDiffObjectsFields,
+    SyncedObjectsComponents,
+)
+from towline.operations import GraphQLApi
+
+_MISSING = object()
+
+
+def live_difference(api: GraphQLApi, id: str) -> ServiceDiff:
+    """Compares objects that the agent reports as out of sync, field by field."""
+    service = operations.synced_objects(api, id)
+    drifted = (each for each in service["components"] if not each["synced"])
+    objects = [found for each in drifted if (found := _difference(api, each))]
+    removed = sum(found["change"] == "REMOVED" for found in objects)
+    return {
+        "serviceId": id,
+        "oldDigest": service["digest"],
+        "newDigest": "live",
+        "sha": None,
+        "added": 0,
+        "removed": removed,
+        "changed": len(objects) - removed,
+        "objects": objects,
+    }
+
+
+def _difference(api: GraphQLApi, component: SyncedObjectsComponents) -> ServiceDiffObjects | None:
+    """Difference of one object. None: it has no desired state, or has come in sync since."""
+    content = operations.object_content(api, component["id"])["component"]["content"]
+    if content is None or content["desired"] is None or content["desired"] == content["live"]:
+        return None
+    is_removed = content["live"] is None
+    live = json.loads(content["live"] or "null")
+    fields = [] if is_removed else list(_fields(json.loads(content["desired"]), live))
+    return {
+        "change": "REMOVED" if is_removed else "CHANGED",
+        "apiVersion": "/".join(filter(None, (component["group"], component["version"]))),
+        "kind": component["kind"],
+        "namespace": component["namespace"],
+        "name": component["name"],
+        "more": 0,
+        "fields": fields,
+    }
+
+
+def _fields(
+    desired: JsonValue, live: JsonValue, pointer: str = ""
+) -> Iterator[ServiceDiffObjectsFields]:
+    """Yields the deepest fields that differ, in the order of the desired state."""
+    if isinstance(desired, list) and isinstance(live, list):
+        desired, live = _by_index(desired), _by_index(live)
+    if isinstance(desired, dict) and isinstance(live, dict):
+        for key in dict.fromkeys((*desired, *live)):
+            below = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+            yield from _fields(desired.get(key, _MISSING), live.get(key, _MISSING), below)
+    elif (old := _text(desired)) != (new := _text(live)):
+        yield {"pointer": pointer, "old": old, "new": new}
+
+
+def _text(value: JsonValue) -> str | None:
+    return None if value is _MISSING else json.dumps(value, ensure_ascii=False)
+
+
+def _by_index(items: list[JsonValue]) -> dict[str, JsonValue]:
+    return {str(index): item for index, item in enumerate(items)}
