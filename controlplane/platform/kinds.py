@@ -131,6 +131,7 @@ class ManifestKind(ABC, Generic[R]):
 
     async def prefetch_new(self, tx: Transaction, keys: Collection[tuple[str, str]]) -> None:
         """Reads what creations of resources need, by the IDs of their clusters and their names."""
+        await tx[self.port].prefetch_keys((self.named_by,), [(name,) for _, name in keys])
 
     def target_of(self, row: R) -> Resource:
         """Returns the location of a resource for authorization."""

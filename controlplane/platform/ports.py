@@ -105,8 +105,8 @@ class ReadableRows(Protocol[T]):
         """Reads rows that the transaction finds one at a time later by these columns."""
         ...
 
-    def expect_none(self, **equals: object) -> None:
-        """Tells that no row matches, as for the parts of a new row: a `select` needs no query."""
+    def expect_none(self, column: str, value: str) -> None:
+        """Tells that no row has this value, such as the ID of a new row: reads need no query."""
         ...
 
     async def with_labels(self, labels: Sequence[LabelRequirement]) -> list[T]:

@@ -64,7 +64,7 @@ async def test_overrides_of_a_context_are_read_once(counted: Counted, count: int
         changes = [ContextOverrideChange(layer, handle, {"a": value}) for handle in handles]
         statements.clear()
         await contexts.save(ADMIN, "base", ContextChange(overrides=changes))
-        assert statements["SELECT context_overrides"] == 1
+        assert statements["SELECT context_overrides"] <= 1
         assert statements["SELECT clusters"] <= count + 1
 
 

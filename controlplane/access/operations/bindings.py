@@ -28,11 +28,15 @@ RoleSubjects = Mapping[str, Subjects]
 """Permanent subjects of roles, by role id or name; roles without an entry are unchanged."""
 
 
-async def change_subjects(tx: Change, target: Resource, roles: RoleSubjects) -> None:
-    """Replaces the subjects of the given roles.
+async def change_subjects(
+    tx: Change, target: Resource, roles: RoleSubjects, *, is_new: bool = False
+) -> None:
+    """Replaces the subjects of the given roles; a new resource has none.
 
     Forbidden: a changed role has permissions there that the actor lacks.
     """
+    if is_new:
+        tx[RoleBindingStore].expect_none("scope", target.scope)
     changed = await _replace_all(tx.context, tx, tx.actor, target, roles)
     if changed:
         tx.audit_as("setBindings", str(target), target.scope, roles=sorted(roles))

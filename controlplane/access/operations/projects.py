@@ -110,7 +110,7 @@ class Projects:
                 raise name_conflict(actor, known, f"project {project.name!r} already exists")
             await tx[ProjectStore].add(project)
             tx.audit(project.name, project.id)
-            await change_subjects(tx, project.target, change.subjects)
+            await change_subjects(tx, project.target, change.subjects, is_new=True)
         return project
 
     async def update(self, actor: Actor, id: str, change: ProjectChange) -> Project:

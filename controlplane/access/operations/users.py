@@ -277,6 +277,8 @@ class UserOperations:
             if (known := await tx[GroupStore].by_name(group.name)) is not None:
                 raise name_conflict(actor, known, f"group {group.name!r} already exists")
             await tx[GroupStore].add(group)
+            tx[MembershipStore].expect_none("group_id", group.id)
+            tx[RoleBindingStore].expect_none("subject_id", group.id)
             tx.audit(group.name, group.id)
         return group
 

@@ -111,7 +111,7 @@ class Clusters:
         async with self._context.change(actor, "createCluster") as tx:
             cluster = await register_cluster(tx, self._context, change)
             _, secret = await self._mint(tx, cluster)
-            await change_subjects(tx, cluster.target, change.subjects)
+            await change_subjects(tx, cluster.target, change.subjects, is_new=True)
         return cluster, secret
 
     async def update(

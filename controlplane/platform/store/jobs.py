@@ -6,8 +6,21 @@ its writers.
 
 from collections.abc import Collection
 from datetime import datetime
+from functools import cache
 
-from sqlalchemy import Column, Integer, String, Table, Text, delete, func, or_, select, update
+from sqlalchemy import (
+    Column,
+    Executable,
+    Integer,
+    String,
+    Table,
+    Text,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from controlplane.platform.jobs import LEASE, Job
@@ -24,24 +37,10 @@ class SqlJobs:
 
     def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection
-        dialect = connection.dialect
-        self._insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
 
     async def enqueue(self, job: Job) -> None:
-        statement = self._insert(jobs).values(**{n: getattr(job, n) for n in _COLUMNS})
-        # A new fence and no lease: the current worker cannot finish the newer request. The attempts
-        # start again, or work that reschedules itself would stop for good.
-        anew = {
-            "run_at": statement.excluded.run_at,
-            "payload": statement.excluded.payload,
-            "attempts": statement.excluded.attempts,
-            "fence": jobs.c.fence + 1,
-            "lease_until": None,
-            "holder": None,
-        }
-        await self._connection.execute(
-            statement.on_conflict_do_update(index_elements=["key"], set_=anew)
-        )
+        row = {name: getattr(job, name) for name in _COLUMNS}
+        await self._connection.execute(_enqueuing(self._connection.dialect), row)
 
     async def claim(
         self, kinds: Collection[str], holder: str, now: datetime, most: int
@@ -102,3 +101,22 @@ jobs = Table(
     Column("holder", String(64)),
     Column("lease_until", UtcColumn),
 )
+
+
+@cache
+def _enqueuing(dialect: str) -> Executable:
+    """Returns the cached statement that adds a job, or replaces the one with its key.
+
+    A new fence and no lease: the current worker cannot finish the newer request. The attempts
+    start again, or work that reschedules itself would stop for good.
+    """
+    statement = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(jobs)
+    anew = {
+        "run_at": statement.excluded.run_at,
+        "payload": statement.excluded.payload,
+        "attempts": statement.excluded.attempts,
+        "fence": jobs.c.fence + 1,
+        "lease_until": None,
+        "holder": None,
+    }
+    return statement.on_conflict_do_update(index_elements=["key"], set_=anew)

@@ -45,6 +45,15 @@ class _TableReads:
         self._by_id: dict[str, _Results] = {}
         self._by_key: dict[tuple[str, ...], dict[tuple[Hashable, ...], _Results]] = {}
         self._others: _Results = {}
+        self._absent: dict[str, set[Hashable]] = {}
+
+    def expect_none(self, column: str, value: Hashable) -> None:
+        """Remembers that no row has this value."""
+        self._absent.setdefault(column, set()).add(value)
+
+    def is_absent(self, asked: Question) -> bool:
+        """Returns whether the read can return no row."""
+        return any(value in self._absent.get(name, ()) for name, value in asked.equals)
 
     def of(self, asked: Question) -> _Results:
         """Returns the results that the same writes change."""
@@ -59,12 +68,15 @@ class _TableReads:
         """Forgets the results that a write of one row may change."""
         self._others.clear()
         self._by_key.clear()
+        self._absent.clear()
         self._by_id.pop(id, None)
 
     def forget_added(self, columns: Mapping[str, object]) -> None:
         """Forgets the results that a new row may join."""
         self._others.clear()
         self._by_id.pop(str(columns.get("id")), None)
+        for name, absent in self._absent.items():
+            absent.discard(columns.get(name))
         for names, found in self._by_key.items():
             values = tuple(columns.get(name) for name in names)
             if all(isinstance(value, Hashable) for value in values):
@@ -83,6 +95,8 @@ class RememberedReads:
     def get(self, table: FromClause, asked: Question) -> list[Any] | None:
         """Returns the rows of an earlier read; None if there was none."""
         found = self._tables.get(table)
+        if found is not None and found.is_absent(asked):
+            return []
         known = found.of(asked).get(asked) if found else None
         return None if known is None else list(known)
 
@@ -90,6 +104,11 @@ class RememberedReads:
         """Remembers the rows of a read."""
         if self.is_enabled and len(rows) <= _MAX_ROWS:
             self._tables.setdefault(table, _TableReads()).of(asked)[asked] = tuple(rows)
+
+    def expect_none(self, table: FromClause, column: str, value: Hashable) -> None:
+        """Remembers that no row of a table has a value: reads with it return nothing."""
+        if self.is_enabled:
+            self._tables.setdefault(table, _TableReads()).expect_none(column, value)
 
     def forget(self, statement: Executable, id: str | None = None) -> None:
         """Forgets the rows that a statement may change; `id` is the only row that it writes."""

@@ -30,6 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from controlplane.authorization import Visible
+from controlplane.platform.batch import is_batch_open
 from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.parts import Columns, column_getter, column_names, row_maker
 from controlplane.platform.ports import (
@@ -218,8 +219,8 @@ class SqlReading(ReadableRows[T]):
             first = question(self._kind, {**asked, **equals}, first=True)
             reads.keep(self._table, first, rows[:1])
 
-    def expect_none(self, **equals: object) -> None:
-        self._connection.reads.keep(self._table, question(self._kind, equals), ())
+    def expect_none(self, column: str, value: str) -> None:
+        self._connection.reads.expect_none(self._table, column, value)
 
     async def column(self, name: str, ids: Collection[str] | None = None) -> dict[str, Any]:
         table, found = self._table.c, {}
@@ -367,18 +368,16 @@ class SqlRows(SqlReading[T]):
         return found
 
     async def add(self, row: T) -> None:
+        """Adds a row. On SQLite, a batch adds several in one statement: their operations have
+        checked unique names before."""
         self._connection.touches.wrote(getattr(row, "id", ""), self)
-        values = self._values(row)
-        await self._write(_insert(self._table), [values], id=values.get("id"))
-
-    async def _add_later(self, row: T) -> None:
-        """Adds a row whose unique names were checked; on SQLite, several in one statement."""
-        reads = self._connection.reads
-        if not reads.is_enabled:
-            return await SqlRows.add(self, row)
-        values = self._values(row)
-        self._connection.touches.wrote(values["id"], self)
+        values, reads = self._values(row), self._connection.reads
+        if not (reads.is_enabled and is_batch_open()):
+            await self._write(_insert(self._table), [values], id=values.get("id"))
+            return
         reads.forget_added(self._table, values)
+        id = values.get("id")
+        reads.keep(self._table, question(self._kind, {"id": id}, first=True), [row])
         await self._connection.execute_later(_insert(self._table), values, self._refusal)
 
     async def _put_later(self, row: T) -> None:

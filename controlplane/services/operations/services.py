@@ -324,7 +324,7 @@ class Services:
             if change.uses:
                 await self._parts.use_secrets(self._context, tx, actor, service, change.uses)
             tx.audit(f"{cluster.handle}/{name}", service.id)
-            await change_subjects(tx, service.target, change.subjects)
+            await change_subjects(tx, service.target, change.subjects, is_new=True)
             _publish(tx, service, change.sources or ())
         return service
 
@@ -527,7 +527,7 @@ class Services:
         await check_dependencies(tx, service)
         await _check_renders(tx, columns)
         await tx[ServiceStore].add(service)
-        tx[ServiceSourceStore].expect_none(service_id=id)
+        tx[ServiceSourceStore].expect_none("service_id", id)
         return service
 
     async def _set_relations(self, tx: Change, service: Service, change: ServiceChange) -> bool:

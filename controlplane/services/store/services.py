@@ -121,9 +121,6 @@ class SqlServices(SqlRows[Service], ServiceStore):
         result = await self._connection.execute(grouped.group_by(column))
         return {id: joined for id, joined in map(tuple, result)}
 
-    async def add(self, row: Service) -> None:
-        await self._add_later(row)
-
     async def put(self, row: Service) -> None:
         await self._put_later(row)
 

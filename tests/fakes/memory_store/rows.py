@@ -58,7 +58,7 @@ class MemoryReading(ReadableRows[T]):
     ) -> None:
         """Reads nothing: this store has no cache."""
 
-    def expect_none(self, **equals: object) -> None:
+    def expect_none(self, column: str, value: str) -> None:
         """Keeps nothing: this store has no cache."""
 
     async def column(self, name: str, ids: Collection[str] | None = None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from sqlalchemy import (
 )
 
 from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.batch import open_batch
 from controlplane.platform.ports import ANY
 from controlplane.platform.store.engine import make_engine
 from controlplane.platform.store.remembered import RememberedReads, question
@@ -110,12 +111,25 @@ def test_a_new_row_forgets_the_reads_that_it_matches() -> None:
         assert found.get(SERVICES, asked) is None
 
 
+def test_an_absent_value_is_known_until_a_row_has_it() -> None:
+    found = RememberedReads(enabled=True)
+    for id in ("a", "b"):
+        found.expect_none(SERVICES, "cluster", id)
+    asked = {id: question(str, {"cluster": id, "name": ["x", "y"]}) for id in ("a", "b", "c")}
+    assert [found.get(SERVICES, one) for one in asked.values()] == [[], [], None]
+    found.forget_added(SERVICES, {"id": "1", "cluster": "a"})
+    assert [found.get(SERVICES, one) for one in asked.values()] == [None, [], None]
+    found.forget(update(SERVICES), "2")
+    assert found.get(SERVICES, asked["b"]) is None
+
+
 async def test_later_writes_come_before_other_statements_and_the_commit(tmp_path: Path) -> None:
     store = SqlStore(make_engine(migrated.put_sqlite(tmp_path)), REPOSITORIES)
     dev = make_cluster("dev")
     async with store.write() as tx:
         await tx[ClusterStore].add(dev)
-    async with store.write() as tx:
+    async with open_batch(store) as batch:
+        tx = batch.tx
         services = tx[ServiceStore]
         await services.prefetch_names([("dev", "a"), ("dev", "b"), ("dev", "c")])
         for name in ("a", "b"):
@@ -128,8 +142,8 @@ async def test_later_writes_come_before_other_statements_and_the_commit(tmp_path
     async with store.read() as tx:
         assert [row.namespace for row in await tx[ServiceStore].all()] == ["other", "other"]
     with pytest.raises(Conflict, match="already exists"):
-        async with store.write() as tx:
-            await tx[ServiceStore].add(replace(make_service("a", dev), id=ServiceId("twin")))
+        async with open_batch(store) as batch:
+            await batch.tx[ServiceStore].add(replace(make_service("a", dev), id=ServiceId("twin")))
     async with store.read() as tx:
         assert await tx[ServiceStore].get("twin") is None
     await store.close()
