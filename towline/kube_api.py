@@ -31,7 +31,7 @@ _ERRORS: dict[int, type[TowlineError]] = {
 }
 _MAX_BYTES = 64 << 20
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 
 class Kind(NamedTuple):
@@ -67,6 +67,11 @@ class KubeApi:
     def get(self, path: str, *, accept: str = "application/json", **asked: str) -> JsonObject:
         """Returns an object. Unavailable: no answer within the timeout."""
         return self._document(self._open(self._request(path, accept, asked)))
+
+    def table(self, path: str, **asked: str) -> JsonObject:
+        """Returns a list as a table. Not every aggregated API makes tables: then of names."""
+        page = self.get(path, accept=_TABLE, **asked)
+        return page if "columnDefinitions" in page else _table_of_names(page)
 
     def send(self, method: str, path: str, body: JsonObject, **asked: str) -> JsonObject:
         """Sends a change, and returns the answer. A PATCH is a merge patch."""
@@ -128,11 +133,21 @@ class KubeApi:
             return self._opener.open(request, timeout=self._timeout)
         except urllib.error.HTTPError as error:
             with error:
-                message = _message(error.read(_MAX_BYTES)) or str(error.reason)
+                answer = f"cluster {self.handle} answers {error.code} {error.reason}"
+                message = _message(error.read(_MAX_BYTES)) or answer
             raise _ERRORS.get(error.code, Unavailable)(message) from None
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise Unavailable(f"cluster {self.handle}: {reason}") from None
+
+
+def _table_of_names(page: JsonObject) -> JsonObject:
+    rows = [
+        {"object": item, "cells": [item["metadata"]["name"], item["metadata"]["creationTimestamp"]]}
+        for item in page["items"]
+    ]
+    titles = [{"name": "Name"}, {"name": "Created At"}]
+    return {"metadata": page["metadata"], "columnDefinitions": titles, "rows": rows}
 
 
 def kind_in(group: JsonObject, wanted: str) -> Kind | None:

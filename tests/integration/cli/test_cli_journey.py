@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.metrics_server import metrics_server
 from tests.integration.cli.conftest import TOWLINE, Installation
 from towline.cli.shell.polling import poll_until
 from towline.demo.clusters.agent_access import agent_kubeconfig
@@ -65,52 +66,7 @@ BOX = {
         },
     },
 }
-_OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-METRICS = {
-    "apiVersion": "v1",
-    "kind": "List",
-    "items": [
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {
-                "name": "pods.metrics.k8s.io",
-                "annotations": {"api-approved.kubernetes.io": "unapproved, a fake"},
-            },
-            "spec": {
-                "group": "metrics.k8s.io",
-                "scope": "Namespaced",
-                "names": {"plural": "pods", "kind": "PodMetrics"},
-                "versions": [
-                    {
-                        "name": "v1beta1",
-                        "served": True,
-                        "storage": True,
-                        "schema": {"openAPIV3Schema": _OPEN},
-                    }
-                ],
-            },
-        },
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
-            "metadata": {
-                "name": "metrics-readers",
-                "labels": {"rbac.authorization.k8s.io/aggregate-to-admin": "true"},
-            },
-            "rules": [{"apiGroups": ["metrics.k8s.io"], "resources": ["pods"], "verbs": ["list"]}],
-        },
-    ],
-}
-"""A metrics API without a metrics server: its kinds are custom resources."""
-METRICS_OF_POD = {
-    "apiVersion": "metrics.k8s.io/v1beta1",
-    "kind": "PodMetrics",
-    "containers": [
-        {"name": "box", "usage": {"cpu": "250m", "memory": "64Mi"}},
-        {"name": "side", "usage": {"cpu": "100000000n", "memory": "32768Ki"}},
-    ],
-}
+_USAGE = ["13m", "25Mi"]
 
 
 def commit(repository: ServedRepository, greeting: str) -> str:
@@ -200,7 +156,6 @@ def check_objects(
     run = installation.run
     sha = repository.commit({"dev/box.json": json.dumps(BOX)}, "Add a box")
     run("services", "wait", "joined/web", "--sha", sha, "--timeout", "90s")
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(METRICS))
     seen = poll_until(
         lambda: json.loads(run("services", "get", "joined/web", "-o", "json").stdout),
         lambda found: "Pod" in {row["kind"] for row in found["components"]},
@@ -231,11 +186,10 @@ def check_objects(
     assert pod in {row["name"] for row in json.loads(events)}
     assert run("events", "joined/web", "--warnings").stdout == ""
 
-    usage = {**METRICS_OF_POD, "metadata": {"name": pod, "namespace": "default"}}
-    cluster.kubectl("wait", "crd/pods.metrics.k8s.io", "--for=condition=Established")
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(usage))
-    top = run("top", "pods", "-c", "joined", "-n", "default").stdout
-    assert top.splitlines()[1].split() == ["joined", "default", pod, "350m", "96Mi"]
+    folder = installation.folder / "metrics"
+    folder.mkdir()
+    with metrics_server(cluster, folder):
+        check_metrics(installation, cluster, pod)
 
     again = ("login", installation.url, "--ca-file", str(installation.ca), "--token-stdin")
     assert "towline clusters list" in run(*again, stdin=f"{installation.token}\n").stderr
@@ -247,6 +201,15 @@ def check_objects(
     help = run("help", "services", "list").stdout
     assert help.startswith("Usage: towline services list") and "--field-selector" in help
     assert "no command 'x'" in run("help", "services", "x", code=2).stderr
+
+
+def check_metrics(installation: Installation, cluster: LocalCluster, pod: str) -> None:
+    """Usages are those that kubectl shows; an API without tables can be listed, too."""
+    top = installation.run("top", "pods", "-c", "joined", "-n", "default").stdout.splitlines()
+    direct = cluster.kubectl("top", "pods", "-n", "default", "--no-headers").split()
+    assert top[1].split() == ["joined", "default", *direct] == ["joined", "default", pod, *_USAGE]
+    listed = installation.run("get", "podmetrics", "-c", "joined", "-n", "default").stdout
+    assert listed.splitlines()[1].split()[:3] == ["joined", "default", pod]
 
 
 def check_forwarding(installation: Installation, path: dict[str, str]) -> None:

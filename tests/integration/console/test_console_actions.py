@@ -4,12 +4,14 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from core.json_object import JsonObject
+from tests.fakes.metrics_server import metrics_server
 from tests.integration.console.conftest import Desk, commit, viewer
 from tests.integration.console.keys import Keys
 from towline.demo.environment import DemoCluster, wait_until
@@ -285,12 +287,18 @@ def check_shared_view(ada: Desk, story: DemoSteps) -> None:
     expect(page.get_by_label("Filter services")).to_have_value("shop cluster:dev")
 
 
-def test_the_overview_has_the_state_of_the_workloads(ada: Desk, story: DemoSteps) -> None:
+def test_the_overview_has_the_state_of_the_workloads(
+    ada: Desk, story: DemoSteps, tmp_path: Path
+) -> None:
     story.wait_healthy("dev")
     page = ada.go(f"/services/{story.services['dev']}")
     workloads = page.get_by_role("region", name="Workloads")
     expect(workloads).to_contain_text("1 of 1 ready")
     expect(workloads).to_contain_text("CPU and memory are not available")
+    with metrics_server(story.stage.members["dev"], tmp_path):
+        page.reload()
+        expect(workloads).to_contain_text("12m")
+        expect(workloads).to_contain_text("25 MiB")
     expect(page.get_by_role("region", name="Images")).to_contain_text("registry.example.org/shop")
 
 

@@ -1,5 +1,6 @@
 """Objects of many clusters: answers in time, partial results, kinds and quantities."""
 
+import http.server
 import threading
 from typing import Any
 
@@ -12,7 +13,8 @@ from towline.cli.objects.exec import pod_of
 from towline.cli.objects.fan_out import FleetAnswers, ask_all
 from towline.cli.objects.get import report
 from towline.cli.objects.top import quantity
-from towline.kube_api import Kind, kind_in
+from towline.contexts import ControlPlaneTarget
+from towline.kube_api import Kind, KubeApi, kind_in
 
 APPS: JsonObject = {
     "metadata": {"name": "apps"},
@@ -97,3 +99,21 @@ def test_a_healthy_pod_is_chosen() -> None:
     assert pod_of("dev/web", pods, "a")["name"] == "a"
     with pytest.raises(NotFound, match="dev/web has no pod c"):
         pod_of("dev/web", pods, "c")
+
+
+class _Down(http.server.BaseHTTPRequestHandler):
+    """API server whose aggregated API does not answer."""
+
+    def do_GET(self) -> None:
+        self.send_error(503)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
+def test_an_api_that_does_not_answer_is_named_with_its_cluster() -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), _Down) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        target = ControlPlaneTarget(f"http://127.0.0.1:{server.server_port}", "a-token")
+        with pytest.raises(Unavailable, match="cluster eu answers 503 Service Unavailable"):
+            KubeApi(target, "eu", 5).get("/apis/metrics.k8s.io/v1beta1/pods")

@@ -26,7 +26,7 @@ from towline.cli.services.generated import (
 from towline.cli.services.object_names import name_of
 from towline.cli.services.service_diff import lines
 from towline.contexts import ControlPlaneTarget, FilePath
-from towline.kube_api import TABLE, Kind, KubeApi
+from towline.kube_api import Kind, KubeApi
 from towline.operations import LARGE_PAGE, GraphQLApi, pages
 from towline.subscription import Subscription
 
@@ -190,7 +190,7 @@ class ControlPlaneFleet:
     def objects(self, handle: str, kind: str, namespace: str) -> ObjectTable:
         api = KubeApi(self._target, handle, _READ_SECONDS)
         found = api.kind(kind)
-        return _table(found, api.get(found.path(namespace), accept=TABLE, limit=_MAX_OBJECTS))
+        return _table(found, api.table(found.path(namespace), limit=_MAX_OBJECTS))
 
     def manifest(self, handle: str, component: ObjectName) -> str:
         api = KubeApi(self._target, handle, _READ_SECONDS)

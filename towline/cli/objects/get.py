@@ -16,7 +16,6 @@ from towline.cli.shell.output import Column, colour, say, show
 from towline.cli.shell.polling import seconds
 from towline.cli.shell.session import connect, selected_target
 from towline.completion.candidates import COMMANDS
-from towline.kube_api import TABLE
 
 _NO_CLUSTERS = "specify clusters with --cluster, or use --all-clusters"
 PARTIAL = 8
@@ -98,7 +97,7 @@ def get(
     def ask(handle: str) -> JsonObject:
         api = load("towline.kube_api").KubeApi(target, handle, limit)
         path = api.kind(kind).path(objects.namespace)
-        return api.get(path, accept=TABLE if is_table else "application/json", **given)
+        return (api.table if is_table else api.get)(path, **given)
 
     answers = ask_all(handles, ask, limit)
     if not answers.found:

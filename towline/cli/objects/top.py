@@ -1,11 +1,12 @@
 """`towline top`: CPU and memory, by the metrics API of clusters."""
 
 import re
+from math import ceil
 from typing import TypedDict
 
 import typer
 
-from core.errors import NotFound
+from core.errors import NotFound, Unavailable
 from core.json_object import JsonObject
 from towline.cli.lazy_import import load
 from towline.cli.objects.fan_out import ask_all
@@ -40,8 +41,9 @@ _COLUMNS: tuple[Column[PodUsage], ...] = (
     field("CLUSTER"),
     field("NAMESPACE"),
     field("NAME"),
-    Column("CPU", lambda row: f"{row['cpu'] * 1000:.0f}m"),
-    Column("MEMORY", lambda row: f"{row['memory'] / 2**20:.0f}Mi"),
+    # As kubectl: a part of a millicore counts, a part of a mebibyte does not.
+    Column("CPU", lambda row: f"{ceil(round(row['cpu'] * 1000, 6))}m"),
+    Column("MEMORY", lambda row: f"{row['memory'] // 2**20:.0f}Mi"),
 )
 
 
@@ -98,6 +100,8 @@ def _show(
             return api.get(_API + path, **given)
         except NotFound:
             raise NotFound("no metrics API; install metrics-server") from None
+        except Unavailable as error:
+            raise Unavailable(f"metrics API: {error.message}") from None
 
     answers = ask_all(handles, ask, limit)
     if not answers.found:
