@@ -62,7 +62,7 @@ class DeclaredResource:
 
     @property
     def managed_fields(self) -> list[JsonObject]:
-        """Returns the fields of each manager, such as `spec.helm.values`."""
+        """Returns the fields of each manager that has some, such as `spec.helm.values`."""
         return [
             {
                 "manager": name,
@@ -72,6 +72,7 @@ class DeclaredResource:
                 ],
             }
             for name, applied in sorted(self.managers.items())
+            if applied.fields
         ]
 
     def owners(self, path: str, manager: str) -> list[str]:

@@ -176,8 +176,8 @@ def _document(
     if declared is not None:
         words = {"labels": declared.labels, "annotations": declared.annotations}
         metadata |= {name: dict(sorted(given.items())) for name, given in words.items() if given}
-        if managed and declared.managers:
-            metadata["managedFields"] = declared.managed_fields
+        if managed and (fields := declared.managed_fields):
+            metadata["managedFields"] = fields
     found = {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata}
     return {**found, "spec": spec} if spec else found
 

@@ -89,3 +89,10 @@ async def test_a_wrong_document_of_an_existing_resource_hides_no_other_problem(
     await world.apply(cluster("eu-1") + document("GitRepository", REPOSITORY))
     plan = await world.apply(cluster("eu-1", tagz={}) + service("web", ref="a b"))
     assert [problem.field for problem in plan.problems] == ["spec.tagz", "spec.ref"]
+
+
+async def test_a_manager_of_labels_alone_owns_no_field(world: ManifestWorld) -> None:
+    await world.apply(document("Cluster", "eu-1", labels={"team": "shop"}), manager="label")
+    export = await world.manifests.export(ADMIN, ["Cluster"], managed_fields=True)
+    assert "team: shop" in export
+    assert "managedFields" not in export
