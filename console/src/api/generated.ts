@@ -726,9 +726,9 @@ export type GitAttributes = {
   viaClusterId?: string | null | undefined;
   /** True fetches submodules, too. Default: false. */
   recurseSubmodules?: boolean | null | undefined;
-  /** URL of the repository for browsers. Stored only. */
+  /** URL of the repository for browsers: `https://…` or `http://…`. Stored only. */
   httpsPath?: string | null | undefined;
-  /** Template of links to files for browsers. Stored only. */
+  /** Template of links to files for browsers: `https://…`, `http://…` or `{url}…`. Stored only. */
   urlFormat?: string | null | undefined;
 };
 
