@@ -143,8 +143,8 @@ def test_a_changed_program_names_its_file(tmp_path: Path) -> None:
 
 
 def test_only_specs_that_pass_directly_can_differ() -> None:
-    """A spec that fails through the proxy runs directly, and once more: load makes specs late."""
-    ran: list[tuple[Path, object]] = []
+    """A spec that fails through the proxy runs directly, and once more without others beside it."""
+    ran: list[tuple[Path, object, bool]] = []
     through, direct = Path("through"), Path("direct")
     answers = {
         through: [
@@ -154,12 +154,16 @@ def test_only_specs_that_pass_directly_can_differ() -> None:
         direct: [{"b": "failed", "c": "passed", "d": "passed"}],
     }
 
-    def run_specs(kubeconfig: Path, chosen: Specs) -> dict[str, Outcome]:
-        ran.append((kubeconfig, chosen))
+    def run_specs(kubeconfig: Path, chosen: Specs, processes: int) -> dict[str, Outcome]:
+        ran.append((kubeconfig, chosen, processes > 1))
         return {name: Outcome(state) for name, state in answers[kubeconfig].pop(0).items()}
 
     result = Run(SETUPS[0])
     compare_specs.compare(run_specs, through, direct, "pattern", result)
-    assert ran == [(through, "pattern"), (direct, {"b", "c", "d"}), (through, {"c", "d"})]
+    assert ran == [
+        (through, "pattern", True),
+        (direct, {"b", "c", "d"}, True),
+        (through, {"c", "d"}, False),
+    ]
     assert (result.passed, result.failed_directly) == ({"a", "c"}, {"b"})
     assert result.differences == {"d": "failed"}

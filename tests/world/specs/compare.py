@@ -44,8 +44,10 @@ SETUPS = (
 
 Specs = str | Collection[str]
 """A pattern, or names of specs."""
-Runner = Callable[[Path, Specs], Mapping[str, Outcome]]
-"""Runs specs with a kubeconfig; returns their outcomes by name."""
+Runner = Callable[[Path, Specs, int], Mapping[str, Outcome]]
+"""Runs specs with a kubeconfig in some processes; returns their outcomes by name."""
+_PROCESSES = 6
+"""Specs mostly wait."""
 
 
 @dataclass(slots=True)
@@ -92,11 +94,11 @@ def run_setup(setup: Setup, chosen: Sequence[Specs]) -> Run:
         direct = environment.members[_CLUSTER].access.kubeconfig
         kubectl = environment.kubectl_program or "kubectl"
 
-        def run_specs(kubeconfig: Path, specs: Specs) -> Mapping[str, Outcome]:
+        def run_specs(kubeconfig: Path, specs: Specs, processes: int) -> Mapping[str, Outcome]:
             folder = Path(tempfile.mkdtemp(prefix="specs-", dir=environment.folder))
             hosts = folder / "hosts"
             hosts.write_text(f"127.0.0.1 localhost {_CLUSTER}.{_DOMAIN}\n")
-            return programs.run(kubeconfig, kubectl, folder, hosts, specs)
+            return programs.run(kubeconfig, kubectl, folder, hosts, specs, processes)
 
         for specs in chosen:
             compare(run_specs, through, direct, specs, result)
@@ -109,12 +111,12 @@ def compare(run_specs: Runner, through: Path, direct: Path, specs: Specs, into: 
 
     One that passes through the proxy is no difference, whatever it does directly.
     """
-    found = run_specs(through, specs)
+    found = run_specs(through, specs, _PROCESSES)
     failed = {name for name, one in found.items() if not one.passed}
-    directly = run_specs(direct, failed) if failed else {}
+    directly = run_specs(direct, failed, _PROCESSES) if failed else {}
     late = {name for name in failed if name in directly and directly[name].passed}
-    # Other load of the machine makes specs late; a difference has to come back.
-    again = run_specs(through, late) if late else {}
+    # Other specs and other load make specs late; a difference has to come back without others.
+    again = run_specs(through, late, 1) if late else {}
     differ = {name: again.get(name, found[name]) for name in late}
     differ = {name: one.reason or one.state for name, one in differ.items() if not one.passed}
     into.passed |= found.keys() - failed | late - differ.keys()

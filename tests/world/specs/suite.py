@@ -27,12 +27,18 @@ _SUITE = "Kubernetes e2e suite"
 FOCUS = (
     rf"{_SUITE} \[sig-api-machinery\] [A-F]",
     rf"{_SUITE} \[sig-api-machinery\] [^A-F]",
-    rf"{_SUITE} \[sig-apps\]",
     rf"{_SUITE} \[sig-(auth|instrumentation)\]",
-    rf"{_SUITE} \[sig-network\] (API Server|Endpoint|Ingress|Proxy|ServiceCIDR|Services should "
-    "(provide|find|complete|test|delete|prevent|check))",
-    rf"{_SUITE} \[sig-scheduling\] LimitRange",
     rf"{_SUITE} \[sig-cli\]",
+    rf"{_SUITE} \[sig-node\] (Ephemeral Containers|Events|Lease|PodTemplates|RuntimeClass"
+    "|Pods (Extended|should)|(ConfigMap|Secrets) should (fail|patch|run|update)"
+    "|Variable Expansion should fail)",
+    rf"{_SUITE} \[sig-storage\] (CSI[INS]|PVC? Protection|PersistentVolumes CSI|StorageClasses"
+    "|VolumeAtt|(ConfigMap|Secrets) should be immutable)",
+    rf"{_SUITE} \[sig-network\] (API Server|Endpoint|Ingress|Netpol API|Proxy|Service ?CIDR"
+    "|Services should (provide|find|complete|test|delete|prevent|check|be (possible|updated)"
+    "|create endpoints|release|serve endpoints))",
+    rf"{_SUITE} \[sig-apps\]",
+    rf"{_SUITE} \[sig-scheduling\] (LimitRange|Scheduler)",
 )
 # Specs that need programs in pods, a cloud or features that are off.
 _SKIP = (
@@ -70,8 +76,9 @@ class Suite:
         folder: Path,
         hosts: Path,
         chosen: str | Collection[str],
+        processes: int,
     ) -> dict[str, Outcome]:
-        """Runs the specs of a pattern, or of these names, one after the other.
+        """Runs the specs of a pattern, or of these names, in some processes.
 
         Returns outcomes by name, without skipped specs. The specs see `hosts` as /etc/hosts. Writes
         log and report into `folder`. Unavailable: the suite did not start.
@@ -84,6 +91,7 @@ class Suite:
         command: list[str | Path] = ["nice", "unshare", "--map-root-user", "--mount"]
         command += ["sh", "-c", _IN_HOSTS, "sh", hosts, self.runner, *options]
         command += [f"--timeout={_SECONDS}s", "--grace-period=5s", "--no-color"]
+        command += [f"--procs={processes}"]
         command += [f"--output-dir={folder}", f"--json-report={report.name}", "--silence-skips"]
         command += [self.specs, "--", f"--kubeconfig={kubeconfig}", f"--kubectl-path={kubectl}"]
         command += ["--provider=skeleton", "--disable-log-dump", "--dump-logs-on-failure=false"]
