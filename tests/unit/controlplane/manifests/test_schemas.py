@@ -60,6 +60,14 @@ def test_the_page_of_kinds_has_a_row_with_existing_parts_for_each() -> None:
         assert f'path: "/{route}"' in routes
 
 
+def test_the_console_shows_each_kind_as_yaml() -> None:
+    pages = [path.read_text() for path in (ROOT / "console/src").rglob("*.tsx")]
+    shown = re.compile(r"<AsYaml kind=\"(\w+)\"|declared: .*")
+    found = [match for page in pages for match in shown.finditer(page)]
+    names = {name for match in found for name in re.findall(r"kind(?:: |=)\"(\w+)\"", match[0])}
+    assert names == set(MANIFESTS.kind_names())
+
+
 def test_schemas_tell_lists_without_an_order_and_fields_that_never_change() -> None:
     group = MANIFESTS.schema("Group")["properties"]["spec"]["properties"]
     assert group["members"]["uniqueItems"] is True
