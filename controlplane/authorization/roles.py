@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from controlplane.authorization.resources import ResourceKind, Verb
 from core.errors import Invalid
@@ -27,11 +28,16 @@ class Rule:
     @property
     def rights(self) -> frozenset[Right]:
         """Returns the (verb, kind) pairs of the rule."""
-        return frozenset((v, k) for v in self.verbs or Verb for k in self.kinds or ResourceKind)
+        return _rights(tuple(self.verbs), tuple(self.kinds))
 
     def without_duplicates(self) -> "Rule":
         """Returns the rule with each verb and kind once."""
         return Rule(tuple(dict.fromkeys(self.verbs)), tuple(dict.fromkeys(self.kinds)))
+
+
+@lru_cache(1024)
+def _rights(verbs: tuple[Verb, ...], kinds: tuple[ResourceKind, ...]) -> frozenset[Right]:
+    return frozenset((v, k) for v in verbs or Verb for k in kinds or ResourceKind)
 
 
 @dataclass(frozen=True, slots=True)

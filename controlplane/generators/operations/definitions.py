@@ -23,6 +23,7 @@ from controlplane.generators.operations.reconciler import (
     generator_table,
 )
 from controlplane.generators.operations.template_secrets import template_secrets
+from controlplane.generators.ports import GlobalOverrideStore
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import GENERATORS, Change, OperationContext
 from controlplane.platform.names import check_label, check_text
@@ -136,6 +137,7 @@ class GeneratorOperations(ABC, Generic[D, C]):
                 message = f"{self.kind.noun} {definition.name!r} already exists"
                 raise name_conflict(actor, known, message)
             await table.add(definition)
+            tx[GlobalOverrideStore].expect_none("global_id", definition.id)
             tx.audit(definition.name, definition.id)
             self._wake(tx, definition.id)
         return definition
