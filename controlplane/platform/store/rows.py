@@ -381,9 +381,9 @@ class SqlRows(SqlReading[T]):
         await self._connection.execute_later(_insert(self._table), values, self._refusal)
 
     async def _put_later(self, row: T) -> None:
-        """Writes a row that exists; on SQLite, several in one statement."""
+        """Writes a row that exists; on SQLite, a batch writes several in one statement."""
         reads = self._connection.reads
-        if not reads.is_enabled:
+        if not (reads.is_enabled and is_batch_open()):
             return await SqlRows.put(self, row)
         values = self._values(row)
         id = values.pop("id")
