@@ -20,7 +20,7 @@ const request: Inbox["accessRequests"][number] = {
   id: "r", scope: "installation", place: "installation", minutes: 30, reason: "incident", state: "PENDING", decidedBy: "",
   insertedAt: "2026-11-22T11:00:00Z", decidedAt: null, expiresAt: null, role: { id: "e", name: "editor" }, user: { id: "g", email: "grace@example.org", name: "Grace" },
 };
-const EMPTY: Inbox = { total: 0, approvals: [], failedStages: [], accessRequests: [], deletions: [], failedServices: [] };
+const EMPTY: Inbox = { total: 0, isLimited: false, approvals: [], failedStages: [], accessRequests: [], deletions: [], failedServices: [] };
 const TWO: Inbox = { ...EMPTY, total: 2, accessRequests: [request], failedServices: [failed] };
 
 let sent: string[] = [];
@@ -51,6 +51,14 @@ it("lists the newest item first, with its reason", () => {
   const items = screen.getAllByRole("listitem");
   expect(items.map((item) => within(item).getAllByRole("link")[0]?.textContent)).toEqual(["Grace requests editor", "web failed"]);
   expect(screen.getByText("no such folder")).toBeTruthy();
+});
+
+it("tells when it may have left out items", () => {
+  shown(TWO);
+  expect(screen.queryByText(/at most 50 items/)).toBeNull();
+  cleanup();
+  shown({ ...TWO, isLimited: true });
+  expect(screen.getByText(/at most 50 items/)).toBeTruthy();
 });
 
 it("runs the actions of the focused item by keys", async () => {

@@ -36,6 +36,8 @@ class InboxType:
 
     total: int
     """Number of items. Limit: 50 of each kind."""
+    is_limited: bool
+    """True if a kind has as many items as its limit, so that more may wait."""
     approvals: list[WaitingApprovalType]
     """Gates at which the caller may approve."""
     failed_stages: list[FailedStageType]
@@ -63,6 +65,7 @@ class InboxQuery:
         items = await info.context[Inbox].of_actor(info.context.actor)
         return InboxType(
             total=items.total,
+            is_limited=items.is_limited,
             approvals=[
                 WaitingApprovalType(
                     gate_id=strawberry.ID(gate.gate), pipeline=PipelineType.of(gate.view)

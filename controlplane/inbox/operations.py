@@ -64,14 +64,17 @@ class InboxItems:
     @property
     def total(self) -> int:
         """Returns the number of items."""
-        kinds: tuple[Sequence[object], ...] = (
-            self.approvals,
-            self.failed_stages,
-            self.requests,
-            self.deletions,
-            self.failed_services,
-        )
-        return sum(map(len, kinds))
+        return sum(map(len, self._kinds))
+
+    @property
+    def is_limited(self) -> bool:
+        """True if a kind has as many items as its limit."""
+        return any(len(kind) == MAX_OF_KIND for kind in self._kinds)
+
+    @property
+    def _kinds(self) -> tuple[Sequence[object], ...]:
+        services = (self.deletions, self.failed_services)
+        return (self.approvals, self.failed_stages, self.requests, *services)
 
 
 class Inbox:

@@ -35,7 +35,7 @@ export function PageAnnouncer({ main }: { readonly main: RefObject<HTMLElement |
   const section = PAGES.find(({ path, nav }) => nav !== undefined && isAt(where, path))?.nav?.title;
   useEffect(() => {
     const names = [...new Set([heading, section, "Towline"])].filter((name) => name !== undefined && name !== "");
-    document.title = `${total === 0 ? "" : `(${String(total)}) `}${names.join(" · ")}`;
+    document.title = `${total === "" ? "" : `(${total}) `}${names.join(" · ")}`;
   }, [heading, section, total]);
   return (
     <p className="hidden-text" aria-live="polite">

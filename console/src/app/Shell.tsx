@@ -22,8 +22,8 @@ const GROUPS: readonly (readonly [Group, string])[] = [
   ["administer", "Administer"],
 ];
 
-function Count({ total }: { readonly total: number }) {
-  if (total === 0) return null;
+function Count({ total }: { readonly total: string }) {
+  if (total === "") return null;
   return (
     <span className="nav-count">
       {total}

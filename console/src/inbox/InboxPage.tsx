@@ -212,6 +212,11 @@ export function InboxPage() {
           ))}
         </ul>
       )}
+      {data?.inbox.isLimited === true && (
+        <p className="quiet">
+          The inbox lists at most 50 items of each kind. <Link href="/services?status=FAILED">All failed services</Link>
+        </p>
+      )}
     </>
   );
 }

@@ -7,7 +7,8 @@ import { useFollow } from "../live/useFollow";
 /** Interval in milliseconds at which the inbox is fetched again. */
 export const INBOX_INTERVAL = 15_000;
 
-export function useInboxTotal(): number {
+/** Number of items such as `3`, or `52+` if more wait than the inbox lists; empty without items. */
+export function useInboxTotal(): string {
   const [{ data }, refetch] = useQuery({ query: InboxTotalDocument });
   useFollow(refetch, INBOX_INTERVAL);
   useEffect(() => {
@@ -15,5 +16,6 @@ export function useInboxTotal(): number {
     document.addEventListener("visibilitychange", onReturn);
     return () => document.removeEventListener("visibilitychange", onReturn);
   }, [refetch]);
-  return data?.inbox.total ?? 0;
+  if (data === undefined || data.inbox.total === 0) return "";
+  return `${data.inbox.total}${data.inbox.isLimited ? "+" : ""}`;
 }

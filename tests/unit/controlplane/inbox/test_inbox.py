@@ -7,13 +7,14 @@ import pytest
 from controlplane.access.model.bindings import AccessRequest, AccessRequestState
 from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.authorization import ANONYMOUS, INSTALLATION, Actor, ActorKind
-from controlplane.inbox.operations import Inbox, InboxItems
+from controlplane.inbox.operations import MAX_OF_KIND, Inbox, InboxItems
 from controlplane.pipelines.engine.codec import pipeline_to_json, state_to_json
 from controlplane.pipelines.engine.events import StageRenderFailed
 from controlplane.pipelines.gates.kinds import ApprovalRule
 from controlplane.pipelines.model.pipeline import StageId
 from controlplane.pipelines.model.records import PipelineRecord
 from controlplane.pipelines.model.state import Health
+from controlplane.services.model.service import Service
 from core.errors import Unauthenticated
 from core.spec.objects import ObjectRef
 from core.spec.status import Phase
@@ -124,6 +125,19 @@ async def test_services_wait_for_those_who_may_write_them(world: MemoryOperation
     assert [service.name for service in found.deletions] == ["db"]
     assert found.total == 2
     assert (await inbox(world, VIEWER)).total == 0
+
+
+async def test_a_long_inbox_says_that_it_is_limited(world: MemoryOperations) -> None:
+    await world.given(DEV, *(_failed(number) for number in range(MAX_OF_KIND - 1)))
+    assert not (await inbox(world, EDITOR)).is_limited
+    await world.given(*(_failed(number) for number in (MAX_OF_KIND, MAX_OF_KIND + 1)))
+    found = await inbox(world, EDITOR)
+    assert found.is_limited
+    assert len(found.failed_services) == found.total == MAX_OF_KIND
+
+
+def _failed(number: int) -> Service:
+    return make_service(f"web-{number}", DEV, render_error="no such folder")
 
 
 async def test_requests_wait_for_those_who_may_decide(world: MemoryOperations) -> None:
