@@ -31,6 +31,15 @@ describe("a loadable component", () => {
     expect(await screen.findByText("3")).toBeDefined();
   });
 
+  test("is loaded again after a preload that failed", async () => {
+    let calls = 0;
+    const load = () => (calls++ === 0 ? Promise.reject(new Error("offline")) : Promise.resolve({ Counter: () => <p>here</p> }));
+    const Shown = loadable(load, "Counter");
+    await Shown.preload();
+    render(within(<Shown />));
+    expect(await screen.findByText("here")).toBeDefined();
+  });
+
   test("needs no fallback after a preload", async () => {
     const { Shown, calls } = counter();
     await Shown.preload();

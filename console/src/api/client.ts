@@ -2,7 +2,7 @@
 import { cacheExchange, type KeyGenerator } from "@urql/exchange-graphcache";
 import { Client, fetchExchange, mapExchange, subscriptionExchange, type CombinedError, type SubscriptionForwarder } from "@urql/core";
 import { createClient as createSocket } from "graphql-ws";
-import { onReconnect, reportReachable, reportUnreachable } from "../live/connection";
+import { check, onReconnect, reportReachable, reportUnreachable } from "../live/connection";
 import { activeExchange, refetchActive } from "./active";
 import { distinctExchange } from "./distinct";
 import { KEYLESS, TicketDocument } from "./generated";
@@ -17,6 +17,9 @@ const SIGNED_OUT = 4401;
 const NORMAL = 1000;
 // graphql-ws closes a connection with this code if it gets no ticket; the ticket request reports the reason.
 const NO_TICKET = 4005;
+/** Limits in milliseconds. A frozen server, or a network that drops packets, closes no connection. */
+const PONG_LIMIT = 8_000;
+const SLOW_ANSWER = 10_000;
 
 /** Fetches a one-time secret for a WebSocket, because browsers cannot set headers on it. Bypasses the cache. */
 export async function ticket(): Promise<string> {
@@ -35,6 +38,8 @@ function socketUrl(): string {
   return `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/gql`;
 }
 
+let unanswered: ReturnType<typeof setTimeout> | undefined;
+
 const socket = createSocket({
   url: socketUrl,
   lazyCloseTimeout: 3000,
@@ -50,7 +55,14 @@ const socket = createSocket({
       // Changes between the first answers and this connection sent no message.
       refresh();
     },
+    ping: (isFromServer) => {
+      if (!isFromServer) unanswered = setTimeout(() => socket.terminate(), PONG_LIMIT);
+    },
+    pong: (isFromServer) => {
+      if (isFromServer) clearTimeout(unanswered);
+    },
     closed: (event) => {
+      clearTimeout(unanswered);
       const code = event instanceof CloseEvent ? event.code : 0;
       if (code === SIGNED_OUT) sessionExpired();
       else if (code !== NORMAL && code !== NO_TICKET) reportUnreachable();
@@ -79,6 +91,7 @@ export function codeOf(error: CombinedError | undefined): string {
 }
 
 async function watchedFetch(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
+  const slow = setTimeout(() => void check(), SLOW_ANSWER);
   try {
     const response = await fetch(input, init);
     if (response.status < 500) reportReachable();
@@ -87,6 +100,8 @@ async function watchedFetch(input: RequestInfo | URL, init?: RequestInit): Promi
   } catch (error) {
     if (!(error instanceof DOMException && error.name === "AbortError")) reportUnreachable();
     throw error;
+  } finally {
+    clearTimeout(slow);
   }
 }
 

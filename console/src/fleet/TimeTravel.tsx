@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { useNow } from "../live/clock";
+import { useConnection } from "../live/connection";
 import { duration, exactly } from "../text/time";
 import { useMoment } from "./useMoment";
 
@@ -9,6 +10,17 @@ const SPANS: readonly (readonly [string, number])[] = [
   ["week", 604_800_000],
 ];
 const STEPS = 240;
+
+/** Tells that the map follows changes; nothing while the control plane is away. */
+function LiveMark() {
+  const { up } = useConnection();
+  if (!up) return null;
+  return (
+    <span className="live">
+      <span aria-hidden="true">●</span> Live
+    </span>
+  );
+}
 
 /** Slider that shows the map at a point in the past. The URL keeps the time; none: now. */
 export function TimeTravel() {
@@ -57,9 +69,7 @@ export function TimeTravel() {
           </button>
         </>
       ) : (
-        <span className="live">
-          <span aria-hidden="true">●</span> Live
-        </span>
+        <LiveMark />
       )}
     </div>
   );

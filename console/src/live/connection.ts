@@ -4,9 +4,11 @@ import { useSyncExternalStore } from "react";
 export type Connection = { readonly up: boolean; readonly since: number };
 
 const PROBE = 2_000;
+const PROBE_LIMIT = 5_000;
 
 let current: Connection = { up: true, since: Date.now() };
 let probe: ReturnType<typeof setInterval> | undefined;
+let isChecking = false;
 const listeners = new Set<() => void>();
 const returns = new Set<() => void>();
 
@@ -29,11 +31,18 @@ export function reportUnreachable(): void {
   probe ??= setInterval(() => void check(), PROBE);
 }
 
-async function check(): Promise<void> {
+/** Asks whether the control plane is ready; no answer in time means that it is not reachable. */
+export async function check(): Promise<void> {
+  if (isChecking) return;
+  isChecking = true;
   try {
-    if ((await fetch("/readyz", { cache: "no-store" })).ok) reportReachable();
+    const { ok } = await fetch("/readyz", { cache: "no-store", signal: AbortSignal.timeout(PROBE_LIMIT) });
+    if (ok) reportReachable();
+    else reportUnreachable();
   } catch {
-    // Still unavailable; the interval checks again.
+    reportUnreachable();
+  } finally {
+    isChecking = false;
   }
 }
 

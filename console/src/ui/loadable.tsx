@@ -23,8 +23,11 @@ export function loadable<Props extends object, Name extends string>(load: () => 
     return <Shown {...props} />;
   }
   return Object.assign(Loading, {
-    preload: async () => {
-      await start();
-    },
+    // The first use loads the scripts again, and shows why they do not come.
+    preload: () =>
+      start().then(
+        () => undefined,
+        () => undefined,
+      ),
   });
 }

@@ -1,7 +1,9 @@
 """User journeys through the console."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -384,6 +386,20 @@ def test_with_the_server_gone_the_page_stays_and_catches_up(ada: Desk, story: De
         story.stage.start_control_plane()
     expect(page.get_by_text("The control plane does not respond")).to_be_hidden()
     expect(page.get_by_role("link", name="shop").first).to_be_visible()
+
+
+def test_a_server_that_is_silent_is_not_shown_as_live(ada: Desk, story: DemoSteps) -> None:
+    """A frozen process, as a network that drops packets, ends no connection."""
+    page = ada.go("/")
+    expect(page.get_by_text("● Live")).to_be_visible()
+    os.kill(story.stage.control_plane_pid, signal.SIGSTOP)
+    try:
+        expect(page.get_by_text("The control plane does not respond")).to_be_visible(timeout=60_000)
+        expect(page.get_by_text("● Live")).to_be_hidden()
+    finally:
+        os.kill(story.stage.control_plane_pid, signal.SIGCONT)
+    expect(page.get_by_text("The control plane does not respond")).to_be_hidden()
+    expect(page.get_by_text("● Live")).to_be_visible()
 
 
 def test_a_token_and_the_way_out(stranger: Desk, story: DemoSteps) -> None:
