@@ -1,5 +1,6 @@
 """What `make world` counts as a failure, and the page with its results."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ import yaml
 from core.errors import Unavailable
 from core.json_object import JsonObject
 from tests.world import compare
+from tests.world.clients.k9s import steady
+from tests.world.clients.screen import COLUMNS, ROWS, Picture, on_screen
 from tests.world.compare import Comparison, Result
 from tests.world.controllers.build import Build, Module
 from tests.world.controllers.delivery import Target
@@ -167,3 +170,31 @@ def test_only_specs_that_pass_directly_can_differ() -> None:
     ]
     assert (result.passed, result.failed_directly) == ({"a", "c"}, {"b"})
     assert result.differences == {"d": "failed"}
+
+
+def test_a_screen_is_what_a_user_sees_of_it() -> None:
+    """Full-screen programs draw changed cells only, and a sequence may come in parts."""
+    picture = Picture()
+    picture.feed("\x1b[?1049h\x1b[2;3Hpods\x1b[1;31m running\x1b[0m\x1b[2")
+    picture.feed(";3HP\x1b[4;1Hgone\x1b[4;2H\x1b[K\x1b]0;title\x07")
+    assert picture.lines[1:4] == ["  Pods running", "", "g"]
+    picture.feed("\x1b[H\x1b[2J$ a\b\bb\r\n" + "x" * COLUMNS + "y")
+    assert picture.lines[:3] == ["$ba", "x" * COLUMNS, "y"]
+    picture.feed("\n" * ROWS)
+    assert picture.lines == [""] * ROWS
+
+
+def test_a_program_on_a_screen_reads_keys_and_says_what_it_shows() -> None:
+    script = "stty size; read -r word; echo got $word"
+    with on_screen(["sh", "-c", script], os.environ) as screen:
+        screen.read_until(lambda lines: lines[0] == f"{ROWS} {COLUMNS}")
+        screen.type("it\r")
+        shown = screen.read_until(lambda lines: "got it" in lines)
+        assert shown[:3] == [f"{ROWS} {COLUMNS}", "it", "got it"]
+        with pytest.raises(Unavailable, match="shows .* / got it"):
+            screen.read_until(lambda lines: "more" in lines)
+
+
+def test_two_screens_differ_in_more_than_times_and_addresses() -> None:
+    lines = ["  box  10.0.0.1  1/1   12s ", "  uid: a", "", "Start Time: Mon"]
+    assert list(steady(lines)) == ["box ~ 1/1 ~"]

@@ -68,6 +68,7 @@ TOOLS = {
     "helm": "helm.sh/helm/v4/cmd/helm@v4.3.1",
     "kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1",
     "jsonnet": "github.com/google/go-jsonnet/cmd/jsonnet@v0.22.0",
+    "k9s": "github.com/derailed/k9s@v0.50.16",
 }
 _MARKS = {
     "helm": ("Chart.yaml",),

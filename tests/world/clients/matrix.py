@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import Unavailable
-from tests.world.clients.programs import Program, command_lines, libraries
+from tests.world.clients import k9s
+from tests.world.clients.programs import Program, command_lines, libraries, terminal
 from tests.world.controllers.argo_cd import ArgoCd
 from tests.world.controllers.delivery import DeliveryController
 from tests.world.controllers.flux import Flux
@@ -118,6 +119,7 @@ def compare(direct: Results, through: Results) -> dict[str, str]:
 def _runs(chart: Path) -> Iterable[tuple[Program, Callable[[Sequence[str | Path]], Run]]]:
     for program in libraries():
         yield program, _library
+    yield terminal(), k9s.operations
     for program in command_lines():
         is_helm = program.name.startswith("helm")
         given = _HELM if is_helm else _KUBECTL

@@ -12,7 +12,7 @@ from io import BytesIO
 from pathlib import Path
 
 from core.errors import Unavailable
-from tests.world.corpus import pip_download, tool
+from tests.world.corpus import TOOLS, pip_download, tool
 from towline.demo.clusters.binaries import cache_folder
 from towline.demo.clusters.go_toolchain import find_go
 
@@ -52,6 +52,11 @@ def command_lines() -> tuple[Program, ...]:
     kubectls = [Program(f"kubectl {version}", partial(_kubectl, version)) for version in _KUBECTL]
     helm_3 = Program("helm 3", lambda: [tool("helm 3")])
     return (*kubectls, helm_3, Program("helm 4", lambda: [tool("helm")]))
+
+
+def terminal() -> Program:
+    """Returns the client that draws on a terminal."""
+    return Program(f"k9s {TOOLS['k9s'].rpartition('@v')[2]}", lambda: [tool("k9s")])
 
 
 def _kubectl(version: str) -> list[Path]:
