@@ -222,7 +222,7 @@ class SearchQuery:
         best match first.
 
         Args:
-            q: Part of the name.
+            q: Part of the name. `CLUSTER/NAME` also finds services by parts of both.
             first: Number of rows. Default: 10. Limit: 50.
         """
         found = await info.context[SearchOperations].places(info.context.actor, q, first)

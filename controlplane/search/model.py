@@ -198,11 +198,16 @@ def removed_by(release: str) -> list[tuple[str, str, str]]:
 
 
 def rank_by_name(places: Iterable[NamedItem], text: str, most: int) -> list[NamedItem]:
-    """Sorts places by match quality of their names: exact, prefix, then substring."""
+    """Sorts places by match quality of their names: exact, prefix, then substring.
+
+    The name of a service is CLUSTER/NAME if the text has a slash.
+    """
     lowered = text.lower()
+    is_path = "/" in text
 
     def rank(place: NamedItem) -> tuple[int, int, str, str]:
-        name = place.name.lower()
+        within = f"{place.within}/" if is_path and place.within else ""
+        name = f"{within}{place.name}".lower()
         if name == lowered:
             fit = 0
         elif name.startswith(lowered):

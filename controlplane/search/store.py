@@ -118,18 +118,34 @@ class SqlSearch:
         return sorted(found.scalars())
 
     async def places(self, text: str, allowed: dict[ResourceKind, Visible]) -> list[NamedItem]:
-        """Returns candidates whose names contain a text: of each kind the shortest names."""
+        """Returns candidates whose names contain a text: of each kind the shortest names.
+
+        `CLUSTER/NAME` also finds services by a part of each.
+        """
         found: list[NamedItem] = []
         for kind, right, table, column in NAMED_TABLES:
             if right in allowed:
                 found += await self._named(kind, table, column, text, allowed[right])
+        cluster, slash, name = text.partition("/")
+        if slash and ResourceKind.SERVICE in allowed:
+            seen = allowed[ResourceKind.SERVICE]
+            found += await self._named(NamedItemKind.SERVICE, services, "name", name, seen, cluster)
         return found
 
     async def _named(
-        self, kind: NamedItemKind, table: Any, column: str, text: str, visible: Visible
+        self,
+        kind: NamedItemKind,
+        table: Any,
+        column: str,
+        text: str,
+        visible: Visible,
+        cluster: str = "",
     ) -> list[NamedItem]:
         name = table.c[column]
         where = [contains(name, text, self._dialect), visible_rows(table, visible)]
+        if cluster:
+            handle = contains(clusters.c.handle, cluster, self._dialect)
+            where.append(table.c.cluster_id.in_(select(clusters.c.id).where(handle)))
         if "deleted_at" in table.c:
             where.append(table.c.deleted_at.is_(None))
         fits = case((func.lower(name) == text.lower(), 0), else_=1)

@@ -129,6 +129,16 @@ async def test_any_part_of_a_name_finds_it(filled: Store) -> None:
             )
             names = [(one.name, one.within) for one in rank_by_name(found, part, 5)]
             assert ("payments-api", "prod-c1") in names
+        best = {
+            "prod-c1/payments-api": "payments-api",
+            "c2/front": "shop-front",
+            "C1/": "payments-api",
+        }
+        for part, name in best.items():
+            found = await tx[SearchStore].places(part, {ResourceKind.SERVICE: ()})
+            assert rank_by_name(found, part, 5)[0].name == name
+        found = await tx[SearchStore].places("none/payments", {ResourceKind.SERVICE: ()})
+        assert found == []
 
 
 @pytest.mark.parametrize("migrated_url", ["postgres"], indirect=True)

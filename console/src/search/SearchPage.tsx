@@ -94,6 +94,7 @@ export function SearchPage() {
           placeholder="kind:Deployment image:log4j<2.17 label:app=shop, or part of a name"
           value={text}
           onChange={(event) => setText(event.target.value)}
+          onKeyDown={(event) => event.key === "Escape" && text === "" && event.currentTarget.blur()}
           autoFocus
         />
         <button className="primary">Search</button>

@@ -63,13 +63,24 @@ class MemorySearch:
         for kind, right, table, column in NAMED_TABLES:
             if right in allowed:
                 found += self._named(kind, table, column, text, allowed[right])
+        cluster, slash, name = text.partition("/")
+        if slash and ResourceKind.SERVICE in allowed:
+            seen = allowed[ResourceKind.SERVICE]
+            found += self._named(NamedItemKind.SERVICE, services, "name", name, seen, cluster)
         return found
 
     def _named(
-        self, kind: NamedItemKind, table: Table, column: str, text: str, visible: Visible
+        self,
+        kind: NamedItemKind,
+        table: Table,
+        column: str,
+        text: str,
+        visible: Visible,
+        cluster: str = "",
     ) -> list[NamedItem]:
         rows = self._connection.where(table, visible_rows(self._connection, table, visible))
         rows = [r for r in rows if r.get("deleted_at") is None and contains(r[column], text)]
+        rows = [r for r in rows if not cluster or contains(self._within(table, r), cluster)]
 
         def rank(row: Row) -> tuple[Any, ...]:
             name = row[column]
