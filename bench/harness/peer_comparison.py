@@ -8,6 +8,7 @@ from bench.harness.compiled_client import ClientResult, TlsTarget
 from bench.harness.peers import peers
 from bench.harness.tunnel_harness import TunnelHarness
 from bench.report import BenchReport
+from proxy.settings import DataPlane
 
 ROUNDS = 4
 SECONDS = 1.0
@@ -18,31 +19,34 @@ GOAL_OF_RATES = 1.5
 GOAL_OF_BULK = 4.0
 GOAL_OF_CPU_US = 70
 OURS = "Towline"
+PORTABLE = "Towline, portable"
+_PORTABLE_PATH = {"TOWLINE_PROXY__DATA_PLANE": DataPlane.PORTABLE.value}
 
 Runs = dict[tuple[str, str, int], list[ClientResult]]
 
 
 async def measure(stand: TunnelHarness, report: BenchReport) -> None:
     """Requests per second, CPU time per request and downloads; systems run in random order."""
-    ours = TlsTarget(
-        OURS,
-        stand.https_port,
-        stand.stage.authority,
-        stand.proxy.prefix,
-        stand.token,
-        stand.proxy.pids,
-    )
     runs: Runs = defaultdict(list)
-    with peers(stand.backend) as others:
+    with TunnelHarness(_PORTABLE_PATH) as portable, peers(stand.backend) as others:
+        systems = [_target(OURS, stand), _target(PORTABLE, portable), *others]
         for _ in range(ROUNDS):
-            for system in random.sample([ours, *others], len(others) + 1):
+            for system in random.sample(systems, len(systems)):
                 _run(system, runs)
-    for peer in others:
-        _report(report, runs, peer.name)
-    for count in CONNECTIONS:
-        cpu = [run.cpu_per_request for run in runs[OURS, "get", count]]
-        goal = GOAL_OF_CPU_US if count == max(CONNECTIONS) else None
-        report.add(f"get{count} over TLS, CPU", cpu, "us/req", goal=goal)
+    for ours in (OURS, PORTABLE):
+        for peer in others:
+            _report(report, runs, ours, peer.name)
+        for count in CONNECTIONS:
+            cpu = [run.cpu_per_request for run in runs[ours, "get", count]]
+            goal = GOAL_OF_CPU_US if ours == OURS and count == max(CONNECTIONS) else None
+            report.add(f"{ours}: get{count} over TLS, CPU", cpu, "us/req", goal=goal)
+
+
+def _target(name: str, stand: TunnelHarness) -> TlsTarget:
+    proxy = stand.proxy
+    return TlsTarget(
+        name, stand.https_port, stand.stage.authority, proxy.prefix, stand.token, proxy.pids
+    )
 
 
 def _run(system: TlsTarget, runs: Runs) -> None:
@@ -53,22 +57,23 @@ def _run(system: TlsTarget, runs: Runs) -> None:
         runs[system.name, "bulk", count].append(system.measure(path, count, SECONDS))
 
 
-def _report(report: BenchReport, runs: Runs, peer: str) -> None:
-    """Compares with one peer. Only konnectivity decides goals: nginx is no tunnel."""
-    is_goal = peer == "konnectivity"
+def _report(report: BenchReport, runs: Runs, ours: str, peer: str) -> None:
+    """Compares with one peer. Goals are those of the native path beside konnectivity: nginx is no
+    tunnel."""
+    is_goal = ours == OURS and peer == "konnectivity"
     for count in CONNECTIONS:
         add_rates(
             report,
-            f"get{count} over TLS vs {peer}",
-            runs[OURS, "get", count],
+            f"{ours}: get{count} over TLS vs {peer}",
+            runs[ours, "get", count],
             Baseline(peer, runs[peer, "get", count]),
             GOAL_OF_RATES if is_goal else None,
         )
     for count in STREAMS:
         add_throughput(
             report,
-            f"bulk{count} over TLS vs {peer}",
-            runs[OURS, "bulk", count],
+            f"{ours}: bulk{count} over TLS vs {peer}",
+            runs[ours, "bulk", count],
             Baseline(peer, runs[peer, "bulk", count]),
             GOAL_OF_BULK if is_goal else None,
         )

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Self
 
@@ -20,7 +20,8 @@ _CREATE = """mutation ($name: String!) { createCluster(attributes: {name: $name}
 class TunnelHarness:
     """Control plane, real cluster with an agent, backend with an agent, and relay."""
 
-    def __init__(self) -> None:
+    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+        """`variables`: more environment variables of the control plane."""
         self._closing = ExitStack()
         https, http, agents = free_ports(3)
         self.http_port, self.agents_port = http, agents
@@ -28,7 +29,10 @@ class TunnelHarness:
         self.connected_in = 0.0
         self.stage = self._closing.enter_context(
             DemoEnvironment(
-                lambda text: print(text, file=sys.stderr), (https, http, agents), ["dev"]
+                lambda text: print(text, file=sys.stderr),
+                (https, http, agents),
+                ["dev"],
+                variables,
             )
         )
 

@@ -62,7 +62,7 @@ def build(architectures: list[str], folder: Path, level: int = 6) -> Path:
         )
         files = program.tree(architecture)
         print(f"{architecture}: building the native data plane", file=sys.stderr, flush=True)
-        if (module := native.module(architecture, CACHE / "native")) is not None:
+        if (module := native.module(architecture)) is not None:
             files[f"{program.PLACE}/{native.MODULE}"] = module
         layout.add(architecture, config(), [system, files])
     folder.mkdir(parents=True, exist_ok=True)
