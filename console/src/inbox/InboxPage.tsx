@@ -204,7 +204,7 @@ export function InboxPage() {
       </div>
       {error !== undefined && data == null && <Problem error={error} />}
       {data == null && error === undefined && <Skeleton lines={8} />}
-      {data !== undefined && shown.length === 0 && <Nothing filtered={items.length > 0} />}
+      {data != null && shown.length === 0 && <Nothing filtered={items.length > 0} />}
       {shown.length > 0 && (
         <ul className="inbox card" aria-label="Items that need you">
           {shown.map((item) => (

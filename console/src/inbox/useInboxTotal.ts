@@ -16,6 +16,8 @@ export function useInboxTotal(): string {
     document.addEventListener("visibilitychange", onReturn);
     return () => document.removeEventListener("visibilitychange", onReturn);
   }, [refetch]);
-  if (data === undefined || data.inbox.total === 0) return "";
-  return `${data.inbox.total}${data.inbox.isLimited ? "+" : ""}`;
+  // A query that failed has no data.
+  const inbox = data?.inbox;
+  if (inbox === undefined || inbox.total === 0) return "";
+  return `${inbox.total}${inbox.isLimited ? "+" : ""}`;
 }

@@ -172,7 +172,7 @@ function Images({ images, version }: { readonly images: readonly string[]; reado
 function Dependency({ clusterId, name }: { readonly clusterId: string; readonly name: string }) {
   const [{ data }] = useQuery({ query: OverviewDependencyDocument, variables: { clusterId, q: name } });
   const found = data?.serviceDeployments.edges.find(({ node }) => node.name === name)?.node;
-  if (found === undefined) return <li>{name} {data !== undefined && <span className="quiet">not found in this cluster</span>}</li>;
+  if (found === undefined) return <li>{name} {data != null && <span className="quiet">not found in this cluster</span>}</li>;
   return (
     <li>
       <Link href={`/services/${found.id}`}>{name}</Link> <Status state={serviceState(found.status, found.commitsBehind)} />
@@ -203,7 +203,7 @@ function Objectives({ id }: { readonly id: string }) {
   return (
     <Card title="Objectives">
       {data === undefined && <Skeleton lines={2} />}
-      {data !== undefined && verification == null && <p className="quiet">No verification: a deployment is complete when its objects are healthy.</p>}
+      {data != null && verification == null && <p className="quiet">No verification: a deployment is complete when its objects are healthy.</p>}
       {verification != null && (
         <ul className="plain-list">
           <li>Healthy for {verification.soakSeconds} s after each deployment</li>
@@ -249,7 +249,7 @@ function Activity({ service: { id, name } }: { readonly service: Service }) {
     <>
       <Card title="Audit">
         {audit.error !== undefined && <p className="quiet">You may not read the audit log of this service.</p>}
-        {audit.data !== undefined && rows.length === 0 && <p className="quiet">No changes by users.</p>}
+        {audit.data != null && rows.length === 0 && <p className="quiet">No changes by users.</p>}
         <ul className="plain-list">
           {rows.map(({ id: row, at, actor, action, verdict }) => (
             <li key={row}>
@@ -261,7 +261,7 @@ function Activity({ service: { id, name } }: { readonly service: Service }) {
       </Card>
       <Card title="Notifications">
         {notifications.error !== undefined && <p className="quiet">You may not read notifications.</p>}
-        {notifications.data !== undefined && told.length === 0 && <p className="quiet">No recent notifications about this service.</p>}
+        {notifications.data != null && told.length === 0 && <p className="quiet">No recent notifications about this service.</p>}
         <ul className="plain-list">
           {told.map(({ node }) => (
             <li key={node.id}>

@@ -12,7 +12,7 @@ export function useTargets(cluster: string, repository: string): Targets {
   const asked = { cluster: useDeferredValue(cluster), repository: useDeferredValue(repository) };
   const [{ data, operation, fetching }] = useQuery({ query: TargetsDocument, variables: asked });
   const of = operation?.variables;
-  const isKnown = data !== undefined && !fetching && of?.cluster === cluster && of.repository === repository;
+  const isKnown = data != null && !fetching && of?.cluster === cluster && of.repository === repository;
   return {
     handles: data?.clusters.edges.map(({ node }) => node.handle) ?? [],
     urls: [...(data?.gitRepositories.edges ?? []), ...(data?.ociRepositories.edges ?? [])].map(({ node }) => node.url),
