@@ -335,9 +335,8 @@ class RepositoryOperations:
         after = replace(before, **change.links(), updated_at=self._context.clock.now())
         if change.url is not None or not before.url:
             url = check_url(change.url or "", before.kind)
-            origin = origin_of(url, before.kind)
             after = replace(after, url=url)
-            if before.url and origin_of(before.url, before.kind) != origin:
+            if before.url and origin_of(before.url, before.kind) != origin_of(url, before.kind):
                 # Credentials for one server must not be sent to another.
                 after = replace(after, sealed=None, auth_method=None)
         if change.decrypt:

@@ -14,7 +14,8 @@ import yaml
 from core.errors import Forbidden
 from tests.integration.cli.conftest import TOWLINE, Installation
 from tests.integration.cli.installed_agent import pod_program
-from towline.cli.cockpit.source import ControlPlaneFleet, ObjectName
+from towline.cli.cockpit.source import ControlPlaneFleet
+from towline.cli.services.object_names import ObjectName
 from towline.cli.shell.polling import poll_until
 from towline.client import GraphQLClient
 from towline.contexts import ControlPlaneTarget

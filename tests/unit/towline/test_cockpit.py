@@ -27,7 +27,6 @@ from towline.cli.cockpit.object_actions import ActionMenu
 from towline.cli.cockpit.prompt import TextPrompt
 from towline.cli.cockpit.service_screen import ServiceScreen
 from towline.cli.cockpit.source import (
-    ObjectName,
     ObjectState,
     ObjectTable,
     OfferedAction,
@@ -42,6 +41,7 @@ from towline.cli.services.generated import (
     ServiceEvent,
     ServiceRow,
 )
+from towline.cli.services.object_names import ObjectName
 
 NAMES = st.text("abc-", min_size=1, max_size=4)
 

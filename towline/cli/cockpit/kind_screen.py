@@ -11,7 +11,8 @@ from textual.widgets import Footer, Input, Static
 from towline.cli.cockpit.jump import KindTarget
 from towline.cli.cockpit.line_list import LineList, ListColumn
 from towline.cli.cockpit.object_screen import ObjectScreen
-from towline.cli.cockpit.source import ObjectName, ObjectTable, TableRow
+from towline.cli.cockpit.source import ObjectTable, TableRow
+from towline.cli.services.object_names import ObjectName
 from towline.cli.shell.output import count, escape_controls
 from towline.cli.shell.states import shape_colour
 

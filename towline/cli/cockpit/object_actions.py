@@ -14,8 +14,9 @@ from textual.widgets.option_list import Option
 from towline.cli.cockpit.changes import confirm
 from towline.cli.cockpit.program import CockpitProgram
 from towline.cli.cockpit.prompt import TextPrompt
-from towline.cli.cockpit.source import ObjectName, ObjectState, OfferedAction
+from towline.cli.cockpit.source import ObjectState, OfferedAction
 from towline.cli.cockpit.workload_actions import notes_of
+from towline.cli.services.object_names import ObjectName, title_of
 from towline.cli.shell.output import escape_controls
 
 _MAX_DIGITS = 6
@@ -58,8 +59,7 @@ class ObjectActions:
         self._cockpit = cockpit
         self._handle = handle
         self._component = component
-        place = filter(None, (component["namespace"], component["name"]))
-        self._label = escape_controls(f"{component['kind']} {'/'.join(place)}")
+        self._label = escape_controls(title_of(component))
 
     def open(self) -> None:
         """Reads the object and the permissions, then shows the menu."""

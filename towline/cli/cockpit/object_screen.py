@@ -10,9 +10,9 @@ from core.errors import TowlineError
 from towline.cli.cockpit.object_actions import ObjectActions
 from towline.cli.cockpit.program import BACK, CockpitScreen
 from towline.cli.cockpit.prompt import TextPrompt
-from towline.cli.cockpit.source import ObjectName
 from towline.cli.cockpit.text_screen import TextScreen
 from towline.cli.cockpit.workload_actions import actions_for
+from towline.cli.services.object_names import ObjectName, kind_word, title_of
 from towline.cli.shell.output import escape_controls
 
 REFRESH_SECONDS = 5.0
@@ -137,14 +137,3 @@ class ObjectScreen(CockpitScreen):
         except TowlineError as error:
             self.notify(escape_controls(error.message), severity="error", markup=False)
         self.refresh_objects()
-
-
-def kind_word(named: ObjectName) -> str:
-    """Kind as kubectl reads it, such as `Deployment.apps`."""
-    return ".".join(filter(None, (named["kind"], named["group"])))
-
-
-def title_of(named: ObjectName) -> str:
-    """Kind, namespace and name, for people."""
-    place = filter(None, (named["namespace"], named["name"]))
-    return f"{named['kind']} {'/'.join(place)}"

@@ -11,9 +11,9 @@ from towline.cli.cockpit.changes import change_service
 from towline.cli.cockpit.fleet import FleetLine
 from towline.cli.cockpit.line_list import LineList, ListColumn
 from towline.cli.cockpit.object_screen import ObjectScreen
-from towline.cli.cockpit.source import ObjectName
 from towline.cli.cockpit.text_screen import TextScreen
 from towline.cli.services.generated import ServiceDetails, ServiceDetailsComponents
+from towline.cli.services.object_names import ObjectName
 from towline.cli.services.reasons import by_urgency, first_problem, status_text
 from towline.cli.shell.output import age, escape_controls, short
 from towline.cli.shell.states import OBJECT_TONES, SERVICE_TONES, shape_colour, with_shape

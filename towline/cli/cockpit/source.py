@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple, Protocol, TypedDict
+from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
 from core.json_object import JsonObject
@@ -23,7 +23,7 @@ from towline.cli.services.generated import (
     ServiceEvent,
     ServiceRow,
 )
-from towline.cli.services.object_names import name_of
+from towline.cli.services.object_names import ObjectName, kind_word, name_of
 from towline.cli.services.service_diff import lines
 from towline.contexts import ControlPlaneTarget, FilePath
 from towline.kube_api import Kind, KubeApi
@@ -42,15 +42,6 @@ class OfferedAction(NamedTuple):
 
     action: WorkloadAction
     lack: str
-
-
-class ObjectName(TypedDict):
-    """Name of an object in a cluster. Components of services have these fields, too."""
-
-    group: str | None
-    kind: str
-    namespace: str | None
-    name: str
 
 
 class TableRow(NamedTuple):
@@ -295,8 +286,7 @@ def _object_name(kind: Kind, metadata: JsonObject) -> ObjectName:
 
 
 def _kind(api: KubeApi, component: ObjectName) -> Kind:
-    group = component["group"]
-    return api.kind(f"{component['kind']}.{group}" if group else component["kind"])
+    return api.kind(kind_word(component))
 
 
 def _request_of(

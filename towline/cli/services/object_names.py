@@ -10,15 +10,17 @@ if TYPE_CHECKING:
     from towline.generated_inputs import ObjectAttributes
 
 # Every object has at least the fields of a pending deletion.
-T = TypeVar("T", bound=PendingDeletion)
+ObjectName = PendingDeletion
+"""Kind, API group, namespace and name of an object."""
+T = TypeVar("T", bound=ObjectName)
 
 
-def name_of(thing: PendingDeletion) -> str:
+def name_of(thing: ObjectName) -> str:
     """Name of an object in the form commands accept."""
     return "/".join(part for part in (thing["kind"], thing["namespace"], thing["name"]) if part)
 
 
-def attributes_of(thing: PendingDeletion) -> "ObjectAttributes":
+def attributes_of(thing: ObjectName) -> "ObjectAttributes":
     """Attributes of an object for the API."""
     return {
         "kind": thing["kind"],
@@ -26,6 +28,16 @@ def attributes_of(thing: PendingDeletion) -> "ObjectAttributes":
         "group": thing["group"],
         "namespace": thing["namespace"],
     }
+
+
+def title_of(thing: ObjectName) -> str:
+    """Name of an object for people, such as `Deployment shop/web`."""
+    return f"{thing['kind']} {'/'.join(filter(None, (thing['namespace'], thing['name'])))}"
+
+
+def kind_word(thing: ObjectName) -> str:
+    """Kind as kubectl reads it, such as `Deployment.apps`."""
+    return ".".join(filter(None, (thing["kind"], thing["group"])))
 
 
 def parse_name(text: str) -> tuple[str, str | None, str]:
@@ -54,6 +66,6 @@ def find_object(known: Sequence[T], text: str) -> T | None:
     return meant[0] if meant else None
 
 
-def _kinds(thing: PendingDeletion) -> tuple[str, str]:
+def _kinds(thing: ObjectName) -> tuple[str, str]:
     kind = thing["kind"].lower()
     return kind, f"{kind}.{thing['group'] or ''}"
