@@ -40,7 +40,7 @@ from controlplane.authorization import (
 )
 from controlplane.authorization.resources import scope_of
 from controlplane.platform.kinds import ManifestKind, OperatedKind, Placement
-from controlplane.platform.names import LABEL_SCHEMA, handle_from
+from controlplane.platform.names import LABEL_NAME, handle_from
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
 from core.errors import Invalid
@@ -275,7 +275,7 @@ class RoleBindingKind(ManifestKind[BindingView]):
     without a name, are none."""
 
     name = "RoleBinding"
-    name_schema = LABEL_SCHEMA
+    name_form = LABEL_NAME
     change = RoleBindingSpec
     port = RoleBindingStore
     has_project = False
@@ -479,7 +479,7 @@ class TrustedIssuerKind(OperatedKind[TrustRule]):
     """Trust rules: tokens of other issuers that are exchanged for those of a service account."""
 
     name = "TrustedIssuer"
-    name_schema = LABEL_SCHEMA
+    name_form = LABEL_NAME
     change = TrustRuleChange
     port = TrustRuleStore
     model = TrustRule

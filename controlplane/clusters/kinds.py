@@ -16,7 +16,7 @@ from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
 from controlplane.clusters.ports import AgentSettingsStore, ClusterGroupStore, ClusterStore
 from controlplane.platform.kinds import ManifestKind, OperatedKind, Placement
-from controlplane.platform.names import LABEL_SCHEMA
+from controlplane.platform.names import LABEL_NAME
 from controlplane.platform.parts import Columns, row_of
 from controlplane.platform.ports import Transaction
 from core.errors import Invalid
@@ -26,7 +26,7 @@ class ClusterKind(TargetedKind[Cluster]):
     """Registered clusters. `towline clusters rotate-token` gives the deploy token of a new one."""
 
     name = "Cluster"
-    name_schema = LABEL_SCHEMA
+    name_form = LABEL_NAME
     change = ClusterChange
     port = ClusterStore
     model = Cluster
@@ -78,7 +78,7 @@ class ClusterGroupKind(ManifestKind[ClusterGroup]):
     """Cluster groups, with their freezes."""
 
     name = "ClusterGroup"
-    name_schema = LABEL_SCHEMA
+    name_form = LABEL_NAME
     change = ClusterGroupSpec
     port = ClusterGroupStore
     model = ClusterGroup
@@ -122,7 +122,7 @@ class AgentSettingsKind(OperatedKind[AgentSettings]):
     """Settings of the agents of selected clusters."""
 
     name = "AgentSettings"
-    name_schema = LABEL_SCHEMA
+    name_form = LABEL_NAME
     change = AgentSettingsChange
     port = AgentSettingsStore
     model = AgentSettings

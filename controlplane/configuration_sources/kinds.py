@@ -4,14 +4,14 @@ from controlplane.configuration_sources.model.source import ConfigurationSource
 from controlplane.configuration_sources.operations.sources import ConfigurationSourceChange
 from controlplane.configuration_sources.ports import ConfigurationSourceStore
 from controlplane.platform.kinds import OperatedKind
-from controlplane.platform.names import LABEL_SCHEMA
+from controlplane.platform.names import LABEL_NAME
 
 
 class ConfigurationSourceKind(OperatedKind[ConfigurationSource]):
     """Folders of manifests in Git, which the control plane applies."""
 
     name = "ConfigurationSource"
-    name_schema = LABEL_SCHEMA
+    name_form = LABEL_NAME
     change = ConfigurationSourceChange
     port = ConfigurationSourceStore
     model = ConfigurationSource

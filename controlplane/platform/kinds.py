@@ -10,6 +10,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from controlplane.authorization import DEFAULT_PROJECT, Actor, Resource, Verb
+from controlplane.platform.names import ANY_NAME, NameForm
 from controlplane.platform.parts import Columns, column_values, part_fields, row_of
 from controlplane.platform.plugin_settings import default_of
 from controlplane.platform.ports import Transaction
@@ -68,8 +69,8 @@ class ManifestKind(ABC, Generic[R]):
     as `ServiceChange.paused`."""
     rename: ClassVar[Mapping[str, str]] = {}
     """Names in the spec, in snake case, by field of `change`."""
-    name_schema: ClassVar[JsonMapping] = {"type": "string", "minLength": 1}
-    """JSON Schema of names."""
+    name_form: ClassVar[NameForm] = ANY_NAME
+    """Form of names."""
     named_by: ClassVar[str] = "name"
     """Field of the operations that has the name of the manifest."""
     references: ClassVar[Mapping[str, str]] = {}

@@ -1,14 +1,16 @@
 """Names that users choose: handles, services, namespaces, and limits of free text."""
 
 import re
+from collections.abc import Callable
+from typing import NamedTuple
 
 from core.errors import Invalid
+from core.json_object import JsonMapping
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SLUG = re.compile(r"[^a-z0-9]+")
 MAX_TEXT = 255
-LABEL_SCHEMA = {"type": "string", "pattern": f"^{_LABEL.pattern}$"}
-"""JSON Schema of an RFC 1123 label, as `check_label` takes it."""
+MAX_NAME = 2048
 
 # C0 and C1 controls, and bidirectional marks and overrides, which make text display differently
 # from its content.
@@ -41,6 +43,27 @@ def check_text(value: str, field: str, limit: int = MAX_TEXT) -> str:
     if _DECEPTIVE.search(value):
         raise Invalid("must not contain control characters", field=field)
     return value
+
+
+class NameForm(NamedTuple):
+    """Form of the names of a kind of resources."""
+
+    schema: JsonMapping
+    """JSON Schema of the names."""
+    check: Callable[[str], object]
+    """Raises Invalid for a name of another form."""
+
+
+def check_any_name(value: str) -> str:
+    """Checks a name of any form, such as a URL."""
+    return check_text(value, "", MAX_NAME)
+
+
+ANY_NAME = NameForm({"type": "string", "minLength": 1}, check_any_name)
+LABEL_NAME = NameForm(
+    {"type": "string", "pattern": f"^{_LABEL.pattern}$"}, lambda value: check_label(value, "")
+)
+"""An RFC 1123 label."""
 
 
 def check_length(value: str, field: str, limit: int) -> str:

@@ -2,6 +2,7 @@
 
 from controlplane.authorization import Actor
 from controlplane.platform.kinds import ManifestKind, Placement
+from controlplane.platform.names import NameForm, check_any_name
 from controlplane.platform.parts import Columns, row_of
 from controlplane.platform.ports import Transaction
 from controlplane.secrets.model.secret import NAME_SCHEMA, Secret
@@ -15,7 +16,7 @@ class SecretKind(ManifestKind[Secret]):
     """Secrets: references to external stores, or values, which are never returned."""
 
     name = "Secret"
-    name_schema = NAME_SCHEMA
+    name_form = NameForm(NAME_SCHEMA, check_any_name)
     change = SecretChange
     port = SecretStore
     model = Secret

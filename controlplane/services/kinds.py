@@ -7,7 +7,7 @@ from typing import Any
 from controlplane.access.kinds import BINDING_REFERENCES, TargetedKind
 from controlplane.authorization import Actor
 from controlplane.platform.kinds import Placement
-from controlplane.platform.names import LABEL_SCHEMA
+from controlplane.platform.names import LABEL_NAME
 from controlplane.platform.parts import Columns, row_of
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.ports import RepositoryStore
@@ -54,7 +54,7 @@ class ServiceKind(TargetedKind[Service]):
     """Services. Generated and mirrored ones belong to their generator and their cluster."""
 
     name = "Service"
-    name_schema = LABEL_SCHEMA
+    name_form = LABEL_NAME
     scope = "Cluster"
     change = ServiceChange
     port = ServiceStore

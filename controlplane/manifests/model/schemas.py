@@ -44,7 +44,7 @@ def json_schema(kind: AnyKind, codec: SpecCodec) -> JsonObject:
     Types of plug-ins stand in `$defs`, because some of them contain each other.
     """
     metadata: JsonObject = {
-        "name": {**kind.name_schema, "description": "Name of the resource."},
+        "name": {**kind.name_form.schema, "description": "Name of the resource."},
         "labels": {**_LABELS, "description": "Labels of the manifest."},
         "annotations": {**_ANNOTATIONS, "description": "Annotations of the manifest."},
     }

@@ -9,7 +9,6 @@ from controlplane.manifests.model.documents import DocumentProblem, Manifest, So
 from controlplane.manifests.model.places import only_place, place_of
 from controlplane.manifests.operations.names import Reference
 from controlplane.platform.kinds import AnyKind
-from controlplane.platform.names import LABEL_SCHEMA, check_label, check_text
 from core.errors import Invalid
 from core.json_object import JsonObject
 
@@ -101,7 +100,7 @@ class DocumentReader:
             problems.append(document.problem(text, ("metadata", "project")))
         try:
             if not wrong:
-                _check_name(kind, document.name)
+                kind.name_form.check(document.name)
         except Invalid as error:
             problems.append(document.problem(error.message, ("metadata", "name")))
         codec, has_place = self.codecs[kind.name], not wrong and len(problems) == before
@@ -149,13 +148,6 @@ class DocumentReader:
             open_graph = {name: graph[name] - closing.get(name, set()) for name in graph}
             order = list(TopologicalSorter(open_graph).static_order())
         return [by_reference[reference] for reference in order]
-
-
-def _check_name(kind: AnyKind, name: str) -> None:
-    if kind.name_schema is LABEL_SCHEMA:
-        check_label(name, "")
-    else:
-        check_text(name, "", 2048)
 
 
 def _references(
