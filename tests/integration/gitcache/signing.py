@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,23 +57,40 @@ def gpgsm_home(home: Path, signer: IssuedCertificate, *path: FakeAuthority) -> s
     loopback = "--batch --pinentry-mode loopback --passphrase-fd 3"
     program.write_text(f'#!/bin/sh\nexec gpgsm {loopback} "$@" 3<<EOF\npassword\nEOF\n')
     program.chmod(0o700)
+    _start_agent(home)
+    _import_signer(home, signer, path)
+    return signer.certificate.fingerprint(hashes.SHA1()).hex().upper()
+
+
+def _import_signer(home: Path, signer: IssuedCertificate, path: Sequence[FakeAuthority]) -> None:
+    """Imports a signer's key and certificates into a home of gpgsm.
+
+    GnuPG 2.2 cannot decrypt about one PKCS #12 file in a hundred, because it drops the leading
+    zeros of numbers from which it derives a key; so each attempt writes a file with new salts.
+    """
+    file = home / "signer.p12"
+    command = [str(home / "gpgsm"), "--quiet", "--import", str(file)]
+    env = {**os.environ, "GNUPGHOME": str(home)}
+    for _ in range(5):
+        file.write_bytes(_pkcs12(signer, path))
+        done = subprocess.run(command, check=False, capture_output=True, text=True, env=env)
+        if done.returncode == 0:
+            return
+    raise RuntimeError(f"gpgsm does not import the signer: {done.stderr}")
+
+
+def _pkcs12(signer: IssuedCertificate, path: Sequence[FakeAuthority]) -> bytes:
     # GnuPG 2.2 reads no newer encryption of such files.
     algorithm = pkcs12.PBES.PBESv1SHA1And3KeyTripleDESCBC
     protection = PrivateFormat.PKCS12.encryption_builder().key_cert_algorithm(algorithm)
     protection = protection.kdf_rounds(1000).hmac_hash(hashes.SHA1())
-    file = pkcs12.serialize_key_and_certificates(
+    return pkcs12.serialize_key_and_certificates(
         b"ada",
         signer.key,
         signer.certificate,
         [authority.certificate for authority in path],
         protection.build(b"password"),
     )
-    (home / "signer.p12").write_bytes(file)
-    env = {**os.environ, "GNUPGHOME": str(home)}
-    _start_agent(home)
-    command = [str(program), "--quiet", "--import", str(home / "signer.p12")]
-    subprocess.run(command, check=True, capture_output=True, env=env)
-    return signer.certificate.fingerprint(hashes.SHA1()).hex().upper()
 
 
 def _start_agent(home: Path) -> None:
