@@ -12,6 +12,7 @@ from queue import Queue
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, RichLog, Static
 
@@ -22,6 +23,7 @@ from towline.cli.cockpit.app import Cockpit
 from towline.cli.cockpit.changes import ChangeConfirmation
 from towline.cli.cockpit.fleet import FleetIndex
 from towline.cli.cockpit.jump import KindTarget, parse_kind_target
+from towline.cli.cockpit.kind_screen import KindScreen
 from towline.cli.cockpit.line_list import LineList
 from towline.cli.cockpit.object_actions import ActionMenu
 from towline.cli.cockpit.prompt import TextPrompt
@@ -578,6 +580,85 @@ async def test_any_kind_of_a_cluster_can_be_listed_filtered_and_acted_on() -> No
     assert ("objects", "eu", "deploy", "shop") in source.asked
 
 
+def burst(app: Cockpit, text: str) -> None:
+    """Types a text at once, as a terminal gives the keys of a fast hand: nothing runs between."""
+    names = {":": "colon", "/": "slash", "\r": "enter"}
+    for key in text:
+        app.post_message(events.Key(names.get(key, key), key))
+
+
+async def test_a_prompt_takes_all_keys_of_a_burst() -> None:
+    source = FakeFleet(row("eu", "web"), row("eu", "spot"))
+    app = Cockpit(source)
+    async with app.run_test() as pilot:
+        await opened(pilot, app, 2)
+        # On the list, `s` syncs a service and `p` shows only problems.
+        burst(app, ":pods\r")
+        await shown(pilot, lambda: ("objects", "eu", "pods", "") in source.asked)
+        await shown(pilot, lambda: isinstance(app.screen, KindScreen))
+        await pilot.press("escape")
+        burst(app, "/spot\r")
+        title = app.screen.query(Static).first()
+        await shown(pilot, lambda: str(title.content) == "1 of 2 services  ·  filter: spot")
+        assert isinstance(app.focused, LineList)
+
+
+async def test_a_line_that_the_user_types_into_takes_the_keys_of_prompts() -> None:
+    app = Cockpit(FakeFleet(row("eu", "web")))
+    async with app.run_test() as pilot:
+        await opened(pilot, app, 1)
+        burst(app, "/a:b/c\r")
+        title = app.screen.query(Static).first()
+        await shown(pilot, lambda: str(title.content).endswith("filter: a:b/c"))
+        burst(app, ":eu:/\r")
+        await shown(pilot, lambda: notices(app) == ["0 services match 'eu:/'"])
+
+
+@pytest.mark.parametrize("pasted", [":deploy shop\nnodes", ": deploy shop "])
+async def test_a_pasted_target_waits_for_enter(pasted: str) -> None:
+    source = FakeFleet(row("eu", "web"))
+    app = Cockpit(source)
+    async with app.run_test() as pilot:
+        await opened(pilot, app, 1)
+        app.post_message(events.Paste(pasted))
+        await shown(pilot, lambda: isinstance(app.screen, TextPrompt))
+        await pilot.press("enter")
+        await shown(pilot, lambda: ("objects", "eu", "deploy", "shop") in source.asked)
+
+
+async def test_a_pasted_filter_filters_and_escape_clears_it() -> None:
+    app = Cockpit(FakeFleet(row("eu", "web"), row("eu", "db", "FAILED")))
+    async with app.run_test() as pilot:
+        await opened(pilot, app, 2)
+        title = app.screen.query(Static).first()
+        await pilot.press("p")
+        app.post_message(events.Paste("/web\n"))
+        filtered = "0 of 2 services  ·  filter: web  ·  only problems"
+        await shown(pilot, lambda: str(title.content) == filtered)
+        await pilot.press("escape")
+        assert str(title.content) == filtered
+        await pilot.press("escape")
+        await shown(pilot, lambda: str(title.content) == "2 of 2 services")
+
+
+async def test_escape_clears_the_filter_of_a_kind_before_it_leads_back() -> None:
+    source = FakeFleet(row("eu", "web"))
+    source.table = ObjectTable(("Name",), [TableRow(pod("web-1"), ("web-1",))], 0)
+    app = Cockpit(source)
+    async with app.run_test() as pilot:
+        await opened(pilot, app, 1)
+        await jumped(pilot, app, "pods")
+        title = app.screen.query(Static).first()
+        await pilot.press("slash", *"none")
+        await shown(pilot, lambda: "0 of 1 object  ·  filter: none" in str(title.content))
+        await pilot.press("escape")
+        assert isinstance(app.focused, LineList)
+        await pilot.press("escape")
+        await shown(pilot, lambda: str(title.content).endswith("1 of 1 object"))
+        await pilot.press("escape")
+        await shown(pilot, lambda: not isinstance(app.screen, KindScreen))
+
+
 async def test_a_jump_that_leads_nowhere_says_why() -> None:
     source = FakeFleet(row("eu", "web"))
     app = Cockpit(source, retry_seconds=0.05)
@@ -673,3 +754,13 @@ def test_a_shell_reads_the_keyboard_and_leads_back() -> None:
         terminal.read_until("Press Enter to return.")
         terminal.type("\r")
         terminal.read_until("MESSAGE")
+
+
+def test_a_terminal_gives_a_whole_command_at_once() -> None:
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "30"}
+    with pseudo_terminal([sys.executable, "-c", _IN_TERMINAL], environment) as terminal:
+        terminal.read_until("1 of 1 service")
+        terminal.type(":pods shop @us\r")
+        terminal.read_until("us: pods in shop")
+        terminal.type("/web\r")
+        terminal.read_until("filter: web")

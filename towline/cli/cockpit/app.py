@@ -8,10 +8,11 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Footer, Static
 
 from core.errors import Invalid, TowlineError
 from towline.cli.cockpit.changes import change_service
+from towline.cli.cockpit.filtered_list import FilteredList
 from towline.cli.cockpit.fleet import FleetIndex, FleetLine, FleetLines
 from towline.cli.cockpit.jump import parse_kind_target
 from towline.cli.cockpit.kind_screen import KindScreen
@@ -39,7 +40,6 @@ class FleetScreen(CockpitScreen):
     """All services, filtered by a text or by their problems."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter"),
         Binding("p", "problems", "Problems"),
         Binding("s", "change('sync')", "Sync"),
         Binding("b", "change('roll_back')", "Roll back"),
@@ -50,34 +50,32 @@ class FleetScreen(CockpitScreen):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.fleet = FleetIndex()
-        self._text = text
         self._only_problems = False
         self._is_loading = True
         self.live = True
         self._list: LineList[FleetLine] = LineList(_COLUMNS, _cells, shape_colour)
+        self._filtered = FilteredList(self._list, text)
 
     def compose(self) -> ComposeResult:
         yield Static(id="summary", classes="title")
-        yield self._list
-        yield Input(id="prompt", placeholder="filter")
+        yield self._filtered
         yield Footer()
 
     def on_mount(self) -> None:
-        self.query_one(Input).display = False
-        self._list.focus()
         self.update()
 
     def update(self, *, loading: bool | None = None, live: bool | None = None) -> None:
         """Shows the services that match, after a change of them or of the filter."""
         self._is_loading = self._is_loading if loading is None else loading
         self.live = self.live if live is None else live
-        lines = self.fleet.matching(self._text, problems=self._only_problems)
+        text = self._filtered.text
+        lines = self.fleet.matching(text, problems=self._only_problems)
         kept = self._list.selected
         self._list.show_items(lines)
         if kept is not None:
             self._keep_cursor_at(kept, lines)
         parts = [f"{len(lines):,} of {count(len(self.fleet), 'service')}"]
-        parts += [f"filter: {self._text}"] if self._text else []
+        parts += [f"filter: {text}"] if text else []
         parts += ["only problems"] if self._only_problems else []
         parts += ["reading …"] if self._is_loading else []
         parts += [] if self.live else ["not live: connecting again"]
@@ -100,28 +98,14 @@ class FleetScreen(CockpitScreen):
         line = self._list.selected
         return line.cluster if line else None
 
-    def action_filter(self) -> None:
-        prompt = self.query_one(Input)
-        prompt.value = self._text
-        prompt.display = True
-        prompt.focus()
+    def on_filtered_list_filtered(self) -> None:
+        self.update()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        if event.input.display:
-            self._text = event.value
-            self.update()
-
-    def on_input_submitted(self) -> None:
-        self._close_prompt()
-
-    def _close_prompt(self) -> None:
-        self.query_one(Input).display = False
-        self._list.focus()
+    def on_filtered_list_cleared(self) -> None:
+        self.action_clear()
 
     def action_clear(self) -> None:
-        if not self.query_one(Input).display:
-            self._text, self._only_problems = "", False
-        self._close_prompt()
+        self._only_problems = False
         self.update()
 
     def action_problems(self) -> None:

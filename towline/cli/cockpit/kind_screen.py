@@ -1,13 +1,12 @@
 """Objects of one kind in a cluster, whether a service owns them or not."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Footer, Static
 
+from towline.cli.cockpit.filtered_list import FilteredList
 from towline.cli.cockpit.jump import KindTarget
 from towline.cli.cockpit.line_list import LineList, ListColumn
 from towline.cli.cockpit.object_screen import ObjectScreen
@@ -24,16 +23,12 @@ _EMPTY = ObjectTable((), (), 0)
 class KindScreen(ObjectScreen):
     """A table as `kubectl get` prints it, with a filter."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter"),
-    ]
-
     def __init__(self, target: KindTarget) -> None:
         super().__init__(target.cluster)
         self._target = target
         self._table = _EMPTY
-        self._text = ""
         self._lines: LineList[TableRow] = LineList((), _cells, shape_colour)
+        self._filtered = FilteredList(self._lines)
 
     @property
     def selected(self) -> ObjectName | None:
@@ -42,13 +37,10 @@ class KindScreen(ObjectScreen):
 
     def compose(self) -> ComposeResult:
         yield Static(id="summary", classes="title")
-        yield self._lines
-        yield Input(id="prompt", placeholder="filter")
+        yield self._filtered
         yield Footer()
 
     def on_mount(self) -> None:
-        self.query_one(Input).display = False
-        self._lines.focus()
         self._show_summary("reading …")
 
     def read(self) -> None:
@@ -69,12 +61,13 @@ class KindScreen(ObjectScreen):
         self._show_matching()
 
     def _show_matching(self) -> None:
-        words = self._text.casefold().split()
+        text = self._filtered.text
+        words = text.casefold().split()
         rows = [row for row in self._table.rows if _matches(row, words)]
         self._lines.show_items(rows)
         parts = [f"{len(rows):,} of {count(len(self._table.rows), 'object')}"]
         parts += [f"{self._table.left_out:,} more: name a namespace"] * bool(self._table.left_out)
-        parts += [f"filter: {self._text}"] if self._text else []
+        parts += [f"filter: {text}"] if text else []
         self._show_summary(*parts)
 
     def _show_summary(self, *parts: str) -> None:
@@ -83,18 +76,8 @@ class KindScreen(ObjectScreen):
         text = escape_controls("  ·  ".join((title, *parts)))
         self.query_one("#summary", Static).update(Text(text))
 
-    def action_filter(self) -> None:
-        prompt = self.query_one(Input)
-        prompt.display = True
-        prompt.focus()
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self._text = event.value
+    def on_filtered_list_filtered(self) -> None:
         self._show_matching()
-
-    def on_input_submitted(self) -> None:
-        self.query_one(Input).display = False
-        self._lines.focus()
 
 
 def _matches(row: TableRow, words: Sequence[str]) -> bool:

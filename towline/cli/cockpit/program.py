@@ -6,9 +6,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import ClassVar, TypeVar, cast
 
+from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
+from textual.widgets import Input
 
 from core.errors import TowlineError
 from towline.cli.cockpit.jump import HINT
@@ -60,21 +62,37 @@ class CockpitProgram(App[None]):
 class CockpitScreen(Screen[None]):
     """A screen of the cockpit."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("colon", "jump", "Jump")]
+    # The priority opens the prompt before the program looks for the target of the next key.
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("colon", "jump", "Jump", priority=True)]
 
     @property
     def cluster(self) -> str | None:
         """Handle of the cluster that the screen is about."""
         return None
 
-    def action_jump(self) -> None:
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leaves `:` to a line that the user types into."""
+        del parameters
+        return action != "jump" or not isinstance(self.focused, Input)
+
+    async def action_jump(self) -> None:
+        await self._ask_for_target()
+
+    async def on_paste(self, event: events.Paste) -> None:
+        """Opens the prompt with a pasted text that begins with `:`."""
+        if event.text.startswith(":"):
+            await self._ask_for_target(event.text[1:].partition("\n")[0].strip())
+
+    async def _ask_for_target(self, value: str = "") -> None:
         cluster = self.cluster
 
         def typed(text: str | None) -> None:
             if text is not None:
                 self.cockpit.jump(text, cluster)
 
-        self.app.push_screen(TextPrompt("Jump to", HINT), typed)
+        prompt = TextPrompt("Jump to", HINT, value)
+        await self.app.push_screen(prompt, typed)
+        prompt.take_keys()
 
     @property
     def cockpit(self) -> CockpitProgram:

@@ -34,6 +34,10 @@ class TextPrompt(ModalScreen[str]):
             yield Static(self._title, markup=False)
             yield Input(self._value, placeholder=self._hint, max_length=_MAX_LENGTH)
 
+    def take_keys(self) -> None:
+        """Makes the field the target of the next key. The screen itself would do so only later."""
+        self.set_focus(self.query_one(Input))
+
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if text := event.value.strip():
             self.dismiss(text)
