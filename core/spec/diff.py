@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import orjson
 
+from core.json_differences import MISSING, FieldDifference, differing_fields, json_pointer
 from core.spec.bundle import Bundle, KubeObject
 from core.spec.objects import FieldChange
 
@@ -19,7 +20,6 @@ MAX_FIELDS = 200
 MAX_TEXT = 2000
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_MISSING: object = object()
 
 Key = tuple[str, str, str, str]
 
@@ -136,7 +136,7 @@ def _object_change(
 ) -> ObjectChange:
     kube_object = new if new is not None else old or {}
     group, kind, namespace, name = _key(kube_object)
-    found = list(_fields(old, new)) if old is not None and new is not None else []
+    found = list(differing_fields(old, new)) if old is not None and new is not None else []
     return ObjectChange(
         change,
         str(kube_object.get("apiVersion", "")),
@@ -148,64 +148,17 @@ def _object_change(
     )
 
 
-def _fields(old: object, new: object, pointer: str = "") -> Iterator[tuple[str, object, object]]:
-    """Yields the deepest fields at which two values differ."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted({*old, *new}):
-            below = f"{pointer}/{_escaped(key)}"
-            yield from _fields(old.get(key, _MISSING), new.get(key, _MISSING), below)
-    elif isinstance(old, list) and isinstance(new, list):
-        found = [
-            difference
-            for index, was, will in _aligned(old, new)
-            for difference in _fields(was, will, f"{pointer}/{index}")
-        ]
-        if not found and _canonical(old) != _canonical(new):
-            yield pointer, old, new
-        yield from found
-    elif type(old) is not type(new) or old != new:
-        yield pointer, old, new
-
-
-def _aligned(old: list[object], new: list[object]) -> Iterator[tuple[int, object, object]]:
-    """Pairs items of two lists by `name` if all have one, else by index."""
-    names_before, names_after = _names(old), _names(new)
-    if names_before is None or names_after is None:
-        for index in range(max(len(old), len(new))):
-            was = old[index] if index < len(old) else _MISSING
-            yield index, was, new[index] if index < len(new) else _MISSING
-        return
-    for name, index in names_after.items():
-        before = names_before.get(name)
-        yield index, _MISSING if before is None else old[before], new[index]
-    for name, index in names_before.items():
-        if name not in names_after:
-            yield index, old[index], _MISSING
-
-
-def _names(items: list[object]) -> dict[str, int] | None:
-    names = {
-        item["name"]: index
-        for index, item in enumerate(items)
-        if isinstance(item, dict) and isinstance(item.get("name"), str)
-    }
-    return names if len(names) == len(items) else None
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
-
-
 def _masked(
     kube_object: Mapping[str, object],
     group: str,
     kind: str,
-    found: Iterable[tuple[str, object, object]],
+    found: Iterable[FieldDifference],
 ) -> Iterator[FieldChange]:
     secret = kind == "Secret" and not group
     hidden = ("/data", "/stringData") if secret else ()
-    last_applied = f"/metadata/annotations/{_escaped(_LAST_APPLIED)}"
-    for pointer, old, new in found:
+    last_applied = json_pointer(("metadata", "annotations", _LAST_APPLIED))
+    for path, old, new in found:
+        pointer = json_pointer(path)
         if pointer == last_applied or any(
             pointer == top or pointer.startswith(f"{top}/") for top in hidden
         ):
@@ -215,11 +168,11 @@ def _masked(
 
 
 def _mark(value: object) -> str:
-    return "" if value is _MISSING else MASKED
+    return "" if value is MISSING else MASKED
 
 
 def _text(value: object) -> str:
-    if value is _MISSING:
+    if value is MISSING:
         return ""
     text = orjson.dumps(_without_secrets(value)).decode()
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"

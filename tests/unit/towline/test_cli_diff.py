@@ -73,8 +73,8 @@ def test_objects_that_differ_in_the_cluster_are_compared_with_git() -> None:
     assert list(lines(live_difference(api, "s"))) == [
         "0 added, 1 removed, 1 changed",
         "~ ConfigMap shop/edited",
-        '    /data/v: "1" → "2"',
         '    /data/a~1b: "x" → (none)',
+        '    /data/v: "1" → "2"',
         '    /ports/1: (none) → {"port": 81}',
         "- ConfigMap shop/gone",
     ]

@@ -254,12 +254,25 @@ def test_the_effect_of_an_action_is_a_dry_run_of_the_api_server(
 
 
 def test_an_effect_names_fields_that_come_and_go() -> None:
-    before = {"metadata": {"resourceVersion": "1"}, "spec": {"paused": True, "a": [1]}}
-    after = {"metadata": {"resourceVersion": "2"}, "spec": {"a": [1, 2], "b\x1b": {"c": "d"}}}
+    managed = [{"manager": "a", "operation": "Apply"}, {"manager": "b"}]
+    before: JsonObject = {
+        "metadata": {"resourceVersion": "1", "managedFields": managed[:1]},
+        "spec": {"paused": True, "a": [1], "containers": [{"name": "web", "image": "a"}]},
+    }
+    after: JsonObject = {
+        "metadata": {"resourceVersion": "2", "managedFields": managed},
+        "spec": {
+            "a": [1, 2],
+            "b\x1b": {"c": "d"},
+            "containers": [{"name": "log", "image": "l"}, {"name": "web", "image": "b"}],
+        },
+    }
     assert effect_lines(ActionRequest("PATCH", {}), {}, before, after) == [
-        "spec.paused: true → (none)",
-        "spec.a: [1] → [1, 2]",
+        "spec.a[1]: (none) → 2",
         'spec.b\\u001b: (none) → {"c": "d"}',
+        'spec.containers[log]: (none) → {"name": "log", "image": "l"}',
+        'spec.containers[web].image: "a" → "b"',
+        "spec.paused: true → (none)",
     ]
     pod: JsonObject = {"kind": "Pod", "metadata": {"name": "web-1"}}
     assert effect_lines(ActionRequest("DELETE", {}), pod, {}, {}) == ["- Pod web-1"]

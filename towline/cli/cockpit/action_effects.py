@@ -3,16 +3,19 @@
 import json
 from collections.abc import Iterator
 
+from core.json_differences import MISSING, differing_fields, dotted_path
 from core.json_object import JsonObject, JsonValue
 from towline.cli.cockpit.workload_actions import ActionRequest
 from towline.cli.shell.output import escape_controls
 
-_NOISE = (
-    *("metadata.managedFields", "metadata.resourceVersion", "metadata.generation"),
-    *("metadata.creationTimestamp", "status.observedGeneration"),
-)
+_NOISE = {
+    ("metadata", "managedFields"),
+    ("metadata", "resourceVersion"),
+    ("metadata", "generation"),
+    ("metadata", "creationTimestamp"),
+    ("status", "observedGeneration"),
+}
 """Fields that every write changes."""
-_ABSENT = object()
 
 
 def effect_lines(
@@ -25,17 +28,12 @@ def effect_lines(
     return [escape_controls(f"{sign} {changed['kind']} {changed['metadata']['name']}")]
 
 
-def _changes(before: JsonValue, after: JsonValue, path: str = "") -> Iterator[str]:
+def _changes(before: JsonValue, after: JsonValue) -> Iterator[str]:
     """Fields that differ, by their paths."""
-    if path in _NOISE or before == after:
-        return
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in [*before, *(key for key in after if key not in before)]:
-            inner = f"{path}.{key}" if path else key
-            yield from _changes(before.get(key, _ABSENT), after.get(key, _ABSENT), inner)
-    else:
-        yield f"{path}: {_text(before)} → {_text(after)}"
+    for path, old, new in differing_fields(before, after):
+        if path[:2] not in _NOISE:
+            yield f"{dotted_path(path)}: {_text(old)} → {_text(new)}"
 
 
 def _text(value: JsonValue) -> str:
-    return "(none)" if value is _ABSENT else json.dumps(value, ensure_ascii=False)
+    return "(none)" if value is MISSING else json.dumps(value, ensure_ascii=False)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 
+from core.json_differences import MISSING, differing_fields, json_pointer
 from core.json_object import JsonValue
 from towline.cli.services import generated as operations
 from towline.cli.services.generated import (
@@ -12,8 +13,6 @@ from towline.cli.services.generated import (
     SyncedObjectsComponents,
 )
 from towline.operations import GraphQLApi
-
-_MISSING = object()
 
 
 def live_difference(api: GraphQLApi, id: str) -> ServiceDiff:
@@ -53,23 +52,10 @@ def _difference(api: GraphQLApi, component: SyncedObjectsComponents) -> ServiceD
     }
 
 
-def _fields(
-    desired: JsonValue, live: JsonValue, pointer: str = ""
-) -> Iterator[ServiceDiffObjectsFields]:
-    """Yields the deepest fields that differ, in the order of the desired state."""
-    if isinstance(desired, list) and isinstance(live, list):
-        desired, live = _by_index(desired), _by_index(live)
-    if isinstance(desired, dict) and isinstance(live, dict):
-        for key in dict.fromkeys((*desired, *live)):
-            below = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
-            yield from _fields(desired.get(key, _MISSING), live.get(key, _MISSING), below)
-    elif (old := _text(desired)) != (new := _text(live)):
-        yield {"pointer": pointer, "old": old, "new": new}
+def _fields(desired: JsonValue, live: JsonValue) -> Iterator[ServiceDiffObjectsFields]:
+    for path, old, new in differing_fields(desired, live):
+        yield {"pointer": json_pointer(path), "old": _text(old), "new": _text(new)}
 
 
 def _text(value: JsonValue) -> str | None:
-    return None if value is _MISSING else json.dumps(value, ensure_ascii=False)
-
-
-def _by_index(items: list[JsonValue]) -> dict[str, JsonValue]:
-    return {str(index): item for index, item in enumerate(items)}
+    return None if value is MISSING else json.dumps(value, ensure_ascii=False)
