@@ -20,16 +20,20 @@ const request: Inbox["accessRequests"][number] = {
   id: "r", scope: "installation", place: "installation", minutes: 30, reason: "incident", state: "PENDING", decidedBy: "",
   insertedAt: "2026-11-22T11:00:00Z", decidedAt: null, expiresAt: null, role: { id: "e", name: "editor" }, user: { id: "g", email: "grace@example.org", name: "Grace" },
 };
-const EMPTY: Inbox = { total: 0, isLimited: false, approvals: [], failedStages: [], accessRequests: [], deletions: [], failedServices: [] };
-const TWO: Inbox = { ...EMPTY, total: 2, accessRequests: [request], failedServices: [failed] };
+const NONE = { approvals: 0, failedStages: 0, accessRequests: 0, deletions: 0, failedServices: 0 };
+const EMPTY: Inbox = { hasMore: false, counts: NONE, approvals: [], failedStages: [], accessRequests: [], deletions: [], failedServices: [] };
+const TWO: Inbox = { ...EMPTY, counts: { ...NONE, accessRequests: 1, failedServices: 1 }, accessRequests: [request], failedServices: [failed] };
 
 let sent: string[] = [];
 
-function shown(inbox: Inbox) {
+const shown = (inbox: Inbox) => shownPaged(() => inbox);
+
+/** Shows an inbox whose answer depends on the number of items that the page asks for. */
+function shownPaged(inboxOf: (first: number) => Inbox) {
   sent = [];
   const answer = (operation: Operation): OperationResult => {
     if (operation.kind === "mutation") sent.push(JSON.stringify(operation.variables));
-    const data = operation.kind === "mutation" ? {} : { inbox };
+    const data = operation.kind === "mutation" ? {} : { inbox: inboxOf((operation.variables as { first: number }).first) };
     return { operation, data, error: undefined, stale: false, hasNext: false } as OperationResult;
   };
   const client = new Client({ url: "/", preferGetMethod: false, exchanges: [() => (operations) => pipe(operations, map(answer))] });
@@ -53,12 +57,30 @@ it("lists the newest item first, with its reason", () => {
   expect(screen.getByText("no such folder")).toBeTruthy();
 });
 
-it("tells when it may have left out items", () => {
-  shown(TWO);
-  expect(screen.queryByText(/at most 50 items/)).toBeNull();
-  cleanup();
-  shown({ ...TWO, isLimited: true });
-  expect(screen.getByText(/at most 50 items/)).toBeTruthy();
+it("loads more items, as often as there are more, and counts all of them", async () => {
+  const many = Array.from({ length: 150 }, (_, index) => ({ ...failed, id: `s${index}`, name: `web-${index}` }));
+  shownPaged((first) => ({ ...EMPTY, hasMore: first < many.length, counts: { ...NONE, failedServices: 150 }, failedServices: many.slice(0, first) }));
+  expect(screen.getByRole("button", { name: "Failures 150" })).toBeTruthy();
+  for (const loaded of [50, 100]) {
+    expect(screen.getAllByRole("listitem")).toHaveLength(loaded);
+    expect(screen.getByRole("status").textContent).toBe(`${loaded} of 150 items`);
+    await userEvent.click(screen.getByRole("button", { name: "Show more" }));
+  }
+  expect(screen.getAllByRole("listitem")).toHaveLength(150);
+  expect(screen.queryByRole("button", { name: "Show more" })).toBeNull();
+});
+
+it("leads to the list of services beyond the largest page", async () => {
+  shownPaged(() => ({ ...TWO, hasMore: true, counts: { ...NONE, accessRequests: 1, failedServices: 5000 } }));
+  for (let clicks = 0; clicks < 5; clicks += 1) await userEvent.click(screen.getByRole("button", { name: "Show more" }));
+  expect(screen.getByRole("link", { name: "All failed services" }).getAttribute("href")).toBe("/services?status=FAILED");
+  expect(screen.getByText("2 of 5,001 items")).toBeTruthy();
+});
+
+it("offers no more items of a kind that is complete", async () => {
+  shownPaged(() => ({ ...TWO, hasMore: true, counts: { ...NONE, accessRequests: 1, failedServices: 99 } }));
+  await userEvent.click(screen.getByRole("button", { name: "Access requests 1" }));
+  expect(screen.queryByRole("button", { name: "Show more" })).toBeNull();
 });
 
 it("runs the actions of the focused item by keys", async () => {

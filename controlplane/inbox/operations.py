@@ -1,7 +1,9 @@
 """The inbox of a user: what the user may decide or repair now."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Generic, TypeVar
 
 from controlplane.access.operations.access_requests import AccessRequests, AccessRequestView
 from controlplane.access.operations.scopes import groups_of
@@ -32,7 +34,7 @@ from controlplane.services.model.service import Service
 from controlplane.services.model.status_codes import ServiceStatus, status_codes_of
 from controlplane.services.ports import ServiceStore
 
-MAX_OF_KIND = 50
+DEFAULT_OF_KIND = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class WaitingApproval:
 
     view: PipelineView
     gate: GateId
+    at: datetime
+    """Time of the release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +53,44 @@ class FailedStage:
 
     view: PipelineView
     stage: StageId
+    at: datetime
+    """Time of the release."""
+
+
+Item = TypeVar("Item")
+Shown = TypeVar("Shown", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class KindOfItems(Generic[Shown]):
+    """The newest items of a kind, and the number of all."""
+
+    items: tuple[Shown, ...]
+    total: int
 
 
 @dataclass(frozen=True, slots=True)
 class InboxItems:
-    """Decisions and failures that wait for one user. Limit: 50 of each kind."""
+    """Decisions and failures that wait for one user. Each kind has its newest items first."""
 
-    approvals: tuple[WaitingApproval, ...]
-    failed_stages: tuple[FailedStage, ...]
-    requests: tuple[AccessRequestView, ...]
-    deletions: tuple[Service, ...]
-    failed_services: tuple[Service, ...]
+    approvals: KindOfItems[WaitingApproval]
+    failed_stages: KindOfItems[FailedStage]
+    requests: KindOfItems[AccessRequestView]
+    deletions: KindOfItems[Service]
+    failed_services: KindOfItems[Service]
 
     @property
     def total(self) -> int:
-        """Returns the number of items."""
-        return sum(map(len, self._kinds))
+        """Returns the number of all items, also of those that are left out."""
+        return sum(kind.total for kind in self._kinds)
 
     @property
-    def is_limited(self) -> bool:
-        """True if a kind has as many items as its limit."""
-        return any(len(kind) == MAX_OF_KIND for kind in self._kinds)
+    def has_more(self) -> bool:
+        """True if a kind has more items than were asked for."""
+        return any(len(kind.items) < kind.total for kind in self._kinds)
 
     @property
-    def _kinds(self) -> tuple[Sequence[object], ...]:
+    def _kinds(self) -> tuple[KindOfItems[object], ...]:
         services = (self.deletions, self.failed_services)
         return (self.approvals, self.failed_stages, self.requests, *services)
 
@@ -84,32 +102,42 @@ class Inbox:
         self._context = context
         self._requests = requests
 
-    async def of_actor(self, actor: Actor) -> InboxItems:
-        """The decisions that the actor may take, and the failures that the actor may repair."""
+    async def of_actor(self, actor: Actor, first: int = DEFAULT_OF_KIND) -> InboxItems:
+        """The decisions that the actor may take, and the failures that the actor may repair.
+
+        `first`: maximum number of items of each kind. Invalid: it is less than 1 or above 1,000.
+        """
         require_member(actor)
+        query = PageQuery(first, newest=True, counting=True, order="updated_at")
         requests = await self._requests.undecided(actor)
         async with self._context.store.read() as tx:
             views = [view async for view in _busy_pipelines(tx, actor)]
             approvals = [item for view in views async for item in _approvals(tx, actor, view)]
-            deletions = await _services(tx, actor, ServiceStatus.AWAITING_APPROVAL)
-            failed = await _services(tx, actor, ServiceStatus.FAILED)
+            deletions = await _services(tx, actor, query, ServiceStatus.AWAITING_APPROVAL)
+            failed = await _services(tx, actor, query, ServiceStatus.FAILED)
         stages = [item for view in views for item in _failed_stages(view)]
         return InboxItems(
-            tuple(approvals[:MAX_OF_KIND]),
-            tuple(stages[:MAX_OF_KIND]),
-            tuple(requests[:MAX_OF_KIND]),
+            _newest(approvals, first, lambda item: item.at),
+            _newest(stages, first, lambda item: item.at),
+            _newest(requests, first, lambda view: view.row.inserted_at),
             deletions,
             failed,
         )
 
 
-async def _services(tx: Transaction, actor: Actor, status: ServiceStatus) -> tuple[Service, ...]:
+def _newest(items: Sequence[Item], first: int, at: Callable[[Item], datetime]) -> KindOfItems[Item]:
+    ordered = sorted(items, key=at, reverse=True)
+    return KindOfItems(tuple(ordered[:first]), len(ordered))
+
+
+async def _services(
+    tx: Transaction, actor: Actor, query: PageQuery, status: ServiceStatus
+) -> KindOfItems[Service]:
     """Services in a state that the actor may write."""
     equals = {"status_code": status_codes_of([status]), "deleted_at": ANY}
     visible = actor.policy.visible(ResourceKind.SERVICE, Verb.WRITE)
-    return (
-        await tx[ServiceStore].page(PageQuery(MAX_OF_KIND, equals=equals, visible=visible))
-    ).items
+    page = await tx[ServiceStore].page(replace(query, equals=equals, visible=visible))
+    return KindOfItems(page.items, page.count or 0)
 
 
 async def _busy_pipelines(tx: Transaction, actor: Actor) -> AsyncIterator[PipelineView]:
@@ -134,10 +162,11 @@ async def _approvals(
     groups = await groups_of(tx, actor.id, is_person=True) if waiting else []
     names = tuple(group.name for group in groups)
     for gate, (state, release) in waiting:
-        author = await is_author(tx, actor, view.state.releases[release])
+        waiting_release = view.state.releases[release]
+        author = await is_author(tx, actor, waiting_release)
         event = Approved(gate.id, actor.email, author, {}, "", names)
         if approval_problem(gate.rule, state, event) is None:
-            yield WaitingApproval(view, gate.id)
+            yield WaitingApproval(view, gate.id, waiting_release.seen_at)
 
 
 def _waiting_gates(view: PipelineView) -> Iterator[tuple[Gate, tuple[GateState, ReleaseId]]]:
@@ -159,19 +188,21 @@ def _waiting_gates(view: PipelineView) -> Iterator[tuple[Gate, tuple[GateState, 
 def _failed_stages(view: PipelineView) -> Iterator[FailedStage]:
     """Stages that a retry would move: the services of the first stage follow Git instead."""
     for stage in view.spec.stages:
-        if _cannot_enter(view, stage) or _failed_after_start(view, stage):
-            yield FailedStage(view, stage.id)
+        release = _unrendered_release(view, stage) or _failed_release(view, stage)
+        if release is not None:
+            yield FailedStage(view, stage.id, view.state.releases[release].seen_at)
 
 
-def _cannot_enter(view: PipelineView, stage: Stage) -> bool:
-    """True if a release does not render for the stage; rejections were decided already."""
+def _unrendered_release(view: PipelineView, stage: Stage) -> ReleaseId | None:
+    """The release that does not render for the stage; rejections were decided already."""
     candidates = [view.state.candidates.get(edge.id) for edge in view.spec.edges_into[stage.id]]
-    return any(candidate is not None and candidate.render_error for candidate in candidates)
+    return next((found.release for found in candidates if found and found.render_error), None)
 
 
-def _failed_after_start(view: PipelineView, stage: Stage) -> bool:
+def _failed_release(view: PipelineView, stage: Stage) -> ReleaseId | None:
+    """The release that failed after its start in the stage."""
     state = view.state.stages.get(stage.id)
     if state is None or state.release is None or state.health is not Health.FAILED:
-        return False
+        return None
     is_refused = state.workflow is not None and state.workflow.status is GateStatus.CLOSED
-    return is_refused or stage.id != view.spec.first.id
+    return state.release if is_refused or stage.id != view.spec.first.id else None

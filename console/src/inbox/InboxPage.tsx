@@ -1,5 +1,5 @@
 import { CheckCircle2, KeyRound, ShieldCheck, Trash2, TriangleAlert, type LucideIcon } from "lucide-react";
-import type { KeyboardEvent, ReactNode } from "react";
+import { useState, type KeyboardEvent, type ReactNode } from "react";
 import { useMutation, useQuery, type CombinedError } from "urql";
 import { Link } from "wouter";
 import { ApproveAccessDocument, DenyAccessDocument, InboxDocument, RetryStageDocument, SyncServiceDocument } from "../api/generated";
@@ -14,13 +14,18 @@ import { Person } from "../ui/Person";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { toast } from "../ui/toast";
+import { useLast } from "../ui/useLast";
 import { useParam } from "../ui/useParam";
 import { useRowKeys } from "../ui/useRowKeys";
-import { itemsOf, KINDS, type InboxItem, type ItemKind } from "./items";
+import { countOf, itemsOf, KINDS, type InboxItem, type ItemKind } from "./items";
 import { INBOX_INTERVAL } from "./useInboxTotal";
 import "./inbox.css";
 
 const ICONS: Readonly<Record<ItemKind, LucideIcon>> = { approval: ShieldCheck, deletion: Trash2, access: KeyRound, failure: TriangleAlert };
+
+/** Items of each kind that are loaded first, and at most. */
+const PAGE = 50;
+const MAX_PAGE = 1000;
 
 type Of<Kind extends ItemKind> = Extract<InboxItem, { readonly kind: Kind }>;
 type Content = { readonly title: string; readonly path: string; readonly context: ReactNode; readonly reason: string; readonly actions: ReactNode };
@@ -185,7 +190,9 @@ function Row({ item, onDone }: { readonly item: InboxItem; readonly onDone: () =
 
 /** Everything that waits for the user: approvals, deletions, access requests and failures, with their actions. */
 export function InboxPage() {
-  const [{ data, error }, refetch] = useQuery({ query: InboxDocument });
+  const [first, setFirst] = useState(PAGE);
+  const [{ data: found, error, fetching }, refetch] = useQuery({ query: InboxDocument, variables: { first } });
+  const data = useLast(found);
   const [kind] = useParam("kind");
   useFollow(refetch, INBOX_INTERVAL);
   useRowKeys();
@@ -196,7 +203,7 @@ export function InboxPage() {
     <>
       <div className="bar">
         <h1>Needs you</h1>
-        <Chips label="Kind" name="kind" options={KINDS.map(([key, title]) => [key, `${title} ${items.filter((item) => key === "" || item.kind === key).length}`] as const)} />
+        <Chips label="Kind" name="kind" options={KINDS.map(([key, title]) => [key, `${title} ${data == null ? "" : countOf(data.inbox, key).toLocaleString()}`.trim()] as const)} />
         <span className="fill" />
         <span className="quiet keys-hint">
           <kbd>j</kbd> <kbd>k</kbd> move <kbd>a</kbd> first action <kbd>x</kbd> second action <kbd>Enter</kbd> open
@@ -212,12 +219,31 @@ export function InboxPage() {
           ))}
         </ul>
       )}
-      {data?.inbox.isLimited === true && (
-        <p className="quiet">
-          The inbox lists at most 50 items of each kind. <Link href="/services?status=FAILED">All failed services</Link>
-        </p>
-      )}
+      {data?.inbox.hasMore === true && <More total={countOf(data.inbox, kind)} shown={shown.length} busy={fetching} onMore={first >= MAX_PAGE ? null : () => setFirst(Math.min(MAX_PAGE, first * 2))} />}
     </>
+  );
+}
+
+type MoreProps = { readonly total: number; readonly shown: number; readonly busy: boolean; readonly onMore: (() => void) | null };
+
+/** Number of items that are not loaded yet, and a button that loads more of them. */
+function More({ total, shown, busy, onMore }: MoreProps) {
+  if (shown >= total) return null;
+  return (
+    <div className="bar inbox-more">
+      <p className="quiet" role="status">
+        {shown.toLocaleString()} of {total.toLocaleString()} items
+      </p>
+      {onMore !== null ? (
+        <button type="button" disabled={busy} onClick={onMore}>
+          Show more
+        </button>
+      ) : (
+        <>
+          <Link href="/services?status=FAILED">All failed services</Link> <Link href="/services?status=AWAITING_APPROVAL">All services that await approval</Link>
+        </>
+      )}
+    </div>
   );
 }
 

@@ -42,7 +42,14 @@ function stageOf({ stageId, pipeline }: Inbox["failedStages"][number]): InboxIte
   return [{ kind: "failure", key: stageId, at: release?.seenAt ?? null, pipeline, stage, reason }];
 }
 
-/** All items; those that wait longest come last. */
+/** Number of items of a kind, also of those that are not loaded. */
+export function countOf({ counts }: Inbox, kind: string): number {
+  const { approvals, failedStages, accessRequests, deletions, failedServices } = counts;
+  const of: Readonly<Record<string, number>> = { approval: approvals, deletion: deletions, access: accessRequests, failure: failedStages + failedServices };
+  return kind === "" ? Object.values(of).reduce((sum, count) => sum + count, 0) : (of[kind] ?? 0);
+}
+
+/** All loaded items; those that wait longest come last. */
 export function itemsOf(inbox: Inbox): readonly InboxItem[] {
   const items: InboxItem[] = [
     ...inbox.approvals.flatMap(approvalOf),

@@ -7,7 +7,7 @@ import { useFollow } from "../live/useFollow";
 /** Interval in milliseconds at which the inbox is fetched again. */
 export const INBOX_INTERVAL = 15_000;
 
-/** Number of items such as `3`, or `52+` if more wait than the inbox lists; empty without items. */
+/** Number of items such as `3`; empty without items. */
 export function useInboxTotal(): string {
   const [{ data }, refetch] = useQuery({ query: InboxTotalDocument });
   useFollow(refetch, INBOX_INTERVAL);
@@ -17,7 +17,6 @@ export function useInboxTotal(): string {
     return () => document.removeEventListener("visibilitychange", onReturn);
   }, [refetch]);
   // A query that failed has no data.
-  const inbox = data?.inbox;
-  if (inbox === undefined || inbox.total === 0) return "";
-  return `${inbox.total}${inbox.isLimited ? "+" : ""}`;
+  const total = data?.inbox.total ?? 0;
+  return total === 0 ? "" : total.toLocaleString();
 }

@@ -5,6 +5,7 @@ import { More } from "./More";
 import { Problem } from "./Problem";
 import { Skeleton } from "./Skeleton";
 import { TableFrame } from "./Table";
+import { useLast } from "./useLast";
 
 export type Connection<Node> = {
   readonly edges: readonly { readonly node: Node }[];
@@ -74,13 +75,6 @@ const usePrinting = (): boolean =>
     },
     () => matchMedia("print").matches,
   );
-
-/** Last value that was not null or undefined. */
-function useLast<Value>(value: Value | null | undefined): Value | undefined {
-  const [last, setLast] = useState<Value>();
-  if (value != null && value !== last) setLast(value);
-  return value ?? last;
-}
 
 type PageProps<Data, Variables extends AnyVariables, Node> = Props<Data, Variables, Node> & {
   readonly after: string | null;

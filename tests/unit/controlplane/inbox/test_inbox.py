@@ -1,13 +1,14 @@
 """The inbox: what waits for one user, and for nobody else."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from controlplane.access.model.bindings import AccessRequest, AccessRequestState
 from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.authorization import ANONYMOUS, INSTALLATION, Actor, ActorKind
-from controlplane.inbox.operations import MAX_OF_KIND, Inbox, InboxItems
+from controlplane.inbox.operations import Inbox, InboxItems
 from controlplane.pipelines.engine.codec import pipeline_to_json, state_to_json
 from controlplane.pipelines.engine.events import StageRenderFailed
 from controlplane.pipelines.gates.kinds import ApprovalRule
@@ -15,7 +16,7 @@ from controlplane.pipelines.model.pipeline import StageId
 from controlplane.pipelines.model.records import PipelineRecord
 from controlplane.pipelines.model.state import Health
 from controlplane.services.model.service import Service
-from core.errors import Unauthenticated
+from core.errors import Invalid, Unauthenticated
 from core.spec.objects import ObjectRef
 from core.spec.status import Phase
 from tests.fakes.access import make_user
@@ -38,8 +39,8 @@ def world() -> MemoryOperations:
     return operations_over_memory()
 
 
-async def inbox(world: MemoryOperations, actor: Actor) -> InboxItems:
-    return await Inbox(world.context, AccessRequests(world.context)).of_actor(actor)
+async def inbox(world: MemoryOperations, actor: Actor, first: int = 50) -> InboxItems:
+    return await Inbox(world.context, AccessRequests(world.context)).of_actor(actor, first)
 
 
 def stored(line: Line) -> PipelineRecord:
@@ -54,7 +55,7 @@ def waiting(line: Line, author: str = "Ann <ann@example.org>") -> Line:
 
 
 async def gates(world: MemoryOperations, actor: Actor) -> list[str]:
-    return [approval.gate for approval in (await inbox(world, actor)).approvals]
+    return [approval.gate for approval in (await inbox(world, actor)).approvals.items]
 
 
 async def test_a_release_waits_for_those_who_may_approve_it(world: MemoryOperations) -> None:
@@ -96,7 +97,7 @@ async def test_a_failed_rollout_waits_for_a_retry(world: MemoryOperations) -> No
     line.approve(GATE)
     line.health("prod", Health.FAILED)
     await world.given(stored(line))
-    assert [failed.stage for failed in (await inbox(world, ADMIN)).failed_stages] == ["prod"]
+    assert [failed.stage for failed in (await inbox(world, ADMIN)).failed_stages.items] == ["prod"]
     assert (await inbox(world, VIEWER)).total == 0
 
 
@@ -105,14 +106,14 @@ async def test_a_release_that_does_not_render_waits_for_a_retry(world: MemoryOpe
     release = line.observe("c1")
     line.send(StageRenderFailed(StageId("prod"), release, "no such folder"))
     await world.given(stored(line))
-    assert [failed.stage for failed in (await inbox(world, ADMIN)).failed_stages] == ["prod"]
+    assert [failed.stage for failed in (await inbox(world, ADMIN)).failed_stages.items] == ["prod"]
 
 
 async def test_the_first_stage_follows_git_and_cannot_be_retried(world: MemoryOperations) -> None:
     line = Line(two_stages())
     line.observe("c1", Health.FAILED)
     await world.given(stored(line))
-    assert (await inbox(world, ADMIN)).failed_stages == ()
+    assert (await inbox(world, ADMIN)).failed_stages.items == ()
 
 
 async def test_services_wait_for_those_who_may_write_them(world: MemoryOperations) -> None:
@@ -121,23 +122,55 @@ async def test_services_wait_for_those_who_may_write_them(world: MemoryOperation
     await world.given(DEV, failed, make_service("api", DEV))
     await world.given(make_service("db", DEV, phase=Phase.AWAITING, awaiting=(lost,), digest="d"))
     found = await inbox(world, EDITOR)
-    assert [service.name for service in found.failed_services] == ["web"]
-    assert [service.name for service in found.deletions] == ["db"]
+    assert [service.name for service in found.failed_services.items] == ["web"]
+    assert [service.name for service in found.deletions.items] == ["db"]
     assert found.total == 2
     assert (await inbox(world, VIEWER)).total == 0
 
 
-async def test_a_long_inbox_says_that_it_is_limited(world: MemoryOperations) -> None:
-    await world.given(DEV, *(_failed(number) for number in range(MAX_OF_KIND - 1)))
-    assert not (await inbox(world, EDITOR)).is_limited
-    await world.given(*(_failed(number) for number in (MAX_OF_KIND, MAX_OF_KIND + 1)))
-    found = await inbox(world, EDITOR)
-    assert found.is_limited
-    assert len(found.failed_services) == found.total == MAX_OF_KIND
+async def test_a_short_inbox_has_the_newest_items_and_counts_all(world: MemoryOperations) -> None:
+    hours = (3, 1, 4, 2, 5)
+    await world.given(DEV, *(_failed(f"web-{hour}", hour) for hour in hours))
+    found = await inbox(world, EDITOR, 2)
+    assert _names(found) == ["web-5", "web-4"]
+    assert found.failed_services.total == found.total == 5
+    assert found.has_more
+    found = await inbox(world, EDITOR, 5)
+    assert _names(found) == [f"web-{hour}" for hour in (5, 4, 3, 2, 1)]
+    assert not found.has_more and found.total == 5
 
 
-def _failed(number: int) -> Service:
-    return make_service(f"web-{number}", DEV, render_error="no such folder")
+async def test_each_kind_begins_with_its_newest_items(world: MemoryOperations) -> None:
+    names = ("old", "new", "middle")
+    await world.given(make_user("vi"))
+    for hours, name in zip((0, 9, 5), names, strict=True):
+        line = Line(two_stages())
+        line.now = START + timedelta(hours=hours)
+        record = stored(waiting(line))
+        await world.given(replace(record, id=name, name=name))
+        asked = AccessRequest(
+            name, "vi", "editor", INSTALLATION, 60, "incident", START + timedelta(hours=hours)
+        )
+        await world.given(asked)
+    found = await inbox(world, ADMIN, 2)
+    assert [approval.view.row.id for approval in found.approvals.items] == ["new", "middle"]
+    assert [view.row.id for view in found.requests.items] == ["new", "middle"]
+    assert (found.approvals.total, found.requests.total, found.total) == (3, 3, 6)
+
+
+@pytest.mark.parametrize("first", [0, 1001])
+async def test_a_page_has_a_limit(world: MemoryOperations, first: int) -> None:
+    with pytest.raises(Invalid):
+        await inbox(world, EDITOR, first)
+
+
+def _failed(name: str, hour: int) -> Service:
+    at = START + timedelta(hours=hour)
+    return replace(make_service(name, DEV, render_error="no such folder"), updated_at=at)
+
+
+def _names(found: InboxItems) -> list[str]:
+    return [service.name for service in found.failed_services.items]
 
 
 async def test_requests_wait_for_those_who_may_decide(world: MemoryOperations) -> None:
@@ -145,8 +178,8 @@ async def test_requests_wait_for_those_who_may_decide(world: MemoryOperations) -
     own = replace(asked, id="own", user_id=ADMIN.id)
     decided = replace(asked, id="old", state=AccessRequestState.REFUSED)
     await world.given(make_user("vi"), make_user("root"), asked, own, decided)
-    assert [view.row.id for view in (await inbox(world, ADMIN)).requests] == ["r"]
-    assert (await inbox(world, EDITOR)).requests == ()
+    assert [view.row.id for view in (await inbox(world, ADMIN)).requests.items] == ["r"]
+    assert (await inbox(world, EDITOR)).requests.items == ()
 
 
 async def test_a_caller_who_is_not_signed_in_is_refused(world: MemoryOperations) -> None:
