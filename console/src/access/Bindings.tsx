@@ -3,6 +3,7 @@ import { useMutation, useQuery } from "urql";
 import { refresh } from "../api/client";
 import { BindingsDocument, GrantRoleDocument, RevokeRoleDocument, type BindingsQuery } from "../api/generated";
 import { exactly } from "../text/time";
+import { Clip } from "../ui/Clip";
 import { Confirm } from "../ui/Confirm";
 import { textOf } from "../ui/form";
 import { FilterField } from "../ui/FilterField";
@@ -118,10 +119,18 @@ export function Bindings({ roles }: { readonly roles: readonly string[] }) {
         <Table label="Role bindings" titles={["Subject", "Role", "Scope", "Granted by", "Reason", "Expires", ""]}>
           {shown.map((binding) => (
             <tr key={binding.id}>
-              <td>{holderOf(binding)}</td>
-              <td>{binding.role.name}</td>
-              <td>{placeOf(binding)}</td>
-              <td>{binding.givenBy}</td>
+              <td>
+                <Clip>{holderOf(binding)}</Clip>
+              </td>
+              <td>
+                <Clip>{binding.role.name}</Clip>
+              </td>
+              <td>
+                <Clip>{placeOf(binding)}</Clip>
+              </td>
+              <td>
+                <Clip>{binding.givenBy}</Clip>
+              </td>
               <td className="wide">{binding.reason}</td>
               <td>{binding.expiresAt === null ? "" : `${binding.expired ? "expired " : ""}${exactly(binding.expiresAt)}`}</td>
               <td>

@@ -4,6 +4,7 @@ import { ApproveAccessDocument, RequestAccessDocument, MeDocument, DenyAccessDoc
 import { useNow } from "../live/clock";
 import { exactly } from "../text/time";
 import { Age } from "../ui/Age";
+import { Clip } from "../ui/Clip";
 import { textOf } from "../ui/form";
 import { FormBar } from "../ui/FormBar";
 import { Problem } from "../ui/Problem";
@@ -95,9 +96,15 @@ function RequestTable({ requests, onProblem }: { readonly requests: readonly Acc
             <td>
               <Age at={request.insertedAt} />
             </td>
-            <td>{request.user.email}</td>
-            <td>{request.role.name}</td>
-            <td>{request.place}</td>
+            <td>
+              <Clip>{request.user.email}</Clip>
+            </td>
+            <td>
+              <Clip>{request.role.name}</Clip>
+            </td>
+            <td>
+              <Clip>{request.place}</Clip>
+            </td>
             <td className="number">{request.minutes}</td>
             <td className="wide">{request.reason}</td>
             <td>

@@ -78,12 +78,12 @@ function Details({ row }: { readonly row: AuditRowFragment }) {
 
 const COLUMNS: readonly Column<AuditRowFragment>[] = [
   { id: "time", title: "Time", sort: ({ at }) => at, cell: ({ at }) => <Age at={at} /> },
-  { id: "actor", title: "Actor", sort: ({ actor }) => actor, cell: ({ actor }) => actor },
+  { id: "actor", title: "Actor", isLong: true, sort: ({ actor }) => actor, cell: ({ actor }) => actor },
   { id: "action", title: "Action", sort: ({ action }) => action, cell: ({ action }) => <code>{action}</code> },
   { id: "result", title: "Result", sort: ({ verdict }) => verdict, cell: ({ verdict }) => <Status state={auditState(verdict)} /> },
   { id: "target", title: "Target", className: "wide", sort: ({ target }) => target, cell: ({ target }) => target },
   { id: "status", title: "HTTP status", className: "number", isOptional: true, sort: ({ status }) => status, cell: ({ status }) => status },
-  { id: "source", title: "Source", sort: ({ source }) => source, cell: ({ source }) => source },
+  { id: "source", title: "Source", isLong: true, sort: ({ source }) => source, cell: ({ source }) => source },
   { id: "details", title: "", cell: (row) => <Details row={row} /> },
 ];
 

@@ -9,6 +9,7 @@ import { QueryField } from "../lists/QueryField";
 import { labelConditions, tagConditions } from "../lists/serviceFilter";
 import { Age } from "../ui/Age";
 import { Chips } from "../ui/Chips";
+import { Clip } from "../ui/Clip";
 import { Empty } from "../ui/Empty";
 import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
@@ -40,6 +41,7 @@ const COLUMNS: readonly Column<ClusterRowFragment>[] = [
   {
     id: "cluster",
     title: "Cluster",
+    isLong: true,
     sort: ({ handle }) => handle,
     cell: ({ handle, name }) => (
       <>
@@ -50,11 +52,14 @@ const COLUMNS: readonly Column<ClusterRowFragment>[] = [
   {
     id: "agent",
     title: "Agent",
-    cell: ({ pingedAt, agentAlarm }) => (
-      <span title={agentAlarm ?? ""}>
-        <Presence pingedAt={pingedAt} /> {agentAlarm !== null && <Status state={STATES.failed} detail={agentAlarm} />}
-      </span>
-    ),
+    cell: ({ pingedAt, agentAlarm }) =>
+      agentAlarm === null ? (
+        <Presence pingedAt={pingedAt} />
+      ) : (
+        <Clip>
+          <Presence pingedAt={pingedAt} /> <Status state={STATES.failed} detail={agentAlarm} />
+        </Clip>
+      ),
   },
   { id: "seen", title: "Last seen", sort: ({ pingedAt }) => pingedAt, cell: ({ pingedAt }) => <Age at={pingedAt} staleAfter={OFFLINE_AFTER} /> },
   {
@@ -70,10 +75,11 @@ const COLUMNS: readonly Column<ClusterRowFragment>[] = [
   { id: "nodes", title: "Nodes", className: "number", sort: ({ nodeCount }) => nodeCount, cell: ({ nodeCount }) => nodeCount?.toLocaleString() },
   { id: "version", title: "Agent version", sort: ({ agentVersion }) => agentVersion, cell: ({ agentVersion }) => agentVersion },
   { id: "token", title: "Token ends", sort: ({ agentTokenExpiresAt }) => agentTokenExpiresAt, cell: ({ agentTokenExpiresAt }) => agentTokenExpiresAt?.slice(0, 10) },
-  { id: "project", title: "Project", isOptional: true, sort: ({ project }) => project?.name, cell: ({ project }) => project?.name },
+  { id: "project", title: "Project", isLong: true, isOptional: true, sort: ({ project }) => project?.name, cell: ({ project }) => project?.name },
   {
     id: "tags",
     title: "Tags",
+    isLong: true,
     cell: ({ tags }) =>
       tags.map(({ name, value }) => (
         <span key={name} className="tag">

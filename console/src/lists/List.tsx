@@ -3,6 +3,7 @@ import { useId, useMemo, useState, type ReactNode } from "react";
 import type { AnyVariables, TypedDocumentNode } from "urql";
 import { PickAll, PickCell, SelectionBar } from "../bulk/Pick";
 import { useSelection, type Selection } from "../bulk/useSelection";
+import { Clip } from "../ui/Clip";
 import { Empty } from "../ui/Empty";
 import { MAX_PAGE, PagedTable, type Connection } from "../ui/PagedTable";
 import { useParam } from "../ui/useParam";
@@ -20,6 +21,8 @@ export type Column<Node> = {
   /** True if it is hidden until the user selects it. */
   readonly isOptional?: boolean;
   readonly className?: string;
+  /** True if the text can be long: it then gives way to other columns. */
+  readonly isLong?: boolean;
 };
 
 export type ListProps<Data, Variables extends AnyVariables, Node> = {
@@ -108,9 +111,9 @@ function Row<Node>({ node, columns, id, name, selection, details }: RowProps<Nod
     <>
       <tr className={selection?.chosen.has(id) === true ? "chosen" : undefined}>
         {selection !== null && <PickCell id={id} name={name} selection={selection} />}
-        {columns.map(({ id: key, cell, className }) => (
+        {columns.map(({ id: key, cell, className, isLong = false }) => (
           <td key={key} className={className}>
-            {cell(node)}
+            {isLong ? <Clip>{cell(node)}</Clip> : cell(node)}
           </td>
         ))}
       </tr>

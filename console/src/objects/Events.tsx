@@ -1,5 +1,6 @@
 import type { ServiceEventsQuery } from "../api/generated";
 import { Age } from "../ui/Age";
+import { Clip } from "../ui/Clip";
 import { eventState } from "../ui/states";
 import { Status } from "../ui/Status";
 import { Table } from "../ui/Table";
@@ -18,12 +19,18 @@ export function EventsTable({ events }: { readonly events: ServiceEventsQuery["s
             <Status state={eventState(event.type)} />
           </td>
           <td>
-            <span className="quiet">{event.kind}</span> {event.name}
+            <Clip>
+              <span className="quiet">{event.kind}</span> {event.name}
+            </Clip>
           </td>
-          <td>{event.reason}</td>
+          <td>
+            <Clip>{event.reason}</Clip>
+          </td>
           <td className="wide">{event.message}</td>
           <td className="number">{event.count}</td>
-          <td>{event.source}</td>
+          <td>
+            <Clip>{event.source}</Clip>
+          </td>
         </tr>
       ))}
     </Table>

@@ -21,6 +21,7 @@ import { AsYaml } from "../manage/AsYaml";
 import type { Action, FormField, Kind, Permission, Values } from "../manage/kind";
 import { number, option, optional, options, pairs, pairWords, text } from "../manage/values";
 import { Age } from "../ui/Age";
+import { Clip } from "../ui/Clip";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { STATES } from "../ui/states";
@@ -180,13 +181,17 @@ function TrustRules({ userId }: { readonly userId: string }) {
     <Table label="Trust rules" titles={["Name", "Issuer", "Audience", "Subject", "Claims", "Lifetime", ""]}>
       {rules.map((rule) => (
         <tr key={rule.id}>
-          <td>{rule.name}</td>
+          <td>
+            <Clip>{rule.name}</Clip>
+          </td>
           <td className="wide">{rule.issuer}</td>
-          <td>{rule.audience}</td>
+          <td>
+            <Clip>{rule.audience}</Clip>
+          </td>
           <td className="wide">
             <code>{rule.subject}</code>
           </td>
-          <td>{pairWords(rule.claims).join(", ")}</td>
+          <td className="wide">{pairWords(rule.claims).join(", ")}</td>
           <td>{rule.minutes} min</td>
           <td>
             <Actions actions={TRUST_RULE_ACTIONS} node={rule} /> <AsYaml kind="TrustedIssuer" name={rule.name} />

@@ -33,8 +33,8 @@ export function pipelineState(pipeline: Pipeline): State {
 const newest = ({ stages }: Pipeline) => stages[0]?.release ?? null;
 
 const COLUMNS: readonly Column<Pipeline>[] = [
-  { id: "pipeline", title: "Pipeline", sort: ({ name }) => name, cell: ({ id, name }) => <Link href={`/pipelines/${id}`}>{name}</Link> },
-  { id: "state", title: "State", sort: (pipeline) => pipelineState(pipeline).label, cell: (pipeline) => <Status state={pipelineState(pipeline)} detail={pipeline.paused ?? ""} pill /> },
+  { id: "pipeline", title: "Pipeline", isLong: true, sort: ({ name }) => name, cell: ({ id, name }) => <Link href={`/pipelines/${id}`}>{name}</Link> },
+  { id: "state", title: "State", isLong: true, sort: (pipeline) => pipelineState(pipeline).label, cell: (pipeline) => <Status state={pipelineState(pipeline)} detail={pipeline.paused ?? ""} pill /> },
   {
     id: "stages",
     title: "Stages",
@@ -49,7 +49,7 @@ const COLUMNS: readonly Column<Pipeline>[] = [
       </ul>
     ),
   },
-  { id: "waiting", title: "Waits at", sort: (pipeline) => waitingGates(pipeline).length, cell: (pipeline) => waitingGates(pipeline).map(({ name }) => name).join(", ") },
+  { id: "waiting", title: "Waits at", isLong: true, sort: (pipeline) => waitingGates(pipeline).length, cell: (pipeline) => waitingGates(pipeline).map(({ name }) => name).join(", ") },
   { id: "release", title: "Newest release", sort: (pipeline) => newest(pipeline)?.seenAt, cell: (pipeline) => <Age at={newest(pipeline)?.seenAt ?? null} /> },
 ];
 

@@ -19,6 +19,7 @@ const COLUMNS: readonly Column<FoundObject>[] = [
   {
     id: "object",
     title: "Object",
+    isLong: true,
     sort: ({ object }) => object.name,
     cell: ({ object }) => (
       <>
@@ -26,12 +27,12 @@ const COLUMNS: readonly Column<FoundObject>[] = [
       </>
     ),
   },
-  { id: "cluster", title: "Cluster", sort: ({ cluster }) => cluster, cell: ({ cluster }) => <Link href={`/clusters/${cluster}`}>{cluster}</Link> },
-  { id: "service", title: "Service", sort: ({ service }) => service, cell: ({ serviceId, service }) => <Link href={`/services/${serviceId}`}>{service}</Link> },
-  { id: "namespace", title: "Namespace", sort: ({ object }) => object.namespace, cell: ({ object }) => object.namespace },
+  { id: "cluster", title: "Cluster", isLong: true, sort: ({ cluster }) => cluster, cell: ({ cluster }) => <Link href={`/clusters/${cluster}`}>{cluster}</Link> },
+  { id: "service", title: "Service", isLong: true, sort: ({ service }) => service, cell: ({ serviceId, service }) => <Link href={`/services/${serviceId}`}>{service}</Link> },
+  { id: "namespace", title: "Namespace", isLong: true, sort: ({ object }) => object.namespace, cell: ({ object }) => object.namespace },
   { id: "state", title: "State", sort: ({ object }) => componentState(object.state).label, cell: ({ object }) => <Status state={componentState(object.state)} /> },
-  { id: "reason", title: "Reason", isOptional: true, cell: ({ object }) => object.message },
-  { id: "images", title: "Images", cell: ({ object }) => <code>{object.images.join(" ")}</code> },
+  { id: "reason", title: "Reason", isLong: true, isOptional: true, cell: ({ object }) => object.message },
+  { id: "images", title: "Images", isLong: true, cell: ({ object }) => <code>{object.images.join(" ")}</code> },
   { id: "changed", title: "Changed", isOptional: true, sort: ({ object }) => object.updatedAt, cell: ({ object }) => <Age at={object.updatedAt} /> },
   { id: "seen", title: "Last seen", cell: ({ clusterPingedAt, stale }) => <Age at={clusterPingedAt} staleAfter={stale ? 0 : undefined} /> },
 ];

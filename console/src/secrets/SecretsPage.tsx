@@ -12,12 +12,12 @@ import { storeOf } from "./source";
 import { ValueForm } from "./ValueForm";
 
 const COLUMNS: readonly Column<SecretRowFragment>[] = [
-  { id: "secret", title: "Secret", sort: ({ name }) => name, cell: ({ id, name }) => <Link href={`/secrets/${id}`}>{name}</Link> },
+  { id: "secret", title: "Secret", isLong: true, sort: ({ name }) => name, cell: ({ id, name }) => <Link href={`/secrets/${id}`}>{name}</Link> },
   { id: "state", title: "State", sort: (secret) => stateOf(secret).label, cell: (secret) => <Status state={stateOf(secret)} pill /> },
   { id: "description", title: "Description", className: "wide", cell: ({ problem, description }) => problem ?? description },
   { id: "version", title: "Version", className: "number", sort: ({ currentVersion }) => currentVersion, cell: ({ currentVersion }) => currentVersion },
-  { id: "store", title: "Stored in", sort: storeOf, cell: storeOf },
-  { id: "project", title: "Project", sort: ({ project }) => project?.name, cell: ({ project }) => project?.name },
+  { id: "store", title: "Stored in", isLong: true, sort: storeOf, cell: storeOf },
+  { id: "project", title: "Project", isLong: true, sort: ({ project }) => project?.name, cell: ({ project }) => project?.name },
   { id: "changed", title: "Changed", sort: ({ updatedAt }) => updatedAt, cell: ({ updatedAt }) => <Age at={updatedAt} /> },
 ];
 

@@ -4,6 +4,7 @@ import { ApprovalsDocument, HistoryDocument, PipelineOfDocument, RollbackDocumen
 import { useRefetch } from "../live/useRefetch";
 import { resultOf, took } from "../reports/deployments";
 import { Age } from "../ui/Age";
+import { Clip } from "../ui/Clip";
 import { Confirm } from "../ui/Confirm";
 import { Person } from "../ui/Person";
 import { Problem } from "../ui/Problem";
@@ -43,13 +44,17 @@ function Row({ deployment, approvals, isCurrent, isCompared, onCompare, onRollba
         <Status state={resultOf(deployment)} /> {isCurrent && <Status state={STATES.current} pill />}
       </td>
       <td>{took(deployment)}</td>
-      <td title={message}>{cause}</td>
+      <td title={message}>
+        <Clip>{cause}</Clip>
+      </td>
       <td>
         <code>{sha?.slice(0, 8)}</code>
       </td>
       <td className="wide">{revision?.subject}</td>
       <td>
-        <Person author={actor} />
+        <Clip>
+          <Person author={actor} />
+        </Clip>
       </td>
       <td className="wide">{approvals.join(", ")}</td>
       <td>

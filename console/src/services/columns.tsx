@@ -10,11 +10,11 @@ const reasonFor = ({ errors, message, waiting }: ServiceRowFragment): string => 
 
 /** Columns of lists of services. */
 export const SERVICE_COLUMNS: readonly Column<ServiceRowFragment>[] = [
-  { id: "service", title: "Service", sort: ({ name }) => name, cell: ({ id, name }) => <Link href={`/services/${id}`}>{name}</Link> },
-  { id: "cluster", title: "Cluster", sort: ({ cluster }) => cluster?.handle, cell: ({ cluster }) => cluster !== null && <Link href={`/clusters/${cluster.handle}`}>{cluster.handle}</Link> },
-  { id: "namespace", title: "Namespace", sort: ({ namespace }) => namespace, cell: ({ namespace }) => namespace },
+  { id: "service", title: "Service", isLong: true, sort: ({ name }) => name, cell: ({ id, name }) => <Link href={`/services/${id}`}>{name}</Link> },
+  { id: "cluster", title: "Cluster", isLong: true, sort: ({ cluster }) => cluster?.handle, cell: ({ cluster }) => cluster !== null && <Link href={`/clusters/${cluster.handle}`}>{cluster.handle}</Link> },
+  { id: "namespace", title: "Namespace", isLong: true, sort: ({ namespace }) => namespace, cell: ({ namespace }) => namespace },
   { id: "state", title: "Status", sort: ({ status }) => serviceState(status).label, cell: ({ status, commitsBehind }) => <Status state={serviceState(status, commitsBehind)} pill /> },
-  { id: "reason", title: "Reason", cell: (service) => reasonFor(service) && <span title={reasonFor(service)}>{reasonFor(service)}</span> },
+  { id: "reason", title: "Reason", isLong: true, cell: reasonFor },
   { id: "commit", title: "Commit", sort: ({ sha }) => sha, cell: ({ sha }) => <code>{sha?.slice(0, 8) ?? "–"}</code> },
   { id: "behind", title: "Commits behind", isOptional: true, className: "number", sort: ({ commitsBehind }) => commitsBehind, cell: ({ commitsBehind }) => commitsBehind?.toLocaleString() },
   { id: "drifted", title: "Drifted objects", isOptional: true, className: "number", sort: ({ drifted }) => drifted, cell: ({ drifted }) => drifted.toLocaleString() },

@@ -3,15 +3,22 @@
 The pictures are those of the documentation. `make screens` writes them.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.integration.console.conftest import ARTEFACTS, PATIENCE, ROOT, Desk, open_setup, set_up
-from tests.integration.console.page_checks import is_wider_than_window, settle, violations
+from tests.integration.console.long_texts import TEXT, lengthen_texts
+from tests.integration.console.page_checks import (
+    PAINTED,
+    is_wider_than_window,
+    settle,
+    violations,
+)
 from tests.integration.console.pictures import (
     DARK,
     IS_WRITING,
@@ -35,6 +42,12 @@ pytestmark = pytest.mark.timeout(600)
 CONSOLE_PAGE = ROOT / "docs" / "reference" / "console.md"
 _TABS = """() => [...document.querySelectorAll("[role=tab]")]
   .map((tab) => [tab.id, tab.getAttribute("aria-selected") === "true"])"""
+
+_WINDOWS = (1440, 1280)
+_OVERFLOWING = """() => [...document.querySelectorAll("main *")]
+  .filter((part) => part.checkVisibility() && part.scrollWidth > part.clientWidth + 1)
+  .filter((part) => ["auto", "scroll"].includes(getComputedStyle(part).overflowX))
+  .map((part) => `${part.getAttribute("aria-label") ?? part.className}: ${part.scrollWidth} px`)"""
 
 
 @dataclass
@@ -164,3 +177,27 @@ def test_every_screen_is_for_everybody(visit: Visit, showroom: Showroom) -> None
     assert table in CONSOLE_PAGE.read_text(), "docs lack artifacts/console/axe.md"
     if not visit.gallery.has_fonts:
         pytest.skip("platform: the pictures have other fonts than this machine")
+
+
+def test_long_texts_fit_into_the_window(visit: Visit) -> None:
+    """Tables with long names and messages keep their last column in a usual window."""
+    lengthen_texts(visit.desk.page)
+    page = visit.desk.go("/")
+    LIGHT.show(page)
+    visit.desk.sign_in()
+    page.get_by_role("heading", name="Fleet").wait_for()
+    problems = []
+    for screen in SCREENS:
+        visit.desk.turn_to(screen.path.format(**visit.ids))
+        settle(page)
+        for width in _WINDOWS:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.evaluate(PAINTED)
+            problems += [
+                f"{screen.name} at {width}: {each}" for each in page.evaluate(_OVERFLOWING)
+            ]
+    assert problems == [], "\n".join(problems)
+    visit.desk.turn_to("/services")
+    reason = page.locator(".clip").filter(has_text=TEXT).first
+    reason.hover()
+    expect(reason).to_have_attribute("title", re.compile(re.escape(TEXT)))
