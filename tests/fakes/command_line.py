@@ -5,13 +5,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from typer.main import get_command
 
 from core.runtime import logs
 from towline.cli import program
+from towline.completion.tree import types_of_parameters
 
 # They run until a signal arrives; their wrong settings have tests of their own.
 _PROCESSES = (("serve",), ("demo",), ("simulate",), ("agent",))
@@ -39,17 +40,17 @@ class Leaf:
 
     def called(self, **replaced: str) -> list[str]:
         """The command with a value for each required parameter, and for those that are given."""
-        words = list(self.words)
+        words, types = list(self.words), types_of_parameters(self.command)
         for param in self.command.params:
             if param.name not in replaced and not param.required:
                 continue
-            value = replaced.get(param.name, _filler(param))
+            value = replaced.get(param.name, _filler(param.name, types.get(param.name)))
             words += [value] if param.param_type_name == "argument" else [param.opts[0], value]
         return words
 
     def parameters(self, kind: type) -> list[str]:
         """Names of the parameters of a type, or of lists of it."""
-        return [param.name for param in self.command.params if _type(param) is kind]
+        return [name for name, own in types_of_parameters(self.command).items() if own is kind]
 
 
 def leaves() -> list[Leaf]:
@@ -84,14 +85,7 @@ def _below(command: Any, words: tuple[str, ...]) -> Iterator[Leaf]:
         yield from _below(child, (*words, name))
 
 
-def _type(param: Any) -> Any:
-    annotation = param.type_descriptor.annotation
-    (inner,) = get_args(annotation) or (annotation,)
-    return inner
-
-
-def _filler(param: Any) -> str:
-    kind = _type(param)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return str(next(iter(kind)).value)
-    return "1" if kind in (int, float) else _WORDS.get(param.name, "absent")
+def _filler(name: str, type_: object) -> str:
+    if isinstance(type_, type) and issubclass(type_, Enum):
+        return str(next(iter(type_)).value)
+    return "1" if type_ in (int, float) else _WORDS.get(name, "absent")

@@ -1,7 +1,6 @@
 """Assembles all commands, and maps errors to exit codes."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +9,6 @@ import typer
 from core import __version__
 from core.errors import Code, TowlineError
 from towline.cli.lazy_group import LazyCommands, LazyGroup
-from towline.cli.lazy_import import load
 from towline.cli.shell.output import escape_controls
 from towline.cli.shell.polling import WaitTimeout
 from towline.contexts import GlobalFlags
@@ -23,7 +21,6 @@ _EXIT_CODES = {
     Code.UNAVAILABLE: 5,
 }
 _TIMED_OUT = 6
-_GLOBAL_FLAGS = {f"--{name.replace('_', '-')}": name for name in GlobalFlags._fields}
 
 _COMMANDS = LazyCommands(
     {
@@ -99,14 +96,6 @@ class _Program(LazyGroup):
         super().__init__(**attributes)
         self.commands = _COMMANDS
 
-    def invoke(self, ctx: Any) -> object:
-        """Runs a command. Errors of its parameters come without the words of the library."""
-        try:
-            return super().invoke(ctx)
-        except typer.BadParameter as error:
-            error.message = error.message.removeprefix("Value error, ")
-            raise
-
 
 app = typer.Typer(
     cls=_Program,
@@ -166,12 +155,7 @@ def main() -> None:
     5 unreachable, 6 timed out.
     """
     try:
-        # The library that checks options takes 8 MB, which the cockpit would keep.
-        cockpit = cockpit_arguments(sys.argv[1:])
-        if cockpit is None:
-            app(prog_name="towline")
-        else:
-            load("towline.cli.cockpit.command").browse(*cockpit)
+        app(prog_name="towline")
     except TowlineError as error:
         print(f"towline: {escape_controls(error.message)}", file=sys.stderr)
         sys.exit(exit_code(error))
@@ -179,25 +163,6 @@ def main() -> None:
         place = f"{error.filename}: " if error.filename else ""
         print(f"towline: {escape_controls(f'{place}{error.strerror or error}')}", file=sys.stderr)
         sys.exit(1)
-
-
-def cockpit_arguments(words: Sequence[str]) -> tuple[GlobalFlags, str] | None:
-    """Parses `[FLAG VALUE]… ui [FILTER]`. None: another command, or options it does not know."""
-    flags = GlobalFlags()
-    while words:
-        name, separator, value = words[0].partition("=")
-        if name not in _GLOBAL_FLAGS:
-            break
-        if not separator and len(words) == 1:
-            return None
-        flags = flags._replace(**{_GLOBAL_FLAGS[name]: value if separator else words[1]})
-        words = words[1:] if separator else words[2:]
-    match words:
-        case ["ui"]:
-            return flags, ""
-        case ["ui", text] if not text.startswith("-"):
-            return flags, text
-    return None
 
 
 def exit_code(error: TowlineError) -> int:

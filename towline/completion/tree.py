@@ -1,9 +1,11 @@
 """Generates `commands.json`, all commands and options: `.venv/bin/python docs/generate.py`."""
 
+import inspect
 import json
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin
 
 from core.json_object import JsonObject
 
@@ -58,9 +60,9 @@ def command_tree(command: Any, words: str = "") -> JsonObject:
     the kind of an option without a value.
     """
     options: JsonObject = {}
-    arguments = []
+    arguments, types = [], types_of_parameters(command)
     for param in command.params:
-        kind = _kind(param, words)
+        kind = _kind(param.name, types.get(param.name), words)
         if param.param_type_name == "argument":
             arguments.append(kind)
         elif not param.hidden:
@@ -84,22 +86,35 @@ def text(command: Any) -> str:
     return json.dumps(command_tree(command), separators=(",", ":"), sort_keys=True) + "\n"
 
 
-def _kind(param: Any, words: str) -> list[str] | str:
-    annotation = param.type_descriptor.annotation
-    (inner,) = get_args(annotation) or (annotation,)
-    if words_of_type := getattr(inner, "WORDS", None):
+def types_of_parameters(command: Any) -> dict[str, object]:
+    """Returns the type of each parameter of a command; that of an element for lists."""
+    if command.callback is None:
+        return {}
+    declared = inspect.signature(command.callback, eval_str=True).parameters
+    return {name: _element(parameter.annotation) for name, parameter in declared.items()}
+
+
+def _element(hint: object) -> object:
+    if get_origin(hint) is Annotated:
+        return _element(get_args(hint)[0])
+    inner = [part for part in get_args(hint) if part is not NoneType]
+    return _element(inner[0]) if inner else hint
+
+
+def _kind(name: str, type_: object, words: str) -> list[str] | str:
+    if words_of_type := getattr(type_, "WORDS", None):
         return list(words_of_type)
-    if isinstance(inner, type) and issubclass(inner, Enum):
-        return [str(word.value) for word in inner]
-    if inner is Path:
+    if isinstance(type_, type) and issubclass(type_, Enum):
+        return [str(word.value) for word in type_]
+    if type_ is Path:
         return "files"
-    if param.name == "name":
+    if name == "name":
         return _kind_of_name(words)
-    if param.name == "kind" and words == "get":
+    if name == "kind" and words == "get":
         return "kinds"
-    if param.name == "verb" and words.startswith("access"):
+    if name == "verb" and words.startswith("access"):
         return _PERMISSIONS
-    return _KINDS.get(param.name, "")
+    return _KINDS.get(name, "")
 
 
 def _kind_of_name(words: str) -> str:

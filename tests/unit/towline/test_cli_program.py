@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -69,6 +70,25 @@ def test_help_of_the_program_imports_no_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "  clusters " in done.stdout and done.stdout.splitlines()[-1] == ""
+
+
+_RUN = """
+import sys
+from towline.cli import main
+try:
+    main()
+finally:
+    print("pydantic" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("words", [["services", "list"], ["ui", "prod-eu/"]])
+def test_commands_start_without_pydantic(words: list[str]) -> None:
+    """It takes 0.1 s, and 8 MB that the cockpit would keep."""
+    command = [sys.executable, "-c", _RUN, "--url", "https://127.0.0.1:1", *words]
+    signed_in = {**os.environ, "TOWLINE_TOKEN": "twu_1"}
+    ran = subprocess.run(command, env=signed_in, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (5, "False\n"), ran.stderr
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -479,35 +478,6 @@ async def test_a_refused_action_and_a_kind_without_actions_are_said() -> None:
         of_kind(source, "", "ConfigMap", {})
         await pilot.press("x")
         await shown(pilot, lambda: "No actions for ConfigMap." in notices(app))
-
-
-_COMMAND = """
-import sys
-import towline.cli.cockpit.command as command
-command.browse = lambda flags, text: print(repr(text), "pydantic" in sys.modules)
-from towline.cli import main
-main()
-"""
-
-
-@pytest.mark.parametrize(
-    ("words", "shown"),
-    [
-        (["ui"], "'' False\n"),
-        (["ui", "prod-eu/"], "'prod-eu/' False\n"),
-        (["--config", "c.toml", "--url=https://a", "ui", "prod-eu/"], "'prod-eu/' False\n"),
-        (["--context", "a", "ui"], "'' False\n"),
-        (["ui", "--", "prod-eu/"], "'prod-eu/' True\n"),
-    ],
-)
-def test_the_cockpit_starts_without_the_library_that_checks_options(
-    words: list[str], shown: str
-) -> None:
-    """It would keep 8 MB."""
-    ran = subprocess.run(
-        [sys.executable, "-c", _COMMAND, *words], capture_output=True, text=True, check=True
-    )
-    assert ran.stdout == shown
 
 
 async def test_a_shell_and_an_editor_get_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
