@@ -2,8 +2,10 @@
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol
+
+from core.runtime.now import utc_now
 
 
 class Clock(Protocol):
@@ -26,7 +28,7 @@ class SystemClock:
     """The system's clocks."""
 
     def now(self) -> datetime:
-        return datetime.now(UTC)  # noqa: TID251
+        return utc_now()
 
     def monotonic(self) -> float:
         return time.monotonic()

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from core.runtime.now import utc_now
 from towline.cli.access import generated as operations
 from towline.cli.access.generated import AccessRequest, Binding, WhoCan
 from towline.cli.access.resource_names import EVERYWHERE, kind_and_id, scope_of
-from towline.cli.lazy_import import load
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, say, show, since
@@ -144,7 +144,7 @@ def grant(
         "clusterTags": options.cluster_tags,
     }
     if options.hours is not None:
-        end = load("core.runtime.clock").SystemClock().now() + timedelta(hours=options.hours)
+        end = utc_now() + timedelta(hours=options.hours)
         attributes["expiresAt"] = end.isoformat()
     show(operations.create_binding(api, attributes), COLUMNS, output, "id")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from core.errors import Invalid, TowlineError, Unavailable
-from core.runtime.clock import SystemClock
+from core.runtime.now import utc_now
 from towline.cli.clusters import generated as operations
 from towline.cli.clusters.find import find_cluster
 from towline.cli.lazy_import import load
@@ -106,7 +106,7 @@ def _issue(
     """Signs a statement, and prints it or sends it to the clusters."""
     if bool(options.cluster) == options.every_cluster:
         raise Invalid("specify --cluster, or use --all")
-    names, now = options.cluster or ["*"], SystemClock().now()
+    names, now = options.cluster or ["*"], utc_now()
     statement = load("towline.freeze_key").sign(
         options.key, action, names, now, reason=reason, life=life, serial=options.serial
     )

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
 from core.json_object import JsonObject
-from core.runtime.clock import SystemClock
+from core.runtime.now import utc_now
 from towline.cli.cockpit.action_effects import effect_lines
 from towline.cli.cockpit.workload_actions import (
     ActionInput,
@@ -293,7 +293,7 @@ def _request_of(
     state: ObjectState, action: WorkloadAction, replicas: int
 ) -> tuple[ActionRequest, str]:
     """Request of an action, and its path in the API of the cluster."""
-    now = SystemClock().now()
+    now = utc_now()
     given = ActionInput(f"{now:%Y-%m-%dT%H:%M:%SZ}", f"{int(now.timestamp()):x}", replicas)
     request = action.request(state.live, given)
     name = quote(state.live["metadata"]["name"], safe="")

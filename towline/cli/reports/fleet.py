@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from core.errors import Invalid
+from core.runtime.now import utc_now
 from towline.cli.clusters.find import find_cluster_id
-from towline.cli.lazy_import import load
 from towline.cli.projects.find import find_project_id
 from towline.cli.reports import generated as operations
 from towline.cli.reports.generated import (
@@ -178,7 +178,7 @@ def time_of(text: str) -> str:
     number, unit = text[:-1], text[-1:]
     if number.isdecimal() and unit in _UNITS and len(number) < 6:
         ago = timedelta(seconds=_UNITS[unit] * int(number))
-        return (load("core.runtime.clock").SystemClock().now() - ago).isoformat()
+        return (utc_now() - ago).isoformat()
     try:
         given = datetime.fromisoformat(text)
     except ValueError:

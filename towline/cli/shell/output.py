@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import typer
 
+from core.runtime.now import utc_now
 from towline.cli.lazy_import import load
 from towline.cli.shell.formats import CUSTOM_COLUMNS, JSONPATH, Format
 from towline.cli.shell.states import state_colour
@@ -118,7 +119,8 @@ def table(rows: Sequence[R], columns: Sequence[Column[R]], *, wide: bool = False
     titles = [column.title for column in columns]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
     lines = [_line(titles, widths, lambda text: colour(text, bold=True))]
-    return lines + [_line(row, widths, _by_meaning) for row in cells]
+    paint = _by_meaning if _is_coloured() else str
+    return lines + [_line(row, widths, paint) for row in cells]
 
 
 def say(text: str) -> None:
@@ -144,7 +146,7 @@ def age(moment: str | None) -> str:
 def seconds_since(moment: str) -> int:
     """Seconds since an RFC 3339 time; negative for a time to come."""
     then = datetime.fromisoformat(moment.replace("Z", "+00:00"))
-    return int((load("core.runtime.clock").SystemClock().now() - then).total_seconds())
+    return int((utc_now() - then).total_seconds())
 
 
 def count(number: int, noun: str) -> str:
@@ -194,8 +196,11 @@ def is_terminal() -> bool:
 def colour(text: str, name: str | None = None, *, bold: bool = False) -> str:
     """Escapes text, and colours it on a terminal unless NO_COLOR is set."""
     text = escape_controls(text)
-    plain = not is_terminal() or bool(os.environ.get("NO_COLOR"))
-    return text if plain else typer.style(text, fg=name, bold=bold or None)
+    return typer.style(text, fg=name, bold=bold or None) if _is_coloured() else text
+
+
+def _is_coloured() -> bool:
+    return is_terminal() and not os.environ.get("NO_COLOR")
 
 
 def _yaml(rows: object) -> str:
