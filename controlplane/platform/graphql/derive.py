@@ -5,10 +5,11 @@ The class of the API declares only what differs.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import MISSING, Field
+from dataclasses import MISSING, Field, fields
 from datetime import date, datetime, time
 from enum import Enum
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from types import NoneType, UnionType
 from typing import (
@@ -45,23 +46,50 @@ Sources = Mapping[str, tuple[type, str]]
 _PLAIN = (str, int, float, bool, datetime, date, time)
 _LISTS = (tuple, list, frozenset, Sequence, Collection, Set)
 _MAPPINGS = (dict, Mapping)
+_ROW = "__row__"
 _OUTPUTS: dict[type, type["Output[Any]"]] = {}
 _INPUTS: dict[type, type["Draft[Any]"]] = {}
 
 
 class Output(Generic[M]):
-    """Base class of output types that are derived from the model `M`."""
+    """Base class of output types that are derived from the model `M`.
+
+    An output converts or computes a value when somebody first reads it, since most requests select
+    few of the fields.
+    """
 
     __model__: ClassVar[type]
     __sources__: ClassVar[Sources]
-    __values__: ClassVar[Convert]
+    __copied__: ClassVar[Convert]
+    """Reads the fields that are published as they are, by name."""
+    __converted__: ClassVar[Mapping[str, Convert]]
+    """Conversions of a row to the other fields."""
+    __missing__: ClassVar[Set[str]]
+    """Fields that no row contains and that have no default."""
     if TYPE_CHECKING:
         id: strawberry.ID
 
     @classmethod
     def of(cls, row: M, **related: object) -> Self:
-        """Returns the output for a row; `related` has the declared fields that no row contains."""
-        return cls(**cls.__values__(row), **related)
+        """Returns the output for a row; `related` has the declared fields that no row contains.
+
+        TypeError: one of these is missing.
+        """
+        if not cls.__missing__ <= related.keys():
+            raise TypeError(f"{cls.__name__} needs {', '.join(cls.__missing__ - related.keys())}")
+        made = cls.__new__(cls)
+        values = made.__dict__
+        values.update(cls.__copied__(row))
+        values.update(related)
+        values[_ROW] = row
+        return made
+
+    def __getattr__(self, name: str) -> object:
+        convert = self.__converted__.get(name)
+        if convert is None or _ROW not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} has no {name}", name=name, obj=self)
+        value = self.__dict__[name] = convert(self.__dict__[_ROW])
+        return value
 
     @classmethod
     def of_each(cls, rows: Iterable[M]) -> list[Self]:
@@ -130,7 +158,6 @@ def output(
         shown = _shown_fields(model, rename or {}, {*hide, *inherited}, only)
         declared, reads, resolved = _declared(kind), _take_computed(kind), _resolvers(kind)
         paths: dict[str, str] = {}
-        converts: dict[str, Convert] = {}
         annotations: dict[str, object] = {}
         for published, source in shown.items():
             if published in reads or published in resolved:
@@ -140,16 +167,23 @@ def output(
                 form = _published(published, source.hint, is_input=False)
             if published in nullable:
                 form = _Published(form.annotation | None, _null_if_empty(form.convert))
-            annotations[published], paths[published] = form.annotation, source.path
-            if form.convert is not None:
-                converts[published] = form.convert
+            annotations[published] = form.annotation
+            if form.convert is None:
+                paths[published] = source.path
+            else:
+                reads[published] = _read_path(source.path, form.convert)
         kind.__annotations__ = annotations | declared
-        read, sources = _reader(paths, converts, reads), base.__sources__ if base else {}
-        if base:
-            read = _joined(base.__values__, read)
         made: Any = strawberry.type(kind, name=name)
-        made.__model__, made.__values__ = model, staticmethod(read)
-        made.__sources__ = sources | {key: source.origin for key, source in shown.items()}
+        own = [member for member in fields(made) if member.name in declared.keys() - reads.keys()]
+        missing = {member.name for member in own if member.init and _has_no_default(member)}
+        reads |= {member.name: _new(member) for member in own if _has_factory(member)}
+        copy, sources = _copier(paths), {key: source.origin for key, source in shown.items()}
+        if base:
+            copy, reads = _joined(base.__copied__, copy), base.__converted__ | reads
+            missing, sources = missing | base.__missing__, base.__sources__ | sources
+        made.__model__, made.__sources__ = model, sources
+        made.__copied__, made.__converted__ = staticmethod(copy), reads
+        made.__missing__ = frozenset(missing - {*paths, *reads})
         _OUTPUTS[model] = made
         return made
 
@@ -218,8 +252,7 @@ class _Source(NamedTuple):
 
     @property
     def has_default(self) -> bool:
-        member = self.member
-        return member.default is not MISSING or member.default_factory is not MISSING
+        return not _has_no_default(self.member)
 
     @property
     def default(self) -> object:
@@ -264,25 +297,36 @@ def _take_computed(kind: type) -> dict[str, Convert]:
     return {name: value.read for name, value in found.items()}
 
 
-def _reader(
-    paths: Mapping[str, str], converts: Mapping[str, Convert], reads: Mapping[str, Convert]
-) -> Convert:
-    """Returns a function that reads all published values of a row by name."""
+def _copier(paths: Mapping[str, str]) -> Convert:
+    """Returns a function that reads the values at paths of a row by name."""
+    if not paths:
+        return lambda _row: ()
+    # With one more attribute, `get` always returns a tuple.
     names, get = tuple(paths), attrgetter(*paths.values(), "__class__")
+    return lambda row: zip(names, get(row), strict=False)
 
-    def read(row: Any) -> FieldValues:
-        values = dict(zip(names, get(row)[:-1], strict=True))
-        for name, convert in converts.items():
-            values[name] = convert(values[name])
-        for name, compute in reads.items():
-            values[name] = compute(row)
-        return values
 
-    return read
+def _read_path(path: str, convert: Convert) -> Convert:
+    get = attrgetter(path)
+    return lambda row: convert(get(row))
 
 
 def _joined(first: Convert, second: Convert) -> Convert:
-    return lambda row: first(row) | second(row)
+    return lambda row: chain(first(row), second(row))
+
+
+def _new(member: Field[Any]) -> Convert:
+    """Returns a function that makes the default of a field, independent of the row."""
+    make: Any = member.default_factory
+    return lambda _row: make()
+
+
+def _has_factory(member: Field[Any]) -> bool:
+    return member.default_factory is not MISSING
+
+
+def _has_no_default(member: Field[Any]) -> bool:
+    return member.default is MISSING and not _has_factory(member)
 
 
 def _shown_fields(

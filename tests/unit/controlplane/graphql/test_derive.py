@@ -261,6 +261,39 @@ def test_a_row_becomes_an_output_with_its_related_fields() -> None:
     assert made.length is None
 
 
+def test_values_are_computed_when_they_are_first_read() -> None:
+    computed_names: list[str] = []
+
+    @dataclass(frozen=True)
+    class Horn:
+        name: str
+
+    @output(Horn)
+    class HornType(Output[Horn]):
+        tone: str = computed(lambda horn: computed_names.append(horn.name) or "low")
+        notes: list[str] = strawberry.field(default_factory=list)
+
+    made = HornType.of(Horn("bulb"))
+    assert (made.name, computed_names, made.notes) == ("bulb", [], [])
+    assert (made.tone, made.tone, computed_names) == ("low", "low", ["bulb"])
+    assert made.notes is made.notes and HornType.of(Horn("bulb")).notes is not made.notes
+    with pytest.raises(AttributeError, match="HornType has no size"):
+        getattr(made, "size")  # noqa: B009
+
+
+def test_an_output_may_consist_of_converted_values_only() -> None:
+    @dataclass(frozen=True)
+    class Garage:
+        wheels: tuple[Wheel, ...]
+
+    @output(Garage)
+    class GarageType(Output[Garage]):
+        """A garage in the API."""
+
+    made: Any = GarageType.of(Garage((Wheel(15),)))
+    assert [wheel.size for wheel in made.wheels] == [15]
+
+
 def test_a_related_field_that_is_not_given_is_an_error() -> None:
     with pytest.raises(TypeError, match="garage"):
         CarType.of(Car("1", "Mini"))
