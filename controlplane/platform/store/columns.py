@@ -1,17 +1,18 @@
 """Column types with the same meaning on SQLite and PostgreSQL."""
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import is_dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache, lru_cache
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import orjson
 from pydantic import TypeAdapter
 from sqlalchemy import JSON, ColumnElement, DateTime, Dialect, String, Text, func, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
-from sqlalchemy.types import TypeDecorator, TypeEngine
+from sqlalchemy.types import TypeDecorator
 
 from core.spec.bundle import Attestation
 
@@ -56,34 +57,12 @@ class UtcColumn(TypeDecorator[datetime]):
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         return None if value is None else value.astimezone(UTC)
 
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None or value.tzinfo is not None:
-            return value
-        return value.replace(tzinfo=UTC)
-
-
-class TimeReader(NamedTuple):
-    """Fast reading of times in very many rows; the column type
-    costs more than the rest of a row.
-    """
-
-    type: TypeEngine[Any]
-    read: Callable[[Any], datetime | None]
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:
+        return _utc if dialect.name == "sqlite" else None
 
 
 def _utc(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(f"{text}+00:00")
-
-
-_TIMES = {
-    "sqlite": TimeReader(String(), _utc),
-    "postgresql": TimeReader(DateTime(timezone=True), lambda moment: moment),
-}
-
-
-def time_reader(dialect: str) -> TimeReader:
-    """Returns the fast way to read times of a dialect."""
-    return _TIMES[dialect]
 
 
 class EnumColumn(TypeDecorator[StrEnum]):
@@ -110,8 +89,8 @@ class EnumColumn(TypeDecorator[StrEnum]):
 class JsonColumn(TypeDecorator[Any]):
     """A value of any type that pydantic can describe, stored as JSON.
 
-    Most rows of a large table repeat the labels and images of others, so short texts of flat
-    shapes are decoded once.
+    Most rows of a large table repeat the labels, images and options of others, so short texts are
+    decoded once, if readers cannot change the value or get a copy.
     """
 
     impl = JSON_TEXT
@@ -129,15 +108,16 @@ class JsonColumn(TypeDecorator[Any]):
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:
         decode = super().result_processor(dialect, coltype)
-        copy = _copy_of(self.shape)
-        if decode is None or copy is None:
+        is_flat = _is_flat_mapping(self.shape)
+        if decode is None or not (is_flat or _is_frozen(self.shape)):
             return decode
         remembered = lru_cache(_MAX_REMEMBERED)(decode)
 
         def read(stored: object) -> object:
             if type(stored) is not str or len(stored) > _MAX_REMEMBERED_BYTES:
                 return decode(stored)
-            return copy(remembered(stored))
+            value = remembered(stored)
+            return value.copy() if isinstance(value, dict) else value
 
         return read
 
@@ -163,16 +143,15 @@ class AttestationColumn(TypeDecorator[Attestation]):
         return Attestation(value["key_id"], *(base64.b64decode(value.get(n, "")) for n in names))
 
 
-def _copy_of(shape: object) -> Callable[[object], object] | None:
-    """Returns the copy of a value that its readers may change; None: the shape is not flat."""
-    kind, plain = get_origin(shape), set(get_args(shape)) - {...}
-    if not plain <= {str, int}:
-        return None
-    return {tuple: lambda value: value, dict: _copied}.get(kind)
+def _is_flat_mapping(shape: object) -> bool:
+    return get_origin(shape) is dict and {*get_args(shape)} <= {str, int}
 
 
-def _copied(value: object) -> object:
-    return value.copy() if isinstance(value, dict) else value
+def _is_frozen(shape: Any) -> bool:
+    """Returns true for frozen dataclasses, and for tuples of them or of plain values."""
+    if get_origin(shape) is tuple:
+        return all(part in (str, int, ...) or _is_frozen(part) for part in get_args(shape))
+    return is_dataclass(shape) and shape.__dataclass_params__.frozen
 
 
 @cache

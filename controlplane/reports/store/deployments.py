@@ -5,7 +5,7 @@ with the times that the metrics need.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import pairwise
@@ -29,7 +29,6 @@ from sqlalchemy import (
     or_,
     select,
     tuple_,
-    type_coerce,
 )
 from sqlalchemy import update as sql_update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -37,7 +36,7 @@ from sqlalchemy.sql.dml import Update
 
 from controlplane.authorization import Visible
 from controlplane.clusters.store import clusters
-from controlplane.platform.store.columns import among, time_reader
+from controlplane.platform.store.columns import among
 from controlplane.platform.store.rows import SqlLog, SqlReading
 from controlplane.platform.store.transaction import Repositories
 from controlplane.platform.store.visibility import (
@@ -67,9 +66,10 @@ MILESTONES = {
 }
 FAILURE_STAGES = (LedgerStage.FAILED, LedgerStage.DEGRADED)
 _PARTS = (0.5, 0.9)
-_NAMED = ("service_id", "sequence", "cluster_id", "stage", "sha")
-_TIMES = ("desired_at", "applied_at", "healthy_at", "failed_at", "restored_at")
-MAP_COLUMNS = frozenset({*_NAMED, *_TIMES})
+MAP_COLUMNS = (
+    *("service_id", "sequence", "cluster_id", "stage", "sha"),
+    *("desired_at", "applied_at", "healthy_at", "failed_at", "restored_at"),
+)
 """Columns that the fleet map of a moment reads; other fields have their defaults."""
 _T = deployments.c
 _SAME = and_(_T.service_id == bindparam("service"), _T.sequence == bindparam("at_sequence"))
@@ -233,16 +233,14 @@ class SqlDeployments(SqlReading[Deployment]):
             # One index finds the rows; only these rows are read.
             keys = select(_T.service_id, _T.sequence).where(stood)
             stood = tuple_(_T.service_id, _T.sequence).in_(keys)
-        # For a whole fleet only the displayed columns, and times as the driver returns them.
-        kept = time_reader(self._connection.dialect)
-        moments = [type_coerce(_T[name], kept.type).label(name) for name in _TIMES]
+        # For a whole fleet only the displayed columns.
         rows = await self._connection.execute(
-            select(*(_T[name] for name in _NAMED), *moments)
+            select(*(_T[name] for name in MAP_COLUMNS))
             .where(stood, *self._inside(within, visible))
             .order_by(_T.cluster_id, _T.service_id)
             .limit(most)
         )
-        return [_shown(tuple(row), kept.read) for row in rows]
+        return [Deployment(**dict(zip(MAP_COLUMNS, row, strict=True))) for row in rows]
 
     async def service_names(self, ids: Collection[str]) -> dict[str, str]:
         return await self._texts(services.c.name, ids)
@@ -442,13 +440,6 @@ def _by_ranges(inside: ColumnElement[bool], edges: Sequence[datetime]) -> Execut
     parts = select(each.c.key, counted.label("counts")).select_from(each).cte("parts")
     counts = (func.json_extract(parts.c.counts, f"$[{n}]") for n in range(len(_COUNTS)))
     return select(parts.c.key, *counts)
-
-
-def _shown(row: tuple[Any, ...], read: Callable[[Any], datetime | None]) -> Deployment:
-    width = len(_NAMED)
-    fields: dict[str, Any] = dict(zip(_NAMED, row[:width], strict=True))
-    fields |= zip(_TIMES, map(read, row[width:]), strict=True)
-    return Deployment(**fields)
 
 
 def _moment(text: object) -> datetime | None:

@@ -8,6 +8,7 @@ import orjson
 from sqlalchemy import JSON, BigInteger, Column, Integer, String
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
+from controlplane.platform.store.columns import UtcColumn
 from core.errors import Invalid
 
 Convert = Callable[[Any], Any]
@@ -25,6 +26,8 @@ class ColumnCodec(NamedTuple):
 def codec_of(column: Column[Any]) -> ColumnCodec:
     """Returns the conversions of a column, which also enforce the limits of PostgreSQL."""
     kind = column.type
+    if isinstance(kind, UtcColumn):
+        return ColumnCodec(lambda value: kind.process_bind_param(value, _NO_DIALECT), _as_it_is)
     if isinstance(kind, TypeDecorator):
         inner = _codec_of_type(kind.impl_instance)
         return ColumnCodec(
