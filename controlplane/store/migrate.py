@@ -5,11 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
+from sqlalchemy import inspect as inspect_schema
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -56,9 +53,8 @@ async def inspect(engine: AsyncEngine) -> tuple[str | None, str]:
     with translate_errors("opened"):
         async with engine.connect() as connection:
             await connection.run_sync(_check_pages)
-            config = _config()
-            current, wanted = await connection.run_sync(revision_of), _head(config)
-            _check_known(config, current)
+            current, wanted = await connection.run_sync(revision_of), known_revisions()[-1]
+            _check_known(current)
             if current == wanted:
                 await connection.run_sync(_check_columns)
     return current, wanted
@@ -91,7 +87,7 @@ async def revisions(engine: AsyncEngine) -> tuple[str | None, str]:
     """Returns the store's revision (None: empty) and this version's revision."""
     async with engine.connect() as connection:
         current = await connection.run_sync(revision_of)
-    return current, _head(_config())
+    return current, known_revisions()[-1]
 
 
 def migrate_connection(connection: Connection, to: str = "head") -> None:
@@ -99,12 +95,11 @@ def migrate_connection(connection: Connection, to: str = "head") -> None:
 
     Raises Conflict if the store's revision, or the requested one, is from a newer version.
     """
-    config = _config(connection)
-    current, wanted = revision_of(connection), _head(config) if to == "head" else to
-    _check_known(config, current, wanted)
+    current, wanted = revision_of(connection), known_revisions()[-1] if to == "head" else to
+    _check_known(current, wanted)
     if current != wanted:
         try:
-            command.upgrade(config, wanted)
+            _upgrade(connection, wanted)
         except DBAPIError as error:
             if not any(text in str(error.orig) for text in _SCHEMA_ERRORS):
                 raise
@@ -113,12 +108,29 @@ def migrate_connection(connection: Connection, to: str = "head") -> None:
 
 def revision_of(connection: Connection) -> str | None:
     """Returns the revision of the current schema; None: the store is empty."""
-    return MigrationContext.configure(connection).get_current_revision()
+    if not inspect_schema(connection).has_table(REVISIONS):
+        return None
+    return connection.exec_driver_sql(f"SELECT version_num FROM {REVISIONS}").scalar()
 
 
-def _check_known(config: Config, *revisions: str | None) -> None:
-    script = ScriptDirectory.from_config(config)
-    known = {revision.revision for revision in script.walk_revisions()}
+def known_revisions() -> list[str]:
+    """Returns the revisions with which the names of the migrations begin, oldest first."""
+    return sorted(path.name.partition("_")[0] for path in (_FOLDER / "versions").glob("[0-9]*.py"))
+
+
+def _upgrade(connection: Connection, to: str) -> None:
+    # Few starts have to migrate, and the library takes a twelfth of the time of all imports.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_FOLDER))
+    config.attributes["connection"] = connection
+    command.upgrade(config, to)
+
+
+def _check_known(*revisions: str | None) -> None:
+    known = known_revisions()
     for revision in revisions:
         if revision is not None and revision not in known:
             raise Conflict(
@@ -165,17 +177,3 @@ def _misfit(revision: str | None, why: str) -> Invalid:
         f"the store says that it has schema {revision}, and is not like that ({why}): a migration "
         "was broken off, or something else has changed it. Restore a backup"
     )
-
-
-def _config(connection: Connection | None = None) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(_FOLDER))
-    config.attributes["connection"] = connection
-    return config
-
-
-def _head(config: Config) -> str:
-    head = ScriptDirectory.from_config(config).get_current_head()
-    if head is None:
-        raise RuntimeError("no migrations were found: the installation is incomplete")
-    return head

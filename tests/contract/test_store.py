@@ -22,7 +22,8 @@ from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.render_state import RenderState
 from controlplane.services.model.service import Component, ComponentState, Service
 from controlplane.services.ports import ComponentStore, LedgerStore, RenderStateStore, ServiceStore
-from controlplane.store.migrate import migrate, revisions
+from controlplane.store import migrations
+from controlplane.store.migrate import known_revisions, migrate, revisions
 from controlplane.store.repositories import REPOSITORIES
 from core.errors import Conflict, Invalid
 from core.identity import ClusterId, RepositoryId, ServiceId
@@ -443,6 +444,14 @@ async def test_tables_are_what_the_migrations_make(store_url: str) -> None:
     current, head = await revisions(engine)
     assert current == head
     await engine.dispose()
+
+
+def test_names_of_migrations_begin_with_the_revisions_of_alembic() -> None:
+    from alembic.script import ScriptDirectory
+
+    folder = Path(migrations.__file__).parent
+    revisions = [script.revision for script in ScriptDirectory(folder).walk_revisions()]
+    assert known_revisions() == revisions[::-1]
 
 
 async def test_a_store_of_a_newer_version_is_refused(store_url: str) -> None:
