@@ -11,6 +11,7 @@ const GENERAL: readonly (readonly [string, string])[] = [
   ["Enter", "open selected row"],
   ["x", "select row; with Shift up to the row"],
   ["a x", "first or second action of an item in Needs you"],
+  ["z", "undo the change of the message on the screen"],
   ["Esc", "close or clear"],
   ["?", "this help"],
 ];

@@ -5,6 +5,7 @@ import { CopyButton } from "../ui/CopyButton";
 import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
 import { toast } from "../ui/toast";
+import { allOf } from "../undo/inverses";
 import type { Operation, Plan, Row } from "./operation";
 import { useOperation, type Phase } from "./useOperation";
 import "../ui/confirm.css";
@@ -100,16 +101,23 @@ export function PlanDialog<Target, Planned>({ operation, targets, onDone }: Prop
   const allDone = phase === "ended" && rows.every(({ result }) => result === "done");
   useEffect(() => {
     if (!allDone || !isOne) return;
-    toast(`${targets.map(operation.name).join()} ${operation.done}`);
+    toast(`${targets.map(operation.name).join()} ${operation.done}`, rows[0]?.undo ?? null);
     onDone();
-  }, [allDone, isOne, operation, targets, onDone]);
+  }, [allDone, isOne, operation, targets, rows, onDone]);
+  const close = () => {
+    const done = rows.filter(({ result }) => result === "done");
+    const undos = done.flatMap(({ undo }) => undo ?? []);
+    // Behind the dialog, nobody would reach the button.
+    if (!isOne && undos.length > 0 && undos.length === done.length) toast(`${counted(done.length, operation.noun)} ${operation.done}`, allOf(undos));
+    onDone();
+  };
   const planned = rows.flatMap(({ plan }) => (plan?.kind === "ready" ? [plan.planned] : []));
   const ready = rows.filter(({ plan }) => plan?.kind === "ready");
   const yaml = phase === "planning" ? "" : operation.yaml(planned);
   const commands = complaints.length > 0 ? [] : operation.commands(ready.map(({ target }) => target), values);
   const failed = rows.some(({ result }) => typeof result === "object" || result === "skipped");
   return (
-    <dialog ref={dialog} className="confirm action-dialog plan-dialog" aria-labelledby={heading} onClose={onDone}>
+    <dialog ref={dialog} className="confirm action-dialog plan-dialog" aria-labelledby={heading} onClose={close}>
       <h2 id={heading}>{operation.title}</h2>
       <p>{operation.consequence}</p>
       <form
@@ -144,7 +152,7 @@ export function PlanDialog<Target, Planned>({ operation, targets, onDone }: Prop
                   Retry failed
                 </button>
               )}
-              <button type="button" className="primary" onClick={onDone}>
+              <button type="button" className="primary" onClick={close}>
                 Close
               </button>
             </>

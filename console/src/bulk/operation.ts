@@ -1,5 +1,6 @@
 // Description of an operation on one or more targets; one dialog plans it, confirms it and shows each result.
 import type { FormField, Values } from "../manage/kind";
+import type { Undo } from "../undo/inverses";
 
 export type Change = { readonly field: string; readonly before: string | null; readonly after: string | null };
 
@@ -23,7 +24,8 @@ export type Operation<Target, Planned> = {
   /** True if the operation cannot be undone. */
   readonly isDangerous?: boolean;
   readonly plan: (target: Target, values: Values) => Promise<Plan<Planned>>;
-  readonly run: (planned: Planned, target: Target, values: Values) => Promise<void>;
+  /** Gives what takes the change back; null: nothing does. */
+  readonly run: (planned: Planned, target: Target, values: Values) => Promise<Undo | null>;
   /** Equivalent commands, one per line. */
   readonly commands: (targets: readonly Target[], values: Values) => readonly string[];
   /** Changes as YAML documents; empty without one. */
@@ -34,6 +36,7 @@ export type Row<Target, Planned> = {
   readonly target: Target;
   readonly plan: Plan<Planned> | null;
   readonly result: "waiting" | "running" | "done" | "skipped" | { readonly error: string };
+  readonly undo: Undo | null;
 };
 
 const PARALLEL = 6;

@@ -26,7 +26,7 @@ const isFailed = <Target, Planned>({ result }: Row<Target, Planned>): boolean =>
 export function useOperation<Target, Planned>(operation: Operation<Target, Planned>, targets: readonly Target[]): Progress<Target, Planned> {
   const { fields = [], initial = {} } = operation;
   const [values, setValues] = useState<Values>(initial);
-  const fresh = () => targets.map((target): Row<Target, Planned> => ({ target, plan: null, result: "waiting" }));
+  const fresh = () => targets.map((target): Row<Target, Planned> => ({ target, plan: null, result: "waiting", undo: null }));
   const [rows, setRows] = useState(fresh);
   const [phase, setPhase] = useState<Phase>("planning");
   const latest = useRef({ operation, targets });
@@ -69,8 +69,11 @@ export function useOperation<Target, Planned>(operation: Operation<Target, Plann
         const index = known.indexOf(row);
         if (row.plan?.kind !== "ready") return;
         put(index, { result: "running" });
-        const error = await operation.run(row.plan.planned, row.target, values).then(() => null, reasonOf);
-        put(index, { result: error === null ? "done" : { error } });
+        const part = await operation.run(row.plan.planned, row.target, values).then(
+          (undo) => ({ result: "done" as const, undo }),
+          (error: unknown) => ({ result: { error: reasonOf(error) } }),
+        );
+        put(index, part);
       },
       () => isStopped.current,
     );

@@ -5,6 +5,7 @@ import type { Operation } from "../bulk/operation";
 import { refusalOf } from "../bulk/refusal";
 import { list, pairs, pairWords } from "../manage/values";
 import { toYaml } from "../text/yaml";
+import { inverseOf } from "../undo/inverses";
 
 type Cluster = ClusterRowFragment;
 type Tag = { readonly name: string; readonly value: string };
@@ -38,9 +39,10 @@ export const tagClusters = (client: Client): Operation<Cluster, Planned> => ({
     if (before === after) return { kind: "unchanged", reason: "It has these tags already." };
     return { kind: "ready", planned: { handle: cluster.handle, tags }, changes: [{ field: "tags", before, after }] };
   },
-  run: async ({ tags }, { id }) => {
-    const { error } = await client.mutation(TagClusterDocument, { id, tags: [...tags] }).toPromise();
-    if (error !== undefined) throw error;
+  run: async ({ tags }, cluster) => {
+    const result = await client.mutation(TagClusterDocument, { id: cluster.id, tags: [...tags] }).toPromise();
+    if (result.error !== undefined) throw result.error;
+    return inverseOf(result, cluster);
   },
   commands: () => [],
   yaml: (planned) => planned.map(({ handle, tags }) => toYaml({ kind: "Cluster", metadata: { name: handle }, spec: { tags: Object.fromEntries(tags.map(({ name, value }) => [name, value])) } })).join("---\n"),

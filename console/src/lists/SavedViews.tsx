@@ -6,6 +6,7 @@ import { SavedViewsDocument, SaveViewDocument, type SavedViewRowFragment } from 
 import { CopyButton } from "../ui/CopyButton";
 import { Problem } from "../ui/Problem";
 import { toast } from "../ui/toast";
+import { inverseOf } from "../undo/inverses";
 import { addressOf, attributesOf, listOf } from "./views";
 
 type View = SavedViewRowFragment;
@@ -31,7 +32,7 @@ export function SavedViews() {
     if (result.error !== undefined) return;
     setName("");
     refresh();
-    toast("View saved");
+    toast("View saved", inverseOf(result, known));
   };
   return (
     <fieldset>

@@ -5,6 +5,7 @@ import { FormBar } from "../ui/FormBar";
 import { Problem } from "../ui/Problem";
 import { Secret } from "../ui/Secret";
 import { toast } from "../ui/toast";
+import { inverseOf } from "../undo/inverses";
 import { Command } from "./Command";
 import { Fields } from "./Fields";
 import { idOf } from "./choices";
@@ -67,7 +68,7 @@ export function ActionDialog<Node>({ action, node, onDone }: Props<Node>) {
     const result = await perform(action.run);
     if (result === null || result.error !== undefined) return;
     refresh();
-    toast(action.done);
+    toast(action.done, inverseOf(result, node));
     if (result.secret == null && result.content === undefined) onDone();
     else setOutcome(result);
   };

@@ -2,6 +2,7 @@
 import type { Client } from "urql";
 import type { Operation } from "../bulk/operation";
 import { refusalOf } from "../bulk/refusal";
+import { inverseOf } from "../undo/inverses";
 import type { Action } from "./kind";
 import { commandLine } from "./values";
 
@@ -22,8 +23,9 @@ export function bulkAction<Node>(client: Client, action: Action<Node>, { id, nam
       return refusal ?? { kind: "ready", planned: null, changes: [], notes: action.consequence === undefined ? [] : [action.consequence(node)] };
     },
     run: async (_, node) => {
-      const { error } = await action.run(client, {}, node);
-      if (error !== undefined) throw error;
+      const result = await action.run(client, {}, node);
+      if (result.error !== undefined) throw result.error;
+      return inverseOf(result, node);
     },
     commands: (nodes) => nodes.map((node) => action.command?.({}, node) ?? []).filter((words) => words.length > 0).map(commandLine),
     yaml: () => "",

@@ -4,6 +4,7 @@ import type { AnyVariables, Client, CombinedError, TypedDocumentNode } from "urq
 import type { ResourceKind, Verb } from "../api/generated";
 import type { ListFilter } from "../lists/useListFilter";
 import type { GateField } from "../pipelines/gatekinds";
+import type { Done } from "../undo/inverses";
 import type { Declared } from "./AsYaml";
 import type { ChoiceKind } from "./choices";
 
@@ -24,7 +25,7 @@ export type Permission = {
   readonly everywhere?: boolean;
 };
 
-export type Outcome = {
+export type Outcome = Pick<Done, "data" | "operation"> & {
   readonly error?: CombinedError | undefined;
   /** Shown once in the dialog. */
   readonly secret?: { readonly title: string; readonly text: string } | null;

@@ -14,6 +14,7 @@ import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
 import { Tabs } from "../ui/Tabs";
 import { toast } from "../ui/toast";
+import { inverseOf, type Done } from "../undo/inverses";
 import { Board } from "./Board";
 import { Releases } from "./Releases";
 
@@ -30,6 +31,7 @@ function Actions({ pipeline }: { readonly pipeline: Pipeline }) {
   const [, go] = useLocation();
   const error = paused.error ?? resumed.error ?? retried.error ?? deleted.error;
   const failed = pipeline.stages.filter(({ health }) => health === "FAILED");
+  const say = (done: string) => (result: Done) => result.error === undefined && toast(`${pipeline.name} ${done}`, inverseOf(result, pipeline));
   const end = async () => {
     const result = await remove({ id: pipeline.id });
     setDialog(false);
@@ -43,11 +45,11 @@ function Actions({ pipeline }: { readonly pipeline: Pipeline }) {
         </button>
       ))}
       {pipeline.paused === null ? (
-        <button type="button" onClick={() => void pause({ id: pipeline.id, reason: "in the console" })}>
+        <button type="button" onClick={() => void pause({ id: pipeline.id, reason: "in the console" }).then(say("suspended"))}>
           Suspend
         </button>
       ) : (
-        <button type="button" className="primary" onClick={() => void resume({ id: pipeline.id })}>
+        <button type="button" className="primary" onClick={() => void resume({ id: pipeline.id }).then(say("resumed"))}>
           Resume
         </button>
       )}

@@ -97,6 +97,7 @@ const fetchRepositories = (client: Client): Operation<Repository, null> => ({
   run: async (_, { id }) => {
     const { error } = await client.mutation(SyncRepositoryDocument, { id }).toPromise();
     if (error !== undefined) throw error;
+    return null;
   },
   commands: (repositories) => repositories.map(({ url }) => commandLine(["repos", "sync", url])),
   yaml: () => "",

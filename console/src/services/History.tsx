@@ -13,6 +13,7 @@ import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
 import { Table } from "../ui/Table";
 import { toast } from "../ui/toast";
+import { inverseOf } from "../undo/inverses";
 import { approvalsOf, deploymentsOf, partialSyncsOf, type PartialSync, type ServiceDeploymentRow } from "./deployments";
 import { ServiceChanges } from "./ServiceChanges";
 import type { Service } from "./service";
@@ -124,7 +125,7 @@ function Rollback({ service, target, onDone }: { readonly service: Service; read
   const go = async () => {
     const result = await rollback({ id: service.id, revisionId: target.id });
     if (result.error !== undefined) return;
-    toast(`${service.name} pinned to ${target.sha.slice(0, 8)}`);
+    toast(`${service.name} pinned to ${target.sha.slice(0, 8)}`, inverseOf(result, service));
     onDone();
   };
   return (

@@ -2,6 +2,7 @@ import { useMutation } from "urql";
 import { SyncServiceDocument, ReleaseDocument, UpdateServiceDocument } from "../api/generated";
 import { Problem } from "../ui/Problem";
 import { toast } from "../ui/toast";
+import { inverseOf, type Done } from "../undo/inverses";
 import type { Service } from "./service";
 
 /** Buttons of the service page. */
@@ -10,7 +11,7 @@ export function ServiceActions({ service }: { readonly service: Service }) {
   const [released, release] = useMutation(ReleaseDocument);
   const [updated, update] = useMutation(UpdateServiceDocument);
   const error = kicked.error ?? released.error ?? updated.error;
-  const say = (text: string) => (result: { readonly error?: unknown }) => result.error === undefined && toast(text);
+  const say = (text: string) => (result: Done) => result.error === undefined && toast(text, inverseOf(result, service));
   return (
     <>
       {service.pinnedSha !== null && !service.promoted && (

@@ -5,20 +5,22 @@ import type { Operation, Plan } from "../bulk/operation";
 import { refusalOf } from "../bulk/refusal";
 import { commandLine } from "../manage/values";
 import { serviceState } from "../ui/states";
+import { inverseOf, type Done, type Undo } from "../undo/inverses";
 import { labelServices } from "./labels";
 
 type Service = ServiceRowFragment;
-/** Id of the revision of a rollback; manifest of changed labels. */
-type Planned = { readonly revisionId?: string; readonly manifest?: object };
+/** Id of the revision of a rollback; manifests of changed labels. */
+type Planned = { readonly revisionId?: string; readonly manifest?: object; readonly before?: object };
 export type ServiceOperation = Operation<Service, Planned>;
 
 const nameOf = ({ cluster, name }: Service): string => `${cluster?.handle ?? ""}/${name}`;
 const READY: Planned = {};
 
-/** Throws the error of an answer. */
-async function settled(answer: Promise<{ readonly error?: Error | undefined }>): Promise<void> {
-  const { error } = await answer;
-  if (error !== undefined) throw error;
+/** Throws the error of an answer, or gives what takes the mutation back. */
+async function settled(answer: Promise<Done & { readonly error?: Error | undefined }>, service: Service): Promise<Undo | null> {
+  const result = await answer;
+  if (result.error !== undefined) throw result.error;
+  return inverseOf(result, service);
 }
 
 type Part = Pick<ServiceOperation, "title" | "done" | "consequence" | "run"> & {
@@ -63,7 +65,7 @@ export const serviceOperations = (client: Client): readonly ServiceOperation[] =
     done: "syncing",
     consequence: "The agents read Git and cluster again, and apply what differs.",
     effect: (_, service) => (service.paused ? { kind: "refused", reason: "The service is suspended: resume it first." } : ready("state", serviceState(service.status).label, "syncs now")),
-    run: (_, { id }) => settled(client.mutation(SyncServiceDocument, { id }).toPromise()),
+    run: (_, service) => settled(client.mutation(SyncServiceDocument, { id: service.id }).toPromise(), service),
     words: (service) => ["services", "sync", nameOf(service)],
   }),
   operation(client, {
@@ -71,7 +73,7 @@ export const serviceOperations = (client: Client): readonly ServiceOperation[] =
     done: "suspended",
     consequence: "Nothing changes the services until they resume: neither new commits nor self-heal.",
     effect: (_, { paused }) => (paused ? unchanged("It is suspended already.") : ready("suspended", "false", "true")),
-    run: (_, { id }) => settled(client.mutation(UpdateServiceDocument, { id, attributes: { paused: true } }).toPromise()),
+    run: (_, service) => settled(client.mutation(UpdateServiceDocument, { id: service.id, attributes: { paused: true } }).toPromise(), service),
     words: (service) => ["services", "pause", nameOf(service)],
   }),
   operation(client, {
@@ -79,7 +81,7 @@ export const serviceOperations = (client: Client): readonly ServiceOperation[] =
     done: "resumed",
     consequence: "The services follow Git again. Self-heal reverts changes that were made in the meantime.",
     effect: (_, { paused }) => (paused ? ready("suspended", "true", "false") : unchanged("It is not suspended.")),
-    run: (_, { id }) => settled(client.mutation(UpdateServiceDocument, { id, attributes: { paused: false } }).toPromise()),
+    run: (_, service) => settled(client.mutation(UpdateServiceDocument, { id: service.id, attributes: { paused: false } }).toPromise(), service),
     words: (service) => ["services", "resume", nameOf(service)],
   }),
   operation(client, {
@@ -87,7 +89,7 @@ export const serviceOperations = (client: Client): readonly ServiceOperation[] =
     done: "rolled back",
     consequence: "Each service goes back to its previous revision, and is pinned to it.",
     effect: previous,
-    run: ({ revisionId }, { id }) => settled(client.mutation(RollbackDocument, { id, revisionId: revisionId ?? "" }).toPromise()),
+    run: ({ revisionId }, service) => settled(client.mutation(RollbackDocument, { id: service.id, revisionId: revisionId ?? "" }).toPromise(), service),
     words: (service) => ["services", "rollback", nameOf(service)],
   }),
   labelServices(client, nameOf),
@@ -96,7 +98,7 @@ export const serviceOperations = (client: Client): readonly ServiceOperation[] =
     done: "unpinned",
     consequence: "The services follow their branch again and take its newest commit.",
     effect: (_, { status, sha }) => (status === "PINNED" ? ready("pinned", sha?.slice(0, 8) ?? null, "follows the branch") : unchanged("No rollback pins it.")),
-    run: (_, { id }) => settled(client.mutation(ReleaseDocument, { id }).toPromise()),
+    run: (_, service) => settled(client.mutation(ReleaseDocument, { id: service.id }).toPromise(), service),
     words: (service) => ["services", "unpin", nameOf(service)],
   }),
 ];

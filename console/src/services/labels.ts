@@ -1,9 +1,10 @@
 // Operation that adds, changes and removes labels of services.
 import type { Client } from "urql";
-import { LabelServiceDocument, ServiceLabelsDocument } from "../api/generated";
+import { ServiceLabelsDocument } from "../api/generated";
 import { refusalOf } from "../bulk/refusal";
 import { commandLine, list, pairs, pairWords } from "../manage/values";
 import { toYaml } from "../text/yaml";
+import { applyLabels, inverseOf } from "../undo/inverses";
 import type { ServiceOperation } from "./bulkOperations";
 
 type Labels = Readonly<Record<string, string>>;
@@ -43,13 +44,13 @@ export const labelServices = (client: Client, nameOf: ServiceOperation["name"]):
     const [before, after] = [wordsOf(metadata.labels ?? {}), wordsOf(labels)];
     if (before === after) return { kind: "unchanged", reason: "It has these labels already." };
     // Without a spec, the apply changes no field of another manager.
-    return { kind: "ready", planned: { manifest: { apiVersion, kind, metadata: { ...metadata, labels } } }, changes: [{ field: "labels", before, after }] };
+    const withLabels = (given: Labels) => ({ apiVersion, kind, metadata: { ...metadata, labels: given } });
+    return { kind: "ready", planned: { manifest: withLabels(labels), before: withLabels(metadata.labels ?? {}) }, changes: [{ field: "labels", before, after }] };
   },
-  run: async ({ manifest }) => {
-    const { data, error } = await client.mutation(LabelServiceDocument, { sources: [{ file: "labels", content: JSON.stringify(manifest) }] }).toPromise();
-    if (error !== undefined) throw error;
-    const [problem] = data?.applyManifests.problems ?? [];
-    if (problem !== undefined) throw new Error(problem.message);
+  run: async ({ manifest = {}, before }) => {
+    const result = await applyLabels(client, manifest);
+    if (result.error !== undefined) throw result.error;
+    return inverseOf(result, { manifest: before });
   },
   commands: (services, values) => services.map((service) => commandLine(["label", "service", nameOf(service), ...pairWords(pairs(values, "add")), ...list(values, "remove").map((name) => `${name}-`)])),
   yaml: (planned) => planned.map(({ manifest }) => toYaml(manifest)).join("---\n"),

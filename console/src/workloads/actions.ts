@@ -25,6 +25,8 @@ export type WorkloadAction = {
   /** Fields that the action sets; self-heal reverts those that Git sets. */
   readonly pointers: readonly string[];
   readonly request: (ref: ObjectRef, live: LiveObject, values: Values) => KubeRequest;
+  /** Request that takes the action back; null, or absent: none does. */
+  readonly back?: (ref: ObjectRef, live: LiveObject) => KubeRequest | null;
   /** Path that shows the effect, if it is not the object's own. */
   readonly subject?: (ref: ObjectRef) => readonly string[];
   /** Words after `kubectl --context CONTEXT -n NAMESPACE`. */
@@ -49,6 +51,7 @@ function setter(id: string, verb: string, done: string, kinds: readonly string[]
     fits: ({ spec }) => (spec?.[field] ?? false) !== value,
     pointers: [`/spec/${field}`],
     request: (ref) => patch(objectPath(ref), body),
+    back: (ref) => patch(objectPath(ref), { spec: { [field]: !value } }),
     command: (ref) => patchWords(ref, body),
   };
 }
@@ -135,6 +138,7 @@ export const WORKLOAD_ACTIONS: readonly WorkloadAction[] = [
     consequence: "Kubernetes creates or deletes Pods until their number is reached.",
     pointers: ["/spec/replicas"],
     request: (ref, _, values) => patch(objectPath(ref, "scale"), { spec: { replicas: number(values, "replicas") } }),
+    back: (ref, { spec }) => (spec?.replicas === undefined ? null : patch(objectPath(ref, "scale"), { spec: { replicas: spec.replicas } })),
     subject: (ref) => objectPath(ref, "scale"),
     command: (ref, values) => ["scale", slashed(ref), `--replicas=${number(values, "replicas") ?? ""}`],
   },

@@ -21,7 +21,7 @@ export type WorkloadTarget = {
   readonly serviceId: string;
 };
 
-type Planned = { readonly request: KubeRequest; readonly document: unknown };
+type Planned = { readonly request: KubeRequest; readonly document: unknown; readonly back: KubeRequest | null };
 
 // Fields that every write changes.
 const NOISE = ["/metadata/managedFields", "/metadata/resourceVersion", "/metadata/generation", "/metadata/creationTimestamp", "/status/observedGeneration"];
@@ -116,7 +116,7 @@ async function planOf(client: Client, action: WorkloadAction, target: WorkloadTa
     ...(action.id === "scale" ? await autoscalerNotes(target) : []),
     ...(await selfHealNotes(client, target, action)),
   ];
-  return { kind: "ready", planned: { request, document: documentOf(target.ref, request) }, changes, notes };
+  return { kind: "ready", planned: { request, document: documentOf(target.ref, request), back: action.back?.(target.ref, live) ?? null }, changes, notes };
 }
 
 /** Operation of an action on objects. `initial` are the first values of its fields. */
@@ -137,8 +137,9 @@ export function workloadOperation(client: Client, action: WorkloadAction, target
     initial: { ...fixed, ...initial },
     isDangerous: action.id.startsWith("delete"),
     plan: (target, values) => planOf(client, action, target, values),
-    run: async ({ request }, { handle }) => {
+    run: async ({ request, back }, { handle }) => {
       await send(handle, request);
+      return back === null ? null : () => send(handle, back).then(() => ({}), (error: unknown) => ({ error: new Error(reasonOf(error)) }));
     },
     commands: (chosen, values) => chosen.map(({ ref, handle }) => shellLine(["kubectl", "--context", `towline-${handle}`, "-n", ref.namespace ?? "default", ...action.command(ref, values)])),
     yaml: (planned) =>

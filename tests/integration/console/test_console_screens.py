@@ -120,6 +120,22 @@ def test_overlays_are_accessible(stranger: Desk, story: DemoSteps) -> None:
     assert {name: what for name, what in found.items() if what} == {}
 
 
+def test_a_change_is_undone_by_keyboard(ada: Desk, story: DemoSteps) -> None:
+    """The message of a reversible change has an accessible button, and its key works."""
+    page = ada.go(f"/services/{story.services['dev']}")
+    page.get_by_role("button", name="Suspend").click()
+    message = page.get_by_role("status").filter(has_text="Service suspended")
+    expect(message.get_by_role("button", name="Undo")).to_be_visible()
+    expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    for theme in THEMES:
+        page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        assert violations(page, part=".toasts") == []
+    page.keyboard.press("z")
+    expect(page.get_by_text("Undone: Service suspended")).to_be_visible()
+    expect(page.get_by_role("button", name="Suspend")).to_be_visible()
+    expect(page.get_by_role("button", name="Undo")).to_have_count(0)
+
+
 def test_an_action_shows_its_effect_first(ada: Desk, story: DemoSteps) -> None:
     """The dialog of an action is accessible on a screen and on a phone. It previews a new global
     service, shows its command, and creates it."""
