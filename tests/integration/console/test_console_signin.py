@@ -7,11 +7,11 @@ import asyncio
 import json
 import os
 import re
-import ssl
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -50,7 +50,6 @@ _FORMS = {
     "/oauth/session": {"email": EMAIL, "password": PASSWORD},
     "/oauth/device/decision": {"code": "BCDFGHJK", "approve": "yes"},
 }
-_UNVERIFIED = ssl._create_unverified_context()
 _SETTINGS = """[[auth.oidc]]
 name = "corp"
 title = "Corp"
@@ -93,21 +92,35 @@ def serving(folder: Path, https: int, http: int, settings: str = "") -> Generato
     command = [*PROGRAM, "serve", "--data", str(data), "--config", str(folder / "settings")]
     command += ["--listen", f"127.0.0.1:{https}", "--listen-http", f"127.0.0.1:{http}"]
     command += ["--listen-agents", f"127.0.0.1:{free_ports(1)[0]}", "--listen-metrics", "off"]
-    with running(command, f"http://127.0.0.1:{http}/readyz", folder / "serve.log"):
+    ready = partial(answers, f"http://127.0.0.1:{http}/readyz")
+    with running(command, ready, folder / "serve.log"):
         yield data
 
 
+def answers(url: str) -> bool:
+    """True if a server answers a request without TLS."""
+    try:
+        with urlopen(url, timeout=5) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+def listens(port: int) -> bool:
+    """True if a server accepts connections. No TLS: Python's leaks its socket if a server resets
+    the connection before the handshake."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5):
+            return True
+    except OSError:
+        return False
+
+
 @contextmanager
-def running(command: list[str], ready: str, log: Path, cwd: Path | None = None) -> Generator[None]:
-    """Runs a server until it answers below a URL, and ends it afterwards."""
-
-    def is_ready() -> bool:
-        try:
-            with urlopen(ready, timeout=5, context=_UNVERIFIED) as answer:
-                return answer.status == 200
-        except OSError:
-            return False
-
+def running(
+    command: list[str], is_ready: Callable[[], bool], log: Path, cwd: Path | None = None
+) -> Generator[None]:
+    """Runs a server until it is ready, and ends it afterwards."""
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, cwd=cwd)
         try:
@@ -160,8 +173,7 @@ def reverse_proxy(folder: Path, port: int, target: str, tls: Path | None) -> Gen
     config = folder / "vite.config.mjs"
     config.write_text(f"export default {json.dumps({'preview': given})};\n")
     command = [str(VITE), "preview", "--strictPort", "--config", str(config)]
-    ready = f"http{'s' if tls else ''}://127.0.0.1:{port}/readyz"
-    with running(command, ready, folder / "proxy.log", cwd=ROOT / "console"):
+    with running(command, partial(listens, port), folder / "proxy.log", cwd=ROOT / "console"):
         yield
 
 
