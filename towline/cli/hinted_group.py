@@ -1,8 +1,11 @@
 """Group of commands that names its own word for the one of kubectl or of Argo CD."""
 
+import json
 from typing import Any
 
 from typer.core import TyperGroup
+
+from towline.completion.candidates import COMMANDS
 
 _WORDS = {
     **dict.fromkeys(("app", "apps", "application", "applications", "svc"), "services"),
@@ -25,6 +28,8 @@ _KUBECTL = frozenset(
         *("expose", "patch", "rollout", "run", "scale", "taint", "uncordon"),
     )
 )
+_DIFF_HINT = "A service and its cluster are compared by `towline services diff"
+_MAX_HINTS = 3
 _KUBECTL_HINT = (
     "kubectl has it: `towline kubeconfig --all --merge` gives kubectl your clusters, and "
     "`towline ui` has actions on objects."
@@ -37,10 +42,27 @@ class HintedGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands and (hint := self._hint(ctx, args[0])):
             ctx.fail(f"No such command {args[0]!r}. {hint}")
+        if ctx.parent is None and args[:1] == ["diff"] and args[1:] and args[1][:1] != "-":
+            ctx.fail(f"{args[0]!r} compares files: add -f FILE. {_DIFF_HINT} {args[1]}`.")
         return super().resolve_command(ctx, args)
 
     def _hint(self, ctx: Any, word: str) -> str:
         if ctx.parent is None and word in _KUBECTL:
             return _KUBECTL_HINT
         own = _WORDS.get(word)
-        return f"Did you mean {own!r}?" if own in self.commands else ""
+        if own in self.commands:
+            return f"Did you mean {own!r}?"
+        return _hint_of_groups(word, own) if ctx.parent is None else ""
+
+
+def _hint_of_groups(*words: str | None) -> str:
+    """Names the groups that have a command; for an unknown command without its group."""
+    with open(COMMANDS, encoding="utf-8") as file:
+        groups = json.load(file)["commands"]
+    found = [
+        f"'{group} {word}'"
+        for word in words
+        for group in sorted(groups, key=lambda name: (name != "services", name))
+        if word in groups[group]["commands"]
+    ]
+    return f"Did you mean {' or '.join(found[:_MAX_HINTS])}?" if found else ""

@@ -56,7 +56,7 @@ def test_search_says_how_old_an_answer_is(api: FakeApi) -> None:
     }
     shown = run("search", "kind:Pod", "image:log4j<2.17", "--first", "1")
     assert api.sent(service_api.SEARCH) == [{"q": "kind:Pod image:log4j<2.17", "first": 1}]
-    assert "900 s ago, STALE" in shown and "showing 1 of more than 10,000" in shown
+    assert "15m ago, STALE" in shown and "showing 1 of more than 10,000" in shown
 
 
 def test_find_shows_where_a_service_is(api: FakeApi) -> None:

@@ -7,7 +7,7 @@ import typer
 from towline.cli.services import generated as operations
 from towline.cli.services.generated import Places, SearchNode
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, field, show
+from towline.cli.shell.output import Column, age_of, field, show
 from towline.cli.shell.session import connect
 
 _OBJECTS: tuple[Column[SearchNode], ...] = (
@@ -32,7 +32,7 @@ def report_age(row: SearchNode) -> str:
     age = row["ageSeconds"]
     if age is None:
         return "never"
-    return f"{age:.0f} s ago{', STALE' if row['stale'] else ''}"
+    return f"{age_of(age)}{', STALE' if row['stale'] else ''}"
 
 
 def search(

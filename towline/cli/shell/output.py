@@ -140,7 +140,12 @@ def age(moment: str | None) -> str:
     seconds = seconds_since(moment)
     if seconds < -_CLOCK_SKEW_SECONDS:
         return f"in {_largest_unit(-seconds)}"
-    return f"{_largest_unit(max(0, seconds))} ago"
+    return age_of(seconds)
+
+
+def age_of(seconds: float) -> str:
+    """Age in its largest unit: `2m ago`."""
+    return f"{_largest_unit(max(0, int(seconds)))} ago"
 
 
 def seconds_since(moment: str) -> int:
