@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -106,14 +105,13 @@ def answers(url: str) -> bool:
         return False
 
 
-def listens(port: int) -> bool:
-    """True if a server accepts connections. No TLS: Python's leaks its socket if a server resets
-    the connection before the handshake."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=5):
-            return True
-    except OSError:
-        return False
+def has_address(log: Path) -> bool:
+    """True if Vite has logged its address: it listens.
+
+    No request over TLS: Python's leaks its socket if a server resets the connection before the
+    handshake. No connection either: Vite tries its port, and closes it again, before it listens.
+    """
+    return "Local" in log.read_text()
 
 
 @contextmanager
@@ -173,7 +171,8 @@ def reverse_proxy(folder: Path, port: int, target: str, tls: Path | None) -> Gen
     config = folder / "vite.config.mjs"
     config.write_text(f"export default {json.dumps({'preview': given})};\n")
     command = [str(VITE), "preview", "--strictPort", "--config", str(config)]
-    with running(command, partial(listens, port), folder / "proxy.log", cwd=ROOT / "console"):
+    log = folder / "proxy.log"
+    with running(command, partial(has_address, log), log, cwd=ROOT / "console"):
         yield
 
 
