@@ -1,6 +1,7 @@
 """What `make world` counts as a failure, and the page with its results."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,9 @@ from tests.world.first_hour import steps
 from tests.world.installs import Application, Installation
 from tests.world.page import PAGE, PARTS, replaced
 from tests.world.specs import compare as compare_specs
-from tests.world.specs.compare import SETUPS, Run, Specs
-from tests.world.specs.suite import Outcome, outcomes
+from tests.world.specs.compare import SETUPS, Attempt, Run, Way
+from tests.world.specs.results import Outcome, Results, run_rest
+from tests.world.specs.suite import chosen
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -97,23 +99,72 @@ def test_only_documented_refusals_may_differ() -> None:
     assert Run(default, differences={node: "timed out", kubectl: "not found"}).failed
 
 
-def test_specs_that_ran_count_by_their_whole_name() -> None:
+def test_chosen_specs_have_their_whole_name() -> None:
     def spec(state: str, leaf: str, kind: str = "It") -> JsonObject:
         return {
             "ContainerHierarchyTexts": ["[sig-auth]", "Tokens"],
             "LeafNodeText": leaf,
             "LeafNodeType": kind,
             "State": state,
-            "Failure": {"Message": "not\n  found"} if state == "failed" else None,
         }
 
     setup = spec("passed", "", "SynchronizedBeforeSuite")
-    specs = [setup, spec("passed", "a"), spec("failed", "b"), spec("skipped", "c")]
-    found = outcomes([{"SpecReports": specs}])
-    assert {name: (one.passed, one.reason) for name, one in found.items()} == {
-        "[sig-auth] Tokens a": (True, ""),
-        "[sig-auth] Tokens b": (False, "not found"),
+    specs = [setup, spec("passed", "a"), spec("pending", "b"), spec("skipped", "c")]
+    assert chosen([{"SpecReports": specs}]) == ["[sig-auth] Tokens a"]
+
+
+def test_a_spec_that_ends_its_process_has_an_outcome_and_costs_no_other(tmp_path: Path) -> None:
+    """The specs of that process run again: the one that had begun alone, the others together."""
+    results = Results(tmp_path / "results.jsonl")
+    ran: list[tuple[set[str], int]] = []
+
+    def run_specs(specs: Collection[str], processes: int) -> str:
+        ran.append((set(specs), processes))
+        for name in sorted(specs):
+            results.add("run", name, Outcome("begun"))
+            if name == "b":
+                return "panic: no pod"
+            results.add("run", name, Outcome("passed"))
+        return ""
+
+    found = run_rest(run_specs, results, "run", ["a", "b", "c"], 6)
+    assert ran == [({"a", "b", "c"}, 6), ({"c"}, 6), ({"b"}, 1)]
+    assert {name: one.state for name, one in found.items()} == {
+        "a": "passed",
+        "b": "lost",
+        "c": "passed",
     }
+    assert "panic: no pod" in found["b"].reason
+
+
+def test_a_stopped_run_continues_where_it_ended(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.jsonl")
+    results.add("run", "a", Outcome("failed", "not\n  found"))
+    results.add("other run", "b", Outcome("passed"))
+    results.add("run", "b", Outcome("interrupted"))
+    ran: list[set[str]] = []
+
+    def run_specs(specs: Collection[str], processes: int) -> str:
+        ran.append(set(specs))
+        for name in specs:
+            results.add("run", name, Outcome("passed"))
+        return ""
+
+    found = run_rest(run_specs, results, "run", ["a", "b", "c"], 6)
+    assert ran == [{"b", "c"}]
+    assert found == {
+        "a": Outcome("failed", "not found"),
+        "b": Outcome("passed"),
+        "c": Outcome("passed"),
+    }
+    assert run_rest(run_specs, results, "run", ["a", "b"], 6).keys() == {"a", "b"}
+    assert len(ran) == 1
+
+
+def test_a_suite_that_does_not_start_says_why(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.jsonl")
+    with pytest.raises(Unavailable, match="no such kubeconfig"):
+        run_rest(lambda *_: "no such kubeconfig", results, "run", ["a"], 6)
 
 
 def test_a_kubeconfig_becomes_one_without_files(tmp_path: Path) -> None:
@@ -146,30 +197,45 @@ def test_a_changed_program_names_its_file(tmp_path: Path) -> None:
 
 
 def test_only_specs_that_pass_directly_can_differ() -> None:
-    """A spec that fails through the proxy runs directly, and once more without others beside it."""
-    ran: list[tuple[Path, object, bool]] = []
-    through, direct = Path("through"), Path("direct")
+    """A spec that fails through the proxy runs directly, then without others beside it.
+
+    One that fails alone as well runs both ways twice more: chance decides some of them.
+    """
+    ran: list[tuple[Way, set[str], Attempt]] = []
+    failed, passed = Outcome("failed", "not found"), Outcome("passed")
+    skipped = Outcome("skipped", "needs two nodes")
+    together = {"a": passed, "s": skipped} | dict.fromkeys("bcdef", failed)
     answers = {
-        through: [
-            {"a": "passed", "b": "failed", "c": "failed", "d": "failed"},
-            {"c": "passed", "d": "failed"},
+        Way.THROUGH: [
+            together,
+            {"c": passed, "d": failed, "e": failed, "f": failed},
+            {"d": failed, "f": passed},
+            {"d": failed},
         ],
-        direct: [{"b": "failed", "c": "passed", "d": "passed"}],
+        Way.DIRECT: [
+            {"b": failed} | dict.fromkeys("cdef", passed),
+            {"d": passed, "e": failed, "f": passed},
+            {"d": passed},
+        ],
     }
 
-    def run_specs(kubeconfig: Path, chosen: Specs, processes: int) -> dict[str, Outcome]:
-        ran.append((kubeconfig, chosen, processes > 1))
-        return {name: Outcome(state) for name, state in answers[kubeconfig].pop(0).items()}
+    def run_specs(way: Way, specs: Collection[str], attempt: Attempt) -> dict[str, Outcome]:
+        ran.append((way, set(specs), attempt))
+        return answers[way].pop(0)
 
     result = Run(SETUPS[0])
-    compare_specs.compare(run_specs, through, direct, "pattern", result)
+    compare_specs.compare(run_specs, list("abcdefs"), result)
     assert ran == [
-        (through, "pattern", True),
-        (direct, {"b", "c", "d"}, True),
-        (through, {"c", "d"}, False),
+        (Way.THROUGH, set("abcdefs"), Attempt.TOGETHER),
+        (Way.DIRECT, set("bcdef"), Attempt.PATIENT),
+        (Way.THROUGH, set("cdef"), Attempt.ALONE),
+        (Way.DIRECT, set("def"), Attempt.SECOND),
+        (Way.THROUGH, set("df"), Attempt.SECOND),
+        (Way.DIRECT, {"d"}, Attempt.THIRD),
+        (Way.THROUGH, {"d"}, Attempt.THIRD),
     ]
-    assert (result.passed, result.failed_directly) == ({"a", "c"}, {"b"})
-    assert result.differences == {"d": "failed"}
+    assert (result.passed, result.failed_directly) == (set("acf"), set("be"))
+    assert result.differences == {"d": "not found"}
 
 
 def test_a_screen_is_what_a_user_sees_of_it() -> None:
