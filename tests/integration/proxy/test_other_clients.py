@@ -1,6 +1,7 @@
 """Clients that nobody here wrote, through the proxy."""
 
 import asyncio
+import base64
 import json
 import ssl
 import sys
@@ -52,6 +53,45 @@ async def test_a_websocket_with_a_bearer_token_may_have_any_origin(
         return pieces
 
     assert b"\x01hi\n" in await asyncio.to_thread(run)
+
+
+@pytest.mark.parametrize("protocol", ["binary.k8s.io", "base64.binary.k8s.io"])
+async def test_logs_follow_over_a_websocket(
+    through: Kubectl, stack: Stack, upstream: Upstream, box: tuple[str, ...], protocol: str
+) -> None:
+    """Browsers read logs so: the protocol and the bytes are those of the API server.
+
+    Without `follow`, the API server loses what its kubelet sends together with the end.
+    """
+    _, namespace, pod = box
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log?follow=true"
+    written = b"".join(b"line %d of box/main\n" % number for number in range(1, 102))
+
+    def read(base: str, fields: list[str], tls: ssl.SSLContext) -> tuple[str | None, bytes]:
+        connection = websocket.create_connection(
+            base + path,
+            header=fields,
+            origin="http://localhost",
+            subprotocols=[protocol],
+            sslopt={"context": tls},
+            timeout=20,
+        )
+        seen = b""
+        while len(seen) < len(written):
+            piece = connection.recv()
+            seen += piece if isinstance(piece, bytes) else base64.b64decode(piece)
+        connection.close()
+        return connection.getsubprotocol(), seen
+
+    assert upstream.tls is not None
+    token = [f"Authorization: Bearer {await upstream.token()}"]
+    as_ann = [*token, "Impersonate-User: ann", "Impersonate-Group: devs"]
+    server = f"wss://{upstream.host}:{upstream.port}"
+    assert await asyncio.to_thread(read, server, as_ann, upstream.tls()) == (protocol, written)
+    trusted = ssl.create_default_context(cafile=str(stack.authority.ca))
+    proxy = f"wss://127.0.0.1:{stack.port}/k8s/clusters/dev"
+    fields = ["Authorization: Bearer ann-token"]
+    assert await asyncio.to_thread(read, proxy, fields, trusted) == (protocol, written)
 
 
 async def test_a_client_may_name_the_group_that_every_user_has(
