@@ -41,7 +41,7 @@ function Row({ deployment, approvals, isCurrent, isCompared, onCompare, onRollba
       <td>
         <Age at={desiredAt} />
       </td>
-      <td>
+      <td className="wide">
         <Status state={resultOf(deployment)} /> {isCurrent && <Status state={STATES.current} pill />}
       </td>
       <td>{took(deployment)}</td>

@@ -2,11 +2,20 @@ import { Link } from "wouter";
 import type { ServiceRowFragment } from "../api/generated";
 import { OFFLINE_AFTER } from "../clusters/offline";
 import type { Column } from "../lists/List";
+import { counted } from "../text/counts";
 import { Age } from "../ui/Age";
 import { serviceState } from "../ui/states";
 import { Status } from "../ui/Status";
 
-const reasonFor = ({ errors, message, waiting }: ServiceRowFragment): string => errors[0]?.message ?? message ?? (waiting ? "waiting for dependencies to become healthy" : "");
+/** Why a service is not as it should be, in the words of `towline services list`; empty if it is. */
+export function reasonFor({ errors, message, waiting, status, drifted, sha }: ServiceRowFragment): string {
+  const [error] = errors;
+  if (error !== undefined) return error.message;
+  if (status === "DRIFTED") return `${counted(drifted, "object")} ${drifted === 1 ? "differs" : "differ"} from what was applied`;
+  if (message !== null && message !== "") return message;
+  if (waiting) return "waiting for dependencies to become healthy";
+  return sha === null && status !== "HEALTHY" ? "no commit delivered yet" : "";
+}
 
 /** Columns of lists of services. */
 export const SERVICE_COLUMNS: readonly Column<ServiceRowFragment>[] = [
