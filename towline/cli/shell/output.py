@@ -119,8 +119,9 @@ def table(rows: Sequence[R], columns: Sequence[Column[R]], *, wide: bool = False
     titles = [column.title for column in columns]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
     lines = [_line(titles, widths, lambda text: colour(text, bold=True))]
-    paint = _by_meaning if _is_coloured() else str
-    return lines + [_line(row, widths, paint) for row in cells]
+    if _is_coloured():
+        return lines + [_line(row, widths, _by_meaning) for row in cells]
+    return lines + ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
 
 
 def say(text: str) -> None:
@@ -228,11 +229,15 @@ def _by_meaning(text: str) -> str:
 
 def _text(value: object) -> str:
     """Formats a cell; a time is its age, as in all columns."""
-    if isinstance(value, str) and _TIME.fullmatch(value):
-        return age(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return escape_controls(" ".join(str("" if value is None else value).split()))
+    text = "" if value is None else str(value)
+    if text[4:5] == "-" and _TIME.fullmatch(text):
+        return age(text)
+    # Most cells have neither other white space nor controls: this spares three passes over them.
+    if text.isprintable() and "  " not in text:
+        return text.strip()
+    return escape_controls(" ".join(text.split()))
 
 
 def _cut(text: str) -> str:
