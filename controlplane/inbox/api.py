@@ -83,14 +83,15 @@ class InboxQuery:
     async def inbox(
         self,
         info: Info,
-        first: int = DEFAULT_OF_KIND,
+        first: int | None = None,
     ) -> InboxType:
         """Decisions and failures that wait for the caller, newest first.
 
         Args:
-            first: Maximum number of items of each kind. Limit: 1,000.
+            first: Maximum number of items of each kind. Default: 50. Limit: 1,000.
         """
-        items = await info.context[Inbox].of_actor(info.context.actor, first)
+        most = DEFAULT_OF_KIND if first is None else first
+        items = await info.context[Inbox].of_actor(info.context.actor, most)
         return InboxType(
             total=items.total,
             has_more=items.has_more,
