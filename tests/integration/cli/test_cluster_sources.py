@@ -126,8 +126,13 @@ def check_joining(
     def read(kind: str, name: str = "towline-join-eu-1") -> Any:
         return json.loads(hub.kubectl("get", kind, name, "-n", "fleet", "-o", "json"))
 
+    # The state comes before the delivery, whose last step is the label.
+    labels = poll_until(
+        lambda: read("clusters.cluster.x-k8s.io", "eu-1")["metadata"]["labels"],
+        lambda labels: "towline.io/join" in labels,
+        30,
+    )
     given = read("clusterresourcesets.addons.cluster.x-k8s.io")["spec"]
-    labels = read("clusters.cluster.x-k8s.io", "eu-1")["metadata"]["labels"]
     assert given["clusterSelector"]["matchLabels"].items() <= labels.items()
     assert given["resources"] == [{"kind": "Secret", "name": "towline-join-eu-1"}]
     secret = read("secret")
