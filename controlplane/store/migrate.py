@@ -113,9 +113,15 @@ def revision_of(connection: Connection) -> str | None:
     return connection.exec_driver_sql(f"SELECT version_num FROM {REVISIONS}").scalar()
 
 
-def known_revisions() -> list[str]:
-    """Returns the revisions with which the names of the migrations begin, oldest first."""
-    return sorted(path.name.partition("_")[0] for path in (_FOLDER / "versions").glob("[0-9]*.py"))
+def known_revisions(folder: Path = _FOLDER) -> list[str]:
+    """Returns the revisions with which the names of the migrations begin, oldest first.
+
+    RuntimeError: `folder` has none.
+    """
+    found = sorted(path.name.partition("_")[0] for path in (folder / "versions").glob("[0-9]*.py"))
+    if not found:
+        raise RuntimeError("no migrations were found: the installation is incomplete")
+    return found
 
 
 def _upgrade(connection: Connection, to: str) -> None:

@@ -454,6 +454,11 @@ def test_names_of_migrations_begin_with_the_revisions_of_alembic() -> None:
     assert known_revisions() == revisions[::-1]
 
 
+def test_an_installation_without_migrations_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="installation is incomplete"):
+        known_revisions(tmp_path)
+
+
 async def test_a_store_of_a_newer_version_is_refused(store_url: str) -> None:
     """An older program names the problem and touches nothing."""
     engine = make_engine(store_url)
