@@ -1,11 +1,10 @@
 """Group of commands that names its own word for the one of kubectl or of Argo CD."""
 
-import json
 from typing import Any
 
 from typer.core import TyperGroup
 
-from towline.completion.candidates import COMMANDS
+from towline.completion.candidates import known_commands
 
 _WORDS = {
     **dict.fromkeys(("app", "apps", "application", "applications", "svc"), "services"),
@@ -57,8 +56,7 @@ class HintedGroup(TyperGroup):
 
 def _hint_of_groups(*words: str | None) -> str:
     """Names the groups that have a command; for an unknown command without its group."""
-    with open(COMMANDS, encoding="utf-8") as file:
-        groups = json.load(file)["commands"]
+    groups = known_commands()["commands"]
     found = [
         f"'{group} {word}'"
         for word in words

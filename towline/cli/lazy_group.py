@@ -4,7 +4,6 @@ All modules together take 200 ms to import. Help lists the summaries of the gene
 `commands.json`.
 """
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from typing import Any, cast
 
@@ -16,7 +15,7 @@ from towline.cli.hinted_group import HintedGroup
 from towline.cli.lazy_import import load
 from towline.cli.shell.found_code import with_exit_code
 from towline.cli.shell.watching import watchable
-from towline.completion.candidates import COMMANDS
+from towline.completion.candidates import known_commands
 
 _WATCHED = frozenset({"list", "get", "pods", "nodes"})
 # A `get` of a group shows one resource: an unknown one already has an exit code.
@@ -69,8 +68,7 @@ class LazyGroup(HintedGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Lists the commands with their summaries."""
-        with open(COMMANDS, encoding="utf-8") as file:
-            known = json.load(file)["commands"]
+        known = known_commands()["commands"]
         commands: dict[str, Any] = {
             name: TyperCommand(name, help=known[name]["summary"]) for name in self.commands
         }

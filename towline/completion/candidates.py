@@ -21,7 +21,7 @@ _COMPLETE_FILES = 3
 _NO_FILES = ":4"
 _FILES_ALLOWED = ":0"
 _GLOBAL_FLAGS = ("--url", "--context", "--ca-file", "--config")
-COMMANDS = os.path.join(os.path.dirname(__file__), "commands.json")
+_COMMANDS = os.path.join(os.path.dirname(__file__), "commands.json")
 
 
 def main(words: Sequence[str]) -> None:
@@ -48,10 +48,15 @@ def complete_for_kubectl() -> None:
         print(_NO_FILES)
 
 
+def known_commands() -> JsonObject:
+    """Returns the generated tree of all commands, without importing any of them."""
+    with open(_COMMANDS, encoding="utf-8") as file:
+        return json.load(file)
+
+
 def candidates(words: Sequence[str]) -> list[str] | None:
     """Words that can stand at the cursor; None for files."""
-    with open(COMMANDS, encoding="utf-8") as file:
-        node: JsonObject = json.load(file)
+    node = known_commands()
     *before, typed = words
     expected: object = None
     position = 0

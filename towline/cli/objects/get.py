@@ -1,6 +1,5 @@
 """`towline get`: objects of one cluster, or of all."""
 
-import json
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +14,7 @@ from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, colour, say, show
 from towline.cli.shell.polling import seconds
 from towline.cli.shell.session import connect, selected_target
-from towline.completion.candidates import COMMANDS
+from towline.completion.candidates import known_commands
 
 _NO_CLUSTERS = "specify clusters with --cluster, or use --all-clusters"
 PARTIAL = 8
@@ -125,8 +124,7 @@ def _kind_and_name(kind: str, name: str | None) -> tuple[str, str | None]:
 def _own_list(kind: str) -> str:
     """Hint to the command that lists resources of Towline with the name of this kind."""
     plural = f"{kind.lower().removesuffix('s')}s"
-    with open(COMMANDS, encoding="utf-8") as file:
-        groups = json.load(file)["commands"]
+    groups = known_commands()["commands"]
     if "list" not in groups.get(plural, {}).get("commands", {}):
         return ""
     return f"; `towline {plural} list` lists the {plural} of Towline"
