@@ -12,7 +12,7 @@ from controlplane.clusters.api.agent_settings import AgentSettingsMutation
 from controlplane.clusters.api.bootstrap_tokens import BootstrapTokenMutation
 from controlplane.clusters.api.clusters import ClusterType
 from controlplane.clusters.api.inputs import ClusterAttributes, ClusterUpdateAttributes
-from controlplane.clusters.api.loading import cluster_type
+from controlplane.clusters.api.loading import cluster_type, clusters_in_list
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.configuration.api.contexts import ContextMutation
 from controlplane.configuration.api.flow import FlowMutation
@@ -29,20 +29,25 @@ from controlplane.pipelines.api.pipelines import (
 )
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.resource_fields import ResourceFields, each
 from controlplane.repositories.api.helm_repositories import HelmRepositoryMutation
 from controlplane.repositories.api.oci_repositories import OciRepositoryMutation
-from controlplane.repositories.api.repositories import GIT, GitAttributes, GitRepository
+from controlplane.repositories.api.repositories import GIT
 from controlplane.secrets.api import SecretMutation
 from controlplane.services.api.inputs import (
     ServiceCloneAttributes,
     ServiceDeploymentAttributes,
     ServiceUpdateAttributes,
 )
-from controlplane.services.api.loading import service_type
+from controlplane.services.api.loading import service_type, service_types
 from controlplane.services.api.types import ServiceDeployment
 from controlplane.services.operations.services import Services
 from controlplane.views.api import SavedViewMutation
 from core.spec.sync import Removal
+
+_CLUSTERS = ResourceFields("cluster", Clusters, ClusterType, clusters_in_list)
+_PIPELINES = ResourceFields("pipeline", Pipelines, PipelineType, each(PipelineType.of))
+_SERVICES = ResourceFields("service", Services, ServiceDeployment, service_types)
 
 
 @strawberry.type
@@ -97,25 +102,10 @@ class Mutation(
         row = await clusters.update(actor, id, attributes.change(), unchanged_since=unchanged_since)
         return await cluster_type(info, row)
 
-    @strawberry.mutation
-    async def delete_cluster(self, info: Info, id: strawberry.ID) -> ClusterType | None:
-        """Deletes a cluster after its agent has removed all services.
-
-        Args:
-            id: ID of the cluster.
-        """
-        row = await info.context[Clusters].delete(info.context.actor, id)
-        return await cluster_type(info, row)
-
-    @strawberry.mutation
-    async def detach_cluster(self, info: Info, id: strawberry.ID) -> ClusterType | None:
-        """Removes a cluster from Towline at once and keeps everything in it.
-
-        Args:
-            id: ID of the cluster.
-        """
-        row = await info.context[Clusters].detach(info.context.actor, id)
-        return await cluster_type(info, row)
+    delete_cluster = _CLUSTERS.action(Clusters.delete)
+    """Deletes a cluster after its agent has removed all services."""
+    detach_cluster = _CLUSTERS.action(Clusters.detach)
+    """Removes a cluster from Towline at once and keeps everything in it."""
 
     @strawberry.mutation
     async def rotate_cluster_token(self, info: Info, id: strawberry.ID) -> ClusterType | None:
@@ -127,46 +117,14 @@ class Mutation(
         row, token = await info.context[Clusters].rotate_token(info.context.actor, id)
         return await cluster_type(info, row, token)
 
-    @strawberry.mutation
-    async def create_git_repository(
-        self, info: Info, attributes: GitAttributes
-    ) -> GitRepository | None:
-        """Adds a Git repository.
-
-        Args:
-            attributes: Fields of the repository.
-        """
-        return await GIT.create(info, attributes)
-
-    @strawberry.mutation
-    async def update_git_repository(
-        self, info: Info, id: strawberry.ID, attributes: GitAttributes
-    ) -> GitRepository | None:
-        """Updates a Git repository.
-
-        Args:
-            id: ID of the repository.
-            attributes: Fields to change.
-        """
-        return await GIT.update(info, id, attributes)
-
-    @strawberry.mutation
-    async def delete_git_repository(self, info: Info, id: strawberry.ID) -> GitRepository | None:
-        """Removes a Git repository. Fails with CONFLICT while services use it.
-
-        Args:
-            id: ID of the repository.
-        """
-        return await GIT.delete(info, id)
-
-    @strawberry.mutation
-    async def sync_git_repository(self, info: Info, id: strawberry.ID) -> GitRepository | None:
-        """Polls a Git repository now.
-
-        Args:
-            id: ID of the repository.
-        """
-        return await GIT.sync(info, id)
+    create_git_repository = GIT.create
+    """Adds a Git repository."""
+    update_git_repository = GIT.update
+    """Updates a Git repository."""
+    delete_git_repository = GIT.delete
+    """Removes a Git repository. Fails with CONFLICT while services use it."""
+    sync_git_repository = GIT.sync
+    """Polls a Git repository now."""
 
     @strawberry.mutation
     async def create_service_deployment(
@@ -205,17 +163,8 @@ class Mutation(
         row = await services.update(actor, id, attributes.change(), unchanged_since=unchanged_since)
         return await service_type(info, row)
 
-    @strawberry.mutation
-    async def delete_service_deployment(
-        self, info: Info, id: strawberry.ID
-    ) -> ServiceDeployment | None:
-        """Deletes a service and its objects.
-
-        Args:
-            id: ID of the service.
-        """
-        services = info.context[Services]
-        return await service_type(info, await services.delete(info.context.actor, id))
+    delete_service_deployment = _SERVICES.action(Services.delete)
+    """Deletes a service and its objects."""
 
     @strawberry.mutation
     async def detach_service_deployment(
@@ -240,25 +189,10 @@ class Mutation(
         services = info.context[Services]
         return await service_type(info, await services.sync(info.context.actor, service_id))
 
-    @strawberry.mutation
-    async def force_service(self, info: Info, id: strawberry.ID) -> ServiceDeployment | None:
-        """Renders and applies a service again, even without changes.
-
-        Args:
-            id: ID of the service.
-        """
-        services = info.context[Services]
-        return await service_type(info, await services.force(info.context.actor, id))
-
-    @strawberry.mutation
-    async def proceed_service(self, info: Info, id: strawberry.ID) -> ServiceDeployment | None:
-        """Lets a service proceed once without waiting for its dependencies.
-
-        Args:
-            id: ID of the service.
-        """
-        services = info.context[Services]
-        return await service_type(info, await services.proceed(info.context.actor, id))
+    force_service = _SERVICES.action(Services.force)
+    """Renders and applies a service again, even without changes."""
+    proceed_service = _SERVICES.action(Services.proceed)
+    """Lets a service proceed once without waiting for its dependencies."""
 
     @strawberry.mutation
     async def clone_service(
@@ -293,15 +227,8 @@ class Mutation(
         row = await services.rollback(info.context.actor, id, revision_id)
         return await service_type(info, row)
 
-    @strawberry.mutation
-    async def release_service(self, info: Info, id: strawberry.ID) -> ServiceDeployment | None:
-        """Unpins a service after a rollback. It follows its ref again.
-
-        Args:
-            id: ID of the service.
-        """
-        services = info.context[Services]
-        return await service_type(info, await services.release(info.context.actor, id))
+    release_service = _SERVICES.action(Services.release)
+    """Unpins a service after a rollback. It follows its ref again."""
 
     @strawberry.mutation
     async def save_pipeline(
@@ -318,14 +245,8 @@ class Mutation(
             await context[Pipelines].save(info.context.actor, attributes.draft(name))
         )
 
-    @strawberry.mutation
-    async def delete_pipeline(self, info: Info, id: strawberry.ID) -> PipelineType | None:
-        """Deletes a pipeline and keeps its services.
-
-        Args:
-            id: ID of the pipeline.
-        """
-        return PipelineType.of(await info.context[Pipelines].delete(info.context.actor, id))
+    delete_pipeline = _PIPELINES.action(Pipelines.delete)
+    """Deletes a pipeline and keeps its services."""
 
     @strawberry.mutation
     async def approve_gate(
@@ -375,14 +296,8 @@ class Mutation(
         pipelines = info.context[Pipelines]
         return PipelineType.of(await pipelines.pause(info.context.actor, id, reason or ""))
 
-    @strawberry.mutation
-    async def resume_pipeline(self, info: Info, id: strawberry.ID) -> PipelineType | None:
-        """Resumes a paused pipeline.
-
-        Args:
-            id: ID of the pipeline.
-        """
-        return PipelineType.of(await info.context[Pipelines].resume(info.context.actor, id))
+    resume_pipeline = _PIPELINES.action(Pipelines.resume)
+    """Resumes a paused pipeline."""
 
     @strawberry.mutation
     async def retry_pipeline(

@@ -32,11 +32,12 @@ from controlplane.pipelines.api.what_if import WhatIfQuery
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.resource_fields import ResourceFields, each
 from controlplane.platform.graphql.selections import selected_fields
 from controlplane.reports.api import ReportQuery
 from controlplane.repositories.api.helm_repositories import HelmRepositoryQuery
 from controlplane.repositories.api.oci_repositories import OciRepositoryQuery
-from controlplane.repositories.api.repositories import GIT, GitRepository
+from controlplane.repositories.api.repositories import GIT
 from controlplane.search.api import SearchQuery
 from controlplane.secrets.api import SecretQuery
 from controlplane.services.api.fences import FenceQuery
@@ -54,6 +55,9 @@ from core import __version__
 from core.errors import Invalid
 
 strawberry.enum(ClusterHealth, name="ClusterHealth")
+
+
+_PIPELINES = ResourceFields("pipeline", Pipelines, PipelineType, each(PipelineType.of))
 
 
 @strawberry.type
@@ -160,34 +164,14 @@ class Query(
         )
         return relay.connection(nodes, page.more, asked, lambda node: node.id, page.count)
 
-    @strawberry.field
-    async def git_repository(
-        self, info: Info, id: strawberry.ID | None = None, url: str | None = None
-    ) -> GitRepository | None:
-        """A Git repository, by ID or URL.
+    git_repository = GIT.get
+    """A Git repository, by ID or URL."""
+    git_repositories = GIT.page
+    """Git repositories.
 
-        Args:
-            id: ID of the repository.
-            url: Exact URL. Used without `id`.
-        """
-        return await GIT.get(info, id, url)
-
-    @strawberry.field
-    async def git_repositories(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[GitRepository]:
-        """Git repositories.
-
-        Args:
-            q: Text to search for in URLs. Limit: 200 characters.
-        """
-        asked = relay.page_query(first, after, q, labels=labels)
-        return await GIT.page(info, asked)
+    Args:
+        q: Text to search for in URLs. Limit: 200 characters.
+    """
 
     @strawberry.field
     async def service_deployment(
@@ -288,17 +272,8 @@ class Query(
         page = await info.context[Services].history(info.context.actor, asked)
         return relay.connection_of(page, asked, LedgerEvent.of)
 
-    @strawberry.field
-    async def pipeline(
-        self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> PipelineType | None:
-        """A pipeline, by ID or name.
-
-        Args:
-            id: ID of the pipeline.
-        """
-        context = info.context
-        return PipelineType.of(await context[Pipelines].get(info.context.actor, id, name))
+    pipeline = _PIPELINES.get(Pipelines.get)
+    """A pipeline, by ID or name."""
 
     @strawberry.field
     async def gate_measurements(self, info: Info, id: strawberry.ID) -> list[GateMeasurement]:
@@ -311,16 +286,5 @@ class Query(
         rows = await context[Pipelines].measured_at(info.context.actor, id)
         return GateMeasurement.of_each(rows)
 
-    @strawberry.field
-    async def pipelines(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[PipelineType]:
-        """Pipelines."""
-        asked = relay.page_query(first, after, q, labels=labels)
-        page = await info.context[Pipelines].page(info.context.actor, asked)
-        return relay.connection_of(page, asked, PipelineType.of)
+    pipelines = _PIPELINES.page(Pipelines.page)
+    """Pipelines."""

@@ -11,7 +11,7 @@ from controlplane.clusters.operations.clusters import Clusters
 from controlplane.pipelines.api.pipelines import PipelineType
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.context import CLUSTER, PIPELINE, SERVICE
-from controlplane.platform.graphql.context import Context, Info
+from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.deltas import deltas
 from controlplane.search.api import FleetSubscription
 from controlplane.secrets.api import SecretSubscription
@@ -56,17 +56,18 @@ class PipelineDelta:
     """Time of this message. Give it as `since` to receive missed changes."""
 
 
-async def _service(context: Context, id: str) -> ServiceDeployment:
+async def _service(info: Info, id: str) -> ServiceDeployment:
+    context = info.context
     row = await context[Services].get(context.actor, id)
     return (await with_related(context, [row]))[0]
 
 
-async def _cluster(context: Context, id: str) -> ClusterType:
-    return ClusterType.of(await context[Clusters].get(context.actor, id))
+async def _cluster(info: Info, id: str) -> ClusterType:
+    return ClusterType.of(await info.context[Clusters].get(info.context.actor, id))
 
 
-async def _pipeline(context: Context, id: str) -> PipelineType:
-    return PipelineType.of(await context[Pipelines].get(context.actor, id))
+async def _pipeline(info: Info, id: str) -> PipelineType:
+    return PipelineType.of(await info.context[Pipelines].get(info.context.actor, id))
 
 
 @strawberry.type

@@ -18,8 +18,9 @@ from controlplane.cluster_sources.operations.sources import ClusterSourceChange,
 from controlplane.clusters.api.clusters import Tag, tags_of
 from controlplane.clusters.api.inputs import TagAttributes
 from controlplane.platform.graphql import relay
-from controlplane.platform.graphql.context import Context, Info
+from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.platform.graphql.resource_fields import ResourceFields
 
 strawberry.enum(InventoryKind, name="ClusterInventoryKind")
 strawberry.enum(GonePolicy, name="ClusterGonePolicy")
@@ -86,7 +87,17 @@ class ClusterSourceType(Output[ClusterSource]):
         """
         asked = relay.page_query(first, after, q, info=info, state=state)
         page = await info.context[ClusterSources].members(info.context.actor, self.id, asked)
-        return await relay.connection_of_many(info.context, page, asked, _members)
+        return await relay.connection_of_many(info, page, asked, _members)
+
+
+async def _members(
+    info: Info, rows: Sequence[ClusterSourceMember]
+) -> list[ClusterSourceMemberType]:
+    ids = {row.cluster_id for row in rows if row.cluster_id}
+    handles = await info.context[ClusterSources].handles(info.context.actor, ids)
+    return [
+        ClusterSourceMemberType.of(row, cluster=handles.get(row.cluster_id or "")) for row in rows
+    ]
 
 
 @draft(ClusterSourceChange, rename={"interval_seconds": "interval_s"})
@@ -96,103 +107,10 @@ class ClusterSourceAttributes(Draft[ClusterSourceChange]):
     tags: list[TagAttributes] | None = None
 
 
-@strawberry.type
-class ClusterSourceQuery:
-    """Queries of cluster sources."""
-
-    @strawberry.field
-    async def cluster_source(
-        self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> ClusterSourceType | None:
-        """A cluster source, by ID or name.
-
-        Args:
-            id: ID of the cluster source.
-        """
-        row = await info.context[ClusterSources].get(info.context.actor, id, name)
-        return await _type(info.context, row)
-
-    @strawberry.field
-    async def cluster_sources(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[ClusterSourceType]:
-        """Cluster sources.
-
-        Args:
-            q: Text to search for in names. Limit: 200 characters.
-        """
-        asked = relay.page_query(first, after, q, labels=labels)
-        page = await info.context[ClusterSources].page(info.context.actor, asked)
-        return await relay.connection_of_many(info.context, page, asked, _types)
-
-
-@strawberry.type
-class ClusterSourceMutation:
-    """Mutations of cluster sources."""
-
-    @strawberry.mutation
-    async def create_cluster_source(
-        self, info: Info, attributes: ClusterSourceAttributes
-    ) -> ClusterSourceType | None:
-        """Creates a cluster source. The caller needs all permissions of its service account.
-
-        Args:
-            attributes: Fields of the cluster source.
-        """
-        sources = info.context[ClusterSources]
-        row = await sources.create(info.context.actor, attributes.change())
-        return await _type(info.context, row)
-
-    @strawberry.mutation
-    async def update_cluster_source(
-        self, info: Info, id: strawberry.ID, attributes: ClusterSourceAttributes
-    ) -> ClusterSourceType | None:
-        """Updates, suspends or resumes a cluster source.
-
-        Args:
-            id: ID of the cluster source.
-            attributes: Fields to change. More than `suspended` and `intervalSeconds` needs all
-                permissions of the service account.
-        """
-        sources = info.context[ClusterSources]
-        row = await sources.update(info.context.actor, id, attributes.change())
-        return await _type(info.context, row)
-
-    @strawberry.mutation
-    async def delete_cluster_source(
-        self, info: Info, id: strawberry.ID
-    ) -> ClusterSourceType | None:
-        """Deletes a cluster source. Its clusters stay registered.
-
-        Args:
-            id: ID of the cluster source.
-        """
-        row = await info.context[ClusterSources].delete(info.context.actor, id)
-        return await _type(info.context, row)
-
-    @strawberry.mutation
-    async def sync_cluster_source(self, info: Info, id: strawberry.ID) -> ClusterSourceType | None:
-        """Reads the objects of a cluster source now.
-
-        Args:
-            id: ID of the cluster source.
-        """
-        row = await info.context[ClusterSources].sync(info.context.actor, id)
-        return await _type(info.context, row)
-
-
-async def _type(context: Context, row: ClusterSource) -> ClusterSourceType:
-    return (await _types(context, [row]))[0]
-
-
-async def _types(context: Context, rows: Sequence[ClusterSource]) -> list[ClusterSourceType]:
+async def _sources(info: Info, rows: Sequence[ClusterSource]) -> list[ClusterSourceType]:
+    context, actor = info.context, info.context.actor
     projects = await projects_of(context, [row.project_id for row in rows])
-    sources, actor = context[ClusterSources], context.actor
+    sources = context[ClusterSources]
     handles = await sources.handles(actor, {row.settings.cluster_id for row in rows})
     accounts = await sources.accounts(actor, {row.settings.service_account_id for row in rows})
     return [
@@ -206,11 +124,33 @@ async def _types(context: Context, rows: Sequence[ClusterSource]) -> list[Cluste
     ]
 
 
-async def _members(
-    context: Context, rows: Sequence[ClusterSourceMember]
-) -> list[ClusterSourceMemberType]:
-    ids = {row.cluster_id for row in rows if row.cluster_id}
-    handles = await context[ClusterSources].handles(context.actor, ids)
-    return [
-        ClusterSourceMemberType.of(row, cluster=handles.get(row.cluster_id or "")) for row in rows
-    ]
+_SOURCES = ResourceFields("cluster source", ClusterSources, ClusterSourceType, _sources)
+
+
+@strawberry.type
+class ClusterSourceQuery:
+    """Queries of cluster sources."""
+
+    cluster_source = _SOURCES.get(ClusterSources.get)
+    """A cluster source, by ID or name."""
+    cluster_sources = _SOURCES.page(ClusterSources.page)
+    """Cluster sources."""
+
+
+@strawberry.type
+class ClusterSourceMutation:
+    """Mutations of cluster sources."""
+
+    create_cluster_source = _SOURCES.create(ClusterSources.create, ClusterSourceAttributes)
+    """Creates a cluster source. The caller needs all permissions of its service account."""
+    update_cluster_source = _SOURCES.update(ClusterSources.update, ClusterSourceAttributes)
+    """Updates, suspends or resumes a cluster source.
+
+    Args:
+        attributes: Fields to change. More than `suspended` and `intervalSeconds` needs all
+            permissions of the service account.
+    """
+    delete_cluster_source = _SOURCES.action(ClusterSources.delete)
+    """Deletes a cluster source. Its clusters stay registered."""
+    sync_cluster_source = _SOURCES.action(ClusterSources.sync)
+    """Reads the objects of a cluster source now."""

@@ -16,9 +16,9 @@ from controlplane.configuration_sources.operations.sources import (
     ConfigurationSources,
 )
 from controlplane.manifests.api.manifests import ManifestChange, ManifestProblem
-from controlplane.platform.graphql import relay
-from controlplane.platform.graphql.context import Context, Info
+from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, Output, draft, output
+from controlplane.platform.graphql.resource_fields import ResourceFields
 
 strawberry.enum(ApplyMode, name="ConfigurationSourceMode")
 strawberry.enum(SourceResult, name="ConfigurationSourceResult")
@@ -52,84 +52,61 @@ class ConfigurationSourceAttributes(Draft[ConfigurationSourceChange]):
     """Fields of a configuration source. A field that is null or absent stays as it is."""
 
 
+async def _sources(
+    info: Info, rows: Sequence[ConfigurationSource]
+) -> list[ConfigurationSourceType]:
+    context = info.context
+    projects = await projects_of(context, [row.project_id for row in rows])
+    origins = await context[ConfigurationSources].origins(context.actor, rows)
+    return [
+        ConfigurationSourceType.of(
+            row,
+            project=projects.get(row.project_id),
+            repository_url=origins.repositories.get(row.settings.repository_id),
+            service_account=origins.accounts.get(row.settings.service_account_id),
+        )
+        for row in rows
+    ]
+
+
+_SOURCES = ResourceFields(
+    "configuration source", ConfigurationSources, ConfigurationSourceType, _sources
+)
+
+
 @strawberry.type
 class ConfigurationSourceQuery:
     """Queries of configuration sources."""
 
-    @strawberry.field
-    async def configuration_source(
-        self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> ConfigurationSourceType | None:
-        """A configuration source, by ID or name.
+    configuration_source = _SOURCES.get(ConfigurationSources.get)
+    """A configuration source, by ID or name."""
+    configuration_sources = _SOURCES.page(ConfigurationSources.page)
+    """Configuration sources.
 
-        Args:
-            id: ID of the configuration source.
-        """
-        row = await info.context[ConfigurationSources].get(info.context.actor, id, name)
-        return await _type(info.context, row)
-
-    @strawberry.field
-    async def configuration_sources(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[ConfigurationSourceType]:
-        """Configuration sources.
-
-        Args:
-            q: Text to search for in names and folders. Limit: 200 characters.
-        """
-        asked = relay.page_query(first, after, q, labels=labels)
-        page = await info.context[ConfigurationSources].page(info.context.actor, asked)
-        return await relay.connection_of_many(info.context, page, asked, _types)
+    Args:
+        q: Text to search for in names and folders. Limit: 200 characters.
+    """
 
 
 @strawberry.type
 class ConfigurationSourceMutation:
     """Mutations of configuration sources."""
 
-    @strawberry.mutation
-    async def create_configuration_source(
-        self, info: Info, attributes: ConfigurationSourceAttributes
-    ) -> ConfigurationSourceType | None:
-        """Creates a configuration source. The caller needs all permissions of its service account.
+    create_configuration_source = _SOURCES.create(
+        ConfigurationSources.create, ConfigurationSourceAttributes
+    )
+    """Creates a configuration source. The caller needs all permissions of its service account."""
+    update_configuration_source = _SOURCES.update(
+        ConfigurationSources.update, ConfigurationSourceAttributes
+    )
+    """Updates, suspends or resumes a configuration source.
 
-        Args:
-            attributes: Fields of the configuration source.
-        """
-        sources = info.context[ConfigurationSources]
-        row = await sources.create(info.context.actor, attributes.change())
-        return await _type(info.context, row)
-
-    @strawberry.mutation
-    async def update_configuration_source(
-        self, info: Info, id: strawberry.ID, attributes: ConfigurationSourceAttributes
-    ) -> ConfigurationSourceType | None:
-        """Updates, suspends or resumes a configuration source.
-
-        Args:
-            id: ID of the configuration source.
-            attributes: Fields to change. More than `suspended` and `intervalSeconds` needs all
-                permissions of the service account.
-        """
-        sources = info.context[ConfigurationSources]
-        row = await sources.update(info.context.actor, id, attributes.change())
-        return await _type(info.context, row)
-
-    @strawberry.mutation
-    async def delete_configuration_source(
-        self, info: Info, id: strawberry.ID
-    ) -> ConfigurationSourceType | None:
-        """Deletes a configuration source and keeps its resources.
-
-        Args:
-            id: ID of the configuration source.
-        """
-        row = await info.context[ConfigurationSources].delete(info.context.actor, id)
-        return await _type(info.context, row)
+    Args:
+        attributes: Fields to change. More than `suspended` and `intervalSeconds` needs all
+            permissions of the service account.
+    """
+    delete_configuration_source = _SOURCES.action(ConfigurationSources.delete)
+    """Deletes a configuration source and keeps its resources."""
 
     @strawberry.mutation
     async def sync_configuration_source(
@@ -144,7 +121,7 @@ class ConfigurationSourceMutation:
         """
         sources = info.context[ConfigurationSources]
         row = await sources.sync(info.context.actor, id, force=force)
-        return await _type(info.context, row)
+        return await _SOURCES.one(info, row)
 
     @strawberry.mutation
     async def approve_configuration_source(
@@ -159,24 +136,4 @@ class ConfigurationSourceMutation:
         """
         sources = info.context[ConfigurationSources]
         row = await sources.approve(info.context.actor, id, digest)
-        return await _type(info.context, row)
-
-
-async def _type(context: Context, row: ConfigurationSource) -> ConfigurationSourceType:
-    return (await _types(context, [row]))[0]
-
-
-async def _types(
-    context: Context, rows: Sequence[ConfigurationSource]
-) -> list[ConfigurationSourceType]:
-    projects = await projects_of(context, [row.project_id for row in rows])
-    origins = await context[ConfigurationSources].origins(context.actor, rows)
-    return [
-        ConfigurationSourceType.of(
-            row,
-            project=projects.get(row.project_id),
-            repository_url=origins.repositories.get(row.settings.repository_id),
-            service_account=origins.accounts.get(row.settings.service_account_id),
-        )
-        for row in rows
-    ]
+        return await _SOURCES.one(info, row)

@@ -23,6 +23,7 @@ from controlplane.platform.graphql.plugin_inputs import (
     settings_from,
     with_settings_of,
 )
+from controlplane.platform.graphql.resource_fields import ResourceFields, each
 from controlplane.platform.notification import Notification, Severity
 from core.errors import Invalid
 
@@ -119,63 +120,33 @@ class NotificationRouterAttributes(Draft[RouterDraft]):
         return {**super().given(), "events": tuple(self.events), "sinks": sinks}
 
 
+_SINKS = ResourceFields("sink", NotificationOperations, NotificationSink, each(NotificationSink.of))
+_ROUTERS = ResourceFields(
+    "router", NotificationOperations, NotificationRouter, each(NotificationRouter.of)
+)
+_DELIVERIES = ResourceFields(
+    "delivery",
+    NotificationOperations,
+    NotificationDelivery,
+    each(NotificationDelivery.of),
+    is_nullable=False,
+)
+
+
 @strawberry.type
 class NotificationQuery:
-    @strawberry.field
-    async def notification_sink(
-        self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> NotificationSink | None:
-        """A notification sink, by ID or name.
+    notification_sink = _SINKS.get(NotificationOperations.sink)
+    """A notification sink, by ID or name."""
+    notification_sinks = _SINKS.page(NotificationOperations.sinks)
+    """Notification sinks.
 
-        Args:
-            id: ID of the sink.
-        """
-        notifications = info.context[NotificationOperations]
-        return NotificationSink.of(await notifications.sink(info.context.actor, id, name))
-
-    @strawberry.field
-    async def notification_sinks(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[NotificationSink]:
-        """Notification sinks.
-
-        Args:
-            q: Text to search for in names and hosts. Limit: 200 characters.
-        """
-        asked = relay.page_query(first, after, q, labels=labels)
-        page = await info.context[NotificationOperations].sinks(info.context.actor, asked)
-        return relay.connection_of(page, asked, NotificationSink.of)
-
-    @strawberry.field
-    async def notification_router(
-        self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> NotificationRouter | None:
-        """A notification router, by ID or name.
-
-        Args:
-            id: ID of the router.
-        """
-        notifications = info.context[NotificationOperations]
-        return NotificationRouter.of(await notifications.router(info.context.actor, id, name))
-
-    @strawberry.field
-    async def notification_routers(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[NotificationRouter]:
-        """Notification routers."""
-        asked = relay.page_query(first, after, q, labels=labels)
-        page = await info.context[NotificationOperations].routers(info.context.actor, asked)
-        return relay.connection_of(page, asked, NotificationRouter.of)
+    Args:
+        q: Text to search for in names and hosts. Limit: 200 characters.
+    """
+    notification_router = _ROUTERS.get(NotificationOperations.router)
+    """A notification router, by ID or name."""
+    notification_routers = _ROUTERS.page(NotificationOperations.routers)
+    """Notification routers."""
 
     @strawberry.field
     async def app_notifications(
@@ -225,59 +196,19 @@ class NotificationMutation:
         row, secret = await notifications.save_sink(info.context.actor, attributes.change())
         return NotificationSink.of(row, signing_secret=secret)
 
-    @strawberry.mutation
-    async def delete_notification_sink(
-        self, info: Info, id: strawberry.ID
-    ) -> NotificationSink | None:
-        """Deletes a notification sink.
+    delete_notification_sink = _SINKS.action(NotificationOperations.delete_sink)
+    """Deletes a notification sink."""
+    upsert_notification_router = _ROUTERS.create(
+        NotificationOperations.save_router, NotificationRouterAttributes
+    )
+    """Creates or updates the notification router with this name."""
+    delete_notification_router = _ROUTERS.action(NotificationOperations.delete_router)
+    """Deletes a notification router."""
+    test_notification_sink = _DELIVERIES.action(NotificationOperations.test_sink)
+    """Sends a test notification to a sink.
 
-        Args:
-            id: ID of the sink.
-        """
-        notifications = info.context[NotificationOperations]
-        return NotificationSink.of(await notifications.delete_sink(info.context.actor, id))
-
-    @strawberry.mutation
-    async def upsert_notification_router(
-        self, info: Info, attributes: NotificationRouterAttributes
-    ) -> NotificationRouter | None:
-        """Creates or updates the notification router with this name.
-
-        Args:
-            attributes: Fields of the router.
-        """
-        notifications = info.context[NotificationOperations]
-        row = await notifications.save_router(info.context.actor, attributes.change())
-        return NotificationRouter.of(row)
-
-    @strawberry.mutation
-    async def delete_notification_router(
-        self, info: Info, id: strawberry.ID
-    ) -> NotificationRouter | None:
-        """Deletes a notification router.
-
-        Args:
-            id: ID of the router.
-        """
-        notifications = info.context[NotificationOperations]
-        return NotificationRouter.of(await notifications.delete_router(info.context.actor, id))
-
-    @strawberry.mutation
-    async def test_notification_sink(self, info: Info, id: strawberry.ID) -> NotificationDelivery:
-        """Sends a test notification to a sink.
-
-        Args:
-            id: ID of the sink.
-        """
-        notifications = info.context[NotificationOperations]
-        return NotificationDelivery.of(await notifications.test_sink(info.context.actor, id))
-
-    @strawberry.mutation
-    async def resend_notification(self, info: Info, id: strawberry.ID) -> NotificationDelivery:
-        """Sends a notification again, whatever its state.
-
-        Args:
-            id: ID of the delivery.
-        """
-        notifications = info.context[NotificationOperations]
-        return NotificationDelivery.of(await notifications.resend(info.context.actor, id))
+    Args:
+        id: ID of the sink.
+    """
+    resend_notification = _DELIVERIES.action(NotificationOperations.resend)
+    """Sends a notification again, whatever its state."""

@@ -2,17 +2,16 @@
 
 import base64
 import binascii
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import Self
 
 import strawberry
 
-from controlplane.access.api.loading import projects_of
+from controlplane.access.api.loading import with_projects
 from controlplane.access.api.types import ProjectType
 from controlplane.platform.context import SECRET
-from controlplane.platform.graphql import relay
-from controlplane.platform.graphql.context import Context, Info
+from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.deltas import deltas
 from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
 from controlplane.platform.graphql.plugin_inputs import (
@@ -20,6 +19,7 @@ from controlplane.platform.graphql.plugin_inputs import (
     settings_from,
     with_settings_of,
 )
+from controlplane.platform.graphql.resource_fields import ResourceFields, each
 from controlplane.secrets.model.data_keys import DataKey
 from controlplane.secrets.model.generated import ValueAlphabet, ValueGenerator
 from controlplane.secrets.model.rotation import (
@@ -228,57 +228,29 @@ def _value(text: str | None, encoded: str | None) -> bytes | None:
         raise Invalid("is not valid base64", field="valueBase64") from None
 
 
+_SECRETS = ResourceFields(
+    "secret", Secrets, SecretType, with_projects(SecretType), is_nullable=False
+)
+
+
 @strawberry.type
 class SecretQuery:
-    @strawberry.field
-    async def secret(
-        self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> SecretType | None:
-        """A secret without its value, by ID or name.
+    secret = _SECRETS.get(Secrets.get)
+    """A secret without its value, by ID or name."""
+    secrets = _SECRETS.page(Secrets.page)
+    """Secrets.
 
-        Args:
-            id: ID of the secret.
-        """
-        row = await info.context[Secrets].get(info.context.actor, id, name)
-        return (await _types(info.context, [row]))[0]
-
-    @strawberry.field
-    async def secrets(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[SecretType]:
-        """Secrets.
-
-        Args:
-            q: Text to search for in names and descriptions. Limit: 200 characters.
-        """
-        asked = relay.page_query(first, after, q, labels=labels)
-        page = await info.context[Secrets].page(info.context.actor, asked)
-        return await relay.connection_of_many(info.context, page, asked, _types)
-
-    @strawberry.field
-    async def secret_versions(self, info: Info, id: strawberry.ID) -> list[SecretVersionType]:
-        """Versions of a secret, newest first.
-
-        Args:
-            id: ID of the secret.
-        """
-        rows = await info.context[Secrets].versions(info.context.actor, id)
-        return SecretVersionType.of_each(rows)
-
-    @strawberry.field
-    async def secret_consumers(self, info: Info, id: strawberry.ID) -> list[SecretUseType]:
-        """Services that use a secret, with their versions.
-
-        Args:
-            id: ID of the secret.
-        """
-        views = await info.context[Secrets].consumers(info.context.actor, id)
-        return [SecretUseType.of_view(view) for view in views]
+    Args:
+        q: Text to search for in names and descriptions. Limit: 200 characters.
+    """
+    secret_versions = _SECRETS.related(
+        Secrets.versions, SecretVersionType, each(SecretVersionType.of)
+    )
+    """Versions of a secret, newest first."""
+    secret_consumers = _SECRETS.related(
+        Secrets.consumers, SecretUseType, each(SecretUseType.of_view)
+    )
+    """Services that use a secret, with their versions."""
 
     @strawberry.field
     async def service_secrets(self, info: Info, service_id: strawberry.ID) -> list[SecretUseType]:
@@ -308,17 +280,10 @@ class SecretMutation:
         """
         context = info.context
         row = await context[Secrets].save(context.actor, name, attributes.change())
-        return (await _types(context, [row]))[0]
+        return await _SECRETS.one(info, row)
 
-    @strawberry.mutation
-    async def delete_secret(self, info: Info, id: strawberry.ID) -> SecretType:
-        """Deletes a secret that no service uses, with all its versions.
-
-        Args:
-            id: ID of the secret.
-        """
-        row = await info.context[Secrets].delete(info.context.actor, id)
-        return (await _types(info.context, [row]))[0]
+    delete_secret = _SECRETS.action(Secrets.delete)
+    """Deletes a secret that no service uses, with all its versions."""
 
     @strawberry.mutation
     async def use_secrets(
@@ -343,7 +308,7 @@ class SecretMutation:
             number: Version number.
         """
         row = await info.context[Secrets].revoke(info.context.actor, id, number)
-        return (await _types(info.context, [row]))[0]
+        return await _SECRETS.one(info, row)
 
     @strawberry.mutation
     async def decide_secret_rotation(
@@ -356,7 +321,7 @@ class SecretMutation:
             decision: Decision.
         """
         row = await info.context[Secrets].decide(info.context.actor, id, decision)
-        return (await _types(info.context, [row]))[0]
+        return await _SECRETS.one(info, row)
 
     @strawberry.mutation
     async def refresh_secret(self, info: Info, id: strawberry.ID) -> SecretType:
@@ -366,7 +331,7 @@ class SecretMutation:
             id: ID of the secret.
         """
         row = await info.context[SecretRefresher].ask(info.context.actor, id)
-        return (await _types(info.context, [row]))[0]
+        return await _SECRETS.one(info, row)
 
     @strawberry.mutation
     async def rotate_encryption_keys(self, info: Info) -> DataKeyType:
@@ -389,11 +354,6 @@ class SecretSubscription:
         return deltas(info, SECRET, id, since, _secret, SecretDelta)
 
 
-async def _secret(context: Context, id: str) -> SecretType:
-    row = await context[Secrets].get(context.actor, id)
-    return (await _types(context, [row]))[0]
-
-
-async def _types(context: Context, rows: Sequence[Secret]) -> list[SecretType]:
-    projects = await projects_of(context, [row.project_id for row in rows])
-    return [SecretType.of(row, project=projects.get(row.project_id)) for row in rows]
+async def _secret(info: Info, id: str) -> SecretType:
+    row = await info.context[Secrets].get(info.context.actor, id)
+    return await _SECRETS.one(info, row)

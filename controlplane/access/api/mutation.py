@@ -1,5 +1,7 @@
 """Mutations of users, projects, roles and permissions."""
 
+from collections.abc import Sequence
+
 import strawberry
 
 from controlplane.access.api.inputs import (
@@ -14,6 +16,7 @@ from controlplane.access.api.inputs import (
     UserAttributes,
     subjects_by_role,
 )
+from controlplane.access.api.loading import projects_with_bindings
 from controlplane.access.api.types import (
     AccessRequestType,
     AccessToken,
@@ -25,7 +28,7 @@ from controlplane.access.api.types import (
     TrustRuleType,
     UserType,
 )
-from controlplane.access.model.bindings import Project as ProjectRow
+from controlplane.access.model.bindings import AccessRequest
 from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.projects import Projects
@@ -34,8 +37,29 @@ from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import UserOperations
 from controlplane.authorization import Scope
 from controlplane.authorization.resources import ResourceKind, scope_of
-from controlplane.platform.graphql.context import Context, Info
+from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.resource_fields import ResourceFields, each
 from core.errors import Invalid, NotFound
+
+
+async def _requests(info: Info, rows: Sequence[AccessRequest]) -> list[AccessRequestType]:
+    requests, actor = info.context[AccessRequests], info.context.actor
+    return [AccessRequestType.of_view(await requests.get(actor, row.id)) for row in rows]
+
+
+_RULES = ResourceFields(
+    "trust rule", TrustRules, TrustRuleType, each(TrustRuleType.of), is_nullable=False
+)
+_TOKENS = ResourceFields(
+    "token", CredentialAuthenticator, AccessToken, each(AccessToken.of), is_nullable=False
+)
+_GROUPS = ResourceFields("group", UserOperations, GroupType, each(GroupType.of))
+_ROLES = ResourceFields("role", AccessControl, RoleType, each(RoleType.of))
+_BINDINGS = ResourceFields("role binding", AccessControl, RoleBinding, each(RoleBinding.of_view))
+_PROJECTS = ResourceFields("project", Projects, ProjectType, projects_with_bindings)
+_REQUESTS = ResourceFields(
+    "access request", AccessRequests, AccessRequestType, _requests, is_nullable=False
+)
 
 
 @strawberry.type
@@ -120,38 +144,13 @@ class AccessMutation:
         )
         return AccessToken.of(row, token=secret)
 
-    @strawberry.mutation
-    async def create_trust_rule(self, info: Info, attributes: TrustRuleAttributes) -> TrustRuleType:
-        """Lets tokens of an external issuer be exchanged for tokens of a service account. Limit:
-        100 rules per issuer.
-
-        Args:
-            attributes: Fields of the trust rule.
-        """
-        rules = info.context[TrustRules]
-        return TrustRuleType.of(await rules.create(info.context.actor, attributes.change()))
-
-    @strawberry.mutation
-    async def update_trust_rule(
-        self, info: Info, id: strawberry.ID, attributes: TrustRuleAttributes
-    ) -> TrustRuleType:
-        """Updates a trust rule. Issued tokens stay valid until they expire.
-
-        Args:
-            id: ID of the trust rule.
-            attributes: Fields to change.
-        """
-        rules = info.context[TrustRules]
-        return TrustRuleType.of(await rules.update(info.context.actor, id, attributes.change()))
-
-    @strawberry.mutation
-    async def delete_trust_rule(self, info: Info, id: strawberry.ID) -> TrustRuleType:
-        """Deletes a trust rule.
-
-        Args:
-            id: ID of the trust rule.
-        """
-        return TrustRuleType.of(await info.context[TrustRules].delete(info.context.actor, id))
+    create_trust_rule = _RULES.create(TrustRules.create, TrustRuleAttributes)
+    """Lets tokens of an external issuer be exchanged for tokens of a service account. Limit:
+    100 rules per issuer."""
+    update_trust_rule = _RULES.update(TrustRules.update, TrustRuleAttributes)
+    """Updates a trust rule. Issued tokens stay valid until they expire."""
+    delete_trust_rule = _RULES.action(TrustRules.delete)
+    """Deletes a trust rule."""
 
     @strawberry.mutation
     async def create_access_token(
@@ -168,15 +167,8 @@ class AccessMutation:
         )
         return AccessToken.of(row, token=secret)
 
-    @strawberry.mutation
-    async def delete_access_token(self, info: Info, id: strawberry.ID) -> AccessToken:
-        """Revokes a token. Requests opened with it end within seconds.
-
-        Args:
-            id: ID of the token.
-        """
-        identity = info.context[CredentialAuthenticator]
-        return AccessToken.of(await identity.revoke_token(info.context.actor, id))
+    delete_access_token = _TOKENS.action(CredentialAuthenticator.revoke_token)
+    """Revokes a token. Requests opened with it end within seconds."""
 
     @strawberry.mutation
     async def sign_out_everywhere(self, info: Info) -> int:
@@ -188,15 +180,8 @@ class AccessMutation:
         """Creates a one-time ticket that opens a single WebSocket within 60 s."""
         return await info.context[CredentialAuthenticator].ticket(info.context.actor)
 
-    @strawberry.mutation
-    async def create_group(self, info: Info, attributes: GroupAttributes) -> GroupType | None:
-        """Creates a group.
-
-        Args:
-            attributes: Fields of the group.
-        """
-        users = info.context[UserOperations]
-        return GroupType.of(await users.create_group(info.context.actor, attributes.change()))
+    create_group = _GROUPS.create(UserOperations.create_group, GroupAttributes)
+    """Creates a group."""
 
     @strawberry.mutation
     async def update_group(
@@ -248,30 +233,10 @@ class AccessMutation:
         users = info.context[UserOperations]
         return GroupMember.of(*await users.remove_member(info.context.actor, group_id, user_id))
 
-    @strawberry.mutation
-    async def create_project(self, info: Info, attributes: ProjectAttributes) -> ProjectType | None:
-        """Creates a project.
-
-        Args:
-            attributes: Fields of the project.
-        """
-        context = info.context
-        projects, actor = context[Projects], context.actor
-        return await _with_bindings(context, await projects.create(actor, attributes.change()))
-
-    @strawberry.mutation
-    async def update_project(
-        self, info: Info, id: strawberry.ID, attributes: ProjectAttributes
-    ) -> ProjectType | None:
-        """Updates a project.
-
-        Args:
-            id: ID of the project.
-            attributes: Fields to change.
-        """
-        context = info.context
-        row = await context[Projects].update(context.actor, id, attributes.change())
-        return await _with_bindings(context, row)
+    create_project = _PROJECTS.create(Projects.create, ProjectAttributes)
+    """Creates a project."""
+    update_project = _PROJECTS.update(Projects.update, ProjectAttributes)
+    """Updates a project."""
 
     @strawberry.mutation
     async def delete_project(self, info: Info, id: strawberry.ID) -> ProjectType | None:
@@ -311,15 +276,8 @@ class AccessMutation:
         )
         return True
 
-    @strawberry.mutation
-    async def create_role(self, info: Info, attributes: RoleAttributes) -> RoleType | None:
-        """Creates a role.
-
-        Args:
-            attributes: Fields of the role.
-        """
-        rights = info.context[AccessControl]
-        return RoleType.of(await rights.save_role(info.context.actor, attributes.change()))
+    create_role = _ROLES.create(AccessControl.save_role, RoleAttributes)
+    """Creates a role."""
 
     @strawberry.mutation
     async def update_role(
@@ -334,35 +292,16 @@ class AccessMutation:
         rights = info.context[AccessControl]
         return RoleType.of(await rights.save_role(info.context.actor, attributes.change(), id))
 
-    @strawberry.mutation
-    async def delete_role(self, info: Info, id: strawberry.ID) -> RoleType | None:
-        """Deletes a role. Fails with CONFLICT while the role is bound.
+    delete_role = _ROLES.action(AccessControl.delete_role)
+    """Deletes a role. Fails with CONFLICT while the role is bound."""
+    create_role_binding = _BINDINGS.create(AccessControl.bind, RoleBindingAttributes)
+    """Binds a role to a user or a group. Callers can grant only permissions that they hold.
 
-        Args:
-            id: ID of the role.
-        """
-        return RoleType.of(await info.context[AccessControl].delete_role(info.context.actor, id))
-
-    @strawberry.mutation
-    async def create_role_binding(
-        self, info: Info, attributes: RoleBindingAttributes
-    ) -> RoleBinding | None:
-        """Binds a role to a user or a group. Callers can grant only permissions that they hold.
-
-        Args:
-            attributes: Role, scope, and user or group.
-        """
-        rights = info.context[AccessControl]
-        return RoleBinding.of_view(await rights.bind(info.context.actor, attributes.change()))
-
-    @strawberry.mutation
-    async def delete_role_binding(self, info: Info, id: strawberry.ID) -> RoleBinding | None:
-        """Removes a role binding. Requests opened through it end within seconds.
-
-        Args:
-            id: ID of the role binding.
-        """
-        return RoleBinding.of_view(await info.context[AccessControl].unbind(info.context.actor, id))
+    Args:
+        attributes: Role, scope, and user or group.
+    """
+    delete_role_binding = _BINDINGS.action(AccessControl.unbind)
+    """Removes a role binding. Requests opened through it end within seconds."""
 
     @strawberry.mutation
     async def request_access(
@@ -376,45 +315,13 @@ class AccessMutation:
             minutes: Duration in minutes. Limit: 10,080 (7 days).
             reason: Reason shown to the approver. Limit: 1,000 characters.
         """
-        context = info.context
-        row = await context[AccessRequests].ask(context.actor, role, Scope(scope), minutes, reason)
-        return await _request(context, row.id)
+        requests, actor = info.context[AccessRequests], info.context.actor
+        row = await requests.ask(actor, role, Scope(scope), minutes, reason)
+        return await _REQUESTS.one(info, row)
 
-    @strawberry.mutation
-    async def approve_access(self, info: Info, id: strawberry.ID) -> AccessRequestType:
-        """Approves an access request of another user. The role is bound from now on.
-
-        Args:
-            id: ID of the access request.
-        """
-        await info.context[AccessRequests].approve(info.context.actor, id)
-        return await _request(info.context, id)
-
-    @strawberry.mutation
-    async def deny_access(self, info: Info, id: strawberry.ID) -> AccessRequestType:
-        """Denies an access request.
-
-        Args:
-            id: ID of the access request.
-        """
-        await info.context[AccessRequests].refuse(info.context.actor, id)
-        return await _request(info.context, id)
-
-    @strawberry.mutation
-    async def revoke_access(self, info: Info, id: strawberry.ID) -> AccessRequestType:
-        """Revokes approved access and ends open sessions.
-
-        Args:
-            id: ID of the access request.
-        """
-        await info.context[AccessRequests].revoke(info.context.actor, id)
-        return await _request(info.context, id)
-
-
-async def _with_bindings(context: Context, row: ProjectRow) -> ProjectType:
-    bindings = await context[AccessControl].bindings_of_resources(context.actor, row.target.scope)
-    return ProjectType.with_bindings(row, bindings)
-
-
-async def _request(context: Context, id: str) -> AccessRequestType:
-    return AccessRequestType.of_view(await context[AccessRequests].get(context.actor, id))
+    approve_access = _REQUESTS.action(AccessRequests.approve)
+    """Approves an access request of another user. The role is bound from now on."""
+    deny_access = _REQUESTS.action(AccessRequests.refuse)
+    """Denies an access request."""
+    revoke_access = _REQUESTS.action(AccessRequests.revoke)
+    """Revokes approved access and ends open sessions."""

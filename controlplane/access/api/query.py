@@ -1,7 +1,10 @@
 """Queries of users, projects, roles and permissions."""
 
+from collections.abc import Sequence
+
 import strawberry
 
+from controlplane.access.api.loading import projects_with_bindings
 from controlplane.access.api.types import (
     AccessHolder,
     AccessReason,
@@ -14,6 +17,7 @@ from controlplane.access.api.types import (
     TrustRuleType,
     UserType,
 )
+from controlplane.access.model.users import User
 from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.projects import Projects
@@ -21,9 +25,19 @@ from controlplane.access.operations.roles import AccessControl
 from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import UserOperations
 from controlplane.authorization import ResourceKind, Scope, Verb
-from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.resource_fields import ResourceFields, each
 from controlplane.platform.labels import parse_selector
+
+
+async def _users(info: Info, rows: Sequence[User]) -> list[UserType]:
+    roles = await info.context[UserOperations].roles_everywhere(info.context.actor, rows)
+    return [UserType.of(row, role=roles.get(row.id)) for row in rows]
+
+
+_GROUPS = ResourceFields("group", UserOperations, GroupType, each(GroupType.of))
+_USERS = ResourceFields("user", UserOperations, UserType, _users)
+_PROJECTS = ResourceFields("project", Projects, ProjectType, projects_with_bindings)
 
 
 @strawberry.type
@@ -31,9 +45,8 @@ class AccessQuery:
     @strawberry.field
     async def me(self, info: Info) -> UserType:
         """The caller."""
-        users, actor = info.context[UserOperations], info.context.actor
-        row = await info.context[CredentialAuthenticator].me(actor)
-        return UserType.of(row, role=(await users.roles_everywhere(actor, [row])).get(row.id))
+        row = await info.context[CredentialAuthenticator].me(info.context.actor)
+        return await _USERS.one(info, row)
 
     @strawberry.field
     async def my_access(self, info: Info) -> list[AccessReason]:
@@ -58,26 +71,12 @@ class AccessQuery:
         rows = await info.context[CredentialAuthenticator].tokens(info.context.actor)
         return AccessToken.of_each(rows)
 
-    @strawberry.field
-    async def users(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[UserType]:
-        """Users and service accounts of the installation.
+    users = _USERS.page(UserOperations.users)
+    """Users and service accounts of the installation.
 
-        Args:
-            q: Text to search for in names and e-mail addresses. Limit: 200 characters.
-        """
-        query = relay.page_query(first, after, q, labels=labels)
-        users, actor = info.context[UserOperations], info.context.actor
-        page = await users.users(actor, query)
-        roles = await users.roles_everywhere(actor, page.items)
-        nodes = [UserType.of(row, role=roles.get(row.id)) for row in page.items]
-        return relay.connection(nodes, page.more, query, lambda node: node.id)
+    Args:
+        q: Text to search for in names and e-mail addresses. Limit: 200 characters.
+    """
 
     @strawberry.field
     async def user(self, info: Info, email: str) -> UserType | None:
@@ -88,19 +87,8 @@ class AccessQuery:
         """
         return UserType.of(await info.context[UserOperations].user(info.context.actor, email))
 
-    @strawberry.field
-    async def groups(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[GroupType]:
-        """Groups."""
-        query = relay.page_query(first, after, q, labels=labels)
-        page = await info.context[UserOperations].groups(info.context.actor, query)
-        return relay.connection_of(page, query, GroupType.of)
+    groups = _GROUPS.page(UserOperations.groups)
+    """Groups."""
 
     @strawberry.field
     async def group(self, info: Info, name: str) -> GroupType | None:
@@ -121,36 +109,10 @@ class AccessQuery:
         rows = await info.context[UserOperations].members(info.context.actor, group_id)
         return UserType.of_each(rows)
 
-    @strawberry.field
-    async def projects(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[ProjectType]:
-        """Projects."""
-        query = relay.page_query(first, after, q, labels=labels)
-        context, actor = info.context, info.context.actor
-        page = await context[Projects].page(actor, query)
-        bindings = await context[AccessControl].bindings_of_resources(actor)
-        nodes = [ProjectType.with_bindings(row, bindings) for row in page.items]
-        return relay.connection(nodes, page.more, query, lambda node: node.id)
-
-    @strawberry.field
-    async def project(
-        self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> ProjectType | None:
-        """A project, by ID or name.
-
-        Args:
-            id: ID of the project.
-        """
-        context, actor = info.context, info.context.actor
-        row = await context[Projects].get(actor, id, name)
-        bindings = await context[AccessControl].bindings_of_resources(actor, row.target.scope)
-        return ProjectType.with_bindings(row, bindings)
+    projects = _PROJECTS.page(Projects.page)
+    """Projects."""
+    project = _PROJECTS.get(Projects.get)
+    """A project, by ID or name."""
 
     @strawberry.field
     async def roles(self, info: Info, labels: str | None = None) -> list[RoleType]:

@@ -13,6 +13,7 @@ from controlplane.platform.context import CLUSTER_JOB
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, FieldValues, Output, draft, output
+from controlplane.platform.graphql.resource_fields import ResourceFields, each
 from controlplane.platform.graphql.scalars import Json
 from controlplane.platform.ports import Bus
 from controlplane.services.api.inputs import ConfigAttributes
@@ -79,6 +80,9 @@ class ClusterJobLog:
     """The job with its current phase."""
 
 
+_JOBS = ResourceFields("job", ClusterJobs, ClusterJobType, each(ClusterJobType.of))
+
+
 @strawberry.type
 class AgentQuery:
     @strawberry.field
@@ -91,14 +95,8 @@ class AgentQuery:
         plan = await info.context[AgentCommands].plan(info.context.actor, service_id)
         return DryRunPlan.of_optional(plan)
 
-    @strawberry.field
-    async def cluster_job(self, info: Info, id: strawberry.ID) -> ClusterJobType | None:
-        """A job in a cluster, by ID.
-
-        Args:
-            id: ID of the job.
-        """
-        return ClusterJobType.of(await info.context[ClusterJobs].get(info.context.actor, id))
+    cluster_job = _JOBS.by_id(ClusterJobs.get)
+    """A job in a cluster, by ID."""
 
     @strawberry.field
     async def cluster_jobs(
@@ -237,23 +235,14 @@ class AgentMutation:
             await context[ClusterJobs].run(actor, cluster_id, attributes.change())
         )
 
-    @strawberry.mutation
-    async def retry_cluster_job(self, info: Info, id: strawberry.ID) -> ClusterJobType | None:
-        """Runs a finished job again as a new job.
+    retry_cluster_job = _JOBS.by_id(ClusterJobs.retry)
+    """Runs a finished job again as a new job.
 
-        Args:
-            id: ID of the finished job.
-        """
-        return ClusterJobType.of(await info.context[ClusterJobs].retry(info.context.actor, id))
-
-    @strawberry.mutation
-    async def cancel_cluster_job(self, info: Info, id: strawberry.ID) -> ClusterJobType | None:
-        """Cancels a job. A finished job stays as it is.
-
-        Args:
-            id: ID of the job.
-        """
-        return ClusterJobType.of(await info.context[ClusterJobs].cancel(info.context.actor, id))
+    Args:
+        id: ID of the finished job.
+    """
+    cancel_cluster_job = _JOBS.by_id(ClusterJobs.cancel)
+    """Cancels a job. A finished job stays as it is."""
 
 
 @strawberry.type

@@ -15,10 +15,10 @@ from controlplane.clusters.operations.agent_settings import (
     AgentSettingsChange,
     AgentSettingsOperations,
 )
-from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.derive import Draft, Output, draft, output
 from controlplane.platform.graphql.inputs import values_by_name
+from controlplane.platform.graphql.resource_fields import ResourceFields, each
 from controlplane.platform.graphql.scalars import Map
 from controlplane.repositories.api.repositories import GitRepository
 from core import __version__
@@ -148,21 +148,15 @@ class DeploymentSettingsAttributes(Draft[AgentSettingsChange]):
     string clears it."""
 
 
+_SETTINGS = ResourceFields(
+    "settings", AgentSettingsOperations, AgentSettings, each(AgentSettings.of)
+)
+
+
 @strawberry.type
 class AgentSettingsQuery:
-    @strawberry.field
-    async def agent_settings(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[AgentSettings]:
-        """Settings of agents."""
-        asked = relay.page_query(first, after, q, labels=labels)
-        page = await info.context[AgentSettingsOperations].page(info.context.actor, asked)
-        return relay.connection_of(page, asked, AgentSettings.of)
+    agent_settings = _SETTINGS.page(AgentSettingsOperations.page)
+    """Settings of agents."""
 
     @strawberry.field
     async def settings_of_new_cluster(
@@ -194,41 +188,16 @@ class AgentSettingsQuery:
 
 @strawberry.type
 class AgentSettingsMutation:
-    @strawberry.mutation
-    async def create_agent_settings(
-        self, info: Info, attributes: AgentSettingsAttributes
-    ) -> AgentSettings | None:
-        """Creates settings of agents.
-
-        Args:
-            attributes: Fields of the settings.
-        """
-        operations = info.context[AgentSettingsOperations]
-        return AgentSettings.of(await operations.create(info.context.actor, attributes.change()))
-
-    @strawberry.mutation
-    async def update_agent_settings(
-        self, info: Info, id: strawberry.ID, attributes: AgentSettingsAttributes
-    ) -> AgentSettings | None:
-        """Updates settings of agents. Agents with another version upgrade.
-
-        Args:
-            id: ID of the settings.
-            attributes: Fields to change.
-        """
-        operations = info.context[AgentSettingsOperations]
-        row = await operations.update(info.context.actor, id, attributes.change())
-        return AgentSettings.of(row)
-
-    @strawberry.mutation
-    async def delete_agent_settings(self, info: Info, id: strawberry.ID) -> AgentSettings | None:
-        """Deletes settings of agents. The agents keep their version.
-
-        Args:
-            id: ID of the settings.
-        """
-        operations = info.context[AgentSettingsOperations]
-        return AgentSettings.of(await operations.delete(info.context.actor, id))
+    create_agent_settings = _SETTINGS.create(
+        AgentSettingsOperations.create, AgentSettingsAttributes
+    )
+    """Creates settings of agents."""
+    update_agent_settings = _SETTINGS.update(
+        AgentSettingsOperations.update, AgentSettingsAttributes
+    )
+    """Updates settings of agents. Agents with another version upgrade."""
+    delete_agent_settings = _SETTINGS.action(AgentSettingsOperations.delete)
+    """Deletes settings of agents. The agents keep their version."""
 
     @strawberry.mutation
     async def update_deployment_settings(

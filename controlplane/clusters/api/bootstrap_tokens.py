@@ -9,6 +9,7 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokenChange, BootstrapTokens
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.platform.graphql.resource_fields import ResourceFields, each
 
 
 @strawberry.type
@@ -57,6 +58,15 @@ class BootstrapTokenAttributes(Draft[BootstrapTokenChange]):
     tags: list[TagAttributes] | None = None
 
 
+_TOKENS = ResourceFields(
+    "bootstrap token",
+    BootstrapTokens,
+    BootstrapTokenType,
+    each(BootstrapTokenType.of),
+    is_nullable=False,
+)
+
+
 @strawberry.type
 class BootstrapTokenQuery:
     """Queries of bootstrap tokens."""
@@ -67,16 +77,8 @@ class BootstrapTokenQuery:
         rows = await info.context[BootstrapTokens].all(info.context.actor)
         return BootstrapTokenType.of_each(rows)
 
-    @strawberry.field
-    async def bootstrap_token(self, info: Info, id: strawberry.ID) -> BootstrapTokenType | None:
-        """A bootstrap token.
-
-        Args:
-            id: ID of the bootstrap token.
-        """
-        return BootstrapTokenType.of(
-            await info.context[BootstrapTokens].get(info.context.actor, id)
-        )
+    bootstrap_token = _TOKENS.by_id(BootstrapTokens.get)
+    """A bootstrap token."""
 
 
 @strawberry.type
@@ -96,12 +98,5 @@ class BootstrapTokenMutation:
         row, secret = await tokens.create(info.context.actor, attributes.change())
         return NewBootstrapToken(token=secret, bootstrap_token=BootstrapTokenType.of(row))
 
-    @strawberry.mutation
-    async def revoke_bootstrap_token(self, info: Info, id: strawberry.ID) -> BootstrapTokenType:
-        """Revokes a bootstrap token. Clusters that joined with it stay registered.
-
-        Args:
-            id: ID of the bootstrap token.
-        """
-        tokens = info.context[BootstrapTokens]
-        return BootstrapTokenType.of(await tokens.revoke(info.context.actor, id))
+    revoke_bootstrap_token = _TOKENS.action(BootstrapTokens.revoke)
+    """Revokes a bootstrap token. Clusters that joined with it stay registered."""

@@ -26,6 +26,11 @@ async def cluster_type(info: Info, row: ClusterRow, deploy_token: str | None = N
     return made
 
 
+async def clusters_in_list(info: Info, rows: Collection[ClusterRow]) -> list[ClusterType]:
+    """Converts clusters with the selected related resources, in their order."""
+    return list((await cluster_types(info.context, rows, selected_fields(info))).values())
+
+
 async def cluster_types(
     context: Context, rows: Collection[ClusterRow], selected: frozenset[str]
 ) -> dict[str, ClusterType]:

@@ -9,9 +9,9 @@ from controlplane.access.api.types import ProjectType
 from controlplane.configuration.api.flow import ContextOverrideAttributes
 from controlplane.configuration.model.contexts import ServiceContext as ContextRow
 from controlplane.configuration.operations.contexts import ContextChange, ServiceContexts
-from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
+from controlplane.platform.graphql.resource_fields import ResourceFields
 from controlplane.platform.graphql.scalars import Json, Map
 from controlplane.services.api.inputs import ConfigAttributes
 from controlplane.services.model.service import Service
@@ -62,6 +62,19 @@ def _value_types(given: object) -> dict[str, str] | None:
     raise Invalid("must be a JSON object of names of types", field="types")
 
 
+async def context_types(context: Context, rows: Sequence[ContextRow]) -> list[ServiceContextType]:
+    """Converts contexts, with their projects."""
+    projects = await projects_of(context, [row.project_id for row in rows])
+    return [ServiceContextType.of(row, project=shown_project(row, projects)) for row in rows]
+
+
+async def _contexts(info: Info, rows: Sequence[ContextRow]) -> list[ServiceContextType]:
+    return await context_types(info.context, rows)
+
+
+_CONTEXTS = ResourceFields("context", ServiceContexts, ServiceContextType, _contexts)
+
+
 @strawberry.type
 class ContextQuery:
     @strawberry.field
@@ -72,21 +85,10 @@ class ContextQuery:
             name: Exact name.
         """
         row = await info.context[ServiceContexts].get(info.context.actor, name)
-        return (await context_types(info.context, [row]))[0]
+        return await _CONTEXTS.one(info, row)
 
-    @strawberry.field
-    async def service_contexts(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[ServiceContextType]:
-        """Service contexts."""
-        asked = relay.page_query(first, after, q, labels=labels)
-        page = await info.context[ServiceContexts].page(info.context.actor, asked)
-        return await relay.connection_of_many(info.context, page, asked, context_types)
+    service_contexts = _CONTEXTS.page(ServiceContexts.page)
+    """Service contexts."""
 
 
 @strawberry.type
@@ -103,25 +105,10 @@ class ContextMutation:
         """
         context = info.context
         row = await context[ServiceContexts].save(context.actor, name, attributes.change())
-        return (await context_types(context, [row]))[0]
+        return await _CONTEXTS.one(info, row)
 
-    @strawberry.mutation
-    async def delete_service_context(
-        self, info: Info, id: strawberry.ID
-    ) -> ServiceContextType | None:
-        """Deletes a service context that no service uses.
-
-        Args:
-            id: ID of the context.
-        """
-        row = await info.context[ServiceContexts].delete(info.context.actor, id)
-        return (await context_types(info.context, [row]))[0]
-
-
-async def context_types(context: Context, rows: Sequence[ContextRow]) -> list[ServiceContextType]:
-    """Converts contexts, with their projects."""
-    projects = await projects_of(context, [row.project_id for row in rows])
-    return [ServiceContextType.of(row, project=shown_project(row, projects)) for row in rows]
+    delete_service_context = _CONTEXTS.action(ServiceContexts.delete)
+    """Deletes a service context that no service uses."""
 
 
 class BoundContexts:

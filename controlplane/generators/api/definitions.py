@@ -1,23 +1,31 @@
 """Common types of global services, service sets and managed namespaces in the API."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import strawberry
+from strawberry.types.field import StrawberryField
 
 from controlplane.access.api.types import ProjectType
+from controlplane.authorization import Actor
 from controlplane.clusters.api.selectors import ClusterSelectorAttributes
 from controlplane.generators.model.definitions import GeneratorDefinition, LeavePolicy
 from controlplane.generators.model.plan import GeneratedService, TargetPlan
 from controlplane.generators.operations.definitions import GeneratorChange
 from controlplane.generators.operations.reconciler import problem_of
+from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, output
+from controlplane.platform.graphql.relay import Identified
+from controlplane.platform.graphql.resource_fields import ResourceFields
 from controlplane.services.api.types import GitRef, ServiceConfiguration
 from controlplane.services.model.service import Service
 from controlplane.services.model.templates import ServiceTemplate
 
 C = TypeVar("C", bound=GeneratorChange)
 D = TypeVar("D", bound=GeneratorDefinition)
+N = TypeVar("N", bound=Identified)
+P = TypeVar("P")
+_CONFIRM = "Number of removals to allow in this evaluation. Default: 0, the deletion budget."
 MAX_SHOWN = 500
 """Maximum number of services in each list of a plan. Counts include all."""
 
@@ -179,6 +187,18 @@ class GeneratorOutput(Output[D]):
     """Project whose clusters can match. Null: clusters of all projects."""
     state: DefinitionState = computed(DefinitionState.of)
     """Result of the last evaluation."""
+
+
+class GeneratorFields(ResourceFields[P, D, N]):
+    """Fields of the API that return generators of one kind."""
+
+    def sync(self, operation: Callable[[P, Actor, str, int], Awaitable[D]]) -> StrawberryField:
+        """Returns a mutation that evaluates a generator now."""
+
+        async def resolve(info: Info, id: strawberry.ID, confirm: int = 0) -> object:
+            return await self.one(info, await operation(*self.caller(info), id, confirm))
+
+        return self.mutation(resolve, confirm=_CONFIRM)
 
 
 class GeneratorInput(Draft[C]):

@@ -14,6 +14,7 @@ from controlplane.clusters.model.cluster import Distribution
 from controlplane.generators.api.definitions import (
     GENERATOR_NAMES,
     CascadeAttributes,
+    GeneratorFields,
     GeneratorOutput,
     TargetPlanType,
 )
@@ -24,10 +25,10 @@ from controlplane.generators.operations.global_services import (
     GlobalServices,
     GlobalServiceView,
 )
-from controlplane.platform.graphql import relay
-from controlplane.platform.graphql.context import Context, Info
+from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
 from controlplane.platform.graphql.inputs import values_by_name
+from controlplane.platform.graphql.resource_fields import each
 from controlplane.services.api.inputs import (
     ConfigAttributes,
     ServiceDeploymentAttributes,
@@ -144,58 +145,38 @@ class GlobalOverrideAttributes(ServiceUpdateAttributes):
         return [entry for entry in self.configuration or () if entry is not None]
 
 
+async def _global_services(info: Info, rows: Sequence[GlobalService]) -> list[GlobalServiceType]:
+    context = info.context
+    sources = await context[GlobalServices].sources(context.actor, rows)
+    services = {str(row.id): row for row in await with_related(context, sources, frozenset())}
+    projects = await projects_of(context, [row.project_id for row in rows])
+    return [
+        GlobalServiceType.of(
+            row,
+            service=services.get(row.source_id or ""),
+            project=projects.get(row.project_id or ""),
+        )
+        for row in rows
+    ]
+
+
+_GLOBALS = GeneratorFields("global service", GlobalServices, GlobalServiceType, _global_services)
+
+
 @strawberry.type
 class GlobalQuery:
-    @strawberry.field
-    async def global_service(
-        self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> GlobalServiceType | None:
-        """A global service, by ID or name.
-
-        Args:
-            id: ID of the global service.
-        """
-        context = info.context
-        row = await context[GlobalServices].get(info.context.actor, id, name)
-        return (await _types(info.context, [row]))[0]
-
-    @strawberry.field
-    async def global_services(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[GlobalServiceType]:
-        """Global services."""
-        asked = relay.page_query(first, after, q, labels=labels)
-        page = await info.context[GlobalServices].page(info.context.actor, asked)
-        return await relay.connection_of_many(info.context, page, asked, _types)
-
-    @strawberry.field
-    async def global_service_clusters(
-        self, info: Info, id: strawberry.ID
-    ) -> list[GlobalServiceCluster]:
-        """Clusters of a global service with their overrides, sorted by handle.
-
-        Args:
-            id: ID of the global service.
-        """
-        views = await info.context[GlobalServices].clusters(info.context.actor, id)
-        return [GlobalServiceCluster.of(view) for view in views]
-
-    @strawberry.field
-    async def global_service_services(
-        self, info: Info, id: strawberry.ID
-    ) -> list[ServiceDeployment]:
-        """Services that a global service created.
-
-        Args:
-            id: ID of the global service.
-        """
-        rows = await info.context[GlobalServices].services(info.context.actor, id)
-        return await service_types(info, rows)
+    global_service = _GLOBALS.get(GlobalServices.get)
+    """A global service, by ID or name."""
+    global_services = _GLOBALS.page(GlobalServices.page)
+    """Global services."""
+    global_service_clusters = _GLOBALS.related(
+        GlobalServices.clusters, GlobalServiceCluster, each(GlobalServiceCluster.of)
+    )
+    """Clusters of a global service with their overrides, sorted by handle."""
+    global_service_services = _GLOBALS.related(
+        GlobalServices.services, ServiceDeployment, service_types
+    )
+    """Services that a global service created."""
 
     @strawberry.field
     async def preview_global_service(
@@ -234,47 +215,14 @@ class GlobalMutation:
         """
         change = replace(attributes.change(), source_id=service_id or None)
         row = await info.context[GlobalServices].create(info.context.actor, change)
-        return (await _types(info.context, [row]))[0]
+        return await _GLOBALS.one(info, row)
 
-    @strawberry.mutation
-    async def update_global_service(
-        self, info: Info, id: strawberry.ID, attributes: GlobalServiceAttributes
-    ) -> GlobalServiceType | None:
-        """Updates a global service and all its services.
-
-        Args:
-            id: ID of the global service.
-            attributes: Fields to change.
-        """
-        context = info.context
-        row = await context[GlobalServices].update(info.context.actor, id, attributes.change())
-        return (await _types(info.context, [row]))[0]
-
-    @strawberry.mutation
-    async def delete_global_service(
-        self, info: Info, id: strawberry.ID
-    ) -> GlobalServiceType | None:
-        """Deletes a global service. `onDelete` determines the handling of its services.
-
-        Args:
-            id: ID of the global service.
-        """
-        row = await info.context[GlobalServices].delete(info.context.actor, id)
-        return (await _types(info.context, [row]))[0]
-
-    @strawberry.mutation
-    async def sync_global_service(
-        self, info: Info, id: strawberry.ID, confirm: int = 0
-    ) -> GlobalServiceType | None:
-        """Evaluates a global service now.
-
-        Args:
-            id: ID of the global service.
-            confirm: Number of removals to allow in this evaluation. Default: 0, the deletion
-                budget.
-        """
-        row = await info.context[GlobalServices].sync(info.context.actor, id, confirm=confirm)
-        return (await _types(info.context, [row]))[0]
+    update_global_service = _GLOBALS.update(GlobalServices.update, GlobalServiceAttributes)
+    """Updates a global service and all its services."""
+    delete_global_service = _GLOBALS.action(GlobalServices.delete)
+    """Deletes a global service. `onDelete` determines the handling of its services."""
+    sync_global_service = _GLOBALS.sync(GlobalServices.sync)
+    """Evaluates a global service now."""
 
     @strawberry.mutation
     async def override_global_service(
@@ -296,20 +244,6 @@ class GlobalMutation:
             info.context.actor, id, cluster_id, attributes.patch(), attributes.without
         )
         return GlobalServiceCluster.of(view)
-
-
-async def _types(context: Context, rows: Sequence[GlobalService]) -> list[GlobalServiceType]:
-    sources = await context[GlobalServices].sources(context.actor, rows)
-    services = {str(row.id): row for row in await with_related(context, sources, frozenset())}
-    projects = await projects_of(context, [row.project_id for row in rows])
-    return [
-        GlobalServiceType.of(
-            row,
-            service=services.get(row.source_id or ""),
-            project=projects.get(row.project_id or ""),
-        )
-        for row in rows
-    ]
 
 
 def _json(value: object) -> str | None:

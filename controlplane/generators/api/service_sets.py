@@ -1,14 +1,13 @@
 """Service sets in the API."""
 
-from collections.abc import Sequence
-
 import strawberry
 
-from controlplane.access.api.loading import projects_of
+from controlplane.access.api.loading import with_projects
 from controlplane.clusters.api.inputs import TagAttributes
 from controlplane.clusters.api.selectors import ClusterSelectorAttributes
 from controlplane.generators.api.definitions import (
     GENERATOR_NAMES,
+    GeneratorFields,
     GeneratorInput,
     GeneratorOutput,
     TargetPlanType,
@@ -20,8 +19,7 @@ from controlplane.generators.model.service_set import (
     ServiceSet,
 )
 from controlplane.generators.operations.service_sets import ServiceSets, SetChange
-from controlplane.platform.graphql import relay
-from controlplane.platform.graphql.context import Context, Info
+from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
 from controlplane.platform.graphql.scalars import Map
 from controlplane.services.api.inputs import ServiceDeploymentAttributes
@@ -92,43 +90,17 @@ class ServiceSetAttributes(GeneratorInput[SetChange]):
     template: ServiceDeploymentAttributes | None = None
 
 
+_SETS = GeneratorFields("service set", ServiceSets, ServiceSetType, with_projects(ServiceSetType))
+
+
 @strawberry.type
 class SetQuery:
-    @strawberry.field
-    async def service_set(
-        self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> ServiceSetType | None:
-        """A service set, by ID or name.
-
-        Args:
-            id: ID of the service set.
-        """
-        row = await info.context[ServiceSets].get(info.context.actor, id, name)
-        return (await _types(info.context, [row]))[0]
-
-    @strawberry.field
-    async def service_sets(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[ServiceSetType]:
-        """Service sets."""
-        asked = relay.page_query(first, after, q, labels=labels)
-        page = await info.context[ServiceSets].page(info.context.actor, asked)
-        return await relay.connection_of_many(info.context, page, asked, _types)
-
-    @strawberry.field
-    async def service_set_services(self, info: Info, id: strawberry.ID) -> list[ServiceDeployment]:
-        """Services that a service set generated.
-
-        Args:
-            id: ID of the service set.
-        """
-        rows = await info.context[ServiceSets].services(info.context.actor, id)
-        return await service_types(info, rows)
+    service_set = _SETS.get(ServiceSets.get)
+    """A service set, by ID or name."""
+    service_sets = _SETS.page(ServiceSets.page)
+    """Service sets."""
+    service_set_services = _SETS.related(ServiceSets.services, ServiceDeployment, service_types)
+    """Services that a service set generated."""
 
     @strawberry.field
     async def preview_service_set(
@@ -147,56 +119,11 @@ class SetQuery:
 
 @strawberry.type
 class SetMutation:
-    @strawberry.mutation
-    async def create_service_set(
-        self, info: Info, attributes: ServiceSetAttributes
-    ) -> ServiceSetType | None:
-        """Creates a service set and its services.
-
-        Args:
-            attributes: Fields of the service set.
-        """
-        row = await info.context[ServiceSets].create(info.context.actor, attributes.change())
-        return (await _types(info.context, [row]))[0]
-
-    @strawberry.mutation
-    async def update_service_set(
-        self, info: Info, id: strawberry.ID, attributes: ServiceSetAttributes
-    ) -> ServiceSetType | None:
-        """Updates a service set and its services.
-
-        Args:
-            id: ID of the service set.
-            attributes: Fields to change.
-        """
-        row = await info.context[ServiceSets].update(info.context.actor, id, attributes.change())
-        return (await _types(info.context, [row]))[0]
-
-    @strawberry.mutation
-    async def delete_service_set(self, info: Info, id: strawberry.ID) -> ServiceSetType | None:
-        """Deletes a service set. `onDelete` determines the handling of its services.
-
-        Args:
-            id: ID of the service set.
-        """
-        row = await info.context[ServiceSets].delete(info.context.actor, id)
-        return (await _types(info.context, [row]))[0]
-
-    @strawberry.mutation
-    async def sync_service_set(
-        self, info: Info, id: strawberry.ID, confirm: int = 0
-    ) -> ServiceSetType | None:
-        """Evaluates a service set now.
-
-        Args:
-            id: ID of the service set.
-            confirm: Number of removals to allow in this evaluation. Default: 0, the deletion
-                budget.
-        """
-        row = await info.context[ServiceSets].sync(info.context.actor, id, confirm=confirm)
-        return (await _types(info.context, [row]))[0]
-
-
-async def _types(context: Context, rows: Sequence[ServiceSet]) -> list[ServiceSetType]:
-    projects = await projects_of(context, [row.project_id for row in rows])
-    return [ServiceSetType.of(row, project=projects.get(row.project_id or "")) for row in rows]
+    create_service_set = _SETS.create(ServiceSets.create, ServiceSetAttributes)
+    """Creates a service set and its services."""
+    update_service_set = _SETS.update(ServiceSets.update, ServiceSetAttributes)
+    """Updates a service set and its services."""
+    delete_service_set = _SETS.action(ServiceSets.delete)
+    """Deletes a service set. `onDelete` determines the handling of its services."""
+    sync_service_set = _SETS.sync(ServiceSets.sync)
+    """Evaluates a service set now."""

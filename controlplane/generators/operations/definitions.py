@@ -172,7 +172,7 @@ class GeneratorOperations(ABC, Generic[D, C]):
             self._wake(tx, id)
         return replace(definition, ending_at=now)
 
-    async def sync(self, actor: Actor, id: str, *, confirm: int = 0) -> D:
+    async def sync(self, actor: Actor, id: str, confirm: int = 0) -> D:
         """Reconciles a generator now. `confirm` allows up to that many deletions, once."""
         require_member(actor)
         check_budget(confirm)

@@ -21,7 +21,7 @@ async def deltas(
     topic: str,
     id: str | None,
     since: datetime | None,
-    load: Callable[[Context, str], Awaitable[T]],
+    load: Callable[[Info, str], Awaitable[T]],
     make: Callable[..., D],
 ) -> AsyncGenerator[D, None]:
     """Yields a delta for each change of one resource, or of every resource of a kind.
@@ -34,13 +34,13 @@ async def deltas(
     complete = context[Clock].now()
     wakes = context[Bus].subscribe(topic if id is None else (topic, id), LOST_WAKES)
     await context.recheck()
-    keys = await _missed_keys(context, ResourceKind(topic), id, since, load)
+    keys = await _missed_keys(info, ResourceKind(topic), id, since, load)
     shown = {*keys, *([id] if id is not None else [])}
     async for key in _missed_then_new(keys, _woken(context, topic, id, complete, wakes)):
         try:
             async with context.backend.read_slots:
                 await context.recheck()
-                payload = await load(context, key)
+                payload = await load(info, key)
             shown.add(key)
         except NotFound:
             if key not in shown and context.actor.policy.visible(ResourceKind(topic)):
@@ -80,19 +80,20 @@ async def _woken(
 
 
 async def _missed_keys(
-    context: Context,
+    info: Info,
     kind: ResourceKind,
     id: str | None,
     since: datetime | None,
-    load: Callable[[Context, str], Awaitable[T]],
+    load: Callable[[Info, str], Awaitable[T]],
 ) -> Sequence[str]:
     """Returns the missed keys. NotFound: the requested resource does not and did not exist."""
+    context = info.context
     search = context[ChangeFeed]
     if id is None:
         return await search.changed_since(context.actor, kind, since) if since else ()
     try:
         async with context.backend.read_slots:
-            await load(context, id)
+            await load(info, id)
     except NotFound:
         if since is None or id not in await search.changed_since(context.actor, kind, since):
             raise

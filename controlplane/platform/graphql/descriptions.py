@@ -126,8 +126,8 @@ def _describe_arguments(published: GraphQLField, described: Mapping[str, str]) -
     for argument in published.args.values():
         definition = argument.extensions.get(_DEFINITION)
         name = definition.python_name if definition is not None else ""
-        given = described.get(name) or ARGUMENTS.get(name)
-        argument.description = argument.description or given
+        common = argument.description or ARGUMENTS.get(name)
+        argument.description = described.get(name) or common
 
 
 def split(docstring: str) -> tuple[str, dict[str, str]]:

@@ -2,10 +2,8 @@
 
 import strawberry
 
-from controlplane.platform.graphql import relay
-from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
-from controlplane.repositories.api.resolvers import RepositoryResolvers
+from controlplane.repositories.api.fields import RepositoryFields
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.operations import RepositoryChange
 from core.spec.renderers import chart_of_ref
@@ -66,80 +64,28 @@ class HelmRepositoryAttributes(Draft[RepositoryChange]):
     """Password or token. Never returned. An empty string removes it."""
 
 
-_HELM = RepositoryResolvers(RepositoryKind.HELM, HelmRepository)
+_HELM = RepositoryFields(RepositoryKind.HELM, HelmRepository, HelmRepositoryAttributes)
 
 
 @strawberry.type
 class HelmRepositoryQuery:
-    @strawberry.field
-    async def helm_repository(
-        self, info: Info, id: strawberry.ID | None = None, url: str | None = None
-    ) -> HelmRepository | None:
-        """A Helm repository, by ID or URL.
+    helm_repository = _HELM.get
+    """A Helm repository, by ID or URL."""
+    helm_repositories = _HELM.page
+    """Helm repositories.
 
-        Args:
-            id: ID of the repository.
-            url: Exact URL. Used without `id`.
-        """
-        return await _HELM.get(info, id, url)
-
-    @strawberry.field
-    async def helm_repositories(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[HelmRepository]:
-        """Helm repositories.
-
-        Args:
-            q: Text to search for in URLs. Limit: 200 characters.
-        """
-        asked = relay.page_query(first, after, q, labels=labels)
-        return await _HELM.page(info, asked)
+    Args:
+        q: Text to search for in URLs. Limit: 200 characters.
+    """
 
 
 @strawberry.type
 class HelmRepositoryMutation:
-    @strawberry.mutation
-    async def create_helm_repository(
-        self, info: Info, attributes: HelmRepositoryAttributes
-    ) -> HelmRepository | None:
-        """Adds a Helm repository or OCI registry.
-
-        Args:
-            attributes: Fields of the repository.
-        """
-        return await _HELM.create(info, attributes)
-
-    @strawberry.mutation
-    async def update_helm_repository(
-        self, info: Info, id: strawberry.ID, attributes: HelmRepositoryAttributes
-    ) -> HelmRepository | None:
-        """Updates a Helm repository.
-
-        Args:
-            id: ID of the repository.
-            attributes: Fields to change.
-        """
-        return await _HELM.update(info, id, attributes)
-
-    @strawberry.mutation
-    async def delete_helm_repository(self, info: Info, id: strawberry.ID) -> HelmRepository | None:
-        """Removes a Helm repository. Fails with CONFLICT while services use it.
-
-        Args:
-            id: ID of the repository.
-        """
-        return await _HELM.delete(info, id)
-
-    @strawberry.mutation
-    async def sync_helm_repository(self, info: Info, id: strawberry.ID) -> HelmRepository | None:
-        """Polls a Helm repository now.
-
-        Args:
-            id: ID of the repository.
-        """
-        return await _HELM.sync(info, id)
+    create_helm_repository = _HELM.create
+    """Adds a Helm repository or OCI registry."""
+    update_helm_repository = _HELM.update
+    """Updates a Helm repository."""
+    delete_helm_repository = _HELM.delete
+    """Removes a Helm repository. Fails with CONFLICT while services use it."""
+    sync_helm_repository = _HELM.sync
+    """Polls a Helm repository now."""

@@ -2,11 +2,9 @@
 
 import strawberry
 
-from controlplane.platform.graphql import relay
-from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.repositories.api.fields import RepositoryFields
 from controlplane.repositories.api.helm_repositories import REGISTRY_ATTRIBUTES, REGISTRY_FIELDS
-from controlplane.repositories.api.resolvers import RepositoryResolvers
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.operations import RepositoryChange
 from core.spec.source import Commit, RepositoryKind
@@ -49,82 +47,28 @@ class OciRepositoryAttributes(Draft[RepositoryChange]):
     """Password or token. Never returned. An empty string removes it."""
 
 
-_OCI = RepositoryResolvers(RepositoryKind.OCI, OciRepositoryType)
+_OCI = RepositoryFields(RepositoryKind.OCI, OciRepositoryType, OciRepositoryAttributes)
 
 
 @strawberry.type
 class OciRepositoryQuery:
-    @strawberry.field
-    async def oci_repository(
-        self, info: Info, id: strawberry.ID | None = None, url: str | None = None
-    ) -> OciRepositoryType | None:
-        """An OCI repository, by ID or URL.
+    oci_repository = _OCI.get
+    """An OCI repository, by ID or URL."""
+    oci_repositories = _OCI.page
+    """OCI repositories.
 
-        Args:
-            id: ID of the repository.
-            url: Exact URL. Used without `id`.
-        """
-        return await _OCI.get(info, id, url)
-
-    @strawberry.field
-    async def oci_repositories(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-        labels: str | None = None,
-    ) -> relay.Connection[OciRepositoryType]:
-        """OCI repositories.
-
-        Args:
-            q: Text to search for in URLs. Limit: 200 characters.
-        """
-        asked = relay.page_query(first, after, q, labels=labels)
-        return await _OCI.page(info, asked)
+    Args:
+        q: Text to search for in URLs. Limit: 200 characters.
+    """
 
 
 @strawberry.type
 class OciRepositoryMutation:
-    @strawberry.mutation
-    async def create_oci_repository(
-        self, info: Info, attributes: OciRepositoryAttributes
-    ) -> OciRepositoryType | None:
-        """Adds an OCI repository.
-
-        Args:
-            attributes: Fields of the repository.
-        """
-        return await _OCI.create(info, attributes)
-
-    @strawberry.mutation
-    async def update_oci_repository(
-        self, info: Info, id: strawberry.ID, attributes: OciRepositoryAttributes
-    ) -> OciRepositoryType | None:
-        """Updates an OCI repository.
-
-        Args:
-            id: ID of the repository.
-            attributes: Fields to change.
-        """
-        return await _OCI.update(info, id, attributes)
-
-    @strawberry.mutation
-    async def delete_oci_repository(
-        self, info: Info, id: strawberry.ID
-    ) -> OciRepositoryType | None:
-        """Removes an OCI repository. Fails with CONFLICT while services use it.
-
-        Args:
-            id: ID of the repository.
-        """
-        return await _OCI.delete(info, id)
-
-    @strawberry.mutation
-    async def sync_oci_repository(self, info: Info, id: strawberry.ID) -> OciRepositoryType | None:
-        """Polls an OCI repository now.
-
-        Args:
-            id: ID of the repository.
-        """
-        return await _OCI.sync(info, id)
+    create_oci_repository = _OCI.create
+    """Adds an OCI repository."""
+    update_oci_repository = _OCI.update
+    """Updates an OCI repository."""
+    delete_oci_repository = _OCI.delete
+    """Removes an OCI repository. Fails with CONFLICT while services use it."""
+    sync_oci_repository = _OCI.sync
+    """Polls an OCI repository now."""

@@ -6,7 +6,7 @@ from typing import Protocol
 import strawberry
 
 from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
-from controlplane.repositories.api.resolvers import RepositoryResolvers
+from controlplane.repositories.api.fields import RepositoryFields
 from controlplane.repositories.model.repository import AuthMethod as SignIn
 from controlplane.repositories.model.repository import GitHealth, Repository
 from controlplane.repositories.operations import RepositoryChange
@@ -91,9 +91,6 @@ class GitRepository(Output[Repository]):
     )
 
 
-GIT = RepositoryResolvers(RepositoryKind.GIT, GitRepository)
-
-
 @draft(RepositoryChange, rename={"via_cluster_id": "via", "recurse_submodules": "submodules"})
 class GitAttributes(Draft[RepositoryChange]):
     """Fields of a Git repository. A field that is null or absent stays as it is. Secrets are never
@@ -103,3 +100,6 @@ class GitAttributes(Draft[RepositoryChange]):
     app_id: str | None = None
     installation_id: str | None = None
     via_cluster_id: str | None = None
+
+
+GIT = RepositoryFields(RepositoryKind.GIT, GitRepository, GitAttributes)

@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.authorization import Actor, ResourceKind
 from controlplane.platform.bus.memory import MemoryBus
-from controlplane.platform.graphql.context import ApiBackend, ChangeFeed, Context
+from controlplane.platform.graphql.context import ApiBackend, ChangeFeed, Context, Info
 from controlplane.platform.graphql.deltas import deltas
 from controlplane.platform.ports import LOST_WAKES, Bus
 from core.errors import LimitExceeded
@@ -58,7 +58,7 @@ class Stand:
         self.context = Context(ApiBackend(parts, Authenticator(), 0), token="t", caller=ADMIN)
 
     def open(self, id: str | None = None) -> AsyncGenerator[Delta, None]:
-        async def load(context: Context, key: str) -> str:
+        async def load(info: Info, key: str) -> str:
             return f"row {key}"
 
         info: Any = SimpleNamespace(context=self.context)

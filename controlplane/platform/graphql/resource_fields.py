@@ -1,0 +1,165 @@
+"""Fields of the API that call one operation on resources of a kind, with the usual arguments."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar, cast
+
+import strawberry
+from strawberry.types.field import StrawberryField
+
+from controlplane.authorization import Actor
+from controlplane.platform.graphql import relay
+from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.derive import Draft
+from controlplane.platform.ports import Page, PageQuery
+
+C = TypeVar("C")
+P = TypeVar("P")
+R = TypeVar("R")
+T = TypeVar("T")
+N = TypeVar("N", bound=relay.Identified)
+X = TypeVar("X")
+Resolver = Callable[..., Awaitable[object]]
+Load = Callable[[Info, Sequence[R]], Awaitable[Sequence[T]]]
+"""Converts rows, with the related resources that the caller may read, to a published type."""
+
+
+def each(convert: Callable[[R], T]) -> Load[R, T]:
+    """Returns a conversion of rows without related resources."""
+
+    async def load(_info: Info, rows: Sequence[R]) -> Sequence[T]:
+        return [convert(row) for row in rows]
+
+    return load
+
+
+class ResourceFields(Generic[P, R, N]):
+    """Fields that return resources of one kind. Each of them calls a method of `operations`.
+
+    The string below a field is its description. Its `Args:` are only necessary for arguments that
+    differ from those of other kinds in more than the `noun`. `is_nullable` tells the published type
+    of mutations.
+    """
+
+    def __init__(
+        self,
+        noun: str,
+        operations: type[P],
+        output: type[N],
+        load: Load[R, N],
+        *,
+        is_nullable: bool = True,
+    ) -> None:
+        self._operations = operations
+        self._output = output
+        self._load = load
+        self._changed: object = output | None if is_nullable else output
+        self._id = f"ID of the {noun}."
+        self._attributes = f"Fields of the {noun}."
+
+    async def one(self, info: Info, row: R) -> N:
+        """Returns the published form of a row."""
+        return (await self._load(info, [row]))[0]
+
+    def get(
+        self, read: Callable[[P, Actor, str | None, str | None], Awaitable[R]]
+    ) -> StrawberryField:
+        """Returns a query of one resource by ID or name."""
+
+        async def resolve(
+            info: Info, id: strawberry.ID | None = None, name: str | None = None
+        ) -> object:
+            return await self.one(info, await read(*self.caller(info), id, name))
+
+        return self.query(resolve)
+
+    def by_id(self, read: Callable[[P, Actor, str], Awaitable[R]]) -> StrawberryField:
+        """Returns a query of one resource by ID."""
+
+        async def resolve(info: Info, id: strawberry.ID) -> object:
+            return await self.one(info, await read(*self.caller(info), id))
+
+        return self.query(resolve)
+
+    def page(self, read: Callable[[P, Actor, PageQuery], Awaitable[Page[R]]]) -> StrawberryField:
+        """Returns a query of a list."""
+
+        async def resolve(
+            info: Info,
+            first: int | None = None,
+            after: str | None = None,
+            q: str | None = None,
+            labels: str | None = None,
+        ) -> object:
+            asked = relay.page_query(first, after, q, labels=labels)
+            page = await read(*self.caller(info), asked)
+            return await relay.connection_of_many(info, page, asked, self._load)
+
+        return _field(resolve, relay.Connection[self._output])  # ty: ignore[invalid-type-form]
+
+    def create(
+        self, operation: Callable[[P, Actor, C], Awaitable[R]], attributes: type[Draft[C]]
+    ) -> StrawberryField:
+        """Returns a mutation that creates a resource."""
+
+        async def resolve(info: Info, attributes: Draft[C]) -> object:
+            return await self.one(info, await operation(*self.caller(info), attributes.change()))
+
+        resolve.__annotations__["attributes"] = attributes
+        return self.mutation(resolve, attributes=self._attributes)
+
+    def update(
+        self, operation: Callable[[P, Actor, str, C], Awaitable[R]], attributes: type[Draft[C]]
+    ) -> StrawberryField:
+        """Returns a mutation that changes a resource."""
+
+        async def resolve(info: Info, id: strawberry.ID, attributes: Draft[C]) -> object:
+            row = await operation(*self.caller(info), id, attributes.change())
+            return await self.one(info, row)
+
+        resolve.__annotations__["attributes"] = attributes
+        return self.mutation(resolve, attributes="Fields to change.")
+
+    def query(self, resolve: Resolver, **descriptions: str) -> StrawberryField:
+        """Returns a query of one resource. `descriptions` has those of arguments but `id`."""
+        return _field(resolve, self._output | None, id=self._id, **descriptions)
+
+    def mutation(self, resolve: Resolver, **descriptions: str) -> StrawberryField:
+        """Returns a mutation of one resource. `descriptions` has those of arguments but `id`."""
+        return _field(resolve, self._changed, id=self._id, **descriptions)
+
+    def action(self, operation: Callable[[P, Actor, str], Awaitable[R]]) -> StrawberryField:
+        """Returns a mutation of a resource without other arguments, such as its deletion."""
+
+        async def resolve(info: Info, id: strawberry.ID) -> object:
+            return await self.one(info, await operation(*self.caller(info), id))
+
+        return self.mutation(resolve)
+
+    def related(
+        self,
+        read: Callable[[P, Actor, str], Awaitable[Sequence[X]]],
+        output: type[T],
+        load: Load[X, T],
+    ) -> StrawberryField:
+        """Returns a query of the rows of another kind that belong to a resource."""
+
+        async def resolve(info: Info, id: strawberry.ID) -> object:
+            return await load(info, await read(*self.caller(info), id))
+
+        return _field(resolve, list[output], id=self._id)  # ty: ignore[invalid-type-form]
+
+    def caller(self, info: Info) -> tuple[P, Actor]:
+        """Returns the operations, and the user who calls them."""
+        return info.context[self._operations], info.context.actor
+
+
+def _field(resolve: Resolver, returned: object, **descriptions: str) -> StrawberryField:
+    """Returns the field of a resolver with the published type of its result.
+
+    `descriptions` has those of arguments by name.
+    """
+    resolve.__annotations__["return"] = returned
+    field = cast("StrawberryField", strawberry.field(resolver=resolve))
+    for argument in field.arguments:
+        argument.description = descriptions.get(argument.python_name)
+    return field
