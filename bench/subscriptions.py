@@ -16,14 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from bench.report import BenchReport
-from controlplane.access.operations.roles import BindingDraft
+from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.access.operations.roles import AccessControl, BindingDraft
+from controlplane.access.operations.users import UserOperations
 from controlplane.api.schema import schema
 from controlplane.authorization import SYSTEM, Scope
-from controlplane.clusters.operations.clusters import ClusterChange
+from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.compose import ControlPlane, OutsidePorts
 from controlplane.platform.context import SERVICE
 from controlplane.platform.graphql.context import Context
-from controlplane.services.operations.services import ServiceChange
+from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.ports import ServiceStore
 from controlplane.settings import ControlPlaneSettings
 from core.identity import ServiceId
@@ -133,8 +135,8 @@ def _resident() -> int:
 
 async def _services(plane: ControlPlane) -> list[str]:
     """Creates one service through the API's operations, and many copies of it."""
-    cluster, _ = await plane.operations.clusters.create(SYSTEM, ClusterChange(name="dev"))
-    first = await plane.operations.services.create(
+    cluster, _ = await plane.operations[Clusters].create(SYSTEM, ClusterChange(name="dev"))
+    first = await plane.operations[Services].create(
         SYSTEM, cluster.id, None, ServiceChange(name="s", namespace="x")
     )
     ids = [plane.context.new_id() for _ in range(SERVICES)]
@@ -145,12 +147,12 @@ async def _services(plane: ControlPlane) -> list[str]:
 
 
 async def _token(plane: ControlPlane) -> str:
-    user = await plane.operations.people.upsert(SYSTEM, "ada@example.org")
-    await plane.operations.rights.bind(
+    user = await plane.operations[UserOperations].upsert(SYSTEM, "ada@example.org")
+    await plane.operations[AccessControl].bind(
         SYSTEM, BindingDraft("viewer", Scope("installation"), user=user.id)
     )
-    actor = await plane.operations.identity.actor_of(user.id)
-    return (await plane.operations.identity.create_token(actor, "bench"))[1]
+    actor = await plane.operations[CredentialAuthenticator].actor_of(user.id)
+    return (await plane.operations[CredentialAuthenticator].create_token(actor, "bench"))[1]
 
 
 async def _look(plane: ControlPlane, token: str, id: str) -> float:

@@ -43,6 +43,7 @@ from controlplane.clusters.operations.agent_settings import AgentSettingsOperati
 from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.operations.groups import ClusterGroups
+from controlplane.configuration.api.contexts import BoundContexts
 from controlplane.configuration.operations.contexts import ServiceContexts
 from controlplane.configuration.operations.flows import ConfigurationFlow
 from controlplane.configuration_sources.loop import ConfigurationSourceLoop
@@ -61,14 +62,13 @@ from controlplane.generators.operations.service_sets import ServiceSets
 from controlplane.generators.ports import PullRequests
 from controlplane.http.graphql import GraphQLEndpoint
 from controlplane.inbox.operations import Inbox
-from controlplane.kinds import KindOperations, all_kinds
+from controlplane.kinds import all_kinds
 from controlplane.manifests.operations.manifests import Manifests
 from controlplane.manifests.operations.what_if import ManifestReplays
 from controlplane.notifications.loop import NotificationLoop
 from controlplane.notifications.operations.routing import NotificationRouting, StateWatcher
 from controlplane.notifications.operations.sending import NotificationSender
 from controlplane.notifications.operations.sinks import NotificationOperations
-from controlplane.operations import Operations
 from controlplane.pipelines.loop import PipelineLoop
 from controlplane.pipelines.operations.gate_checks import CheckRunner
 from controlplane.pipelines.operations.overrides import ReleaseDecisions
@@ -80,8 +80,10 @@ from controlplane.pipelines.operations.what_if import PipelineReplays
 from controlplane.platform.batch import BatchedBus, BatchedStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.git_ports import GitHistory, GitTags, GitWriter, ManifestSource
-from controlplane.platform.graphql.context import ApiBackend
+from controlplane.platform.graphql.context import ApiBackend, ChangeFeed
+from controlplane.platform.operations import Operations
 from controlplane.platform.outbound.outbound import GuardedSender
+from controlplane.platform.ports import Bus
 from controlplane.reports.loop.traces import TraceExportLoop
 from controlplane.reports.operations import LedgerReports
 from controlplane.reports.telemetry.otlp import OtlpSpans
@@ -100,6 +102,7 @@ from controlplane.secrets.operations.refresh import SecretRefresher
 from controlplane.secrets.operations.rotations import Rotations
 from controlplane.secrets.operations.secrets import Secrets
 from controlplane.secrets.ports import KeyEncryption
+from controlplane.services.api.loading import ContextLoader
 from controlplane.services.operations.components import ComponentOperations
 from controlplane.services.operations.fence_reports import FenceReports
 from controlplane.services.operations.fence_use import FenceUses
@@ -117,6 +120,7 @@ from controlplane.settings import (
 )
 from controlplane.views.operations import SavedViews
 from core.outbound.oci import OciRegistryClient
+from core.runtime.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +263,7 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
     triggers = Triggers(context, pipelines, repositories, images, ports.git_tags)
     shared = _Shared(requests, repositories, targets, pipelines, triggers, jobs, kept)
     operations = _operations(context, foundation, ports, shared)
-    api = _api(operations, settings, ports.manifests, sealer.manifest_key.public)
+    api = _api(context, operations, settings, ports.manifests, sealer.manifest_key.public)
     return ControlPlane(
         foundation=foundation,
         context=context,
@@ -267,7 +271,7 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
         api=api,
         graphql=GraphQLEndpoint(schema, api, clock, foundation.shared.limiter, cookies),
         agentlink=AgentLink(
-            AgentOperations(context), identity, operations.bootstrap, bus, logs, clock
+            AgentOperations(context), identity, operations[BootstrapTokens], bus, logs, clock
         ),
         delivery=RenderLoop(
             RenderReconciler(context),
@@ -291,7 +295,7 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
         audit_export=AuditExport(records, identity, cookies),
         secrets=kept,
         sources=ConfigurationSourceLoop(
-            SourceReconciler(context, operations.manifests),
+            SourceReconciler(context, operations[Manifests]),
             context,
             ports.delivers,
             holder=context.new_id(),
@@ -302,14 +306,21 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
 
 
 def _api(
+    context: OperationContext,
     operations: Operations,
     settings: ControlPlaneSettings,
     manifests: ManifestSource,
     sealing_key: bytes,
 ) -> ApiBackend:
+    ports: dict[type[object], object] = {
+        Bus: context.bus,
+        Clock: context.clock,
+        ChangeFeed: operations[SearchOperations],
+        ContextLoader: BoundContexts(),
+    }
     return ApiBackend(
-        operations.by_type(),
-        operations.identity,
+        operations.by_class() | ports,
+        operations[CredentialAuthenticator],
         agents_port=settings.agents_port,
         cluster_domain=settings.cluster_domain,
         signing_identity=manifests.signing_identity,
@@ -336,81 +347,54 @@ def _operations(
 ) -> Operations:
     """Builds all operations; those in `foundation` and `shared` exist already."""
     components = ComponentOperations(context, ports.live)
-    kinds = _kind_operations(context, foundation.settings.auth, shared)
-    declared, replays = all_kinds(kinds), PipelineReplays(context, shared.pipelines)
-    return Operations(
-        identity=foundation.sign_in.identity,
-        people=kinds.people,
-        trust_rules=kinds.trust_rules,
-        projects=kinds.projects,
-        rights=kinds.rights,
-        requests=shared.requests,
-        clusters=kinds.clusters,
-        bootstrap=BootstrapTokens(context),
-        repositories=kinds.repositories,
-        services=kinds.services,
-        fences=FenceReports(context),
-        fence_uses=FenceUses(context),
-        provenance=ProvenanceReports(context),
-        contexts=kinds.contexts,
-        flows=kinds.flow,
-        secrets=kinds.secrets,
-        refreshing=shared.secrets.refreshing,
-        keys=shared.secrets.keys,
-        agent_settings=kinds.agent_settings,
-        globals=kinds.globals,
-        sets=kinds.sets,
-        namespaces=kinds.namespaces,
-        cluster_groups=kinds.cluster_groups,
-        components=components,
-        blame=Blame(context, components),
-        diffs=Diffs(context),
-        pipelines=kinds.pipelines,
-        pipeline_overrides=ReleaseDecisions(context, shared.pipelines),
-        whatifs=replays,
-        triggers=shared.triggers,
-        records=foundation.records,
-        reports=LedgerReports(context),
-        search=SearchOperations(context),
-        inbox=Inbox(context, shared.requests),
-        clock=context.clock,
-        notifying=kinds.notifying,
-        interventions=AgentCommands(context),
-        cluster_jobs=shared.jobs,
-        streams=OpenRequestOperations(context, ports.sessions),
-        bus=context.bus,
-        manifests=Manifests(context, declared),
-        manifest_replays=ManifestReplays(context, declared, replays),
-        configuration_sources=kinds.sources,
-        cluster_sources=kinds.cluster_sources,
-        views=SavedViews(context),
+    first_fence = _first_fence(foundation.settings.auth)
+    replays = PipelineReplays(context, shared.pipelines)
+    operations = (
+        foundation.sign_in.identity,
+        UserOperations(context),
+        TrustRules(context),
+        Projects(context, ServiceFences(), first_fence),
+        AccessControl(context),
+        shared.requests,
+        Clusters(context),
+        BootstrapTokens(context),
+        shared.repositories,
+        Services(context, SERVICE_PARTS),
+        FenceReports(context),
+        FenceUses(context),
+        ProvenanceReports(context),
+        ServiceContexts(context),
+        ConfigurationFlow(context),
+        Secrets(context),
+        shared.secrets.refreshing,
+        shared.secrets.keys,
+        AgentSettingsOperations(context),
+        GlobalServices(context, shared.targets),
+        ServiceSets(context, shared.targets),
+        ManagedNamespaces(context, shared.targets),
+        ClusterGroups(context),
+        components,
+        Blame(context, components),
+        Diffs(context),
+        shared.pipelines,
+        ReleaseDecisions(context, shared.pipelines),
+        replays,
+        shared.triggers,
+        foundation.records,
+        LedgerReports(context),
+        SearchOperations(context),
+        Inbox(context, shared.requests),
+        NotificationOperations(context),
+        AgentCommands(context),
+        shared.jobs,
+        OpenRequestOperations(context, ports.sessions),
+        ConfigurationSources(context),
+        ClusterSources(context),
+        SavedViews(context),
     )
-
-
-def _kind_operations(
-    context: OperationContext, settings: AuthSettings, shared: _Shared
-) -> KindOperations:
-    return KindOperations(
-        people=UserOperations(context),
-        trust_rules=TrustRules(context),
-        rights=AccessControl(context),
-        projects=Projects(context, ServiceFences(), _first_fence(settings)),
-        clusters=Clusters(context),
-        cluster_groups=ClusterGroups(context),
-        agent_settings=AgentSettingsOperations(context),
-        repositories=shared.repositories,
-        secrets=Secrets(context),
-        contexts=ServiceContexts(context),
-        services=Services(context, SERVICE_PARTS),
-        flow=ConfigurationFlow(context),
-        globals=GlobalServices(context, shared.targets),
-        sets=ServiceSets(context, shared.targets),
-        namespaces=ManagedNamespaces(context, shared.targets),
-        pipelines=shared.pipelines,
-        notifying=NotificationOperations(context),
-        sources=ConfigurationSources(context),
-        cluster_sources=ClusterSources(context),
-    )
+    kinds = all_kinds(Operations(*operations))
+    manifests = Manifests(context, kinds), ManifestReplays(context, kinds, replays)
+    return Operations(*operations, *manifests)
 
 
 def _cluster_sources(
@@ -419,7 +403,9 @@ def _cluster_sources(
     if ports.management is None or ports.agents is None:
         return None
     deliveries = AgentDeliveries(context, ports.management, ports.agents)
-    reconciler = ClusterSourceReconciler(context, operations.clusters, ports.management, deliveries)
+    reconciler = ClusterSourceReconciler(
+        context, operations[Clusters], ports.management, deliveries
+    )
     clean_up = DeliveryCleanUp(context, ports.management)
     return ClusterSourceLoop(reconciler, clean_up, context, holder=context.new_id())
 

@@ -1,7 +1,6 @@
 """The registry of kinds of manifests, in the order in which they refer to each other."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from controlplane.access.kinds import (
     GroupKind,
@@ -36,6 +35,7 @@ from controlplane.notifications.operations.sinks import NotificationOperations
 from controlplane.pipelines.kinds import PipelineKind
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.kinds import AnyKind
+from controlplane.platform.operations import Operations
 from controlplane.repositories.kinds import GitRepositoryKind, HelmRepositoryKind, OCIRepositoryKind
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.secrets.kinds import SecretKind
@@ -43,56 +43,33 @@ from controlplane.secrets.operations.secrets import Secrets
 from controlplane.services.operations.services import Services
 
 
-@dataclass(frozen=True, slots=True)
-class KindOperations:
-    """The operations through which manifests change resources."""
-
-    people: UserOperations
-    trust_rules: TrustRules
-    rights: AccessControl
-    projects: Projects
-    clusters: Clusters
-    cluster_groups: ClusterGroups
-    agent_settings: AgentSettingsOperations
-    repositories: RepositoryOperations
-    secrets: Secrets
-    contexts: ServiceContexts
-    services: Services
-    flow: ConfigurationFlow
-    globals: GlobalServices
-    sets: ServiceSets
-    namespaces: ManagedNamespaces
-    pipelines: Pipelines
-    notifying: NotificationOperations
-    sources: ConfigurationSources
-    cluster_sources: ClusterSources
-
-
-def all_kinds(operations: KindOperations) -> Sequence[AnyKind]:
+def all_kinds(operations: Operations) -> Sequence[AnyKind]:
     """Returns all kinds."""
     return (
-        UserManifestKind(operations.people),
-        ServiceAccountKind(operations.people),
-        TrustedIssuerKind(operations.trust_rules),
-        GroupKind(operations.people),
-        RoleKind(operations.rights),
-        ProjectKind(operations.projects),
-        ClusterKind(operations.clusters),
-        ClusterGroupKind(operations.cluster_groups),
-        AgentSettingsKind(operations.agent_settings),
-        GitRepositoryKind(operations.repositories),
-        HelmRepositoryKind(operations.repositories),
-        OCIRepositoryKind(operations.repositories),
-        SecretKind(operations.secrets),
-        ContextKind(operations.contexts),
-        ConfiguredServiceKind(operations.services, operations.secrets.use, operations.flow),
-        GlobalServiceKind(operations.globals),
-        ServiceSetKind(operations.sets),
-        ManagedNamespaceKind(operations.namespaces),
-        PipelineKind(operations.pipelines),
-        RoleBindingKind(operations.rights),
-        NotificationSinkKind(operations.notifying),
-        NotificationRuleKind(operations.notifying),
-        ConfigurationSourceKind(operations.sources),
-        ClusterSourceKind(operations.cluster_sources),
+        UserManifestKind(operations[UserOperations]),
+        ServiceAccountKind(operations[UserOperations]),
+        TrustedIssuerKind(operations[TrustRules]),
+        GroupKind(operations[UserOperations]),
+        RoleKind(operations[AccessControl]),
+        ProjectKind(operations[Projects]),
+        ClusterKind(operations[Clusters]),
+        ClusterGroupKind(operations[ClusterGroups]),
+        AgentSettingsKind(operations[AgentSettingsOperations]),
+        GitRepositoryKind(operations[RepositoryOperations]),
+        HelmRepositoryKind(operations[RepositoryOperations]),
+        OCIRepositoryKind(operations[RepositoryOperations]),
+        SecretKind(operations[Secrets]),
+        ContextKind(operations[ServiceContexts]),
+        ConfiguredServiceKind(
+            operations[Services], operations[Secrets].use, operations[ConfigurationFlow]
+        ),
+        GlobalServiceKind(operations[GlobalServices]),
+        ServiceSetKind(operations[ServiceSets]),
+        ManagedNamespaceKind(operations[ManagedNamespaces]),
+        PipelineKind(operations[Pipelines]),
+        RoleBindingKind(operations[AccessControl]),
+        NotificationSinkKind(operations[NotificationOperations]),
+        NotificationRuleKind(operations[NotificationOperations]),
+        ConfigurationSourceKind(operations[ConfigurationSources]),
+        ClusterSourceKind(operations[ClusterSources]),
     )

@@ -5,26 +5,29 @@
 
 import sys
 from pathlib import Path
-from typing import cast
+from typing import TypeVar
 
 import orjson
 
-from controlplane.kinds import KindOperations, all_kinds
+from controlplane.kinds import all_kinds
 from controlplane.manifests.model.codec import SpecCodec
 from controlplane.manifests.model.schemas import json_schema
+from controlplane.platform.operations import Operations
 from core.json_object import JsonObject
 
+P = TypeVar("P")
 
-class _NoOperations:
+
+class _NoOperations(Operations):
     """Operations of kinds that only describe themselves."""
 
-    def __getattr__(self, name: str) -> "_NoOperations":
-        return self
+    def __getitem__(self, kind: type[P]) -> P:
+        return kind.__new__(kind)
 
 
 def manifest_schemas() -> dict[str, JsonObject]:
     """Returns the schema of each kind by its name."""
-    kinds = all_kinds(cast("KindOperations", _NoOperations()))
+    kinds = all_kinds(_NoOperations())
     return {kind.name: json_schema(kind, SpecCodec(type(kind))) for kind in kinds}
 
 

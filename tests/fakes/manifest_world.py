@@ -20,13 +20,14 @@ from controlplane.generators.operations.global_services import GlobalServices
 from controlplane.generators.operations.namespaces import ManagedNamespaces
 from controlplane.generators.operations.reconciler import GeneratorReconciler
 from controlplane.generators.operations.service_sets import ServiceSets
-from controlplane.kinds import KindOperations, all_kinds
+from controlplane.kinds import all_kinds
 from controlplane.manifests.model.documents import Source, write_documents
 from controlplane.manifests.model.plan import ApplyOptions, ManifestPlan
 from controlplane.manifests.operations.manifests import Manifests
 from controlplane.notifications.operations.sinks import NotificationOperations
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.context import OperationContext
+from controlplane.platform.operations import Operations
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.secrets.operations.secrets import Secrets
 from controlplane.services.operations.fences import ServiceFences
@@ -35,29 +36,29 @@ from tests.fakes.actors import ADMIN
 from tests.fakes.operations import MemoryOperations, operations_over_memory
 
 
-def kind_operations(context: OperationContext) -> KindOperations:
+def kind_operations(context: OperationContext) -> Operations:
     """The operations of all kinds over any store."""
     reconciler = GeneratorReconciler(context, None)
-    return KindOperations(
-        people=UserOperations(context),
-        trust_rules=TrustRules(context),
-        rights=AccessControl(context),
-        projects=Projects(context, ServiceFences(), UNRESTRICTED),
-        clusters=Clusters(context),
-        cluster_groups=ClusterGroups(context),
-        agent_settings=AgentSettingsOperations(context),
-        repositories=RepositoryOperations(context),
-        secrets=Secrets(context),
-        contexts=ServiceContexts(context),
-        services=Services(context, SERVICE_PARTS),
-        flow=ConfigurationFlow(context),
-        globals=GlobalServices(context, reconciler),
-        sets=ServiceSets(context, reconciler),
-        namespaces=ManagedNamespaces(context, reconciler),
-        pipelines=Pipelines(context),
-        notifying=NotificationOperations(context),
-        sources=ConfigurationSources(context),
-        cluster_sources=ClusterSources(context),
+    return Operations(
+        UserOperations(context),
+        TrustRules(context),
+        AccessControl(context),
+        Projects(context, ServiceFences(), UNRESTRICTED),
+        Clusters(context),
+        ClusterGroups(context),
+        AgentSettingsOperations(context),
+        RepositoryOperations(context),
+        Secrets(context),
+        ServiceContexts(context),
+        Services(context, SERVICE_PARTS),
+        ConfigurationFlow(context),
+        GlobalServices(context, reconciler),
+        ServiceSets(context, reconciler),
+        ManagedNamespaces(context, reconciler),
+        Pipelines(context),
+        NotificationOperations(context),
+        ConfigurationSources(context),
+        ClusterSources(context),
     )
 
 
@@ -67,7 +68,7 @@ class ManifestWorld:
 
     memory: MemoryOperations
     manifests: Manifests
-    operations: KindOperations
+    operations: Operations
 
     async def apply(self, text: str, actor: Actor = ADMIN, **options: Any) -> ManifestPlan:
         """Applies one file."""

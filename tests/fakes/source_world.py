@@ -112,6 +112,6 @@ async def source_world(role: BuiltInRole = BuiltInRole.ADMIN) -> SourceWorld:
     memory = manifests.memory
     await memory.given(make_repository(REPOSITORY), ACCOUNT, bind(role.value, ACCOUNT))
     reconciler = SourceReconciler(memory.context, manifests.manifests)
-    world = SourceWorld(manifests, manifests.operations.sources, reconciler)
+    world = SourceWorld(manifests, manifests.operations[ConfigurationSources], reconciler)
     memory.manifests.push_files(REPOSITORY, {"fleet/readme.txt": "empty"})
     return world

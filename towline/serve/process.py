@@ -10,6 +10,7 @@ import structlog
 from prometheus_client import make_asgi_app
 
 from controlplane import compose as controlplane
+from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.cluster_sources.operations import sources as cluster_sources
 from controlplane.clusters.operations.kubernetes_access import ProxyAccess
 from controlplane.configuration_sources.operations import sources as configuration_sources
@@ -17,11 +18,14 @@ from controlplane.foundation import lay_foundation
 from controlplane.http.app import make_app
 from controlplane.http.metrics import SnapshotMetrics
 from controlplane.pipelines.http import WebhookRoutes
+from controlplane.pipelines.operations.overrides import ReleaseDecisions
+from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.platform.context import ACCESS, REVOKED
 from controlplane.platform.ports import LOST_WAKES
 from controlplane.reports.loop.metrics import MetricsSnapshotLoop
 from controlplane.reports.model.installation_metrics import MetricsSnapshot
 from controlplane.reports.ports import MetricsSnapshotStore
+from controlplane.repositories.operations import RepositoryOperations
 from controlplane.settings import ControlPlaneSettings
 from core import __version__
 from core.errors import Unavailable
@@ -144,7 +148,7 @@ class ControlPlaneProcess:
         self._census = MetricsSnapshotLoop(self._take_census, clock)
         ends.push_async_callback(self._census.tasks.stop)
         ends.push_async_callback(self._tasks.stop, grace=settings.drain_seconds)
-        hosts = self.plane.operations.repositories
+        hosts = self.plane.operations[RepositoryOperations]
         self._webhooks = Webhooks(
             self._git.manifests, hosts.webhook_secret, clock, record_push=hosts.record_push
         )
@@ -265,7 +269,7 @@ class ControlPlaneProcess:
             self._readiness,
             [
                 self._webhooks.route,
-                *WebhookRoutes(verbs.triggers, verbs.pipeline_overrides, self._clock).routes,
+                *WebhookRoutes(verbs[Triggers], verbs[ReleaseDecisions], self._clock).routes,
                 agents_route((_own_address(where[0]), port), bridged),
                 *self.plane.signin_routes.routes(),
                 *self.plane.scim.routes,
@@ -343,7 +347,7 @@ class ControlPlaneProcess:
     async def _follow_revocations(self) -> None:
         """Ends everything that a revoked token opened; `AgentLink` ends its own calls."""
         async for _, token_id in self.plane.context.bus.subscribe(REVOKED):
-            self.plane.operations.identity.forget(token_id)
+            self.plane.operations[CredentialAuthenticator].forget(token_id)
             self._access.drop_token(token_id)
             self.kube_proxy.revoke(token=token_id)
             self.kube_proxy.disconnect(token_id)
@@ -354,7 +358,7 @@ class ControlPlaneProcess:
         Checks all users if events may have been lost.
         """
         async for _, user_id in self.plane.context.bus.subscribe(ACCESS, LOST_WAKES):
-            self.plane.operations.identity.drop_user(user_id)
+            self.plane.operations[CredentialAuthenticator].drop_user(user_id)
             self._access.drop_user(user_id)
             await self.kube_proxy.recheck(user_id or None)
 

@@ -5,16 +5,18 @@ Each brings the stage to where its mutation changes something, and points the id
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from controlplane.access.operations.projects import ProjectChange
-from controlplane.access.operations.roles import BindingDraft
+from controlplane.access.operations.access_requests import AccessRequests
+from controlplane.access.operations.projects import ProjectChange, Projects
+from controlplane.access.operations.roles import AccessControl, BindingDraft
 from controlplane.agents.model.jobs import JobPhase
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.authorization import SYSTEM, UNRESTRICTED, Scope
 from controlplane.pipelines.gates.kinds import ExternalRule
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
+from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.services.model.service import Phase
 from controlplane.services.model.verification import Verification
-from controlplane.services.operations.services import ServiceChange
+from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.ports import ServiceStore
 from core.identity import ClusterId
 from core.open_streams import OpenStream
@@ -36,7 +38,7 @@ def world_of(stage: Stage) -> World:
 
 
 async def an_empty_project(stage: Stage) -> None:
-    project = await stage.plane.operations.projects.create(
+    project = await stage.plane.operations[Projects].create(
         SYSTEM, ProjectChange(name="empty", fence=UNRESTRICTED)
     )
     stage.ids["project"] = project.id
@@ -45,11 +47,13 @@ async def an_empty_project(stage: Stage) -> None:
 async def a_reader_of_the_cluster(stage: Stage) -> None:
     scope = Scope(f"cluster:{stage.ids['cluster']}")
     draft = BindingDraft("viewer", scope, user=stage.ids["other"])
-    await stage.plane.operations.rights.bind(SYSTEM, draft)
+    await stage.plane.operations[AccessControl].bind(SYSTEM, draft)
 
 
 async def an_approved_request(stage: Stage) -> None:
-    await stage.plane.operations.requests.approve(stage.callers[CALLER], stage.ids["request"])
+    await stage.plane.operations[AccessRequests].approve(
+        stage.callers[CALLER], stage.ids["request"]
+    )
 
 
 async def a_deletion_that_waits(stage: Stage) -> None:
@@ -65,7 +69,7 @@ async def an_ended_job(stage: Stage) -> None:
 
 async def an_unused_context(stage: Stage) -> None:
     change = ServiceChange(context_ids=[])
-    await stage.plane.operations.services.update(SYSTEM, stage.ids["service"], change)
+    await stage.plane.operations[Services].update(SYSTEM, stage.ids["service"], change)
 
 
 async def line_of(stage: Stage) -> Line:
@@ -131,7 +135,7 @@ async def a_rollback(stage: Stage) -> None:
 
 
 async def a_pause(stage: Stage) -> None:
-    pipelines = stage.plane.operations.pipelines
+    pipelines = stage.plane.operations[Pipelines]
     await pipelines.pause(stage.callers[CALLER], stage.ids["pipeline"])
 
 

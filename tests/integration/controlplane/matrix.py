@@ -25,7 +25,11 @@ from graphql import (
 )
 
 from controlplane.access.model.users import UserKind
-from controlplane.access.operations.roles import BindingDraft
+from controlplane.access.operations.access_requests import AccessRequests
+from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.access.operations.roles import AccessControl, BindingDraft
+from controlplane.access.operations.users import UserOperations
+from controlplane.agents.operations.jobs import ClusterJobs
 from controlplane.api.schema import schema
 from controlplane.audit.model.chains import AuditFilter
 from controlplane.audit.ports import AuditLog
@@ -446,8 +450,8 @@ async def _people(stage: Stage) -> None:
     made = await stage.made(f"createAgentSettings({settings}) {{ id }}")
     stage.ids["settings"] = made["id"]
     stage.ids["trust"] = (await stage.made(f"createTrustRule({rule}) {{ id }}"))["id"]
-    asker = await stage.plane.operations.identity.actor_of(stage.ids["other"])
-    row, _ = await stage.plane.operations.identity.create_token(asker, "of another")
+    asker = await stage.plane.operations[CredentialAuthenticator].actor_of(stage.ids["other"])
+    row, _ = await stage.plane.operations[CredentialAuthenticator].create_token(asker, "of another")
     stage.ids["token"] = row.id
 
 
@@ -487,7 +491,7 @@ async def _things(stage: Stage) -> None:
     ids["job_json"] = orjson.dumps(manifest).decode().replace('"', '\\"')
     run = f"runClusterJob({filled('runClusterJob', stage)}) {{ id }}"
     ids["job"] = (await stage.made(run))["id"]
-    stage.plane.operations.cluster_jobs._logs.append(ids["job"], 0, b"a line")
+    stage.plane.operations[ClusterJobs]._logs.append(ids["job"], 0, b"a line")
     line = (
         f'savePipeline(name: "line", attributes: {{{project}, stages: ['
         f'{{name: "dev", services: [{{serviceId: "{ids["service"]}"}}]}},'
@@ -503,9 +507,9 @@ async def _things(stage: Stage) -> None:
     )["id"]
     await _notifying(stage, project)
     await _defining(stage, project)
-    asker = await stage.plane.operations.identity.actor_of(ids["other"])
+    asker = await stage.plane.operations[CredentialAuthenticator].actor_of(ids["other"])
     scope = Scope(f"project:{ids['project']}")
-    row = await stage.plane.operations.requests.ask(asker, "editor", scope, 5, "please")
+    row = await stage.plane.operations[AccessRequests].ask(asker, "editor", scope, 5, "please")
     ids["request"] = row.id
     await _revision(stage)
 
@@ -666,7 +670,7 @@ async def _revision(stage: Stage) -> None:
 
 async def _callers(stage: Stage) -> None:
     """Nobody in particular, and each built-in role here, elsewhere and everywhere."""
-    people, rights = stage.plane.operations.people, stage.plane.operations.rights
+    people, rights = stage.plane.operations[UserOperations], stage.plane.operations[AccessControl]
     places = {
         "here": Scope(f"project:{stage.ids['project']}"),
         "elsewhere": Scope(f"project:{stage.ids['elsewhere']}"),
@@ -681,9 +685,11 @@ async def _callers(stage: Stage) -> None:
         assert user.kind is UserKind.PERSON
         if role is not None:
             await rights.bind(SYSTEM, BindingDraft(role, places[place], user=user.id))
-        actor = await stage.plane.operations.identity.actor_of(user.id)
-        row, _ = await stage.plane.operations.identity.create_token(actor, "own")
-        stage.callers[name] = await stage.plane.operations.identity.actor_of(user.id, row.id)
+        actor = await stage.plane.operations[CredentialAuthenticator].actor_of(user.id)
+        row, _ = await stage.plane.operations[CredentialAuthenticator].create_token(actor, "own")
+        stage.callers[name] = await stage.plane.operations[CredentialAuthenticator].actor_of(
+            user.id, row.id
+        )
 
 
 def operations() -> list[tuple[str, str]]:

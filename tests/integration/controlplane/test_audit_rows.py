@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.audit.model.chains import AuditFilter
+from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import ANONYMOUS, SYSTEM, Actor
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
@@ -32,7 +33,7 @@ async def rows_of(stage: Stage, name: str, actor: Actor) -> tuple[list[AuditEntr
     before = await newest(stage)
     stage.store.rows.clear()
     _, code = await stage.ask(document_of("mutation", name, stage), actor)
-    await stage.plane.operations.records.flush()
+    await stage.plane.operations[AuditLogOperations].flush()
     assert await newest(stage) == before
     return list(stage.store.rows), code
 
@@ -97,7 +98,7 @@ async def test_a_flood_of_refusals_is_bounded(stage: Stage) -> None:
     document = document_of("mutation", "createGroup", stage)
     for _ in range(80):
         await stage.ask(document, stage.callers["member"])
-    await stage.plane.operations.records.flush(ending=True)
+    await stage.plane.operations[AuditLogOperations].flush(ending=True)
     assert len(stage.store.rows) == 61
     assert stage.store.rows[-1].detail["requests"] == 20
 

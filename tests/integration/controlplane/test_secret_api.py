@@ -10,7 +10,12 @@ import pytest
 from controlplane.api.schema import schema
 from controlplane.authorization import ANONYMOUS, SYSTEM
 from controlplane.compose import ControlPlane, OutsidePorts
+from controlplane.configuration.operations.contexts import ServiceContexts
+from controlplane.configuration.operations.flows import ConfigurationFlow
 from controlplane.platform.graphql.context import Context
+from controlplane.secrets.operations.keys import DataKeyOperations
+from controlplane.secrets.operations.refresh import SecretRefresher
+from controlplane.secrets.operations.secrets import Secrets
 from controlplane.settings import ControlPlaneSettings, KekSettings, SecretSettings
 from core.errors import Invalid, Unauthenticated
 from tests import migrated
@@ -69,14 +74,8 @@ async def test_values_go_in_and_never_come_out(plane: ControlPlane) -> None:
 
 async def test_every_verb_decides_before_it_looks(plane: ControlPlane) -> None:
     """No verb on secrets, keys, contexts and flow touches the store for a stranger."""
-    all_of_them = plane.operations
-    groups = (
-        all_of_them.secrets,
-        all_of_them.keys,
-        all_of_them.refreshing,
-        all_of_them.contexts,
-        all_of_them.flows,
-    )
+    kinds = (Secrets, DataKeyOperations, SecretRefresher, ServiceContexts, ConfigurationFlow)
+    groups = [plane.operations[kind] for kind in kinds]
     verbs = [
         method
         for group in groups

@@ -10,6 +10,8 @@ import orjson
 import pytest
 from graphql import get_introspection_query
 
+from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.access.operations.users import UserOperations
 from controlplane.authorization import SYSTEM
 from tests.integration.serve.conftest import Running
 
@@ -94,7 +96,7 @@ async def test_a_revoked_token_is_refused_by_the_next_request(hub: Running) -> N
 
 async def test_a_token_read_while_it_is_revoked_is_not_remembered(hub: Running) -> None:
     """However the two are interleaved, the token ends with its revocation."""
-    identity = hub.process.plane.operations.identity
+    identity = hub.process.plane.operations[CredentialAuthenticator]
     admin = await identity.authenticate(hub.token)
     for _ in range(8):
         row, secret = await identity.create_token(admin, "racing")
@@ -297,7 +299,7 @@ async def test_errors_of_ours_are_masked_with_a_code(
     async def broken(_: object) -> None:
         raise RuntimeError("secret inside")
 
-    monkeypatch.setattr(hub.process.plane.operations.identity, "me", broken)
+    monkeypatch.setattr(hub.process.plane.operations[CredentialAuthenticator], "me", broken)
     refused = await hub.refusal(ME)
     assert refused["extensions"]["code"] == "INTERNAL"
     assert "secret" not in orjson.dumps(refused).decode()
@@ -313,9 +315,9 @@ async def test_every_answer_has_the_headers_that_browsers_obey(hub: Running, pat
 async def test_a_viewer_may_read_and_not_write(hub: Running) -> None:
     """Each change is refused with the right that is missing."""
     plane = hub.process.plane
-    admin = await plane.operations.identity.authenticate(hub.token)
-    user = await plane.operations.people.upsert(admin, "v@example.org", "V", "viewer")
-    token = await plane.operations.people.token_for(SYSTEM, user.email, "viewing")
+    admin = await plane.operations[CredentialAuthenticator].authenticate(hub.token)
+    user = await plane.operations[UserOperations].upsert(admin, "v@example.org", "V", "viewer")
+    token = await plane.operations[UserOperations].token_for(SYSTEM, user.email, "viewing")
     document = 'mutation { createCluster(attributes: {name: "x"}) { id } }'
     answer = await hub.post(document, token=token)
     assert answer["errors"][0]["extensions"]["code"] == "FORBIDDEN"

@@ -3,6 +3,7 @@
 import pytest
 import structlog
 
+from controlplane.access.operations.identity import CredentialAuthenticator
 from tests.integration.serve.conftest import Running
 
 ME = "{ me { email } }"
@@ -16,7 +17,7 @@ async def test_an_error_of_ours_bears_the_id_that_the_log_has(
     async def broken(_: object) -> None:
         raise RuntimeError("secret inside")
 
-    monkeypatch.setattr(hub.process.plane.operations.identity, "me", broken)
+    monkeypatch.setattr(hub.process.plane.operations[CredentialAuthenticator], "me", broken)
     with structlog.testing.capture_logs() as logs:
         first, second = await hub.refusal(ME), await hub.refusal(ME)
     ids = [error["extensions"]["requestId"] for error in (first, second)]

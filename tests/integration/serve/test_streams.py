@@ -7,6 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from controlplane.access.operations.users import UserOperations
 from controlplane.authorization import SYSTEM
 from tests.integration.serve.conftest import Json, Running, running
 from tests.integration.serve.test_cluster import agent
@@ -115,7 +116,7 @@ async def viewer(hub: Running) -> str:
     attributes = {"email": "vera@example.org", "name": "Vera", "role": "VIEWER"}
     document = "mutation ($a: UserAttributes!) { upsertUser(attributes: $a) { id } }"
     await hub.ask(document, a=attributes)
-    people = hub.process.plane.operations.people
+    people = hub.process.plane.operations[UserOperations]
     return await people.token_for(SYSTEM, "vera@example.org", "test")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.access.operations.auth_throttle import MAX_PER_ADDRESS
+from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.tokens import mint
 from core.identity import TokenKind, new_token
 from core.runtime.tasks import Tasks
@@ -38,7 +39,7 @@ async def knock(hub: Running, headers: Mapping[str, str]) -> int:
 async def session(hub: Running) -> str:
     """A browser's session of the administrator."""
     plane = hub.process.plane
-    actor = await plane.operations.identity.authenticate(hub.token)
+    actor = await plane.operations[CredentialAuthenticator].authenticate(hub.token)
     async with plane.context.store.write() as tx:
         _, secret = await mint(
             tx, plane.context, "browser", user_id=actor.id, life=timedelta(hours=1),
@@ -96,7 +97,7 @@ async def test_token_guessing_is_throttled_and_users_are_not(hub: Running) -> No
 async def test_a_ticket_opens_one_websocket(hub: Running) -> None:
     """Once, within its time, and from our own page."""
     await hub.cluster()
-    identity = hub.process.plane.operations.identity
+    identity = hub.process.plane.operations[CredentialAuthenticator]
     actor = await identity.authenticate(hub.token)
     first, second = await identity.ticket(actor), await identity.ticket(actor)
     ours = {"Origin": hub.url}

@@ -24,20 +24,21 @@ from controlplane.authorization import (
 )
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.model.selectors import Selector
-from controlplane.clusters.operations.clusters import ClusterChange
+from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.configuration.model.contexts import ServiceContext
-from controlplane.configuration.operations.contexts import ContextChange
+from controlplane.configuration.operations.contexts import ContextChange, ServiceContexts
 from controlplane.generators.model.service_set import Generator, PullRequestGenerator, ServiceSet
 from controlplane.generators.operations.generation import GeneratorEvaluator
-from controlplane.generators.operations.service_sets import SetChange
+from controlplane.generators.operations.service_sets import ServiceSets, SetChange
 from controlplane.pipelines.model.pipeline import ServiceSelector
 from controlplane.pipelines.operations.drafts import EdgeDraft, PipelineDraft, StageDraft
+from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.repositories.model.repository import Repository
-from controlplane.repositories.operations import RepositoryChange
+from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
 from controlplane.secrets.model.secret import Secret
-from controlplane.secrets.operations.secrets import SecretChange
+from controlplane.secrets.operations.secrets import SecretChange, Secrets
 from controlplane.services.model.templates import ServiceTemplate
-from controlplane.services.operations.services import ServiceChange
+from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.ports import ServiceStore
 from core.errors import Forbidden
 from core.identity import RepositoryId
@@ -139,7 +140,7 @@ def _pipeline(*stages: StageDraft) -> Attempt:
     names = [stage.name for stage in stages]
     edges = [EdgeDraft(*pair) for pair in pairwise(names)]
     draft = PipelineDraft("rollout", stages, edges, project_id=SHOP)
-    return lambda world: world.operations.pipelines.save(EVE, draft)
+    return lambda world: world.operations[Pipelines].save(EVE, draft)
 
 
 async def _select_services_of_others(world: ManifestWorld) -> object:
@@ -202,13 +203,13 @@ def _previews() -> Iterator[Crossing]:
     previews = SetChange(name="previews", project_id=BANK, template=ServiceChange("web", BANK))
     yield Crossing(
         "set of previews in the project of others",
-        lambda world: world.operations.sets.create(EVE, previews),
+        lambda world: world.operations[ServiceSets].create(EVE, previews),
         UNSEEN,
     )
     everywhere = replace(previews, project_id=None)
     yield Crossing(
         "set of previews of the whole installation",
-        lambda world: world.operations.sets.create(EVE, everywhere),
+        lambda world: world.operations[ServiceSets].create(EVE, everywhere),
         "needs role",
     )
 
@@ -217,37 +218,41 @@ def _contexts() -> Iterator[Crossing]:
     bind = ServiceChange(context_ids=(VAULT.id,))
     yield Crossing(
         "context of others",
-        lambda world: world.operations.services.update(EVE, WEB.id, bind),
+        lambda world: world.operations[Services].update(EVE, WEB.id, bind),
         UNSEEN,
     )
     new = ServiceChange("api", SHOP, REPOSITORY.id, "main", project_id=SHOP)
     yield Crossing(
         "new service with the context of others",
-        lambda world: world.operations.services.create(
+        lambda world: world.operations[Services].create(
             EVE, PROD.id, None, replace(new, context_ids=(VAULT.id,))
         ),
         UNSEEN,
     )
     yield Crossing(
         "value in the context of others",
-        lambda world: world.operations.contexts.save(
+        lambda world: world.operations[ServiceContexts].save(
             EVE, VAULT.name, ContextChange({"namespace": SHOP})
         ),
         HIDDEN,
     )
     yield Crossing(
         "context moved to the project of others",
-        lambda world: world.operations.contexts.save(EVE, OWN.name, ContextChange(project_id=BANK)),
+        lambda world: world.operations[ServiceContexts].save(
+            EVE, OWN.name, ContextChange(project_id=BANK)
+        ),
         UNMOVED,
     )
     yield Crossing(
         "new context in the project of others",
-        lambda world: world.operations.contexts.save(EVE, "new", ContextChange(project_id=BANK)),
+        lambda world: world.operations[ServiceContexts].save(
+            EVE, "new", ContextChange(project_id=BANK)
+        ),
         UNSEEN,
     )
     yield Crossing(
         "secret of others",
-        lambda world: world.operations.secrets.use(EVE, WEB.id, {"key": (KEY.id, None)}),
+        lambda world: world.operations[Secrets].use(EVE, WEB.id, {"key": (KEY.id, None)}),
         UNSEEN,
     )
 
@@ -256,31 +261,31 @@ def _moves() -> Iterator[Crossing]:
     new = ServiceChange("api", SHOP, REPOSITORY.id, "main", project_id=SHOP)
     yield Crossing(
         "secret moved from the project of others",
-        lambda world: world.operations.secrets.save(EVE, KEY.name, SecretChange(project_id=SHOP)),
+        lambda world: world.operations[Secrets].save(EVE, KEY.name, SecretChange(project_id=SHOP)),
         HIDDEN,
     )
     yield Crossing(
         "secret moved to the project of others",
-        lambda world: world.operations.secrets.save(EVE, TILL.name, SecretChange(project_id=BANK)),
+        lambda world: world.operations[Secrets].save(EVE, TILL.name, SecretChange(project_id=BANK)),
         UNMOVED,
     )
     yield Crossing(
         "repository moved to the project of others",
-        lambda world: world.operations.repositories.update(
+        lambda world: world.operations[RepositoryOperations].update(
             EVE, REPOSITORY.id, RepositoryChange(project_id=BANK)
         ),
         UNMOVED,
     )
     yield Crossing(
         "new service from the repository of others",
-        lambda world: world.operations.services.create(
+        lambda world: world.operations[Services].create(
             EVE, PROD.id, None, replace(new, repository_id=LEDGERS.id)
         ),
         UNSEEN,
     )
     yield Crossing(
         "cluster moved to the own project",
-        lambda world: world.operations.clusters.update(
+        lambda world: world.operations[Clusters].update(
             EVE, PROD.id, ClusterChange(project_id=SHOP)
         ),
         HIDDEN,
@@ -303,14 +308,14 @@ def _moves() -> Iterator[Crossing]:
     )
     yield Crossing(
         "service cloned into the namespace of others",
-        lambda world: world.operations.services.clone(
+        lambda world: world.operations[Services].clone(
             EVE, WEB.id, PROD.id, ServiceChange("api", BANK, project_id=SHOP)
         ),
         "no destination rule allows namespace bank",
     )
     yield Crossing(
         "service cloned into the project of others",
-        lambda world: world.operations.services.clone(
+        lambda world: world.operations[Services].clone(
             EVE, WEB.id, PROD.id, ServiceChange("api", BANK, project_id=BANK)
         ),
         UNSEEN,
@@ -337,7 +342,7 @@ def _pipelines() -> Iterator[Crossing]:
     )
     yield Crossing(
         "pipeline in the project of others",
-        lambda world: world.operations.pipelines.save(
+        lambda world: world.operations[Pipelines].save(
             EVE, PipelineDraft("rollout", [first], project_id=BANK)
         ),
         UNSEEN,
@@ -350,7 +355,7 @@ def _pipelines() -> Iterator[Crossing]:
 
 
 async def _use_own_secret(world: ManifestWorld) -> object:
-    secrets = world.operations.secrets
+    secrets = world.operations[Secrets]
     coin = await secrets.save(EVE, "coin", SecretChange(b"canary-3e5f-coin", project_id=SHOP))
     return await secrets.use(EVE, WEB.id, {"coin": (coin.id, None)})
 
@@ -361,11 +366,11 @@ def inside() -> dict[str, Attempt]:
     return {
         "preview": _preview(SHOP),
         "branch in the namespace": _preview("${request.branch}", SHOP),
-        "context": lambda world: world.operations.services.update(
+        "context": lambda world: world.operations[Services].update(
             EVE, WEB.id, ServiceChange(context_ids=(OWN.id,))
         ),
         "secret": _use_own_secret,
-        "service": lambda world: world.operations.services.create(
+        "service": lambda world: world.operations[Services].create(
             EVE, PROD.id, None, ServiceChange("api", SHOP, REPOSITORY.id, "main", project_id=SHOP)
         ),
         "manifest": _apply("Service", "web", {"namespace": SHOP}, cluster="prod", project=SHOP),

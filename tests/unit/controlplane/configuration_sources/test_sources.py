@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from controlplane.access.operations.projects import Projects
+from controlplane.access.operations.users import UserOperations
 from controlplane.authorization import UNRESTRICTED, ResourceKind, Role, Rule, Verb
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.configuration_sources.model.source import ApplyMode, SourceResult
@@ -202,7 +203,7 @@ async def test_a_nested_source_gets_no_more_rights_than_its_parent() -> None:
         "reader", "reader", START, START, rules=(Rule((Verb.READ,), (ResourceKind.USER,)),)
     )
     await world.manifests.memory.given(reader, bind("reader", ACCOUNT))
-    accounts = world.manifests.operations.people
+    accounts = world.manifests.operations[UserOperations]
     root = await accounts.create_account(ADMIN, "root")
     await accounts.upsert(ADMIN, root.email, role="admin")
     await world.create()

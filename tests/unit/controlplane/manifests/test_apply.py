@@ -750,7 +750,7 @@ async def test_a_change_of_labels_is_shown_and_audited(world: ManifestWorld) -> 
 
 
 async def test_labels_of_a_resource_without_a_manifest_are_audited(world: ManifestWorld) -> None:
-    await world.operations.clusters.create(ADMIN, ClusterChange("dev"))
+    await world.operations[Clusters].create(ADMIN, ClusterChange("dev"))
     await world.apply(
         "{apiVersion: towline.io/v1, kind: Cluster, metadata: {name: dev, labels: {a: b}}}"
     )

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from controlplane.authorization import Actor
+from controlplane.clusters.operations.groups import ClusterGroups
 from controlplane.clusters.ports import ClusterGroupStore
 from controlplane.generators.ports import GlobalOverrideStore
 from controlplane.manifests.model.plan import ManifestAction
+from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.ports import PipelineStore
 from tests.fakes.actors import ADMIN, VIEWER
 from tests.fakes.manifest_world import ManifestWorld, document, manifest_world
@@ -64,7 +66,7 @@ async def test_a_freeze_ends_with_its_field_and_before_other_changes() -> None:
 async def test_a_freeze_that_a_user_set_stays_until_a_manager_sets_the_field() -> None:
     world = await applied(BASE, group())
     (row,) = await world.memory.rows(ClusterGroupStore)
-    await world.operations.cluster_groups.freeze(ADMIN, row.id, "incident")
+    await world.operations[ClusterGroups].freeze(ADMIN, row.id, "incident")
     plan = await world.apply(group())
     assert {item.action for item in plan.items} == {ManifestAction.UNCHANGED}
     assert await group_of(world) == (True, "incident")
@@ -88,7 +90,7 @@ async def test_a_pipeline_is_paused_and_resumed_by_its_field() -> None:
     assert await problems(world, pipeline()) == ""
     assert "paused" not in await world.export("Pipeline")
     (row,) = await world.memory.rows(PipelineStore)
-    await world.operations.pipelines.pause(ADMIN, row.id, "incident")
+    await world.operations[Pipelines].pause(ADMIN, row.id, "incident")
     assert await problems(world, pipeline(onCommit=False)) == ""
     assert "paused: true" in await world.export("Pipeline")
 

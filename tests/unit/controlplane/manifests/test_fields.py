@@ -2,6 +2,8 @@
 
 import pytest
 
+from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.authorization import BUILT_IN, INSTALLATION
 from controlplane.platform.labels import parse_selector
 from tests.fakes.actors import ADMIN
@@ -72,7 +74,7 @@ async def test_labels_select_roles_bindings_and_trust_rules(world: ManifestWorld
         text += document("RoleBinding", team, holder, labels=labels)
         text += document("TrustedIssuer", team, trusted, labels=labels)
     assert (await world.apply(text)).problems == ()
-    rights, trust = world.operations.rights, world.operations.trust_rules
+    rights, trust = world.operations[AccessControl], world.operations[TrustRules]
     for selector, names in (("team=shop", ["shop"]), ("team", ["bank", "shop"]), ("team=x", [])):
         wanted = parse_selector(selector)
         assert sorted(role.name for role in await rights.roles(ADMIN, wanted)) == names

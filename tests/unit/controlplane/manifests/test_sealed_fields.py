@@ -5,12 +5,16 @@ from typing import Any
 
 import pytest
 
+from controlplane.configuration.operations.contexts import ServiceContexts
 from controlplane.configuration.ports import ContextStore
 from controlplane.kinds import all_kinds
 from controlplane.manifests.model.codec import SpecCodec
 from controlplane.manifests.model.plan import ManifestAction
+from controlplane.notifications.operations.sinks import NotificationOperations
 from controlplane.notifications.ports import SinkStore
+from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.ports import PipelineStore, PipelineTriggerStore
+from controlplane.repositories.operations import RepositoryOperations
 from controlplane.repositories.ports import RepositoryStore
 from core.sealed_places import SealedPlace
 from core.sealed_values import seal_field
@@ -128,15 +132,15 @@ async def test_a_lost_installation_is_rebuilt_with_its_secrets() -> None:
     second = await applied(exported)
     assert await second.export() == exported
     (row,) = await second.memory.rows(SinkStore)
-    assert getattr(second.operations.notifying.settings_of(row), "url") == HOOK  # noqa: B009
+    assert getattr(second.operations[NotificationOperations].settings_of(row), "url") == HOOK  # noqa: B009
     (found,) = await second.memory.rows(RepositoryStore)
-    secrets = second.operations.repositories.secrets_of(found)
+    secrets = second.operations[RepositoryOperations].secrets_of(found)
     assert (secrets["password"], secrets["webhook_secret"]) == (PASSWORD, PASSWORD)
     (common,) = await second.memory.rows(ContextStore)
-    assert second.operations.contexts.secrets_of(common) == {"a": PASSWORD}
+    assert second.operations[ServiceContexts].secrets_of(common) == {"a": PASSWORD}
     (record,) = await second.memory.rows(PipelineStore)
     async with second.memory.context.store.read() as tx:
-        spec, hooks = await second.operations.pipelines.with_secrets(tx, record)
+        spec, hooks = await second.operations[Pipelines].with_secrets(tx, record)
     rules = [rule for _, gate in spec.all_gates for rule in gate.rule.parts()]
     assert [getattr(rule, "sealed") for rule in rules] == [SIGNING, SIGNING]  # noqa: B009
     assert hooks == {"tags": PASSWORD}
@@ -216,9 +220,9 @@ async def test_a_value_that_the_api_changed_is_not_exported_and_comes_back() -> 
         ("spec.secrets.a.sealed", '"********"')
     ]
     assert "sealed" in await world.export("Context")
-    assert world.operations.contexts.secrets_of((await world.memory.rows(ContextStore))[0]) == {
-        "a": PASSWORD
-    }
+    assert world.operations[ServiceContexts].secrets_of(
+        (await world.memory.rows(ContextStore))[0]
+    ) == {"a": PASSWORD}
     assert row.id
 
 
@@ -229,7 +233,7 @@ async def test_a_context_with_a_plain_secret_exports_none_of_them() -> None:
     assert await actions(world, context(b="plain")) == {ManifestAction.UNCHANGED}
     assert (await world.apply(context())).problems == ()
     (row,) = await world.memory.rows(ContextStore)
-    assert world.operations.contexts.secrets_of(row) == {"a": PASSWORD}
+    assert world.operations[ServiceContexts].secrets_of(row) == {"a": PASSWORD}
     assert "sealed" in await world.export("Context")
 
 
@@ -237,10 +241,10 @@ async def test_a_secret_that_leaves_a_context_is_removed_and_that_of_a_repositor
     both = context(b=sealed("Context", "common", "secrets/b", "b"))
     world = await applied(both, context())
     (row,) = await world.memory.rows(ContextStore)
-    assert world.operations.contexts.secrets_of(row) == {"a": PASSWORD}
+    assert world.operations[ServiceContexts].secrets_of(row) == {"a": PASSWORD}
     world = await applied(repository(), document("GitRepository", REPOSITORY))
     (found,) = await world.memory.rows(RepositoryStore)
-    assert world.operations.repositories.secrets_of(found)["password"] == PASSWORD
+    assert world.operations[RepositoryOperations].secrets_of(found)["password"] == PASSWORD
     assert await actions(world, document("GitRepository", REPOSITORY)) == {ManifestAction.UNCHANGED}
 
 
@@ -315,14 +319,14 @@ async def test_a_sealed_password_is_sent_by_no_other_route_than_its_own(
         (problem,) = (await world.apply(later, force=True)).problems
         assert "was not sealed for this field" in problem.message
     (row,) = await world.memory.rows(RepositoryStore)
-    assert world.operations.repositories.secrets_of(row)["password"] == "own"
+    assert world.operations[RepositoryOperations].secrets_of(row)["password"] == "own"
 
 
 async def test_a_password_that_is_sealed_for_its_route_is_used_and_exported() -> None:
     spec = {"username": "ci", "proxy": PROXY, "password": signed_in(proxy=PROXY)}
     world = await applied(document("GitRepository", PLAIN_HTTP, spec))
     (row,) = await world.memory.rows(RepositoryStore)
-    assert world.operations.repositories.secrets_of(row)["password"] == PASSWORD
+    assert world.operations[RepositoryOperations].secrets_of(row)["password"] == PASSWORD
     assert "sealed: v1." in await world.export("GitRepository")
 
 
@@ -331,7 +335,7 @@ async def test_a_sealed_route_is_opened_before_the_password() -> None:
     spec = {"username": "ci", "proxy": route, "password": signed_in(proxy=PROXY)}
     world = await applied(document("GitRepository", PLAIN_HTTP, spec))
     (row,) = await world.memory.rows(RepositoryStore)
-    assert world.operations.repositories.secrets_of(row)["proxy"] == PROXY
+    assert world.operations[RepositoryOperations].secrets_of(row)["proxy"] == PROXY
     assert (await world.export("GitRepository")).count("sealed: v1.") == 2
 
 
@@ -341,5 +345,5 @@ async def test_a_change_beside_a_plain_user_name_keeps_the_sealed_password() -> 
     changed = await world.apply(document("GitRepository", PLAIN_HTTP, spec | {"submodules": True}))
     assert changed.problems == ()
     (row,) = await world.memory.rows(RepositoryStore)
-    secrets = world.operations.repositories.secrets_of(row)
+    secrets = world.operations[RepositoryOperations].secrets_of(row)
     assert (secrets["username"], secrets["password"], row.submodules) == ("ci", PASSWORD, True)

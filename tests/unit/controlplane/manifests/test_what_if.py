@@ -6,6 +6,7 @@ import pytest
 
 from controlplane.kinds import all_kinds
 from controlplane.manifests.operations.what_if import ManifestReplays
+from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.what_if import PipelineReplays
 from core.errors import Invalid, NotFound, TowlineError
 from tests.fakes.actors import ADMIN
@@ -18,7 +19,7 @@ PIPELINE = document("Pipeline", "shop", {"stages": [], "edges": []})
 async def refused(text: str, error: type[TowlineError]) -> str:
     world = manifest_world()
     context = world.memory.context
-    replays = PipelineReplays(context, world.operations.pipelines)
+    replays = PipelineReplays(context, world.operations[Pipelines])
     manifests = ManifestReplays(context, all_kinds(world.operations), replays)
     with pytest.raises(error) as raised:
         source = ManifestWorld.source(text)
