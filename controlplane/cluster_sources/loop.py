@@ -36,7 +36,7 @@ class ClusterSourceLoop:
         self._clean_ups.start()
 
     async def _follow(self) -> None:
-        clock, schedule = self._context.clock, self._reconciler.schedule_all
+        clock, schedule = self._context.clock, self._reconciler.runs.request_all
         await retry_forever("cluster sources", schedule, clock)
         self._jobs.wake()
         async for topic, _ in self._context.bus.subscribe(CLUSTER_SOURCE, LOST_WAKES):

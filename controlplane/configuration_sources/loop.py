@@ -49,9 +49,10 @@ class ConfigurationSourceLoop:
             self._commits.add(state.repository_id)
 
     async def _follow(self) -> None:
-        await retry_forever("sources", self._reconciler.schedule_all, self._context.clock)
+        clock, schedule = self._context.clock, self._reconciler.runs.request_all
+        await retry_forever("configuration sources", schedule, clock)
         self._jobs.wake()
         async for topic, _ in self._context.bus.subscribe(CONFIGURATION_SOURCE, LOST_WAKES):
             if topic == LOST_WAKES:
-                await retry_forever("sources", self._reconciler.schedule_all, self._context.clock)
+                await retry_forever("configuration sources", schedule, clock)
             self._jobs.wake()

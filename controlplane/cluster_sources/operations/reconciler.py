@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from controlplane.access.operations.scopes import actor_of_user
-from controlplane.access.ports import UserStore
+from controlplane.access.operations.source_runs import account_of
 from controlplane.authorization import Actor, Verb
 from controlplane.cluster_sources.model.inventory import (
     APIS,
@@ -33,10 +33,9 @@ from controlplane.cluster_sources.model.source import (
     InventoryKind,
 )
 from controlplane.cluster_sources.operations.deliveries import AgentDeliveries, find_version
-from controlplane.cluster_sources.operations.sources import enqueue
+from controlplane.cluster_sources.operations.sources import runs_of
 from controlplane.cluster_sources.ports import (
     ClusterSourceMemberStore,
-    ClusterSourceStore,
     ManagementCluster,
 )
 from controlplane.clusters.model.cluster import Cluster
@@ -47,10 +46,9 @@ from controlplane.clusters.operations.clusters import (
     register_cluster,
 )
 from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
-from controlplane.platform.context import CLUSTER_SOURCE, OperationContext
+from controlplane.platform.context import OperationContext
 from controlplane.platform.jobs import Job
 from controlplane.platform.parts import column_values
-from controlplane.platform.ports import JobStore
 from controlplane.platform.retry import retry_on_collision
 from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound, TowlineError
 
@@ -91,6 +89,7 @@ class ClusterSourceReconciler:
         management: ManagementCluster,
         deliveries: AgentDeliveries,
     ) -> None:
+        self.runs = runs_of(context)
         self._context = context
         self._clusters = clusters
         self._management = management
@@ -98,26 +97,15 @@ class ClusterSourceReconciler:
 
     async def run(self, job: Job) -> None:
         """Reconciles the source of a job, and schedules the next run."""
-        async with self._context.store.read() as tx:
-            source = await tx[ClusterSourceStore].get(str(job.payload["source"]))
-        if source is None or source.settings.suspended:
-            async with self._context.store.write() as tx:
-                await tx[JobStore].finish(job)
+        source = await self.runs.begin(job)
+        if source is None:
             return
         outcome = await self._outcome(source)
         interval = timedelta(seconds=source.settings.interval_s)
         delay = min(interval, _RETRY) if outcome.result is ClusterSourceResult.FAILED else interval
-        await self._write(job, source, outcome, _SOON if outcome.has_more else delay)
-
-    async def schedule_all(self) -> None:
-        """Schedules all sources, as after a start or lost wake-ups."""
-        async with self._context.store.read() as tx:
-            sources = await tx[ClusterSourceStore].all()
-        active = [source for source in sources if not source.settings.suspended]
-        if active:
-            async with self._context.store.write() as tx:
-                for source in active:
-                    await enqueue(self._context, tx, source.id, self._context.clock.now())
+        now = self._context.clock.now()
+        status = ClusterSourceStatus(outcome.result, outcome.message, now)
+        await self.runs.end(job, status, _SOON if outcome.has_more else delay)
 
     async def _outcome(self, source: ClusterSource) -> _Outcome:
         try:
@@ -132,11 +120,9 @@ class ClusterSourceReconciler:
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
             management = await tx[ClusterStore].get(source.settings.cluster_id)
-            account = await tx[UserStore].get(source.settings.service_account_id)
             if management is None:
                 raise NotFound("the management cluster was deleted: choose another one")
-            if account is None or account.disabled_at is not None:
-                raise Conflict("the service account is disabled: enable it, or choose another one")
+            account = await account_of(tx, source)
             actor = await actor_of_user(tx, account, now)
         if not actor.may(Verb.WRITE, source.target):
             raise Conflict(f"service account {account.email} may not register clusters any more")
@@ -391,18 +377,6 @@ class ClusterSourceReconciler:
                 {row.id: column_values(row) for row in marked}
             )
         members |= {row.uid: row for row in marked}
-
-    @retry_on_collision
-    async def _write(
-        self, job: Job, source: ClusterSource, outcome: _Outcome, delay: timedelta
-    ) -> None:
-        """Writes the status. After a newer request, the next run does: the settings may differ."""
-        now = self._context.clock.now()
-        status = ClusterSourceStatus(outcome.result, outcome.message, now)
-        async with self._context.store.write() as tx:
-            if await tx[JobStore].retry(job, now + delay, ""):
-                await tx[ClusterSourceStore].change(source.id, **column_values(status))
-        self._context.bus.publish(CLUSTER_SOURCE, source.id)
 
 
 def _new_member(id: str, run: Run, found: InventoryObject) -> ClusterSourceMember:

@@ -6,9 +6,9 @@ permissions of that account.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from controlplane.access.operations.scopes import check_not_moved, project_for
+from controlplane.access.operations.source_runs import SourceRuns
 from controlplane.access.operations.users import (
     find_service_account,
     require_permissions_of_user,
@@ -36,10 +36,9 @@ from controlplane.clusters.operations.clusters import check_tags, find_cluster
 from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import CLUSTER_SOURCE, Change, OperationContext
-from controlplane.platform.jobs import Job
 from controlplane.platform.names import check_label
 from controlplane.platform.parts import Columns, column_values
-from controlplane.platform.ports import JobStore, Page, PageQuery, Transaction, count_each
+from controlplane.platform.ports import Page, PageQuery, Transaction, count_each
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Invalid, NotFound
@@ -116,6 +115,7 @@ class ClusterSources:
 
     def __init__(self, context: OperationContext) -> None:
         self._context = context
+        self._runs = runs_of(context)
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[ClusterSource]:
         """Sources that the actor may read."""
@@ -241,16 +241,13 @@ class ClusterSources:
 
     async def _request(self, tx: Change, source: ClusterSource) -> None:
         """Schedules a reconciliation after the commit."""
-        await enqueue(self._context, tx, source.id, self._context.clock.now())
+        await self._runs.request(tx, source.id)
         tx.publish(CLUSTER_SOURCE, source.id)
 
 
-async def enqueue(
-    context: OperationContext, tx: Transaction | Change, id: str, run_at: datetime
-) -> None:
-    """Schedules the reconciliation of a source. There is one job for each source."""
-    key = f"cluster-source/{id}"
-    await tx[JobStore].enqueue(Job(context.new_id(), RECONCILE, key, run_at, {"source": id}))
+def runs_of(context: OperationContext) -> SourceRuns[ClusterSource]:
+    """Returns the runs of all sources."""
+    return SourceRuns(context, RECONCILE, CLUSTER_SOURCE, ClusterSourceStore)
 
 
 async def count_results(tx: Transaction) -> dict[str, int]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from controlplane.access.model.users import User
 from controlplane.access.operations.scopes import actor_of_user
-from controlplane.access.ports import UserStore
+from controlplane.access.operations.source_runs import account_of
 from controlplane.authorization import Actor
 from controlplane.configuration_sources.model.drift import (
     changes_of,
@@ -27,16 +27,13 @@ from controlplane.configuration_sources.model.source import (
     SourceStatus,
 )
 from controlplane.configuration_sources.operations.lock_out import LockOutGuard
-from controlplane.configuration_sources.operations.sources import enqueue
+from controlplane.configuration_sources.operations.sources import runs_of
 from controlplane.configuration_sources.ports import ConfigurationSourceStore
 from controlplane.manifests.model.documents import DocumentProblem, Source
 from controlplane.manifests.model.plan import ApplyOptions, ManifestPlan
 from controlplane.manifests.operations.manifests import Manifests
 from controlplane.platform.context import CONFIGURATION_SOURCE, OperationContext
 from controlplane.platform.jobs import Job
-from controlplane.platform.parts import column_values
-from controlplane.platform.ports import JobStore
-from controlplane.platform.retry import retry_on_collision
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
 from core.errors import Conflict, Invalid, NotFound, TowlineError, Unavailable
@@ -77,19 +74,19 @@ class SourceReconciler:
     """Reconciles sources as their service accounts."""
 
     def __init__(self, context: OperationContext, manifests: Manifests) -> None:
+        self.runs = runs_of(context)
         self._context = context
         self._manifests = manifests
 
     async def run(self, job: Job) -> None:
         """Reconciles the source of a job, and schedules the next run."""
-        async with self._context.store.read() as tx:
-            source = await tx[ConfigurationSourceStore].get(str(job.payload["source"]))
-        if source is None or source.settings.suspended:
-            async with self._context.store.write() as tx:
-                await tx[JobStore].finish(job)
+        source = await self.runs.begin(job)
+        if source is None:
             return
         status, delay = await self._reconciled(source)
-        await self._write(job, source, status, delay)
+        if status.result is not SourceResult.AWAITING_APPROVAL:
+            status = replace(status, is_requested=False, is_forced=False)
+        await self.runs.end(job, status, delay)
 
     async def commits_changed(self, repository_id: str) -> None:
         """Schedules the sources of a repository whose ref has another commit."""
@@ -103,19 +100,9 @@ class SourceReconciler:
             return
         async with self._context.store.write() as tx:
             for source in stale:
-                await enqueue(self._context, tx, source.id, self._context.clock.now())
+                await self.runs.request(tx, source.id)
         for source in stale:
             self._context.bus.publish(CONFIGURATION_SOURCE, source.id)
-
-    async def schedule_all(self) -> None:
-        """Schedules all sources, as after a start or lost wake-ups."""
-        async with self._context.store.read() as tx:
-            sources = await tx[ConfigurationSourceStore].all()
-        active = [source for source in sources if not source.settings.suspended]
-        if active:
-            async with self._context.store.write() as tx:
-                for source in active:
-                    await enqueue(self._context, tx, source.id, self._context.clock.now())
 
     async def _reconciled(self, source: ConfigurationSource) -> tuple[SourceStatus, timedelta]:
         """Returns the new status, and the delay until the next run."""
@@ -137,12 +124,9 @@ class SourceReconciler:
         """Returns the repository and the service account of a source."""
         async with self._context.store.read() as tx:
             repository = await tx[RepositoryStore].get(source.settings.repository_id)
-            account = await tx[UserStore].get(source.settings.service_account_id)
-        if repository is None:
-            raise NotFound("the repository was deleted: choose another one")
-        if account is None or account.disabled_at is not None:
-            raise Conflict("the service account is disabled: enable it, or choose another one")
-        return repository, account
+            if repository is None:
+                raise NotFound("the repository was deleted: choose another one")
+            return repository, await account_of(tx, source)
 
     async def _prepared(
         self, source: ConfigurationSource, repository: Repository, account: User, sha: str
@@ -245,19 +229,6 @@ class SourceReconciler:
         now = self._context.clock.now()
         guard = LockOutGuard(source, run.repository, run.account, now, run.sha, approved)
         return await self._manifests.apply(run.actor, run.files, options, guard)
-
-    @retry_on_collision
-    async def _write(
-        self, job: Job, source: ConfigurationSource, status: SourceStatus, delay: timedelta
-    ) -> None:
-        """Writes the status. After a newer request, the next run does: the settings may differ."""
-        if status.result is not SourceResult.AWAITING_APPROVAL:
-            status = replace(status, is_requested=False, is_forced=False)
-        async with self._context.store.write() as tx:
-            if await tx[JobStore].retry(job, self._context.clock.now() + delay, ""):
-                columns = column_values(status)
-                await tx[ConfigurationSourceStore].change(source.id, **columns)
-        self._context.bus.publish(CONFIGURATION_SOURCE, source.id)
 
 
 def _has_news(source: ConfigurationSource, state: RepositoryState) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from controlplane.access.operations.scopes import project_for
+from controlplane.access.operations.source_runs import SourceRuns
 from controlplane.access.operations.users import (
     find_service_account,
     require_permissions_of_user,
@@ -38,10 +39,9 @@ from controlplane.platform.context import (
     Change,
     OperationContext,
 )
-from controlplane.platform.jobs import Job
 from controlplane.platform.names import check_label
 from controlplane.platform.parts import Columns, column_values
-from controlplane.platform.ports import JobStore, Page, PageQuery, Transaction, count_each
+from controlplane.platform.ports import Page, PageQuery, Transaction, count_each
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.repository import (
@@ -126,6 +126,7 @@ class ConfigurationSources:
 
     def __init__(self, context: OperationContext) -> None:
         self._context = context
+        self._runs = runs_of(context)
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[ConfigurationSource]:
         """Sources that the actor may read."""
@@ -302,17 +303,14 @@ class ConfigurationSources:
 
     async def _request(self, tx: Change, source: ConfigurationSource) -> None:
         """Schedules a reconciliation after the commit, and the fetch of the ref."""
-        await enqueue(self._context, tx, source.id, self._context.clock.now())
+        await self._runs.request(tx, source.id)
         tx.publish(RENDER_SERVICES, f"{source.settings.repository_id}/")
         tx.publish(CONFIGURATION_SOURCE, source.id)
 
 
-async def enqueue(
-    context: OperationContext, tx: Transaction | Change, id: str, run_at: datetime
-) -> None:
-    """Schedules the reconciliation of a source. There is one job for each source."""
-    key = f"configuration-source/{id}"
-    await tx[JobStore].enqueue(Job(context.new_id(), RECONCILE, key, run_at, {"source": id}))
+def runs_of(context: OperationContext) -> SourceRuns[ConfigurationSource]:
+    """Returns the runs of all sources."""
+    return SourceRuns(context, RECONCILE, CONFIGURATION_SOURCE, ConfigurationSourceStore)
 
 
 async def count_results(tx: Transaction) -> dict[str, int]:
