@@ -1,7 +1,7 @@
 """Kinds of manifests: global services, service sets and managed namespaces."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb
@@ -19,7 +19,7 @@ from controlplane.generators.ports import (
     ServiceSetStore,
 )
 from controlplane.platform.kinds import OperatedKind, Placement
-from controlplane.platform.parts import Columns, column_values, row_of
+from controlplane.platform.parts import Columns, column_values, part, row_of
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.kinds import (
@@ -32,10 +32,8 @@ from controlplane.services.kinds import (
 from controlplane.services.model.templates import ServiceTemplate, TemplateOverride
 from controlplane.services.operations.services import ServiceChange
 from core.errors import Invalid
-from core.json_object import JsonMapping
-from core.spec.renderers import HelmSettings, RenderOptions
+from core.spec.renderers import HelmSettings
 from core.spec.source import RepositoryKind
-from core.spec.sync import SyncOptions
 
 D = TypeVar("D", GlobalService, ServiceSet, ManagedNamespace)
 
@@ -80,48 +78,23 @@ class ClusterOverrideSpec:
 
     cluster_id: str
     """ID of the cluster."""
-    ref: str | None = None
-    """Branch, tag or commit."""
-    folder: str | None = None
-    """Folder in the repository."""
-    kustomize_path: str | None = None
-    """Folder of the kustomization, relative to the folder of the service."""
-    helm: JsonMapping | None = None
-    """Helm settings. They are merged with those of the template."""
-    configuration: Mapping[str, str] | None = None
-    """Values for templates. They are merged with those of the template."""
+    patch: TemplateOverride = part(TemplateOverride)
     without: tuple[str, ...] = ()
     """Names of values of the template that the cluster does not get."""
-    templated: bool | None = None
-    """True renders manifests as Liquid templates."""
-    rendering: RenderOptions | None = None
-    """Files and values of the render. They replace those of the template."""
-    protect: bool | None = None
-    """True refuses deletion."""
-    dry_run: bool | None = None
-    """True makes the agent plan changes without applying them."""
-    version: str | None = None
-    """Version, free text."""
-    options: SyncOptions | None = None
-    """Sync options. They replace those of the template."""
 
     @classmethod
     def of(cls, override: GlobalOverride) -> "ClusterOverrideSpec":
         """Returns the spec of an override."""
-        values = column_values(override.patch)
-        given = values["configuration"] or {}
+        given = override.patch.configuration or {}
         kept = {name: value for name, value in given.items() if value is not None}
-        without = tuple(sorted(name for name, value in given.items() if value is None))
-        values |= {"configuration": kept or None, "without": without}
-        return row_of(cls, {"cluster_id": override.cluster_id, **values})
+        without = tuple(sorted(given.keys() - kept.keys()))
+        patch = replace(override.patch, configuration=kept or None)
+        return cls(override.cluster_id, patch, without)
 
     @property
     def change(self) -> ServiceChange:
         """Returns the change that the operation takes."""
-        return row_of(ServiceChange, {name: getattr(self, name) for name in _OVERRIDDEN})
-
-
-_OVERRIDDEN = tuple(f.name for f in fields(TemplateOverride))
+        return row_of(ServiceChange, column_values(self.patch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +113,11 @@ class GlobalServiceKind(GeneratorManifestKind[GlobalService]):
     port = GlobalServiceStore
     model = GlobalService
     references = {**GeneratorManifestKind.references, "GlobalChange.source_id": "Service"}
-    hints = {**GeneratorManifestKind.hints, "ClusterOverrideSpec.helm": HelmSettings}
+    hints = {
+        **GeneratorManifestKind.hints,
+        "TemplateOverride.helm": HelmSettings,
+        "TemplateOverride.configuration": Mapping[str, str],
+    }
     mappings = (*GeneratorManifestKind.mappings, HelmSettings)
     unordered = {"overrides": "cluster"}
 

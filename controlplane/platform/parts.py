@@ -1,10 +1,11 @@
-"""Rows that consist of parts: a dataclass whose parts share one table.
+"""Rows: the columns that many have, and dataclasses whose parts share one table.
 
 `Service` has parts such as `spec` and `observed`; each field of a part is a column of its own.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import Field, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
+from datetime import datetime
 from functools import cache
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -32,6 +33,17 @@ def part_fields(kind: Any) -> Iterator[tuple[str, type, Field[object]]]:
                 yield f"{member.name}.{path}", owner, inside
 
 
+@dataclass(frozen=True, slots=True)
+class NamedRow:
+    """The columns of rows with unique names."""
+
+    id: str
+    name: str
+    """Unique name."""
+    inserted_at: datetime
+    updated_at: datetime
+
+
 @cache
 def column_names(kind: object) -> tuple[str, ...]:
     """Returns the names of all columns, in the order of the fields."""
@@ -41,7 +53,9 @@ def column_names(kind: object) -> tuple[str, ...]:
 @cache
 def column_getter(kind: Any) -> Callable[[Any], tuple[object, ...]]:
     """Returns a function that reads all columns of a row, in the order of `column_names`."""
-    return attrgetter(*(path for path, _, _ in part_fields(kind)))
+    paths = [path for path, _, _ in part_fields(kind)]
+    get = attrgetter(*paths)
+    return get if len(paths) > 1 else lambda row: (get(row),)
 
 
 def column_values(row: Any) -> Columns:

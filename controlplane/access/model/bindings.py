@@ -5,19 +5,15 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from controlplane.authorization import DEFAULT_PROJECT, Fence, Resource, Scope
+from controlplane.platform.parts import NamedRow
 
 MAX_ACCESS_TIME = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class Project(NamedRow):
     """A tenant: resources that share their permissions, and a fence for its services."""
 
-    id: str
-    name: str
-    """Unique name."""
-    inserted_at: datetime
-    updated_at: datetime
     description: str | None = None
     """Free text."""
     fence: Fence = Fence()

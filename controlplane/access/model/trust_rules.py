@@ -3,13 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from fnmatch import fnmatchcase
 
 from controlplane.access.model.sign_in import Claims
 from controlplane.authorization import Resource, ResourceKind
 from controlplane.platform.names import check_length, check_text
-from controlplane.platform.parts import part
+from controlplane.platform.parts import NamedRow, part
 from core.errors import Invalid
 
 MAX_MINUTES = 24 * 60
@@ -64,14 +63,9 @@ class TrustRuleSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class TrustRule:
+class TrustRule(NamedRow):
     """Rule for the exchange of external tokens for a service account's token (RFC 8693)."""
 
-    id: str
-    name: str
-    """Unique name."""
-    inserted_at: datetime
-    updated_at: datetime
     spec: TrustRuleSpec = part(TrustRuleSpec)
 
     @property

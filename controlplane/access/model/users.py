@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from controlplane.authorization import Limit, Resource, ResourceKind
+from controlplane.platform.parts import NamedRow
 from core.errors import Unauthenticated
 from core.identity import TokenKind
 
@@ -56,14 +57,9 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedRow):
     """Users who receive roles together."""
 
-    id: str
-    name: str
-    """Unique name."""
-    inserted_at: datetime
-    updated_at: datetime
     description: str | None = None
     """Free text."""
     everyone: bool | None = None

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
-from controlplane.platform.parts import part
+from controlplane.platform.parts import NamedRow, part
 
 MAX_CLUSTERS = 1_000
 """Default of the maximum number of clusters of one source."""
@@ -89,14 +89,9 @@ class ClusterSourceStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSource:
+class ClusterSource(NamedRow):
     """Objects in a management cluster whose clusters are registered."""
 
-    id: str
-    name: str
-    """Unique name."""
-    inserted_at: datetime
-    updated_at: datetime
     project_id: str = DEFAULT_PROJECT
     """ID of the project of the source and of its clusters."""
     settings: ClusterSourceSettings = part(ClusterSourceSettings)

@@ -6,23 +6,19 @@ from datetime import datetime
 
 from controlplane.authorization import Resource, ResourceKind
 from controlplane.clusters.model.cluster import Cluster
+from controlplane.platform.parts import NamedRow
 from core.errors import Conflict
 
 MAX_CHANGING_CLUSTERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterGroup:
+class ClusterGroup(NamedRow):
     """A set of clusters: the listed ones, and all clusters with every given tag.
 
     A group of a project contains only that project's clusters.
     """
 
-    id: str
-    name: str
-    """Unique name."""
-    inserted_at: datetime
-    updated_at: datetime
     project_id: str | None = None
     """ID of the project. None: a group of the installation."""
     description: str = ""

@@ -2,21 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
+from controlplane.platform.parts import NamedRow
 from core.json_object import JsonMapping
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceContext:
+class ServiceContext(NamedRow):
     """Values that templates of several services read as `contexts.NAME.KEY`."""
 
-    id: str
-    name: str
-    """Unique name."""
-    inserted_at: datetime
-    updated_at: datetime
     configuration: JsonMapping = field(default_factory=dict)
     """Values by key."""
     sealed: bytes | None = field(default=None, repr=False)

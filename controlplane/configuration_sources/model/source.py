@@ -9,7 +9,7 @@ from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from controlplane.manifests.model.documents import DocumentProblem
 from controlplane.manifests.model.ownership import source_manager
 from controlplane.manifests.model.plan import ManifestEffect
-from controlplane.platform.parts import part
+from controlplane.platform.parts import NamedRow, part
 from core.spec.sync import DriftPolicy
 
 MAX_PLANNED = 500
@@ -110,14 +110,9 @@ class SourceStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigurationSource:
+class ConfigurationSource(NamedRow):
     """A folder in Git whose manifests the control plane applies as a service account."""
 
-    id: str
-    name: str
-    """Unique name."""
-    inserted_at: datetime
-    updated_at: datetime
     project_id: str = DEFAULT_PROJECT
     """ID of the project."""
     settings: SourceSettings = part(SourceSettings)

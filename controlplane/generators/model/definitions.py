@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from controlplane.clusters.model.selectors import Selector
+from controlplane.platform.parts import NamedRow
 from core.errors import Invalid
 
 MAX_DELETIONS = 100_000
@@ -22,18 +23,13 @@ class LeavePolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class GeneratorDefinition:
+class GeneratorDefinition(NamedRow):
     """Common fields of all definitions.
 
     If one evaluation would remove more services than the budget allows, the removals wait until a
     user confirms that number.
     """
 
-    id: str
-    name: str
-    """Unique name."""
-    inserted_at: datetime
-    updated_at: datetime
     project_id: str | None = None
     """ID of the project whose clusters can match. None: clusters of all projects."""
     selector: Selector = field(default_factory=Selector)

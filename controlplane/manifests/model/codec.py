@@ -5,7 +5,7 @@ Everything is derived from the dataclasses of changes. References are names here
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, is_dataclass, replace
 from datetime import UTC, date, datetime, time
 from enum import Enum
 from functools import cache, cached_property
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from controlplane.manifests.model.ownership import merged
 from controlplane.platform.kinds import AnyKind
-from controlplane.platform.parts import Columns, part_fields
+from controlplane.platform.parts import Columns, column_values, part_fields
 from controlplane.platform.plugin_settings import (
     Form,
     Plugin,
@@ -237,14 +237,13 @@ class SpecCodec:
             found = [_setting(kind, member) for member in setting_fields(kind)]
         else:
             found = []
-        hints, settings = _hints(kind), {field.attribute for field in found}
-        others = [
-            member
-            for member in fields(kind)
+        settings = {field.attribute for field in found}
+        return found + [
+            self._field(member, owner, _hints(owner)[member.name])
+            for _, owner, member in part_fields(kind)
             if member.name not in settings
-            and not any(key in self.kind.hidden for key in _keys(kind, member))
+            and not any(key in self.kind.hidden for key in _keys(owner, member))
         ]
-        return found + [self._field(member, kind, hints[member.name]) for member in others]
 
     def _check_fields(
         self, known: Mapping[str, SpecField], value: JsonValue, path: Path, report: Report
@@ -383,8 +382,9 @@ class SpecCodec:
         self, known: Iterable[SpecField], value: JsonValue, translate: Translate
     ) -> JsonObject:
         encoded: JsonObject = {}
+        columns = value if isinstance(value, Mapping) else column_values(value)
         for field in known:
-            inner = _value_of(value, field.attribute)
+            inner = columns.get(field.attribute)
             if inner is not None and (self.reveals or not field.is_sensitive):
                 encoded[field.published] = self._encode(field.hint, inner, field.family, translate)
         return encoded
@@ -492,10 +492,6 @@ def _time_text(value: date | time) -> str:
     if not isinstance(value, datetime):
         return value.isoformat()
     return value.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
-
-
-def _value_of(value: JsonValue, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name)
 
 
 def _setting(plugin: type[Plugin], member: SettingField) -> SpecField:

@@ -54,7 +54,7 @@ class SecretFields:
     def sealed(self, spec: JsonMapping) -> dict[str, str]:
         """Returns the sealed texts of a spec by their paths."""
         found: dict[str, str] = {}
-        if not self.codec.secret_names:
+        if not self.codec.secret_names or not _has_sealed(spec):
             return found
 
         def collect(secret: SecretField) -> JsonValue:
@@ -131,6 +131,13 @@ class SecretFields:
         if not key:
             return self._fields(known, value, path, change)
         return {**value, key: self._fields(known, value.get(key) or {}, (*path, key), change)}
+
+
+def _has_sealed(value: JsonValue) -> bool:
+    """Returns whether a value contains sealed texts: most specs have none, and need no search."""
+    if isinstance(value, dict):
+        return SEALED in value or any(map(_has_sealed, value.values()))
+    return isinstance(value, list) and any(map(_has_sealed, value))
 
 
 def _secret(hint: Hint, value: JsonValue, secret: SecretField, change: Change) -> JsonValue:

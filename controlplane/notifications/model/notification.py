@@ -14,6 +14,7 @@ from controlplane.platform.notification import (
     Severity,
     notification,
 )
+from controlplane.platform.parts import NamedRow
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from core import patterns
 from core.errors import Invalid
@@ -74,14 +75,9 @@ class NotificationKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Sink:
+class Sink(NamedRow):
     """A destination of notifications, commit statuses or audit rows."""
 
-    id: str
-    name: str
-    """Unique name."""
-    inserted_at: datetime
-    updated_at: datetime
     type: str
     """Kind of sink."""
     project_id: str = ""
@@ -137,14 +133,9 @@ class RouterFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Router:
+class Router(NamedRow):
     """Selects notifications of its project, or of all projects, and sends them to sinks."""
 
-    id: str
-    name: str
-    """Unique name."""
-    inserted_at: datetime
-    updated_at: datetime
     project_id: str = ""
     """ID of the project whose notifications match. Empty: all projects and the installation."""
     events: tuple[str, ...] = ("*",)

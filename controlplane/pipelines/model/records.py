@@ -4,23 +4,20 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
+from controlplane.platform.parts import NamedRow
 from core.json_object import JsonMapping, JsonObject
 
 MAX_MEASURED = 240
 
 
 @dataclass(frozen=True, slots=True)
-class PipelineRecord:
+class PipelineRecord(NamedRow):
     """A named pipeline. `spec` and `state` are the engine's JSON forms (`pipelines.engine`).
 
     `version` grows with each change of spec or state, so that concurrent writers never overwrite
     each other.
     """
 
-    id: str
-    name: str
-    inserted_at: datetime
-    updated_at: datetime
     spec: JsonMapping = field(default_factory=dict)
     state: JsonMapping = field(default_factory=dict)
     version: int = 0

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
+from controlplane.platform.parts import NamedRow
 from controlplane.secrets.model.generated import ValueGenerator
 from controlplane.secrets.model.rotation import Rotation, RotationPlan
 from controlplane.secrets.model.secret_source import SecretSource
@@ -22,17 +23,12 @@ _MIN_REFRESH, _MAX_REFRESH = 10, 7 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
+class Secret(NamedRow):
     """A named value; its versions are separate rows.
 
     If reading the source fails, the last good value stays.
     """
 
-    id: str
-    name: str
-    """Unique name."""
-    inserted_at: datetime
-    updated_at: datetime
     project_id: str = DEFAULT_PROJECT
     description: str = ""
     """Free text."""

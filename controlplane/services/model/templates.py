@@ -58,16 +58,27 @@ class TemplateOverride:
     """
 
     ref: str | None = None
+    """Branch, tag or commit."""
     folder: str | None = None
+    """Folder in the repository."""
     kustomize_path: str | None = None
+    """Folder of the kustomization, relative to the folder of the service."""
     helm: JsonMapping | None = None
+    """Helm settings. They are merged with those of the template."""
     configuration: Mapping[str, str | None] | None = None
+    """Values for templates. They are merged with those of the template."""
     templated: bool | None = None
+    """True renders manifests as Liquid templates."""
     rendering: RenderOptions | None = None
+    """Files and values of the render. They replace those of the template."""
     protect: bool | None = None
+    """True refuses deletion."""
     dry_run: bool | None = None
+    """True makes the agent plan changes without applying them."""
     version: str | None = None
+    """Version, free text."""
     options: SyncOptions | None = None
+    """Sync options. They replace those of the template."""
 
     @property
     def empty(self) -> bool:
