@@ -34,7 +34,7 @@ from controlplane.authorization import Fence, KubernetesRights, Role
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rights import LimitsColumn, RulesColumn
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import id_column, metadata, time_columns
+from controlplane.platform.store.schema import id_column, metadata, named_columns, time_columns
 from core.identity import TokenKind
 
 users = Table(
@@ -57,9 +57,7 @@ users = Table(
 groups = Table(
     "groups",
     metadata,
-    id_column(),
-    Column("name", String(255), nullable=False, unique=True),
-    *time_columns(),
+    *named_columns(),
     Column("description", Text),
     Column("everyone", Boolean),
     Column("issuer", String(512)),
@@ -94,9 +92,7 @@ logins = Table(
 projects = Table(
     "projects",
     metadata,
-    id_column(),
-    Column("name", String(255), nullable=False, unique=True),
-    *time_columns(),
+    *named_columns(),
     Column("description", Text),
     Column("fence", JsonColumn(Fence), nullable=False),
 )
@@ -105,9 +101,7 @@ projects = Table(
 roles = Table(
     "roles",
     metadata,
-    id_column(),
-    Column("name", String(255), nullable=False, unique=True),
-    *time_columns(),
+    *named_columns(),
     Column("description", Text),
     Column("rules", RulesColumn(), nullable=False),
     Column("kubernetes", JsonColumn(KubernetesRights), nullable=False),
@@ -177,9 +171,7 @@ failures = Table(
 trust_rules = Table(
     "trust_rules",
     metadata,
-    id_column(),
-    Column("name", String(255), nullable=False, unique=True),
-    *time_columns(),
+    *named_columns(),
     Column("service_account_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
     Column("issuer", String(512), nullable=False, index=True),
     Column("audience", String(512), nullable=False),

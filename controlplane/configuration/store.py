@@ -20,9 +20,15 @@ from controlplane.configuration.ports import (
     ServiceExportStore,
     ServiceImportStore,
 )
-from controlplane.platform.store.columns import JSON_TEXT, EnumColumn, JsonColumn, UtcColumn
+from controlplane.platform.store.columns import JSON_TEXT, EnumColumn, JsonColumn
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import id_column, metadata, project_column, time_columns
+from controlplane.platform.store.schema import (
+    id_column,
+    metadata,
+    named_columns,
+    project_column,
+    time_columns,
+)
 from controlplane.services.model.parts import ContextBinding
 from controlplane.services.ports import ContextBindingStore
 from core.json_object import JsonObject
@@ -30,7 +36,7 @@ from core.json_object import JsonObject
 service_exports = Table(
     "service_exports",
     metadata,
-    Column("id", String(36), primary_key=True),
+    id_column(),
     Column("service_id", String(36), ForeignKey("services.id"), nullable=False),
     Column("name", String(63), nullable=False),
     Column("type", EnumColumn(ValueType), nullable=False),
@@ -42,7 +48,7 @@ service_exports = Table(
 service_imports = Table(
     "service_imports",
     metadata,
-    Column("id", String(36), primary_key=True),
+    id_column(),
     Column("service_id", String(36), ForeignKey("services.id"), nullable=False),
     Column("alias", String(63), nullable=False),
     Column("source_id", String(36), nullable=False, index=True),
@@ -54,12 +60,11 @@ service_imports = Table(
 context_overrides = Table(
     "context_overrides",
     metadata,
-    Column("id", String(36), primary_key=True),
+    id_column(),
     Column("context_id", String(36), ForeignKey("contexts.id"), nullable=False),
     Column("layer", EnumColumn(OverrideLayer), nullable=False),
     Column("place_id", String(36), nullable=False, index=True),
-    Column("inserted_at", UtcColumn, nullable=False),
-    Column("updated_at", UtcColumn, nullable=False),
+    *time_columns(),
     Column("actor", String(320), nullable=False),
     Column("configuration", JsonColumn(JsonObject), nullable=False),
     UniqueConstraint("context_id", "layer", "place_id"),
@@ -69,9 +74,7 @@ context_overrides = Table(
 contexts = Table(
     "contexts",
     metadata,
-    id_column(),
-    Column("name", String(255), nullable=False, unique=True),
-    *time_columns(),
+    *named_columns(),
     Column("configuration", JsonColumn(JsonObject), nullable=False),
     Column("sealed", LargeBinary),
     project_column(),

@@ -17,7 +17,13 @@ from controlplane.generators.ports import (
 )
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import metadata, named_columns, optional_project_column
+from controlplane.platform.store.schema import (
+    id_column,
+    metadata,
+    named_columns,
+    optional_project_column,
+    time_columns,
+)
 from controlplane.services.model.templates import ServiceTemplate, TemplateOverride
 
 
@@ -48,11 +54,10 @@ global_services = Table(
 global_overrides = Table(
     "global_overrides",
     metadata,
-    Column("id", String(36), primary_key=True),
+    id_column(),
     Column("global_id", String(36), ForeignKey("global_services.id"), nullable=False),
     Column("cluster_id", String(36), nullable=False, index=True),
-    Column("inserted_at", UtcColumn, nullable=False),
-    Column("updated_at", UtcColumn, nullable=False),
+    *time_columns(),
     Column("patch", JsonColumn(TemplateOverride), nullable=False),
     Column("actor", String(320), nullable=False),
     Index("uq_global_overrides_global_id_cluster_id", "global_id", "cluster_id", unique=True),

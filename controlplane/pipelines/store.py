@@ -19,7 +19,7 @@ from controlplane.pipelines.ports import (
 )
 from controlplane.platform.store.columns import JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import id_column, metadata, project_column, time_columns
+from controlplane.platform.store.schema import id_column, metadata, named_columns, project_column
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.ports import DeniedRevisionStore
 from core.json_object import JsonObject
@@ -37,7 +37,7 @@ pipeline_services = Table(
 pipeline_events = Table(
     "pipeline_events",
     metadata,
-    Column("id", String(36), primary_key=True),
+    id_column(),
     Column("pipeline_id", String(36), nullable=False),
     Column("at", UtcColumn, nullable=False, index=True),
     Column("events", JsonColumn(list[JsonObject]), nullable=False),
@@ -49,7 +49,7 @@ pipeline_events = Table(
 pipeline_gates = Table(
     "pipeline_gates",
     metadata,
-    Column("id", String(36), primary_key=True),
+    id_column(),
     Column("pipeline_id", String(36), nullable=False, index=True),
     Column("measured", JsonColumn(tuple[Measurement, ...]), nullable=False, default=()),
 )
@@ -57,7 +57,7 @@ pipeline_gates = Table(
 pipeline_triggers = Table(
     "pipeline_triggers",
     metadata,
-    Column("id", String(36), primary_key=True),
+    id_column(),
     Column("pipeline_id", String(36), nullable=False, index=True),
     Column("interval_s", Integer, nullable=False),
     Column("checked_at", UtcColumn),
@@ -81,9 +81,7 @@ refused_revisions = Table(
 pipelines = Table(
     "pipelines",
     metadata,
-    id_column(),
-    Column("name", String(255), nullable=False, unique=True),
-    *time_columns(),
+    *named_columns(),
     Column("spec", JsonColumn(JsonObject), nullable=False),
     Column("state", JsonColumn(JsonObject), nullable=False),
     Column("version", Integer, nullable=False),

@@ -18,7 +18,7 @@ from sqlalchemy import (
 
 from controlplane.platform.store.columns import JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import metadata, project_column
+from controlplane.platform.store.schema import id_column, metadata, named_columns, project_column
 from controlplane.secrets.model.data_keys import DataKey
 from controlplane.secrets.model.generated import ValueGenerator
 from controlplane.secrets.model.rotation import Rotation, RotationPlan
@@ -34,10 +34,7 @@ _SOURCE = Annotated[SecretSource, PlainValidator(source_from_json), PlainSeriali
 secrets = Table(
     "secrets",
     metadata,
-    Column("id", String(36), primary_key=True),
-    Column("name", String(255), nullable=False, unique=True),
-    Column("inserted_at", UtcColumn, nullable=False),
-    Column("updated_at", UtcColumn, nullable=False),
+    *named_columns(),
     project_column(),
     Column("description", Text, nullable=False),
     Column("current", Integer, nullable=False),
@@ -56,7 +53,7 @@ secrets = Table(
 secret_versions = Table(
     "secret_versions",
     metadata,
-    Column("id", String(36), primary_key=True),
+    id_column(),
     Column("secret_id", String(36), ForeignKey("secrets.id"), nullable=False),
     Column("number", Integer, nullable=False),
     Column("inserted_at", UtcColumn, nullable=False),
@@ -69,7 +66,7 @@ secret_versions = Table(
 secret_uses = Table(
     "secret_uses",
     metadata,
-    Column("id", String(36), primary_key=True),
+    id_column(),
     Column("secret_id", String(36), ForeignKey("secrets.id"), nullable=False, index=True),
     Column("service_id", String(36), ForeignKey("services.id"), nullable=False),
     Column("name", String(255), nullable=False),
@@ -83,7 +80,7 @@ secret_uses = Table(
 data_keys = Table(
     "data_keys",
     metadata,
-    Column("id", String(36), primary_key=True),
+    id_column(),
     Column("wrapped", LargeBinary, nullable=False),
     Column("kek", String(255), nullable=False),
     Column("inserted_at", UtcColumn, nullable=False),

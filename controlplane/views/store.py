@@ -4,7 +4,12 @@ from sqlalchemy import Column, String, Table, Text, UniqueConstraint
 
 from controlplane.platform.store.columns import EnumColumn, JsonColumn
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import id_column, metadata, time_columns
+from controlplane.platform.store.schema import (
+    id_column,
+    metadata,
+    optional_project_column,
+    time_columns,
+)
 from controlplane.views.model import SavedView, Sharing
 from controlplane.views.ports import SavedViewStore
 
@@ -22,7 +27,7 @@ saved_views = Table(
     Column("columns", JsonColumn(tuple[str, ...]), nullable=False),
     Column("order", String(65), nullable=False),
     Column("sharing", EnumColumn(Sharing), nullable=False, index=True),
-    Column("project_id", String(36), index=True),
+    optional_project_column(),
     UniqueConstraint("owner_id", "list", "name"),
 )
 

@@ -14,7 +14,13 @@ from controlplane.notifications.ports import NotificationKeyStore, RouterStore, 
 from controlplane.platform.notification import NotificationKind, Severity
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import SerialNumber, id_column, metadata, time_columns
+from controlplane.platform.store.schema import (
+    SerialNumber,
+    id_column,
+    metadata,
+    named_columns,
+    project_column,
+)
 
 notifications = Table(
     "notifications",
@@ -46,11 +52,9 @@ notification_marks = Table(
 notification_sinks = Table(
     "notification_sinks",
     metadata,
-    id_column(),
-    Column("name", String(255), nullable=False, unique=True),
-    *time_columns(),
+    *named_columns(),
     Column("type", String(32), nullable=False),
-    Column("project_id", String(36), nullable=False, index=True),
+    project_column(),
     Column("host", String(255), nullable=False),
     Column("sealed", LargeBinary, nullable=False),
     Column("repository_id", String(36), nullable=False, index=True),
@@ -65,10 +69,8 @@ notification_sinks = Table(
 notification_routers = Table(
     "notification_routers",
     metadata,
-    id_column(),
-    Column("name", String(255), nullable=False, unique=True),
-    *time_columns(),
-    Column("project_id", String(36), nullable=False, index=True),
+    *named_columns(),
+    project_column(),
     Column("events", JsonColumn(tuple[str, ...]), nullable=False),
     Column("severity", EnumColumn(Severity), nullable=False),
     Column("filters", JsonColumn(tuple[RouterFilter, ...]), nullable=False),
@@ -82,7 +84,7 @@ deliveries = Table(
     id_column(),
     Column("notification_id", BigInteger, nullable=False),
     Column("sink_id", String(36), nullable=False),
-    Column("project_id", String(36), nullable=False, index=True),
+    project_column(),
     Column("state", EnumColumn(DeliveryState), nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("due_at", UtcColumn, nullable=False),

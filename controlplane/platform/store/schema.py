@@ -61,9 +61,6 @@ def optional_project_column() -> Column[str | None]:
 
 
 def named_columns() -> tuple[Column[Any], ...]:
-    return (
-        Column("id", String(36), primary_key=True),
-        Column("name", String(255), nullable=False, unique=True),
-        Column("inserted_at", UtcColumn, nullable=False),
-        Column("updated_at", UtcColumn, nullable=False),
-    )
+    """The columns of a `NamedRow`."""
+    name = Column("name", String(255), nullable=False, unique=True)
+    return id_column(), name, *time_columns()
