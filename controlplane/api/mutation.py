@@ -181,11 +181,7 @@ class Mutation(
 
     @strawberry.mutation
     async def kick_service(self, info: Info, service_id: strawberry.ID) -> ServiceDeployment | None:
-        """Syncs a service now: polls for commits and compares the cluster.
-
-        Args:
-            service_id: ID of the service.
-        """
+        """Syncs a service now: polls for commits and compares the cluster."""
         services = info.context[Services]
         return await service_type(info, await services.sync(info.context.actor, service_id))
 
@@ -221,7 +217,6 @@ class Mutation(
 
         Args:
             id: ID of the service.
-            revision_id: ID of the revision.
         """
         services = info.context[Services]
         row = await services.rollback(info.context.actor, id, revision_id)

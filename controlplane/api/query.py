@@ -249,11 +249,7 @@ class Query(
         first: int | None = None,
         after: str | None = None,
     ) -> relay.Connection[RevisionType]:
-        """Revisions of a service, newest first.
-
-        Args:
-            service_id: ID of the service.
-        """
+        """Revisions of a service, newest first."""
         asked = relay.page_query(first, after)
         page = await info.context[Services].revisions(info.context.actor, service_id, asked)
         return relay.connection_of(page, asked, RevisionType.of)

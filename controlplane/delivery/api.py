@@ -135,7 +135,6 @@ class DiffQuery:
         """Effect of a ref on the services of a repository.
 
         Args:
-            repository_id: ID of the repository.
             ref: Branch, tag or commit.
             service_ids: IDs of services to compare. Default: all services that follow the
                 repository. Limit: 5,000.

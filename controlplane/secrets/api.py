@@ -254,11 +254,7 @@ class SecretQuery:
 
     @strawberry.field
     async def service_secrets(self, info: Info, service_id: strawberry.ID) -> list[SecretUseType]:
-        """Secrets that a service uses.
-
-        Args:
-            service_id: ID of the service.
-        """
+        """Secrets that a service uses."""
         views = await info.context[Secrets].used_by(info.context.actor, service_id)
         return [SecretUseType.of_view(view) for view in views]
 
@@ -292,7 +288,6 @@ class SecretMutation:
         """Replaces the secrets that a service uses.
 
         Args:
-            service_id: ID of the service.
             uses: Secrets. Limit: 200.
         """
         secrets = info.context[Secrets]

@@ -190,7 +190,6 @@ class AccessMutation:
         """Updates a group.
 
         Args:
-            group_id: ID of the group.
             attributes: Fields to change.
         """
         users, change = info.context[UserOperations], attributes.change()
@@ -198,11 +197,7 @@ class AccessMutation:
 
     @strawberry.mutation
     async def delete_group(self, info: Info, group_id: strawberry.ID) -> GroupType | None:
-        """Deletes a group and its role bindings.
-
-        Args:
-            group_id: ID of the group.
-        """
+        """Deletes a group and its role bindings."""
         return GroupType.of(
             await info.context[UserOperations].delete_group(info.context.actor, group_id)
         )
@@ -211,12 +206,7 @@ class AccessMutation:
     async def create_group_member(
         self, info: Info, group_id: strawberry.ID, user_id: strawberry.ID
     ) -> GroupMember | None:
-        """Adds a user to a group.
-
-        Args:
-            group_id: ID of the group.
-            user_id: ID of the user.
-        """
+        """Adds a user to a group."""
         users = info.context[UserOperations]
         return GroupMember.of(*await users.add_member(info.context.actor, group_id, user_id))
 
@@ -224,12 +214,7 @@ class AccessMutation:
     async def delete_group_member(
         self, info: Info, group_id: strawberry.ID, user_id: strawberry.ID
     ) -> GroupMember | None:
-        """Removes a user from a group.
-
-        Args:
-            group_id: ID of the group.
-            user_id: ID of the user.
-        """
+        """Removes a user from a group."""
         users = info.context[UserOperations]
         return GroupMember.of(*await users.remove_member(info.context.actor, group_id, user_id))
 

@@ -101,11 +101,7 @@ class AccessQuery:
 
     @strawberry.field
     async def group_members(self, info: Info, group_id: strawberry.ID) -> list[UserType]:
-        """Members of a group.
-
-        Args:
-            group_id: ID of the group.
-        """
+        """Members of a group."""
         rows = await info.context[UserOperations].members(info.context.actor, group_id)
         return UserType.of_each(rows)
 

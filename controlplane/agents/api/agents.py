@@ -87,11 +87,8 @@ _JOBS = ResourceFields("job", ClusterJobs, ClusterJobType, each(ClusterJobType.o
 class AgentQuery:
     @strawberry.field
     async def dry_run_plan(self, info: Info, service_id: strawberry.ID) -> DryRunPlan | None:
-        """Changes that a dry run of a service would make. Null until the agent has reported them.
-
-        Args:
-            service_id: ID of the service.
-        """
+        """Changes that a dry run of a service would make. Null until the agent has reported
+        them."""
         plan = await info.context[AgentCommands].plan(info.context.actor, service_id)
         return DryRunPlan.of_optional(plan)
 
@@ -106,11 +103,7 @@ class AgentQuery:
         first: int | None = None,
         after: str | None = None,
     ) -> relay.Connection[ClusterJobType]:
-        """Jobs in a cluster, newest first.
-
-        Args:
-            cluster_id: ID of the cluster.
-        """
+        """Jobs in a cluster, newest first."""
         query = relay.page_query(first, after)
         page = await info.context[ClusterJobs].page(info.context.actor, cluster_id, query)
         return relay.connection_of(page, query, ClusterJobType.of)
@@ -125,7 +118,6 @@ class AgentMutation:
         """Confirms the deletion of exactly these objects.
 
         Args:
-            service_id: ID of the service.
             objects: Objects listed in `awaiting` of the service. Limit: 1,000.
         """
         context, refs = info.context, [given.change() for given in objects]
@@ -145,7 +137,6 @@ class AgentMutation:
         It is no deployment. The ledger has the result with the stage `objects-synced`.
 
         Args:
-            service_id: ID of the service.
             objects: Objects of its manifests or of its components. Limit: 1,000.
             prune: True to delete objects that are no longer in the manifests. Default: false.
         """
@@ -158,11 +149,7 @@ class AgentMutation:
     async def terminate_service(
         self, info: Info, service_id: strawberry.ID
     ) -> ServiceDeployment | None:
-        """Stops the running sync of a service, hooks included.
-
-        Args:
-            service_id: ID of the service.
-        """
+        """Stops the running sync of a service, hooks included."""
         row = await info.context[AgentCommands].terminate(info.context.actor, service_id)
         return await service_type(info, row)
 
@@ -173,7 +160,6 @@ class AgentMutation:
         """Upgrades the agent of a cluster. The agent rolls itself back if the upgrade fails.
 
         Args:
-            cluster_id: ID of the cluster.
             version: Version of the agent.
             image: Container image of the agent.
         """
@@ -189,7 +175,6 @@ class AgentMutation:
         if a freeze key of its cluster has signed it. `agentAlarm` then shows a freeze.
 
         Args:
-            cluster_id: ID of the cluster.
             statement: Output of `towline freeze --print` or `towline thaw --print`.
         """
         context, actor = info.context, info.context.actor
@@ -227,7 +212,6 @@ class AgentMutation:
         """Runs a Job or a Pod once in a cluster.
 
         Args:
-            cluster_id: ID of the cluster.
             attributes: Manifest and limits of the job.
         """
         context, actor = info.context, info.context.actor

@@ -51,7 +51,6 @@ class StreamQuery:
         """Recording of a terminal session.
 
         Args:
-            request_id: ID of the request.
             offset: Offset of the part: `next` of the previous one. Default: 0.
         """
         operations = info.context[OpenRequestOperations]

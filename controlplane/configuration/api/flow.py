@@ -155,11 +155,7 @@ class ContextOverrideAttributes(Draft[ContextOverrideChange]):
 class FlowQuery:
     @strawberry.field
     async def service_flow(self, info: Info, service_id: strawberry.ID) -> ServiceFlow:
-        """Exports and imports of a service.
-
-        Args:
-            service_id: ID of the service.
-        """
+        """Exports and imports of a service."""
         view = await info.context[ConfigurationFlow].get(info.context.actor, service_id)
         return ServiceFlow.of(view)
 
@@ -195,11 +191,7 @@ class FlowQuery:
     async def service_context_values(
         self, info: Info, service_id: strawberry.ID
     ) -> list[ContextValue]:
-        """Values of all contexts as one service sees them, with their origin.
-
-        Args:
-            service_id: ID of the service.
-        """
+        """Values of all contexts as one service sees them, with their origin."""
         context = info.context
         service = await context[Services].get(context.actor, service_id)
         found = await context[ServiceContexts].values(context.actor, service)
@@ -219,7 +211,6 @@ class FlowMutation:
         """Replaces the exports and imports of a service.
 
         Args:
-            service_id: ID of the service.
             attributes: Exports and imports.
         """
         exports, imports = attributes.exports, attributes.imports

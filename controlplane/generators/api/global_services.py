@@ -236,7 +236,6 @@ class GlobalMutation:
 
         Args:
             id: ID of the global service.
-            cluster_id: ID of the cluster.
             attributes: Overrides.
         """
         context = info.context

@@ -34,7 +34,6 @@ class PipelineOverrideMutation:
 
         Args:
             id: ID of the gate.
-            release_id: ID of the release.
             reason: Reason for the audit log. Limit: 1,000 characters.
         """
         overrides = info.context[ReleaseDecisions]
@@ -53,7 +52,6 @@ class PipelineOverrideMutation:
 
         Args:
             id: ID of the gate.
-            release_id: ID of the release.
             passed: True lets the release pass.
             reason: Reason shown to users. Limit: 1,000 characters.
         """

@@ -40,10 +40,6 @@ class ProvenanceQuery:
     async def service_provenance(
         self, info: Info, service_id: strawberry.ID
     ) -> ServiceProvenance | None:
-        """The chain from the sources to the objects of a service.
-
-        Args:
-            service_id: ID of the service.
-        """
+        """The chain from the sources to the objects of a service."""
         report = await info.context[ProvenanceReports].of_service(info.context.actor, service_id)
         return ServiceProvenance.of(report)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphql import (
+    GraphQLArgument,
     GraphQLEnumType,
     GraphQLField,
     GraphQLInputField,
@@ -126,8 +127,15 @@ def _describe_arguments(published: GraphQLField, described: Mapping[str, str]) -
     for argument in published.args.values():
         definition = argument.extensions.get(_DEFINITION)
         name = definition.python_name if definition is not None else ""
-        common = argument.description or ARGUMENTS.get(name)
-        argument.description = described.get(name) or common
+        own = described.get(name) or argument.description
+        argument.description = own or _common_description(name, argument)
+
+
+def _common_description(name: str, argument: GraphQLArgument) -> str | None:
+    """Describes an argument by its name; a required `cluster_id` is that of one cluster."""
+    if name.endswith("_id") and isinstance(argument.type, GraphQLNonNull):
+        return f"ID of the {name.removesuffix('_id').replace('_', ' ')}."
+    return ARGUMENTS.get(name)
 
 
 def split(docstring: str) -> tuple[str, dict[str, str]]:

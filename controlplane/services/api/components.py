@@ -95,11 +95,7 @@ class ComponentQuery:
 
     @strawberry.field
     async def service_events(self, info: Info, service_id: strawberry.ID) -> list[ComponentEvent]:
-        """Kubernetes events about the objects of a service, newest first.
-
-        Args:
-            service_id: ID of the service.
-        """
+        """Kubernetes events about the objects of a service, newest first."""
         components = info.context[ComponentOperations]
         rows = await components.service_events(info.context.actor, service_id)
         return [ComponentEvent.of(row) for row in rows]
@@ -109,11 +105,7 @@ class ComponentQuery:
         self, info: Info, service_id: strawberry.ID
     ) -> list[ObjectRelationType] | None:
         """References between the objects of a service, from its rendered manifests. `ownerUid` of
-        the objects tells their owners.
-
-        Args:
-            service_id: ID of the service.
-        """
+        the objects tells their owners."""
         components = info.context[ComponentOperations]
         rows = await components.relations(info.context.actor, service_id)
         return ObjectRelationType.of_each(rows)

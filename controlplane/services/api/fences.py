@@ -50,20 +50,12 @@ class FenceUseType(Output[FenceUse]):
 class FenceQuery:
     @strawberry.field
     async def fence_use(self, info: Info, project_id: strawberry.ID) -> FenceUseType | None:
-        """Use of a project's fence: the services that each rule lets through today.
-
-        Args:
-            project_id: ID of the project.
-        """
+        """Use of a project's fence: the services that each rule lets through today."""
         use = await info.context[FenceUses].of_project(info.context.actor, project_id)
         return FenceUseType.of(use)
 
     @strawberry.field
     async def service_fence(self, info: Info, service_id: strawberry.ID) -> FenceReportType | None:
-        """Decisions of its project's fence about a service.
-
-        Args:
-            service_id: ID of the service.
-        """
+        """Decisions of its project's fence about a service."""
         report = await info.context[FenceReports].of_service(info.context.actor, service_id)
         return FenceReportType.of(report)
