@@ -44,6 +44,7 @@ from controlplane.pipelines.ports import PipelineStore, PipelineTriggerStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.ports import ProjectRows, ReadableRows, Transaction
+from controlplane.platform.references import found
 from controlplane.repositories.ports import FollowedFiles, RepositoryStore, RepositoryUsers
 from controlplane.secrets.operations.sealed_columns import SealedColumn
 from controlplane.secrets.operations.uses import set_uses
@@ -58,7 +59,6 @@ from controlplane.services.ports import (
     ServiceStore,
 )
 from controlplane.views.ports import SavedViewStore
-from core.errors import NotFound
 from core.spec.sync import Removal
 
 _STORES: Mapping[ResourceKind, type[ReadableRows[Any]]] = {
@@ -218,9 +218,7 @@ class UsersOfRepository(_Bridge):
             await require_permissions_of_account(self.tx, actor, source, now)
 
     async def check_network(self, actor: Actor, cluster_id: str) -> None:
-        cluster = await self.tx[ClusterStore].peek(cluster_id)
-        if cluster is None:
-            raise NotFound(kind=ResourceKind.CLUSTER)
+        cluster = found(await self.tx[ClusterStore].peek(cluster_id), ResourceKind.CLUSTER)
         require(actor, Verb.WRITE, cluster.target)
 
 

@@ -1,7 +1,7 @@
 """Ports that all operations get, their changes, and the topics of the event bus."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -122,6 +122,11 @@ class StoreContext:
     def new_id(self) -> str:
         """A new id that contains the present time."""
         return new_id(self.clock.now())
+
+    def read(self, actor: Actor) -> AbstractAsyncContextManager[Transaction]:
+        """Opens a read-only transaction. Unauthenticated: the actor is anonymous."""
+        require_member(actor)
+        return self.store.read()
 
     @asynccontextmanager
     async def change(

@@ -206,6 +206,10 @@ class NamedRows(Rows[T], Protocol[T]):
     async def by_names(self, names: Collection[str]) -> list[T]:
         return await self.select(name=names)
 
+    async def by_id_or_name(self, id: str | None, name: str | None) -> T | None:
+        """Returns the row with this ID; without an ID, the one with this name."""
+        return await self.get(id) if id else await self.by_name(name or "")
+
 
 class ProjectRows(Rows[T], Protocol[T]):
     """Rows of projects."""

@@ -1,9 +1,22 @@
-"""References to other resources in the input of an operation."""
+"""References to resources in the input of an operation."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from core.errors import NotFound
+
+R = TypeVar("R")
+
+
+def found(row: R | None, kind: str = "") -> R:
+    """Returns the row that the caller of an operation named. NotFound: there is none.
+
+    `kind` is the kind of the resource.
+    """
+    if row is None:
+        raise NotFound(kind=kind)
+    return row
 
 
 @contextmanager

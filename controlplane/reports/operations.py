@@ -145,16 +145,14 @@ class LedgerReports:
 
     async def at(self, actor: Actor, moment: datetime, within: ReportFilter) -> NamedDeployments:
         """The desired state of the fleet at a point in time."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             return await _named(tx, await self._at(tx, actor, moment, within))
 
     async def difference(
         self, actor: Actor, then: datetime, now: datetime, within: ReportFilter
     ) -> tuple[Sequence[DeploymentChange], NamedDeployments]:
         """The changes between two points in time."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             before = await self._at(tx, actor, then, within)
             after = await self._at(tx, actor, now, within)
             changes = compare_deployments(before, then, after, now)

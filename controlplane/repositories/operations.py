@@ -13,7 +13,6 @@ from controlplane.authorization import (
     ResourceKind,
     Verb,
     require,
-    require_member,
 )
 from controlplane.platform.batch import after_commit
 from controlplane.platform.conflicts import name_conflict
@@ -104,10 +103,9 @@ class RepositoryOperations:
     async def page(
         self, actor: Actor, query: PageQuery, kind: RepositoryKind = RepositoryKind.GIT
     ) -> Page[Repository]:
-        require_member(actor)
-        visible = actor.policy.visible(ResourceKind.REPOSITORY)
-        query = replace(query, equals={**query.equals, "kind": kind}, visible=visible)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            visible = actor.policy.visible(ResourceKind.REPOSITORY)
+            query = replace(query, equals={**query.equals, "kind": kind}, visible=visible)
             page = await tx[RepositoryStore].page(query)
         return replace(page, items=tuple(map(self._with_last_poll, page.items)))
 
@@ -119,8 +117,7 @@ class RepositoryOperations:
         kind: RepositoryKind = RepositoryKind.GIT,
     ) -> Repository:
         """Finds a repository by id, or else by URL. NotFound: it does not exist."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             found = await tx[RepositoryStore].get(id) if id else None
             if found is None and url:
                 found = await tx[RepositoryStore].by_url(url)

@@ -77,9 +77,8 @@ class SearchOperations:
         self, actor: Actor, query: PageQuery, clusters: Collection[str] | None = None
     ) -> list[ClusterMapRow]:
         """One row per cluster, or per given cluster, with a letter for each matching service."""
-        require_member(actor)
-        query = replace(query, visible=actor.policy.visible(ResourceKind.SERVICE))
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            query = replace(query, visible=actor.policy.visible(ResourceKind.SERVICE))
             return await tx[ServiceStore].fleet_map(query, clusters)
 
     async def changed_since(self, actor: Actor, kind: ResourceKind, moment: datetime) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from controlplane.access.operations.scopes import find_project
-from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require_member
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb
 from controlplane.platform.context import Change, StoreContext
 from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import Transaction
@@ -62,8 +62,7 @@ class SavedViews:
 
     async def all(self, actor: Actor, list: str | None = None) -> list[SavedView]:
         """Views of the actor and views shared with the actor, of one list or of all, by name."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             store = tx[SavedViewStore]
             rows = [*await store.of_owner(actor.id), *await store.shared()]
         views = {row.id: row for row in rows if list in (None, row.list)}
@@ -72,8 +71,7 @@ class SavedViews:
 
     async def get(self, actor: Actor, id: str) -> SavedView:
         """Finds a view. NotFound: it does not exist, or the actor may not see it."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             return await _find(tx, actor, id)
 
     async def save(self, actor: Actor, id: str | None, change: ViewChange) -> SavedView:

@@ -72,16 +72,14 @@ class AccessRequests:
 
     async def undecided(self, actor: Actor) -> list[AccessRequestView]:
         """Pending requests of other users that the caller may decide; newest first."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             rows = await tx[AccessRequestStore].pending()
             views = [await _view(tx, row) for row in reversed(rows) if row.user_id != actor.id]
         return [view for view in views if view and _may_decide(actor, view)]
 
     async def get(self, actor: Actor, id: str) -> AccessRequestView:
         """The caller's own request, or one that the caller may decide. NotFound: any other."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             return await _find(tx, actor, id)
 
     async def ask(

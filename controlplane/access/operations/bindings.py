@@ -3,15 +3,15 @@
 Runs in the transaction that creates or changes the scope's resource, so an error leaves no trace.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from controlplane.access.model.bindings import Binding, SubjectKind
 from controlplane.access.operations.scopes import find_role
 from controlplane.access.operations.users import find_group, find_user, require_permissions_of_role
 from controlplane.access.ports import RoleBindingStore
-from controlplane.authorization import Actor, Resource, ResourceKind, Role, Verb, require
-from controlplane.platform.context import ACCESS, Change, StoreContext
+from controlplane.authorization import Resource, ResourceKind, Role, Verb, require
+from controlplane.platform.context import ACCESS, Change
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
 
@@ -37,57 +37,31 @@ async def change_subjects(
     """
     if is_new:
         tx[RoleBindingStore].expect_none("scope", target.scope)
-    changed = await _replace_all(tx.context, tx, tx.actor, target, roles)
+    changed = await _replace_all(tx, target, roles)
     if changed:
         tx.audit_as("setBindings", str(target), target.scope, roles=sorted(roles))
     for binding in changed:
         tx.publish(ACCESS, binding.affected_user)
 
 
-async def set_subjects(
-    context: StoreContext, tx: Transaction, actor: Actor, target: Resource, roles: RoleSubjects
-) -> list[Binding]:
-    """Same as `change_subjects` outside of a `Change`; returns changed bindings for
-    `publish_binding_changes`.
-    """
-    changed = await _replace_all(context, tx, actor, target, roles)
-    if changed:
-        names = sorted(roles)
-        await context.audit(tx, actor, "setBindings", str(target), target.scope, roles=names)
-    return changed
-
-
-def publish_binding_changes(context: StoreContext, changed: Iterable[Binding]) -> None:
-    """Drops cached permissions of the subjects of changed bindings; call it after the commit."""
-    for binding in changed:
-        context.bus.publish(ACCESS, binding.affected_user)
-
-
-async def _replace_all(
-    context: StoreContext, tx: Transaction, actor: Actor, target: Resource, roles: RoleSubjects
-) -> list[Binding]:
+async def _replace_all(tx: Change, target: Resource, roles: RoleSubjects) -> list[Binding]:
     if not roles:
         return []
-    require(actor, Verb.ADMINISTER, target.below(ResourceKind.BINDING))
+    require(tx.actor, Verb.ADMINISTER, target.below(ResourceKind.BINDING))
     changed: list[Binding] = []
     await _check_subjects(tx, roles.values())
     for name, subjects in roles.items():
         role = await find_role(tx, name)
-        removed, added = await _replace(context, tx, actor, target, role, subjects)
+        removed, added = await _replace(tx, target, role, subjects)
         if removed or added:
-            until = None if added else context.clock.now()
-            require_permissions_of_role(actor, role, target, until)
+            until = None if added else tx.context.clock.now()
+            require_permissions_of_role(tx.actor, role, target, until)
         changed += removed + added
     return changed
 
 
 async def _replace(
-    context: StoreContext,
-    tx: Transaction,
-    actor: Actor,
-    target: Resource,
-    role: Role,
-    subjects: Subjects,
+    tx: Change, target: Resource, role: Role, subjects: Subjects
 ) -> tuple[list[Binding], list[Binding]]:
     """Deletes and adds bindings of a role until it has these subjects; returns them."""
     bindings = await tx[RoleBindingStore].permanent(role.id, target.scope)
@@ -99,9 +73,9 @@ async def _replace(
     removed = [binding for key, binding in known.items() if key not in expected]
     for binding in removed:
         await tx[RoleBindingStore].remove(binding.id)
-    now, by = context.clock.now(), actor.email or actor.name
+    now, by = tx.context.clock.now(), tx.actor.email or tx.actor.name
     added = [
-        Binding(context.new_id(), role.id, kind, id, target.scope, now, given_by=by)
+        Binding(tx.context.new_id(), role.id, kind, id, target.scope, now, given_by=by)
         for kind, id in sorted(expected - known.keys())
     ]
     for binding in added:

@@ -128,21 +128,18 @@ class CredentialAuthenticator:
 
     async def me(self, actor: Actor) -> User:
         """The caller's own user."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             return await find_user(tx, actor.id)
 
     async def tokens(self, actor: Actor) -> list[Token]:
         """The caller's own tokens, oldest first."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             return await tx[TokenStore].of_user(actor.id, TokenKind.USER, TokenKind.SERVICE_ACCOUNT)
 
     async def sessions(self, actor: Actor) -> list[Token]:
         """The caller's active sessions, oldest first."""
-        require_member(actor)
-        now = self._context.clock.now()
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            now = self._context.clock.now()
             rows = await tx[TokenStore].usable_of_user(actor.id, TokenKind.SESSION)
         return [row for row in rows if row.expires_at is None or row.expires_at > now]
 

@@ -75,9 +75,8 @@ class Projects:
         self._fence = fence
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Project]:
-        require_member(actor)
-        query = replace(query, visible=actor.policy.visible(ResourceKind.PROJECT))
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            query = replace(query, visible=actor.policy.visible(ResourceKind.PROJECT))
             return await tx[ProjectStore].page(query)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> Project:
@@ -85,8 +84,7 @@ class Projects:
 
         NotFound: it does not exist, or the actor may not see it.
         """
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             project = await find_project(tx, id, name)
         require(actor, Verb.READ, project.target)
         return project

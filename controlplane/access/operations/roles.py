@@ -47,7 +47,7 @@ from controlplane.platform.context import ACCESS, Change, StoreContext
 from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.names import check_label, check_length, check_text
 from controlplane.platform.ports import ReadableRows, Transaction
-from controlplane.platform.references import reference
+from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Invalid, NotFound
 
@@ -156,15 +156,13 @@ class AccessControl:
 
     async def roles(self, actor: Actor, labels: Sequence[LabelRequirement] = ()) -> list[Role]:
         """All roles that meet label requirements, built-in ones first: they have no labels."""
-        require_member(actor)
-        built_in = [role for role in BUILT_IN.values() if all(one.matches() for one in labels)]
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            built_in = [role for role in BUILT_IN.values() if all(one.matches() for one in labels)]
             return [*built_in, *await tx[RoleStore].with_labels(labels)]
 
     async def role(self, actor: Actor, name: str) -> Role:
         """The role with this id or name. NotFound: it does not exist."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             return await find_role(tx, name)
 
     async def save_role(self, actor: Actor, change: RoleChange, id: str | None = None) -> Role:
@@ -226,8 +224,7 @@ class AccessControl:
         is_shown: Callable[[Actor, BindingView], bool],
         labels: Sequence[LabelRequirement] = (),
     ) -> list[BindingView]:
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             bindings = tx[RoleBindingStore]
             rows = await (bindings.in_scopes(scope) if scope else bindings.all())
             if labels:
@@ -364,9 +361,8 @@ class AccessControl:
     ) -> list[PermissionHolder]:
         """All users with the permission, and the reasons; for actors who may read bindings
         there."""
-        require_member(actor)
-        now = self._context.clock.now()
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            now = self._context.clock.now()
             target = await target_of(tx, kind, id)
             if id and not actor.may(Verb.READ, target):
                 raise NotFound(kind=target.kind)
@@ -394,10 +390,7 @@ class AccessControl:
     async def _find_custom(self, tx: Transaction, id: str) -> Role:
         if id in BUILT_IN:
             raise Conflict(f"role {id!r} is built in and cannot be changed: create another one")
-        role = await tx[RoleStore].get(id)
-        if role is None:
-            raise NotFound
-        return role
+        return found(await tx[RoleStore].get(id))
 
     async def _is_taken(self, tx: Transaction, role: Role) -> bool:
         other = await tx[RoleStore].by_name(role.name)

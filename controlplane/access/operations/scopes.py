@@ -32,7 +32,7 @@ from controlplane.authorization import (
 from controlplane.authorization.resources import scope_of
 from controlplane.platform.context import Change
 from controlplane.platform.ports import Transaction
-from controlplane.platform.references import reference
+from controlplane.platform.references import found, reference
 from core.errors import Conflict, Invalid, NotFound
 
 
@@ -46,10 +46,7 @@ async def target_of(
     """
     if not id:
         return Resource.whole(kind)
-    found = await tx[ResourceDirectory].find(kind, id, locked=locked)
-    if found is None:
-        raise NotFound(kind=kind)
-    return found
+    return found(await tx[ResourceDirectory].find(kind, id, locked=locked), kind)
 
 
 async def scope_target(tx: Transaction, scope: Scope, *, locked: bool = False) -> Resource:
@@ -122,10 +119,7 @@ def check_not_moved(title: str, project_id: str, wanted: str | None) -> None:
 
 async def find_project(tx: Transaction, id: str | None, name: str | None = None) -> Project:
     """The project with this id or name. NotFound: it does not exist."""
-    project = await tx[ProjectStore].get(id) if id else await tx[ProjectStore].by_name(name or "")
-    if project is None:
-        raise NotFound(kind=ResourceKind.PROJECT)
-    return project
+    return found(await tx[ProjectStore].by_id_or_name(id, name), ResourceKind.PROJECT)
 
 
 async def find_role(tx: Transaction, name: str) -> Role:

@@ -221,8 +221,7 @@ class SignIn:
 
     async def device(self, actor: Actor, code: str) -> SignInChallenge:
         """The pending sign-in with this code, for review before the decision."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             return await self._waiting_device(tx, code)
 
     async def decide_device(self, actor: Actor, code: str, *, approve: bool) -> None:

@@ -21,9 +21,9 @@ from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.names import check_label
 from controlplane.platform.parts import column_values
 from controlplane.platform.ports import Transaction
-from controlplane.platform.references import reference
+from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations
-from core.errors import Invalid, NotFound
+from core.errors import Invalid
 
 MAX_RULES_PER_ISSUER = 100
 
@@ -139,7 +139,4 @@ class TrustRules:
 
 
 async def _find(tx: Transaction, id: str) -> TrustRule:
-    rule = await tx[TrustRuleStore].get(id)
-    if rule is None:
-        raise NotFound
-    return rule
+    return found(await tx[TrustRuleStore].get(id))

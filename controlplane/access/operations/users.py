@@ -45,7 +45,7 @@ from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import ACCESS, Change, StoreContext
 from controlplane.platform.names import check_label, check_length, check_text
 from controlplane.platform.ports import Page, PageQuery, Transaction
-from controlplane.platform.references import reference
+from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.identity import TokenKind
@@ -111,8 +111,7 @@ class UserOperations:
 
     async def user(self, actor: Actor, email: str) -> User:
         """The user with this address. NotFound: it does not exist, or the actor may not see it."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             user = await tx[UserStore].by_email(email)
         if user is None:
             raise NotFound(kind=ResourceKind.USER)
@@ -244,14 +243,12 @@ class UserOperations:
 
     async def groups(self, actor: Actor, query: PageQuery) -> Page[Group]:
         """Groups; every member of the installation may see their names."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             return await tx[GroupStore].page(query)
 
     async def group(self, actor: Actor, name: str) -> Group:
         """The group with this name. NotFound: it does not exist."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             group = await tx[GroupStore].by_name(name) if name else None
         if group is None:
             raise NotFound
@@ -266,8 +263,7 @@ class UserOperations:
 
     async def groups_of(self, actor: Actor) -> list[Group]:
         """The caller's own groups."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             return await groups_of(tx, actor.id, is_person=actor.kind is ActorKind.USER)
 
     async def create_group(self, actor: Actor, change: GroupChange) -> Group:
@@ -331,9 +327,7 @@ class UserOperations:
         """Removes a user from a group. NotFound: the user is not a member."""
         async with self._context.change(actor, "deleteGroupMember", _ADMINISTER_GROUPS) as tx:
             group, user = await find_group(tx, group_id), await find_user(tx, user_id)
-            row = await tx[MembershipStore].of_member(group_id, user_id)
-            if row is None:
-                raise NotFound
+            row = found(await tx[MembershipStore].of_member(group_id, user_id))
             await self._require_covers_group(tx, actor, group_id, self._context.clock.now())
             await tx[MembershipStore].remove(row.id)
             tx.audit(group.name, group_id, user=user.email)
@@ -449,10 +443,7 @@ async def _require_all(
 
 async def find_group(tx: Transaction, id: str) -> Group:
     """The group with this id. NotFound: it does not exist."""
-    group = await tx[GroupStore].get(id)
-    if group is None:
-        raise NotFound
-    return group
+    return found(await tx[GroupStore].get(id))
 
 
 async def delete_group_rows(tx: Transaction, id: str) -> None:
@@ -468,10 +459,7 @@ async def delete_group_rows(tx: Transaction, id: str) -> None:
 
 async def find_user(tx: Transaction, id: str) -> User:
     """The user with this id. NotFound: it does not exist."""
-    user = await tx[UserStore].get(id)
-    if user is None:
-        raise NotFound(kind=ResourceKind.USER)
-    return user
+    return found(await tx[UserStore].get(id), ResourceKind.USER)
 
 
 async def find_service_account(tx: Transaction, id: str) -> User:

@@ -181,8 +181,7 @@ class AgentCommands:
 
     async def plan(self, actor: Actor, service_id: str) -> DryRunResult | None:
         """The result of a service's dry run; None if not reported yet, or if it is no dry run."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             service = await find_service(tx, service_id)
             require(actor, Verb.READ, service.target)
             plan = await tx[PlanStore].get(service_id)

@@ -92,16 +92,14 @@ class ClusterJobs:
         return job
 
     async def get(self, actor: Actor, id: str) -> ClusterJob:
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             job, cluster = await self._find(tx, id)
         require(actor, Verb.READ, cluster.target)
         return job
 
     async def page(self, actor: Actor, cluster_id: str, query: PageQuery) -> Page[ClusterJob]:
         """Jobs of a cluster, newest first."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             cluster = await find_cluster(tx, cluster_id)
             require(actor, Verb.READ, cluster.target)
             return await tx[ClusterJobStore].page(

@@ -11,8 +11,8 @@ from controlplane.platform.graphql.derive import Draft, Output, computed, draft,
 from core.errors import Invalid
 
 _MAX_LENGTH = 320
-_KIND = strawberry.enum(AuditKind, name="AuditKind")
-_VERDICT = strawberry.enum(AuditVerdict, name="AuditVerdict")
+strawberry.enum(AuditKind, name="AuditKind")
+strawberry.enum(AuditVerdict, name="AuditVerdict")
 
 
 @output(

@@ -29,17 +29,6 @@ class MemberState(StrEnum):
     """The object was deleted, and the cluster stays registered."""
 
 
-COMPLETE = frozenset({
-    MemberState.PROVISIONING,
-    MemberState.JOINING,
-    MemberState.AWAITING_AGENT,
-    MemberState.CONNECTED,
-    MemberState.REMOVED,
-    MemberState.GONE,
-})  # fmt: skip
-"""States that are no problem of the source."""
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterSourceMember:
     """An object of a cluster source."""

@@ -119,16 +119,14 @@ class ClusterSources:
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[ClusterSource]:
         """Sources that the actor may read."""
-        require_member(actor)
-        visible = actor.policy.visible(ResourceKind.CLUSTER)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            visible = actor.policy.visible(ResourceKind.CLUSTER)
             return await tx[ClusterSourceStore].page(replace(query, visible=visible))
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> ClusterSource:
         """Finds a source by id or name. NotFound: it does not exist, or the actor may not see
         it."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             source = await find_source(tx, id, name)
         require(actor, Verb.READ, source.target)
         return source
@@ -137,23 +135,20 @@ class ClusterSources:
         self, actor: Actor, source_id: str, query: PageQuery
     ) -> Page[ClusterSourceMember]:
         """A page of the objects of a source."""
-        require_member(actor)
-        equals = {**query.equals, "source_id": source_id}
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            equals = {**query.equals, "source_id": source_id}
             require(actor, Verb.READ, (await find_source(tx, source_id)).target)
             return await tx[ClusterSourceMemberStore].page(replace(query, equals=equals))
 
     async def handles(self, actor: Actor, ids: Collection[str]) -> Mapping[str, str]:
         """Handles of clusters that the actor may read, by ID."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             rows = await tx[ClusterStore].by_ids(ids)
         return {row.id: row.handle for row in rows if actor.may(Verb.READ, row.target)}
 
     async def accounts(self, actor: Actor, ids: Collection[str]) -> Mapping[str, str]:
         """Addresses of service accounts that the actor may read, by ID."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             rows = await tx[UserStore].by_ids(ids)
         return {row.id: row.email for row in rows if actor.may(Verb.READ, row.target)}
 
@@ -259,8 +254,7 @@ async def find_source(
     tx: Transaction | Change, id: str | None, name: str | None = None
 ) -> ClusterSource:
     """The source with this id or name. NotFound: it does not exist."""
-    store = tx[ClusterSourceStore]
-    source = await store.get(id) if id else await store.by_name(name or "")
+    source = await tx[ClusterSourceStore].by_id_or_name(id, name)
     if source is None:
         raise NotFound("cluster source does not exist")
     return source

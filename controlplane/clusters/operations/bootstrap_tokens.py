@@ -78,8 +78,7 @@ class BootstrapTokens:
 
     async def all(self, actor: Actor) -> list[BootstrapToken]:
         """The tokens for projects in which the caller may register clusters, newest first."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             rows = await tx[BootstrapTokenStore].all()
         return sorted(
             (row for row in rows if actor.may(Verb.WRITE, row.target)),
@@ -89,14 +88,12 @@ class BootstrapTokens:
 
     async def get(self, actor: Actor, id: str) -> BootstrapToken:
         """A token without its secret. NotFound: it does not exist, or the caller may not use it."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             return await _find_usable(tx, actor, id)
 
     async def clusters(self, actor: Actor, id: str) -> list[Cluster]:
         """The clusters that joined with a token and that the caller may read, oldest first."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             await _find_usable(tx, actor, id)
             rows = await tx[ClusterStore].joined_with(id)
         return [row for row in rows if actor.may(Verb.READ, row.target)]

@@ -32,6 +32,7 @@ from controlplane.platform.context import (
 from controlplane.platform.names import check_label, check_text, handle_from
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.references import found
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Invalid, NotFound
 from core.identity import ClusterId
@@ -99,8 +100,7 @@ class Clusters:
 
         NotFound: it does not exist, or the actor may not see it.
         """
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             cluster = await find_cluster(tx, id, handle)
         require(actor, Verb.READ, cluster.target)
         return cluster
@@ -254,10 +254,7 @@ async def peek_cluster(tx: Transaction, id: str) -> Cluster:
 
     NotFound: it does not exist.
     """
-    cluster = await tx[ClusterStore].peek(id)
-    if cluster is None:
-        raise NotFound(kind=ResourceKind.CLUSTER)
-    return cluster
+    return found(await tx[ClusterStore].peek(id), ResourceKind.CLUSTER)
 
 
 async def _mark_for_render(tx: Transaction, before: Cluster, after: Cluster) -> set[str]:

@@ -16,6 +16,7 @@ from controlplane.platform.context import GENERATORS, RENDER_SERVICES, Operation
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.references import found
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.ports import RepositoryStore
 from core.errors import Conflict, Invalid, NotFound
@@ -69,15 +70,13 @@ class ClusterGroups:
         self._context = context
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[ClusterGroup]:
-        require_member(actor)
-        query = replace(query, visible=actor.policy.visible(ResourceKind.CLUSTER))
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            query = replace(query, visible=actor.policy.visible(ResourceKind.CLUSTER))
             return await tx[ClusterGroupStore].page(query)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> ClusterGroup:
         """Finds a group by id or name. NotFound: it does not exist, or the actor may not see it."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             group = await find_cluster_group(tx, id, name)
         require(actor, Verb.READ, group.target)
         return group
@@ -180,11 +179,7 @@ class ClusterGroups:
 async def find_cluster_group(
     tx: Transaction, id: str | None, name: str | None = None
 ) -> ClusterGroup:
-    table = tx[ClusterGroupStore]
-    group = await table.get(id) if id else await table.by_name(name or "")
-    if group is None:
-        raise NotFound(kind=ResourceKind.CLUSTER)
-    return group
+    return found(await tx[ClusterGroupStore].by_id_or_name(id, name), ResourceKind.CLUSTER)
 
 
 async def _check_clusters(tx: Transaction, actor: Actor, group: ClusterGroup) -> None:

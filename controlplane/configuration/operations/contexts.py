@@ -39,7 +39,7 @@ from controlplane.configuration.ports import ContextOverrideStore, ContextStore
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import Page, PageQuery, Transaction
-from controlplane.platform.references import reference
+from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations
 from controlplane.platform.sealing import Sealer
 from controlplane.services.model.parts import ContextBinding
@@ -99,15 +99,13 @@ class ServiceContexts:
         self._context = context
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[ServiceContext]:
-        require_member(actor)
-        query = replace(query, visible=actor.policy.visible(ResourceKind.CONTEXT))
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            query = replace(query, visible=actor.policy.visible(ResourceKind.CONTEXT))
             return await tx[ContextStore].page(query)
 
     async def get(self, actor: Actor, name: str) -> ServiceContext:
         """Finds a context by name. NotFound: it does not exist, or the actor may not see it."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             context = await tx[ContextStore].by_name(name) if name else None
         if context is None:
             raise NotFound(kind=ResourceKind.CONTEXT)
@@ -118,8 +116,7 @@ class ServiceContexts:
         self, actor: Actor, service_ids: Collection[str]
     ) -> dict[str, list[ServiceContext]]:
         """The contexts bound to services that the actor may read, by service id."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             bound = await _bound(tx, service_ids)
         return {
             id: [context for context in rows if actor.may(Verb.READ, context.target)]
@@ -250,8 +247,7 @@ class ServiceContexts:
 
     async def overrides(self, actor: Actor, id: str) -> list[ContextOverride]:
         """The overrides of a context for projects, groups and clusters."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             context = await _find_context(tx, id)
             require(actor, Verb.READ, context.target)
             found = await tx[ContextOverrideStore].of_contexts(id)
@@ -399,10 +395,7 @@ async def _save_override(
 
 
 async def _find_context(tx: Transaction, id: str) -> ServiceContext:
-    context = await tx[ContextStore].get(id)
-    if context is None:
-        raise NotFound(kind=ResourceKind.CONTEXT)
-    return context
+    return found(await tx[ContextStore].get(id), ResourceKind.CONTEXT)
 
 
 async def _bound(tx: Transaction, service_ids: Collection[str]) -> dict[str, list[ServiceContext]]:

@@ -32,12 +32,13 @@ from controlplane.configuration.operations.service_graph import ServiceGraph, se
 from controlplane.configuration.ports import ServiceExportStore, ServiceImportStore
 from controlplane.platform.context import RENDER_SERVICES, SERVICE, OperationContext
 from controlplane.platform.ports import Transaction
+from controlplane.platform.references import found
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Service
 from controlplane.services.operations.lookup import find_managed_service, find_service
 from controlplane.services.ports import LedgerStore, ServiceStore
-from core.errors import Conflict, Invalid, NotFound
+from core.errors import Conflict, Invalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,7 @@ class ConfigurationFlow:
 
         Every user who may see the service also sees the origin of its values.
         """
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             service = await find_service(tx, service_id)
             require(actor, Verb.READ, service.target)
             graph = await graph_of(tx, [service.id])
@@ -87,8 +87,7 @@ class ConfigurationFlow:
 
         Leaves out services that the actor may not see.
         """
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             service = await find_service(tx, service_id)
             require(actor, Verb.READ, service.target)
             graph = await graph_of(tx, await downstream(tx, [service.id]))
@@ -99,8 +98,7 @@ class ConfigurationFlow:
 
     async def graph(self, actor: Actor) -> ServiceGraph:
         """The services that depend on each other or share values; only those the actor may see."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             return await service_graph(tx, actor)
 
     async def save(
@@ -195,9 +193,7 @@ class ConfigurationFlow:
 
 async def _check_source(tx: Transaction, actor: Actor, service: Service, imported: Import) -> None:
     """Invalid: the service has no such export. NotFound: it does not exist, or cannot be seen."""
-    source = await tx[ServiceStore].get(imported.source_id)
-    if source is None:
-        raise NotFound(kind=ResourceKind.SERVICE)
+    source = found(await tx[ServiceStore].get(imported.source_id), ResourceKind.SERVICE)
     require(actor, Verb.READ, source.target)
     row = await tx[ServiceExportStore].named(source.id, imported.export)
     if imported.default is not None:

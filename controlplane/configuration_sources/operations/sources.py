@@ -42,7 +42,7 @@ from controlplane.platform.context import (
 from controlplane.platform.names import check_label
 from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import Page, PageQuery, Transaction, count_each
-from controlplane.platform.references import reference
+from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.repository import (
     check_folder,
@@ -130,9 +130,8 @@ class ConfigurationSources:
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[ConfigurationSource]:
         """Sources that the actor may read."""
-        require_member(actor)
-        visible = actor.policy.visible(ResourceKind.CONFIGURATION_SOURCE)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            visible = actor.policy.visible(ResourceKind.CONFIGURATION_SOURCE)
             page = await tx[ConfigurationSourceStore].page(replace(query, visible=visible))
         return replace(page, items=tuple(_shown_to(actor, source) for source in page.items))
 
@@ -141,17 +140,15 @@ class ConfigurationSources:
     ) -> ConfigurationSource:
         """Finds a source by id or name. NotFound: it does not exist, or the actor may not see
         it."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             source = await find_source(tx, id, name)
         require(actor, Verb.READ, source.target)
         return _shown_to(actor, source)
 
     async def origins(self, actor: Actor, sources: Sequence[ConfigurationSource]) -> SourceOrigins:
         """Names repositories and service accounts of sources, as far as the actor may read them."""
-        require_member(actor)
-        settings = [source.settings for source in sources]
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            settings = [source.settings for source in sources]
             repositories = await tx[RepositoryStore].by_ids({s.repository_id for s in settings})
             accounts = await tx[UserStore].by_ids({s.service_account_id for s in settings})
         return SourceOrigins(
@@ -276,8 +273,7 @@ class ConfigurationSources:
         return _shown_to(actor, source)
 
     async def _repository_of(self, actor: Actor, id: str) -> RepositoryId:
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             source = await find_source(tx, id)
             require(actor, Verb.WRITE, source.target)
             return (await find_repository(tx, source.settings.repository_id)).id
@@ -322,11 +318,8 @@ async def find_source(
     tx: Transaction | Change, id: str | None, name: str | None = None
 ) -> ConfigurationSource:
     """The source with this id or name. NotFound: it does not exist."""
-    store = tx[ConfigurationSourceStore]
-    source = await store.get(id) if id else await store.by_name(name or "")
-    if source is None:
-        raise NotFound(kind=ResourceKind.CONFIGURATION_SOURCE)
-    return source
+    rows = tx[ConfigurationSourceStore]
+    return found(await rows.by_id_or_name(id, name), ResourceKind.CONFIGURATION_SOURCE)
 
 
 async def require_permissions_of_account(

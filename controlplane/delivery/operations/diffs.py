@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from controlplane.authorization import Actor, Verb, require, require_member
+from controlplane.authorization import Actor, Verb, require
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.operations.contexts import template_values
@@ -197,8 +197,7 @@ class Diffs:
         Leaves out services that a pipeline promotes or that are pinned, since a merge does not
         change them. `only` selects services regardless of that.
         """
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             repository = await find_repository(tx, repository_id)
             require(actor, Verb.READ, repository.target)
             rows = await tx[ServiceStore].of_repository(repository.id)
@@ -224,8 +223,7 @@ class Diffs:
         )
 
     async def _service(self, actor: Actor, id: str) -> tuple[Service, Cluster]:
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             service = await find_service(tx, id)
             require(actor, Verb.READ, service.target)
             cluster = await tx[ClusterStore].get(service.cluster_id)

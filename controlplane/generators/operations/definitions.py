@@ -29,7 +29,7 @@ from controlplane.platform.context import GENERATORS, Change, OperationContext
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
-from controlplane.platform.references import reference
+from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.operations import find_repository
 from controlplane.repositories.ports import RepositoryStore
@@ -39,7 +39,7 @@ from controlplane.services.model.templates import FIELDS, ServiceTemplate
 from controlplane.services.operations.helm_sources import resolve_template_source, with_chart_ref
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
-from core.errors import Conflict, Invalid, NotFound
+from core.errors import Conflict, Invalid
 from core.json_object import JsonMapping
 
 D = TypeVar("D", bound=AnyGenerator)
@@ -98,9 +98,8 @@ class GeneratorOperations(ABC, Generic[D, C]):
         self._reconciler = reconciler
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[D]:
-        require_member(actor)
-        query = replace(query, visible=actor.policy.visible(ResourceKind.SERVICE))
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            query = replace(query, visible=actor.policy.visible(ResourceKind.SERVICE))
             return await generator_table(tx, self.kind).page(query)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> D:
@@ -108,8 +107,7 @@ class GeneratorOperations(ABC, Generic[D, C]):
 
         NotFound: it does not exist, or the actor may not see it.
         """
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             definition = await self._find(tx, id, name)
         require(actor, Verb.READ, definition.target)
         return definition
@@ -202,10 +200,7 @@ class GeneratorOperations(ABC, Generic[D, C]):
 
     async def _find(self, tx: Transaction, id: str | None, name: str | None = None) -> D:
         table = generator_table(tx, self.kind)
-        definition = await table.get(id) if id else await table.by_name(name or "")
-        if definition is None:
-            raise NotFound(kind=ResourceKind.SERVICE)
-        return definition
+        return found(await table.by_id_or_name(id, name), ResourceKind.SERVICE)
 
     def _changes(self, before: D, change: C) -> Columns:
         """The fields to change. Conflict: the generator is being deleted."""

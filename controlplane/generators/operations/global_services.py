@@ -82,8 +82,7 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
 
     async def preview(self, actor: Actor, id: str | None, change: GlobalChange) -> TargetPlan:
         """Previews the effect of creating or updating a global service."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             definition = await self._proposed(tx, actor, id, change)
         return await self._reconciler.plan(definition)
 

@@ -55,8 +55,7 @@ class ServiceSets(GeneratorOperations[ServiceSet, SetChange]):
 
     async def preview(self, actor: Actor, id: str | None, change: SetChange) -> TargetPlan:
         """Previews the effect of creating or updating a service set."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             service_set = await self._proposed(tx, actor, id, change)
             await check_selector(tx, service_set)
         return await self._reconciler.plan(service_set)

@@ -107,17 +107,13 @@ class NotificationOperations:
 
     async def sink(self, actor: Actor, id: str | None, name: str | None = None) -> Sink:
         """Finds a sink by id, or by name without an id. NotFound: it does not exist."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
-            found = await (tx[SinkStore].get(id) if id else tx[SinkStore].by_name(name or ""))
-        return _readable(actor, found)
+        async with self._context.read(actor) as tx:
+            return _readable(actor, await tx[SinkStore].by_id_or_name(id, name))
 
     async def router(self, actor: Actor, id: str | None, name: str | None = None) -> Router:
         """Finds a router by id, or by name without an id. NotFound: it does not exist."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
-            found = await (tx[RouterStore].get(id) if id else tx[RouterStore].by_name(name or ""))
-        return _readable(actor, found)
+        async with self._context.read(actor) as tx:
+            return _readable(actor, await tx[RouterStore].by_id_or_name(id, name))
 
     def settings_of(self, sink: Sink) -> SinkKind:
         """Returns the settings of a sink, with its secrets: the caller must drop them."""

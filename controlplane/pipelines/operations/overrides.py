@@ -1,7 +1,7 @@
 """Manual decisions about releases other than approval: skip gates, abort, deny revisions."""
 
 from controlplane.access.operations.scopes import find_project
-from controlplane.authorization import Actor, Verb, require, require_member
+from controlplane.authorization import Actor, Verb, require
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.gates.kinds.external import ExternalRule
 from controlplane.pipelines.model.gate_rules import GateRule
@@ -112,8 +112,7 @@ class ReleaseDecisions:
     async def refused(self, actor: Actor) -> list[DeniedRevision]:
         """Denied commits and digests: those of all projects, and of projects with readable
         pipelines."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             rows = await tx[DeniedRevisionStore].all()
         found = [row for row in rows if row.project_id is None or actor.may(Verb.READ, row.target)]
         return sorted(found, key=lambda row: row.inserted_at)
@@ -168,8 +167,7 @@ class ReleaseDecisions:
         return ended[0]
 
     async def _gate(self, actor: Actor, id: str) -> tuple[PipelineView, GateId]:
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             view, gate = await gate_of(tx, id)
         require(actor, Verb.READ, view.row.target)
         return view, gate

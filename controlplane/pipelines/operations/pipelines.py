@@ -156,17 +156,15 @@ class Pipelines:
         self._awaiting_budget: set[str] = set()
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[PipelineView]:
-        require_member(actor)
-        query = replace(query, visible=actor.policy.visible(ResourceKind.PIPELINE))
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            query = replace(query, visible=actor.policy.visible(ResourceKind.PIPELINE))
             page = await tx[PipelineStore].page(query)
             views = [visible_view(await view_of(tx, row), actor) for row in page.items]
         return Page(tuple(views), page.more)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> PipelineView:
         """Finds a pipeline by id or name. NotFound: it does not exist."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             row = await find_pipeline(tx, id, name)
             require(actor, Verb.READ, row.target)
             return visible_view(await view_of(tx, row), actor)
@@ -251,8 +249,7 @@ class Pipelines:
         self, actor: Actor, gate_id: str, digests: Digests, comment: str = ""
     ) -> PipelineView:
         """Approves exactly these digests. Conflict: another release waits at the gate now."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             view, gate = await gate_of(tx, gate_id)
         require(actor, Verb.APPROVE, view.row.target)
         if actor.kind is ActorKind.SERVICE_ACCOUNT and actor.email not in named_approvers(
@@ -287,8 +284,7 @@ class Pipelines:
 
     async def reject(self, actor: Actor, gate_id: str, comment: str = "") -> PipelineView:
         """Rejects the release that waits at the gate, until a newer release or a retry."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             view, gate = await gate_of(tx, gate_id)
         require(actor, Verb.APPROVE, view.row.target)
         event = ev.ReleaseRejected(gate, actor.email, comment[:1000])
@@ -339,8 +335,7 @@ class Pipelines:
 
         NotFound: the gate does not exist, or the actor may not see it.
         """
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             view, _ = await gate_of(tx, gate_id)
         require(actor, Verb.READ, view.row.target)
         return await self.measured(gate_id)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from controlplane.authorization import Actor, Verb, require, require_member
+from controlplane.authorization import Actor, Verb, require
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.pipelines.engine import codec
@@ -128,8 +128,7 @@ class ProvenanceReports:
 
     async def of_service(self, actor: Actor, id: str) -> Provenance:
         """The chain of a service. NotFound, Forbidden."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             service = await find_service(tx, id)
             require(actor, Verb.READ, service.target)
             (fenced,) = await fenced_services(tx, [service])

@@ -20,6 +20,7 @@ from controlplane.pipelines.model.state import (
 from controlplane.pipelines.operations.gate_secrets import without_secrets
 from controlplane.pipelines.ports import PipelineGateStore, PipelineStore
 from controlplane.platform.ports import Transaction
+from controlplane.platform.references import found
 from controlplane.repositories.model.push import Push
 from controlplane.repositories.ports import PushStore
 from controlplane.services.model.service import Service
@@ -40,10 +41,7 @@ class PipelineView:
 
 
 async def find_pipeline(tx: Transaction, id: str | None, name: str | None) -> PipelineRecord:
-    row = await tx[PipelineStore].get(id) if id else await tx[PipelineStore].by_name(name or "")
-    if row is None:
-        raise NotFound(kind=ResourceKind.PIPELINE)
-    return row
+    return found(await tx[PipelineStore].by_id_or_name(id, name), ResourceKind.PIPELINE)
 
 
 def stage_named(view: PipelineView, name: str) -> pipeline.Stage:
@@ -89,9 +87,9 @@ def visible_view(view: PipelineView, actor: Actor) -> PipelineView:
 async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, pipeline.GateId]:
     """The pipeline of a gate. NotFound: no gate has this id."""
     gate = await tx[PipelineGateStore].get(id)
-    row = await tx[PipelineStore].get(gate.pipeline_id) if gate else None
-    if row is None:
-        raise NotFound(kind=ResourceKind.PIPELINE)
+    row = found(
+        await tx[PipelineStore].get(gate.pipeline_id) if gate else None, ResourceKind.PIPELINE
+    )
     view = await view_of(tx, row)
     if all(gate.id != id for _, gate in view.spec.all_gates):
         raise NotFound(kind=ResourceKind.PIPELINE)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from controlplane.platform.context import SECRET, OperationContext
 from controlplane.platform.ports import Transaction
+from controlplane.platform.references import found
 from controlplane.secrets.model.rotation import (
     RotationDecision,
     RotationPhase,
@@ -17,7 +18,7 @@ from controlplane.secrets.ports import SecretStore, SecretVersionStore
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import wake_agents
 from controlplane.services.ports import SecretUseStore
-from core.errors import Conflict, NotFound
+from core.errors import Conflict
 
 
 async def decide_rotation(
@@ -76,9 +77,7 @@ async def destroy_version(
     context: OperationContext, tx: Transaction, secret: Secret, number: int
 ) -> None:
     """Deletes a version's value and keeps its row. Conflict: it is current, or in use."""
-    row = await tx[SecretVersionStore].numbered(secret.id, number)
-    if row is None:
-        raise NotFound
+    row = found(await tx[SecretVersionStore].numbered(secret.id, number))
     if number == secret.current:
         raise Conflict(f"version {number} of {secret.name!r} is the current one")
     if uses := await tx[SecretUseStore].of_version(secret.id, number):

@@ -18,6 +18,7 @@ from controlplane.platform.context import SECRET, OperationContext
 from controlplane.platform.names import check_length, check_text
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.references import found
 from controlplane.platform.retry import retry_operations
 from controlplane.secrets.model.generated import ValueGenerator
 from controlplane.secrets.model.rotation import Rotation, RotationDecision, RotationPlan
@@ -39,7 +40,7 @@ from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import wake_agents
 from controlplane.services.operations.services import find_managed_service
 from controlplane.services.ports import SecretUseStore
-from core.errors import Conflict, Invalid, NotFound, TowlineError
+from core.errors import Conflict, Invalid, TowlineError
 from core.sealed_values import open_value
 
 _MAX_TEXT_LENGTH = 1000
@@ -123,9 +124,8 @@ class Secrets:
         self._context = context
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Secret]:
-        require_member(actor)
-        query = replace(query, visible=actor.policy.visible(ResourceKind.SECRET))
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            query = replace(query, visible=actor.policy.visible(ResourceKind.SECRET))
             return await tx[SecretStore].page(query)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> Secret:
@@ -133,14 +133,12 @@ class Secrets:
 
         NotFound: it does not exist, or the actor may not see it.
         """
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             return await _find_readable(tx, actor, id, name)
 
     async def versions(self, actor: Actor, id: str) -> list[SecretVersion]:
         """The versions of a secret, newest first, without values."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             secret = await _find_readable(tx, actor, id)
             found = await tx[SecretVersionStore].of_secret(secret.id)
         bare = [replace(version, sealed=None) for version in found]
@@ -148,8 +146,7 @@ class Secrets:
 
     async def consumers(self, actor: Actor, id: str) -> list[UseView]:
         """The uses of a secret by services that the actor may see."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             secret = await _find_readable(tx, actor, id)
             uses = await tx[SecretUseStore].of_secret(id)
             services = await services_of(tx, uses)
@@ -161,8 +158,7 @@ class Secrets:
 
     async def used_by(self, actor: Actor, service_id: str) -> list[UseView]:
         """The uses of a service, of secrets that the actor may see."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             service = await find_managed_service(tx, service_id)
             require(actor, Verb.READ, service.target)
             uses = await tx[SecretUseStore].of_services(service_id)
@@ -327,11 +323,7 @@ async def _check_room(tx: Transaction, secret: Secret) -> None:
 
 async def find_secret(tx: Transaction, id: str | None, name: str | None = None) -> Secret:
     """Finds a secret by id, or by name without an id. NotFound: it does not exist."""
-    table = tx[SecretStore]
-    secret = await table.get(id) if id else await table.by_name(name or "")
-    if secret is None:
-        raise NotFound(kind=ResourceKind.SECRET)
-    return secret
+    return found(await tx[SecretStore].by_id_or_name(id, name), ResourceKind.SECRET)
 
 
 async def _find_readable(

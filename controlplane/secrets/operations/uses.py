@@ -7,7 +7,7 @@ from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.configuration.operations.secret_references import store_secret_flags
 from controlplane.platform.context import OperationContext
 from controlplane.platform.ports import Transaction
-from controlplane.platform.references import reference
+from controlplane.platform.references import found, reference
 from controlplane.secrets.model.rotation import SecretConsumer
 from controlplane.secrets.model.secret import MAX_USES, Secret, check_name
 from controlplane.secrets.ports import SecretStore, SecretVersionStore
@@ -15,7 +15,7 @@ from controlplane.services.model.parts import SecretUse, UsedSecrets
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import raise_generation
 from controlplane.services.ports import SecretUseStore, ServiceStore
-from core.errors import Conflict, Invalid, NotFound
+from core.errors import Conflict, Invalid
 from core.spec.status import Phase
 
 
@@ -144,9 +144,7 @@ async def _thawed(
 async def usable_secret(tx: Transaction, actor: Actor, id: str) -> Secret:
     """A secret that the actor may use in services. NotFound, Forbidden."""
     with reference("secretId", id):
-        secret = await tx[SecretStore].get(id)
-        if secret is None:
-            raise NotFound(kind=ResourceKind.SECRET)
+        secret = found(await tx[SecretStore].get(id), ResourceKind.SECRET)
         require(actor, Verb.USE, secret.target)
     return secret
 

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from controlplane.authorization import Actor, ResourceKind, require_member
+from controlplane.authorization import Actor, ResourceKind
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.clusters import find_cluster
 from controlplane.platform.context import OperationContext
+from controlplane.platform.references import found
 from controlplane.services.model.live_state import (
     ObjectEvent,
     discovery_path,
@@ -167,8 +168,7 @@ class ComponentOperations:
 
     async def service_events(self, actor: Actor, service_id: str) -> list[ObjectEvent]:
         """Kubernetes events of all objects of a service, newest first."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             service = await find_readable_service(tx, actor, service_id)
             cluster = await find_cluster(tx, service.cluster_id)
             components = await tx[ComponentStore].of_services(service_id)
@@ -185,8 +185,7 @@ class ComponentOperations:
 
         Unavailable, NotFound: the bundle is not stored.
         """
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             service = await find_readable_service(tx, actor, service_id)
             keys = await tx[ComponentStore].keys(service_id)
         digest = service.desired.digest
@@ -205,11 +204,8 @@ class ComponentOperations:
         ]
 
     async def _find(self, actor: Actor, id: str) -> tuple[Component, Cluster]:
-        require_member(actor)
-        async with self._context.store.read() as tx:
-            component = await tx[ComponentStore].get(id)
-            if component is None:
-                raise NotFound(kind=ResourceKind.SERVICE)
+        async with self._context.read(actor) as tx:
+            component = found(await tx[ComponentStore].get(id), ResourceKind.SERVICE)
             await find_readable_service(tx, actor, component.service_id)
             return component, await find_cluster(tx, component.cluster_id)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from controlplane.access.model.bindings import Project
-from controlplane.authorization import Actor, Fence, Verb, require, require_member
+from controlplane.authorization import Actor, Fence, Verb, require
 from controlplane.platform.context import OperationContext
 from controlplane.services.operations.bundle_images import BundleImages, images_of_bundle
 from controlplane.services.operations.fences import FenceCheck, fenced_services
@@ -38,8 +38,7 @@ class FenceReports:
 
     async def of_service(self, actor: Actor, id: str) -> FenceReport:
         """The decisions of its project's fence about a service. NotFound, Forbidden."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             service = await find_service(tx, id)
             require(actor, Verb.READ, service.target)
             (fenced,) = await fenced_services(tx, [service])

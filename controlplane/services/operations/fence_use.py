@@ -12,7 +12,6 @@ from controlplane.authorization import (
     SourceRule,
     Verb,
     require,
-    require_member,
 )
 from controlplane.platform.context import StoreContext
 from controlplane.services.operations.fences import (
@@ -69,8 +68,7 @@ class FenceUses:
 
     async def of_project(self, actor: Actor, id: str) -> FenceUse:
         """The use of a project's fence. NotFound, Forbidden."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             project = await find_project(tx, id)
             require(actor, Verb.READ, project.target)
             services = [

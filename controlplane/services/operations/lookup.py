@@ -2,19 +2,17 @@
 
 from controlplane.authorization import Actor, ResourceKind, Verb, require
 from controlplane.platform.ports import Transaction
+from controlplane.platform.references import found
 from controlplane.services.model.service import Service
 from controlplane.services.ports import ServiceStore
-from core.errors import Conflict, NotFound
+from core.errors import Conflict
 
 
 async def find_service(tx: Transaction, id: str, *, going: bool = False) -> Service:
     """The service with this id; with `going`, also one that is being deleted. NotFound: it does
     not exist.
     """
-    service = await tx[ServiceStore].get(id, deleted=going)
-    if service is None:
-        raise NotFound(kind=ResourceKind.SERVICE)
-    return service
+    return found(await tx[ServiceStore].get(id, deleted=going), ResourceKind.SERVICE)
 
 
 async def find_readable_service(tx: Transaction, actor: Actor, id: str) -> Service:

@@ -20,7 +20,7 @@ from controlplane.platform.context import RENDER_SERVICES, Change, OperationCont
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
-from controlplane.platform.references import reference
+from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.repository import (
     Repository,
@@ -227,26 +227,26 @@ class Services:
         self._parts = parts
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Service]:
-        require_member(actor)
-        equals = {"deleted_at": ANY, **query.equals}
-        query = replace(query, equals=equals, visible=actor.policy.visible(ResourceKind.SERVICE))
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            equals = {"deleted_at": ANY, **query.equals}
+            query = replace(
+                query, equals=equals, visible=actor.policy.visible(ResourceKind.SERVICE)
+            )
             return await tx[ServiceStore].page(query)
 
     async def get(self, actor: Actor, id: str) -> Service:
         """The service with this id, also while its objects are being deleted."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             return await find_readable_service(tx, actor, id)
 
     async def named(self, actor: Actor, cluster: str, name: str) -> Service:
         """The service with this name in the cluster with this handle."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             owner = await tx[ClusterStore].by_handle(cluster)
-            service = await tx[ServiceStore].by_name(owner.id, name) if owner is not None else None
-            if service is None:
-                raise NotFound(kind=ResourceKind.SERVICE)
+            service = found(
+                await tx[ServiceStore].by_name(owner.id, name) if owner is not None else None,
+                ResourceKind.SERVICE,
+            )
             require(actor, Verb.READ, service.target)
             return service
 
@@ -282,8 +282,7 @@ class Services:
 
     async def revisions(self, actor: Actor, service_id: str, query: PageQuery) -> Page[Revision]:
         """Revisions of a service, newest first."""
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             await find_readable_service(tx, actor, service_id)
             return await tx[RevisionStore].page(
                 replace(query, equals={"service_id": service_id}, newest=True)
@@ -291,9 +290,8 @@ class Services:
 
     async def history(self, actor: Actor, query: PageQuery) -> Page[LedgerEntry]:
         """Ledger entries, newest first."""
-        require_member(actor)
-        query = replace(query, newest=True, visible=actor.policy.visible(ResourceKind.SERVICE))
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
+            query = replace(query, newest=True, visible=actor.policy.visible(ResourceKind.SERVICE))
             return await tx[LedgerStore].page(query)
 
     async def create(
@@ -442,8 +440,7 @@ class Services:
         The given configuration is merged over that of the original. The clone uses the same
         secrets, and the same cluster renders it: the actor needs the permission for both.
         """
-        require_member(actor)
-        async with self._context.store.read() as tx:
+        async with self._context.read(actor) as tx:
             original = await find_readable_service(tx, actor, id)
             bound = await tx[ContextBindingStore].of_services(id)
             sources = (await sources_of(tx, [id])).get(id, ())
@@ -583,9 +580,7 @@ async def _lock_cluster(tx: Change, service_id: str) -> Cluster:
 
     The lock keeps agents from connecting meanwhile, which decides what has to be deleted.
     """
-    service = await tx[ServiceStore].peek(service_id)
-    if service is None:
-        raise NotFound(kind=ResourceKind.SERVICE)
+    service = found(await tx[ServiceStore].peek(service_id), ResourceKind.SERVICE)
     tx.authorize(Verb.WRITE, service.target)
     return await find_cluster(tx, service.cluster_id)
 
