@@ -7,11 +7,12 @@ from controlplane.agents.model.selections import selection_payload
 from controlplane.agents.operations.upgrades import add_upgrades
 from controlplane.authorization import Actor, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.model.commands import Command, CommandKind
+from controlplane.clusters.model.commands import CommandKind
 from controlplane.clusters.operations.clusters import find_cluster
+from controlplane.clusters.operations.commands import add_command
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.clusters.operations.groups import find_cluster_group
-from controlplane.clusters.ports import ClusterStore, CommandStore
+from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import CLUSTER, DESIRED_STATE, OperationContext
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
@@ -84,16 +85,7 @@ class AgentCommands:
                 reason = "is paused; resume it" if service.spec.paused else "is a dry run; end it"
                 raise Conflict(f"service {service.name!r} {reason} first")
             payload = selection_payload(service, selection, actor.email or actor.name)
-            await tx[CommandStore].add(
-                Command(
-                    self._context.new_id(),
-                    service.cluster_id,
-                    CommandKind.SYNC_NOW,
-                    self._context.clock.now(),
-                    service.id,
-                    payload=payload,
-                )
-            )
+            await add_command(tx, service.cluster_id, CommandKind.SYNC_NOW, payload, service.id)
             names = [str(ref) for ref in selection.objects[:_MAX_AUDITED]]
             tx.audit(service.name, service.id, objects=names, prune=selection.prune)
             publish_service(tx, service)
@@ -104,16 +96,8 @@ class AgentCommands:
         async with self._context.change(actor, "terminateService") as tx:
             service = await find_service(tx, service_id)
             tx.authorize(Verb.WRITE, service.target)
-            await tx[CommandStore].add(
-                Command(
-                    self._context.new_id(),
-                    service.cluster_id,
-                    CommandKind.TERMINATE,
-                    self._context.clock.now(),
-                    service.id,
-                    payload={"service": service.id_at_agent},
-                )
-            )
+            payload = {"service": service.id_at_agent}
+            await add_command(tx, service.cluster_id, CommandKind.TERMINATE, payload, service.id)
             tx.audit(service.name, service.id)
             publish_service(tx, service)
         return service
@@ -143,11 +127,8 @@ class AgentCommands:
         async with self._context.change(actor, "deliverFreezeStatement") as tx:
             cluster = await find_cluster(tx, cluster_id)
             tx.authorize(Verb.WRITE, cluster.target)
-            kind, now = CommandKind.FREEZE, self._context.clock.now()
             payload = {"statement": statement.strip()}
-            await tx[CommandStore].add(
-                Command(self._context.new_id(), cluster.id, kind, now, payload=payload)
-            )
+            await add_command(tx, cluster.id, CommandKind.FREEZE, payload)
             tx.publish(DESIRED_STATE, f"{cluster.id}/freeze")
             tx.publish(CLUSTER, cluster.id)
             tx.audit(cluster.handle, cluster.id, freeze=order.action, serial=order.serial)

@@ -11,6 +11,7 @@ from controlplane.authorization import Actor, ActorKind, ResourceKind, Verb, req
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind
 from controlplane.clusters.operations.clusters import find_cluster
+from controlplane.clusters.operations.commands import add_command
 from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.context import CLUSTER_JOB, DESIRED_STATE, Change, OperationContext
 from controlplane.platform.ports import Page, PageQuery, Transaction
@@ -142,19 +143,11 @@ class ClusterJobs:
         )
         _publish(tx, job)
 
-    async def _request_cancel(self, tx: Transaction, job: ClusterJob) -> None:
+    async def _request_cancel(self, tx: Change, job: ClusterJob) -> None:
         waiting = await tx[CommandStore].waiting_of_kind(job.cluster_id, CommandKind.CANCEL_JOB)
         if any(command.payload["job"] == job.id for command in waiting):
             return
-        await tx[CommandStore].add(
-            Command(
-                self._context.new_id(),
-                job.cluster_id,
-                CommandKind.CANCEL_JOB,
-                self._context.clock.now(),
-                payload={"job": job.id},
-            )
-        )
+        await add_command(tx, job.cluster_id, CommandKind.CANCEL_JOB, {"job": job.id})
 
     async def _writable(self, tx: Change, id: str) -> ClusterJob:
         job, cluster = await self._find(tx, id)

@@ -141,17 +141,14 @@ class ReportHandler:
             return
         ref = body.ref
         what = "deleted" if body.deleted else "changed"
-        entry = LedgerEntry(
-            service_id=service.id,
-            cluster_id=batch.cluster_id,
-            project_id=service.project_id,
-            stage=LedgerStage.DRIFTED,
-            at=at,
+        message = f"{ref.kind} {ref.namespace}/{ref.name} was {what}"
+        message += " and put back" if body.healed else ""
+        entry = replace(
+            LedgerEntry.without_revision(
+                service, LedgerStage.DRIFTED, at, actor=body.manager, message=message
+            ),
             sequence=service.observed.observed_generation,
             digest=service.desired.digest,
-            actor=body.manager,
-            message=f"{ref.kind} {ref.namespace}/{ref.name} was {what}"
-            + (" and put back" if body.healed else ""),
             detail={
                 "paths": list(body.paths),
                 "healed": body.healed,
@@ -169,19 +166,13 @@ class ReportHandler:
         service = await batch.locked(body.service_id)
         if service is None:
             return
-        entry = LedgerEntry(
-            service_id=service.id,
-            cluster_id=batch.cluster_id,
-            project_id=service.project_id,
-            stage=LedgerStage.VERIFIED if body.ok else LedgerStage.HELD,
-            at=at,
+        stage = LedgerStage.VERIFIED if body.ok else LedgerStage.HELD
+        is_desired = body.digest == service.desired.digest
+        about = LedgerEntry.of if is_desired else LedgerEntry.without_revision
+        entry = replace(
+            about(service, stage, at, message=body.reason[:2000]),
             sequence=body.sequence,
-            sha=service.desired.commit_sha if body.digest == service.desired.digest else None,
             digest=body.digest,
-            revision_id=service.desired.revision_id
-            if body.digest == service.desired.digest
-            else None,
-            message=body.reason[:2000],
             detail={"instead": body.instead},
         )
         batch.ledger.append(entry)
@@ -354,19 +345,12 @@ async def _deployment_entry(
     detail: dict[str, object] = {"late": True} if _is_late(known, body, at) else {}
     if body.committed_at is not None:
         detail["committed_at"] = body.committed_at.isoformat()
-    return LedgerEntry(
-        service_id=service.id,
-        cluster_id=batch.cluster_id,
-        project_id=service.project_id,
-        stage=LedgerStage.RENDERED,
-        at=at,
-        sequence=body.sequence,
-        sha=body.commit or None,
-        digest=body.digest,
-        actor=AUTONOMOUS_ACTOR,
-        message=f"{body.repository} {body.ref}".strip()[:2000],
-        detail=detail,
+    message = f"{body.repository} {body.ref}".strip()[:2000]
+    entry = LedgerEntry.without_revision(
+        service, LedgerStage.RENDERED, at, actor=AUTONOMOUS_ACTOR, message=message
     )
+    sha, digest = body.commit or None, body.digest
+    return replace(entry, sequence=body.sequence, sha=sha, digest=digest, detail=detail)
 
 
 def _begun(batch: ReportBatch) -> list[LedgerEntry]:

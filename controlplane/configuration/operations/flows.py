@@ -179,15 +179,9 @@ class ConfigurationFlow:
         return [known[id] for group in rollout_order(after, known) for id in group]
 
     def _entry(self, service: Service, actor: Actor) -> LedgerEntry:
-        return LedgerEntry(
-            service_id=service.id,
-            cluster_id=service.cluster_id,
-            project_id=service.project_id,
-            stage=LedgerStage.CONFIGURED,
-            at=self._context.clock.now(),
-            sequence=service.desired.generation,
-            actor=(actor.email or actor.name)[:320],
-            message="exports, imports",
+        who, now = (actor.email or actor.name)[:320], self._context.clock.now()
+        return LedgerEntry.without_revision(
+            service, LedgerStage.CONFIGURED, now, actor=who, message="exports, imports"
         )
 
 

@@ -5,7 +5,7 @@ A service is rendered again only if a path that its last render read has another
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -346,20 +346,10 @@ class RenderReconciler:
             detail["committed_at"] = commit.committed_at.isoformat()
         if state is not None and state.fetched_at is not None:
             detail["fetched_at"] = state.fetched_at.isoformat()
-        return LedgerEntry(
-            service_id=service.id,
-            cluster_id=service.cluster_id,
-            project_id=service.project_id,
-            stage=stage,
-            at=self._context.clock.now(),
-            sequence=service.desired.generation,
-            sha=commit.sha if commit else None,
-            digest=service.desired.digest,
-            revision_id=service.desired.revision_id,
-            actor=commit.author if commit else "",
-            message=message[:1000],
-            detail=detail,
-        )
+        author = commit.author if commit else ""
+        now = self._context.clock.now()
+        entry = LedgerEntry.of(service, stage, now, actor=author, message=message[:1000])
+        return replace(entry, sha=commit.sha if commit else None, detail=detail)
 
 
 async def read_paths(

@@ -4,7 +4,7 @@ The ledger records the stages of desired state; the audit log records the actors
 reports and "why is my commit not live" are queries over the ledger.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Self
@@ -69,6 +69,28 @@ class LedgerEntry:
     id: int | None = None
 
     @classmethod
+    def without_revision(
+        cls,
+        service: Service,
+        stage: LedgerStage,
+        at: datetime,
+        *,
+        actor: str = "",
+        message: str = "",
+    ) -> Self:
+        """Returns an entry about a service that concerns no commit and no bundle."""
+        return cls(
+            service.id,
+            service.cluster_id,
+            stage,
+            at,
+            service.desired.generation,
+            actor=actor,
+            message=message,
+            project_id=service.project_id,
+        )
+
+    @classmethod
     def of(
         cls,
         service: Service,
@@ -80,18 +102,11 @@ class LedgerEntry:
     ) -> Self:
         """Returns an entry about the present desired state of a service."""
         desired = service.desired
-        return cls(
-            service.id,
-            service.cluster_id,
-            stage,
-            at,
-            desired.generation,
-            desired.commit_sha,
-            desired.digest,
-            desired.revision_id,
-            actor,
-            message,
-            project_id=service.project_id,
+        return replace(
+            cls.without_revision(service, stage, at, actor=actor, message=message),
+            sha=desired.commit_sha,
+            digest=desired.digest,
+            revision_id=desired.revision_id,
         )
 
 

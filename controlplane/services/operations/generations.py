@@ -1,6 +1,7 @@
 """Raises the generation of services, so that their agents apply them again."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from controlplane.platform.batch import append_last
 from controlplane.platform.context import DESIRED_STATE, SERVICE, Change, OperationContext
@@ -29,16 +30,8 @@ async def raise_generation(
     """Raises the sequence of a service, so that its agent reads the secrets again."""
     sequence = service.desired.generation + bool(service.desired.digest)
     await tx[ServiceStore].set_generation(service.id, sequence)
-    entry = LedgerEntry(
-        service_id=service.id,
-        cluster_id=service.cluster_id,
-        project_id=service.project_id,
-        stage=LedgerStage.CONFIGURED,
-        at=context.clock.now(),
-        sequence=sequence,
-        digest=service.desired.digest,
-        revision_id=service.desired.revision_id,
-        actor=by[:320],
-        message=f"secrets: {', '.join(reasons)}"[:1000],
+    message = f"secrets: {', '.join(reasons)}"[:1000]
+    entry = LedgerEntry.of(
+        service, LedgerStage.CONFIGURED, context.clock.now(), actor=by[:320], message=message
     )
-    await append_last(tx, LedgerStore, [entry])
+    await append_last(tx, LedgerStore, [replace(entry, sequence=sequence, sha=None)])

@@ -65,18 +65,11 @@ def quarantined(service: Service, refused: DeniedRevision, digest: str, at: date
 
 def quarantine_entry(service: Service, hold: Quarantine, actor: str) -> LedgerEntry:
     """The ledger entry for a quarantined service."""
-    return LedgerEntry(
-        service_id=service.id,
-        cluster_id=service.cluster_id,
-        project_id=service.project_id,
-        stage=LedgerStage.HELD,
-        at=hold.at,
-        sequence=service.desired.generation,
-        digest=hold.digest,
-        actor=actor,
-        message=hold.reason,
-        detail={"instead": hold.instead, "refused": True},
+    entry = LedgerEntry.without_revision(
+        service, LedgerStage.HELD, hold.at, actor=actor, message=hold.reason
     )
+    detail = {"instead": hold.instead, "refused": True}
+    return replace(entry, digest=hold.digest, detail=detail)
 
 
 async def bundle_columns(
@@ -138,20 +131,11 @@ async def roll_back_denied(
         "generation": service.desired.generation + 1,
         "updated_at": now,
     }
-    entry = LedgerEntry(
-        service_id=service.id,
-        cluster_id=service.cluster_id,
-        project_id=service.project_id,
-        stage=LedgerStage.ROLLED_BACK,
-        at=now,
-        sequence=service.desired.generation + 1,
-        sha=good.sha,
-        digest=good.digest,
-        revision_id=good.id,
-        actor=actor,
-        message=f"to {good.sha[:12]}: {reason}",
-    )
-    return columns, [entry]
+    message = f"to {good.sha[:12]}: {reason}"
+    after = service.changed(**columns)
+    return columns, [
+        LedgerEntry.of(after, LedgerStage.ROLLED_BACK, now, actor=actor, message=message)
+    ]
 
 
 async def _has_or_had(tx: Transaction, service: Service, digest: str) -> bool:

@@ -1,6 +1,7 @@
 """Deletes services and clusters: the agent deletes the objects, then the rows go; the ledger
 stays."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from controlplane.access.operations.tokens import revoke_cluster_tokens
@@ -48,22 +49,12 @@ async def begin_removal(
             f"service {service.name!r} is protected against deletion: set protect to false first"
         )
     now = context.clock.now()
-    await append_last(
-        tx,
-        LedgerStore,
-        [
-            LedgerEntry(
-                service_id=service.id,
-                cluster_id=service.cluster_id,
-                project_id=service.project_id,
-                stage=LedgerStage.DELETED,
-                at=now,
-                sequence=service.desired.generation + 1,
-                actor=actor.email or actor.name,
-                message=removal.value,
-            )
-        ],
+    who = actor.email or actor.name
+    entry = LedgerEntry.without_revision(
+        service, LedgerStage.DELETED, now, actor=who, message=removal.value
     )
+    entry = replace(entry, sequence=service.desired.generation + 1)
+    await append_last(tx, LedgerStore, [entry])
     if cluster.pinged_at is None or service.mirrored or await _is_empty(tx, service):
         await delete_service_rows(tx, service)
         return True

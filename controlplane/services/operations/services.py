@@ -10,10 +10,11 @@ from controlplane.access.operations.bindings import RoleSubjects, change_subject
 from controlplane.access.operations.scopes import find_project
 from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.model.commands import Command, CommandKind
+from controlplane.clusters.model.commands import CommandKind
 from controlplane.clusters.operations.clusters import find_cluster, peek_cluster
+from controlplane.clusters.operations.commands import add_command
 from controlplane.clusters.operations.freezes import check_not_frozen
-from controlplane.clusters.ports import ClusterStore, CommandStore
+from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.batch import append_last
 from controlplane.platform.conflicts import check_unchanged, name_conflict
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
@@ -386,15 +387,8 @@ class Services:
         async with self._context.change(actor, "kickService") as tx:
             service = await find_service(tx, id)
             tx.authorize(Verb.WRITE, service.target)
-            command = Command(
-                self._context.new_id(),
-                service.cluster_id,
-                CommandKind.SYNC_NOW,
-                self._context.clock.now(),
-                service.id,
-                payload={"service": service.id_at_agent},
-            )
-            await tx[CommandStore].add(command)
+            payload = {"service": service.id_at_agent}
+            await add_command(tx, service.cluster_id, CommandKind.SYNC_NOW, payload, service.id)
             if service.desired.pinned_sha is None:
                 await tx[ServiceStore].mark_for_render(id)
             tx.audit(service.name, id)
