@@ -13,7 +13,7 @@ except ImportError:
     _module = None
 
 # Equals `INTERFACE` of `proxy/native/src/python.rs`.
-INTERFACE = 2
+INTERFACE = 3
 
 Ends = tuple[int, str, int, int, int, int, Sequence[tuple[str, float, int]]]
 OpenRow = tuple[int, int, str, str, int, float, float, int]
@@ -112,6 +112,33 @@ class NativeHub(Protocol):
         ...
 
 
+class NativeTlsListener(Protocol):
+    """Ports with TLS, in a thread of its own; no call blocks. It passes connections on to a server
+    in Python over a Unix socket, with the host and port of their client as the first line.
+    """
+
+    def listen(
+        self,
+        host: str,
+        port: int,
+        certificate: str,
+        key: str,
+        proxy_protocol: Sequence[str],
+    ) -> int:
+        """Listens and returns the port. `proxy_protocol`: networks of the load balancers that name
+        their clients. OSError: the port is in use. ValueError: the certificate is not usable.
+        """
+        ...
+
+    def stop_listening(self) -> None:
+        """Accepts no more connections; accepted ones stay open."""
+        ...
+
+    def take_refused(self) -> Sequence[tuple[str, str]]:
+        """Takes the connections without a valid header; see `NativeHub.take_refused`."""
+        ...
+
+
 class NativeAgentLink(Protocol):
     """A data link of an agent."""
 
@@ -203,6 +230,11 @@ def check_interface(module: object) -> None:
 def native_hub(settings: HubSettings) -> NativeHub:
     """Creates the control plane's end."""
     return cast(NativeHub, _module.NativeHub(**asdict(settings)))
+
+
+def native_tls_listener(backend: str, handshake: float) -> NativeTlsListener:
+    """Creates a listener in front of the Unix socket `backend`. `handshake`: seconds for TLS."""
+    return cast(NativeTlsListener, _module.NativeTlsListener(backend, handshake))
 
 
 def native_agent(host: str, port: int, authorities: Sequence[bytes] | None) -> NativeAgent:

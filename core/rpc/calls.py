@@ -135,7 +135,14 @@ class CertificateFiles(Protocol):
 
 
 class CallServer(Protocol):
-    """Serves handlers by path."""
+    """Serves handlers by path.
+
+    `direct` is the started server's address for connections of this process, which pass on those of
+    other clients: no load balancer names them.
+    """
+
+    @property
+    def direct(self) -> tuple[str, int]: ...
 
     async def start(self, where: tuple[str, int], certified: CertificateFiles | None) -> int:
         """Listens, with TLS if certified, and returns the port.

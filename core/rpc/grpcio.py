@@ -20,6 +20,7 @@ from core.rpc.calls import (
     ServerLimits,
     status_of,
 )
+from core.rpc.sockets import own_address
 
 log = structlog.get_logger(__name__)
 
@@ -152,6 +153,7 @@ class GrpcioServer:
     """Implements `core.rpc.calls.CallServer` with grpcio."""
 
     def __init__(self, handlers: Mapping[str, Handler], limits: ServerLimits) -> None:
+        self.direct = ("", 0)
         milliseconds = int(limits.idle_seconds * 1000)
         self._server = grpc.aio.server(
             options=(
@@ -182,6 +184,7 @@ class GrpcioServer:
         except RuntimeError as error:
             raise OSError(f"cannot listen on {place}") from error
         await self._server.start()
+        self.direct = (own_address(where[0]), port)
         return port
 
     async def stop(self, grace: float = 0.0) -> None:

@@ -22,7 +22,14 @@ from core.rpc.calls import (
     status_of,
 )
 from core.rpc.http2_call import CONTENT_TYPE, ServerCall
-from core.rpc.sockets import ALPN, BridgedPeers, Http2SocketProtocol, OpenConnections
+from core.rpc.native_tls import NativeTlsServer
+from core.rpc.sockets import (
+    ALPN,
+    BridgedPeers,
+    Http2SocketProtocol,
+    OpenConnections,
+    own_address,
+)
 from core.runtime.clock import Clock
 from core.runtime.proxy_protocol_server import ProxyProtocolServer, TlsServer
 from core.runtime.tasks import Tasks
@@ -62,6 +69,7 @@ class Http2Server:
 
     `bridged` names the clients of another listener that passes on their connections.
     `proxy_protocol` are the load balancers that name their clients with the PROXY protocol.
+    `native_tls`: TLS is that of the native module.
     """
 
     def __init__(
@@ -71,8 +79,12 @@ class Http2Server:
         clock: Clock,
         bridged: BridgedPeers | None = None,
         proxy_protocol: TrustedProxies | None = None,
+        *,
+        native_tls: bool = False,
     ) -> None:
+        self.direct = ("", 0)
         self._handlers, self._limits, self._clock = handlers, limits, clock
+        self._connection_limits = Http2Limits(streams=limits.calls)
         self._bridged = bridged or BridgedPeers()
         self._open = OpenConnections()
         self._callers: dict[Http2Connection, _Caller] = {}
@@ -82,11 +94,22 @@ class Http2Server:
         self._server: asyncio.Server | None = None
         self._proxy_protocol = proxy_protocol
         self._proxied: ProxyProtocolServer | None = None
+        self._native: NativeTlsServer | None = None
+        if native_tls:
+            self._native = NativeTlsServer(self._socket, proxy_protocol, limits.idle_seconds)
         self._stopping = False
 
     async def start(self, where: tuple[str, int], certified: CertificateFiles | None) -> int:
         self._upkeep.forever("idle", self._end_idle())
-        tls = _tls(certified) if certified else None
+        if self._native is not None and certified is not None:
+            port = await self._native.start(where, certified, _BACKLOG)
+            self.direct = self._native.direct
+        else:
+            port = await self._listen(where, _tls(certified) if certified else None)
+            self.direct = (own_address(where[0]), port)
+        return port
+
+    async def _listen(self, where: tuple[str, int], tls: ssl.SSLContext | None) -> int:
         if self._proxy_protocol is not None:
             return self._start_proxied(where, tls, self._proxy_protocol)
         self._server = await asyncio.get_running_loop().create_server(
@@ -118,6 +141,8 @@ class Http2Server:
             self._server.close()
         if self._proxied is not None:
             await self._proxied.stop()
+        if self._native is not None:
+            self._native.stop()
         for connection in self._open:
             connection.go_away(_STOPS)
         await self._open.emptied(grace)
@@ -133,9 +158,7 @@ class Http2Server:
     def _begin(self, transport: asyncio.Transport) -> Http2Connection:
         caller = _Caller(self._bridged.peer_of(transport), self._clock.monotonic())
 
-        limits = Http2Limits(streams=self._limits.calls)
-        accept = partial(self._accept, caller)
-        connection = Http2Connection(transport, self._clock, limits, accept)
+        connection = Http2Connection(transport, self._clock, self._connection_limits, self._accept)
         self._open.add(connection, transport)
         self._callers[connection] = caller
         self._note_unanswered(connection, caller.source)
@@ -168,6 +191,8 @@ class Http2Server:
         longest = self._limits.idle_seconds
         while True:
             await self._clock.sleep(longest / 4)
+            if self._native is not None:
+                self._native.log_refused()
             now = self._clock.monotonic()
             for connection, caller in tuple(self._callers.items()):
                 if connection.streams:
@@ -180,9 +205,8 @@ class Http2Server:
 
     # A call
 
-    def _accept(
-        self, caller: _Caller, connection: Http2Connection, stream: Http2Stream, headers: Headers
-    ) -> None:
+    def _accept(self, connection: Http2Connection, stream: Http2Stream, headers: Headers) -> None:
+        caller = self._callers[connection]
         values = dict(headers)
         metadata = {name: value for name, value in values.items() if not name.startswith(":")}
         answered = partial(self._note_answered, connection, caller.source)

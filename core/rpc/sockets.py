@@ -19,12 +19,15 @@ _DEAD_MS = 20_000
 _NOTSENT_LOWAT = 25
 _PART_SECONDS = 1.0
 _FAMILIES = frozenset({socket.AF_INET, socket.AF_INET6})
+LOOPBACK = "127.0.0.1"
 
 Begin = Callable[[asyncio.Transport], Http2Connection]
 
 
 class Http2SocketProtocol(asyncio.Protocol):
     """An asyncio protocol: `begin` makes the connection, `on_gone` gets it after its end."""
+
+    __slots__ = ("_begin", "_on_gone", "connection")
 
     def __init__(self, begin: Begin, on_gone: Callable[[Http2Connection], None]) -> None:
         self._begin, self._on_gone = begin, on_gone
@@ -127,6 +130,11 @@ class BridgedPeers:
         return self._peers.get(name[:2]) or _text(*name[:2])
 
 
+def own_address(host: str) -> str:
+    """Address that this process uses to connect to its own listener on `host`."""
+    return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)
+
+
 def _text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -140,6 +148,8 @@ def _speaks_http2(transport: asyncio.Transport) -> bool:
 def _tune(transport: asyncio.Transport) -> None:
     transport.set_write_buffer_limits(high=_HIGH_WATER, low=_HIGH_WATER >> 2)
     raw = transport.get_extra_info("socket")
+    if raw is not None and raw.family == socket.AF_UNIX:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNSENT)
     if sys.platform != "linux" or raw is None or raw.family not in _FAMILIES:
         # Other kernels have other numbers for these options, or none.
         return

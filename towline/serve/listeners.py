@@ -167,7 +167,14 @@ def agents_server(
     limits = ServerLimits()
     if settings.agents_wire is GrpcImplementation.GRPCIO:
         return grpcio().GrpcioServer(handlers, limits)
-    return Http2Server(handlers, limits, clock, bridged, settings.proxy_protocol_senders)
+    return Http2Server(
+        handlers,
+        limits,
+        clock,
+        bridged,
+        settings.proxy_protocol_senders,
+        native_tls=settings.proxy.uses_native,
+    )
 
 
 async def listen_for_agents(

@@ -270,7 +270,7 @@ class ControlPlaneProcess:
             [
                 self._webhooks.route,
                 *WebhookRoutes(verbs[Triggers], verbs[ReleaseDecisions], self._clock).routes,
-                agents_route((_own_address(where[0]), port), bridged),
+                agents_route(self._agents.direct, bridged),
                 *self.plane.signin_routes.routes(),
                 *self.plane.scim.routes,
                 self.plane.audit_export.route,
@@ -413,8 +413,3 @@ def _plane_settings(settings: ServeSettings) -> ControlPlaneSettings:
         traces=settings.traces,
         secrets=settings.secrets,
     )
-
-
-def _own_address(host: str) -> str:
-    """Address that this process uses to connect to its own listener on `host`."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

@@ -15,9 +15,10 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::accept::{Refused, accept_until, client_of};
 use crate::backend::Backend;
 use crate::link::{self, HubLinks};
-use crate::proxy_header::{self, Network};
+use crate::proxy_header::Network;
 use crate::runtime::locked;
 use crate::sockets::{HTTP2, Socket, tune_user};
 use crate::tcp::Tcp;
@@ -26,12 +27,8 @@ use crate::wire::AuditIds;
 use crate::{http1, http2};
 
 const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
-const PROXY_HEADER: Duration = Duration::from_secs(5);
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Ended requests that Python has not taken yet; above this all requests are left to Python.
 const MAX_ENDED: usize = 20_000;
-/// Refused connections of load balancers that Python has not logged yet.
-const MAX_REFUSED: usize = 100;
 
 pub struct HubSettings {
     /// Unix socket on which Python serves everything that has no verdict.
@@ -99,8 +96,7 @@ pub struct HubState {
     pub backends: Mutex<HashMap<u64, Arc<Backend>>>,
     pub open: Mutex<HashMap<u64, Arc<OpenRequest>>>,
     pub ended: Mutex<Vec<Ended>>,
-    /// Address and reason.
-    pub refused: Mutex<Vec<(SocketAddr, &'static str)>>,
+    pub refused: Mutex<Refused>,
     pub ids: AuditIds,
     pub draining: watch::Sender<bool>,
     pub last_number: AtomicU64,
@@ -190,20 +186,11 @@ impl HubState {
 
 /// Accepts users until the hub stops to listen.
 pub async fn listen(hub: Arc<HubState>, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
-    let mut listening = hub.listening.subscribe();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = listening.wait_for(|listening| !listening) => return,
-        };
-        let Ok((tcp, source)) = accepted else {
-            // No descriptor is free, or the user has left.
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            continue;
-        };
+    accept_until(listener, hub.listening.subscribe(), |tcp, peer| {
         tune_user(&tcp);
-        tokio::spawn(begin(hub.clone(), tls.clone(), tcp, source));
-    }
+        tokio::spawn(begin(hub.clone(), tls.clone(), tcp, peer));
+    })
+    .await;
 }
 
 /// Starts the task that serves a connection. It is one of its own, because a task occupies as much
@@ -215,7 +202,8 @@ async fn begin(
     peer: SocketAddr,
 ) {
     let mut tcp = Tcp::new(tcp);
-    let Some(source) = client_of(&hub, &mut tcp, peer).await else { return };
+    let source = client_of(&hub.settings.proxy_protocol, &hub.refused, &mut tcp, peer).await;
+    let Some(source) = source else { return };
     let Some(tls) = tls else {
         tokio::spawn(serve_http1(hub, tcp, source, false));
         return;
@@ -227,24 +215,6 @@ async fn begin(
     } else {
         // Each step of a task has room of its own for what it is given.
         tokio::spawn(serve_http1(hub, Box::new(secured), source, true));
-    }
-}
-
-/// Returns the address of a connection's client; None: its load balancer has sent no header.
-async fn client_of(hub: &HubState, tcp: &mut Tcp, peer: SocketAddr) -> Option<SocketAddr> {
-    if !hub.settings.proxy_protocol.iter().any(|network| network.contains(peer.ip())) {
-        return Some(peer);
-    }
-    let header = timeout(PROXY_HEADER, proxy_header::read(tcp)).await;
-    match header.unwrap_or(Err("no header within 5 s")) {
-        Ok(client) => Some(client.unwrap_or(peer)),
-        Err(reason) => {
-            let mut refused = locked(&hub.refused);
-            if refused.len() < MAX_REFUSED {
-                refused.push((peer, reason));
-            }
-            None
-        }
     }
 }
 

@@ -4,6 +4,7 @@
 
 #![cfg_attr(not(feature = "python"), allow(dead_code))]
 
+mod accept;
 mod agent;
 mod backend;
 mod exchange;
@@ -20,5 +21,6 @@ mod response_stream;
 mod runtime;
 mod sockets;
 mod tcp;
+mod tls_listener;
 mod verdicts;
 mod wire;

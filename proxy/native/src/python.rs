@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,16 +11,21 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
+use crate::accept::Refused;
 use crate::agent::{Agent, AgentLink, Server, run_link};
 use crate::hub::{self, End, HubSettings, HubState, listen};
+use crate::proxy_header::Network;
 use crate::runtime::{handle, locked};
+use crate::sockets::{HTTP1, HTTP2};
+use crate::tls_listener::TlsListener;
 use crate::verdicts::Taught;
 use crate::{sockets, wire};
 
 /// Number of this interface: `core/native.py` uses a module of the same number only. It changes with
 /// each change of a class or a method.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 const BACKLOG: i32 = 2048;
 /// Audit ID, duration, bytes.
 type EndTuple = (String, f64, u64);
@@ -53,7 +58,6 @@ impl NativeHub {
         max_streams: u32,
         max_head: u32,
     ) -> PyResult<Self> {
-        let networks = proxy_protocol.iter().map(|text| text.parse());
         let settings = HubSettings {
             backend: backend.into(),
             idle: seconds(idle)?,
@@ -63,7 +67,7 @@ impl NativeHub {
             max_in_flight,
             window,
             full: Bytes::copy_from_slice(full),
-            proxy_protocol: networks.collect::<Result<_, _>>().map_err(PyValueError::new_err)?,
+            proxy_protocol: networks(proxy_protocol)?,
             http2,
             max_streams,
             max_head,
@@ -83,7 +87,11 @@ impl NativeHub {
         let tls = match (certificate, key) {
             (Some(certificate), Some(key)) => {
                 let http2 = self.state.settings.http2;
-                Some(sockets::server_tls(certificate, key, http2).map_err(PyValueError::new_err)?)
+                let offered: &[&[u8]] = if http2 { &[HTTP2, HTTP1] } else { &[HTTP1] };
+                Some(
+                    sockets::server_tls(certificate, key, offered)
+                        .map_err(PyValueError::new_err)?,
+                )
             }
             _ => None,
         };
@@ -208,8 +216,7 @@ impl NativeHub {
 
     /// Takes the connections of load balancers without a valid header: address and reason.
     fn take_refused(&self) -> Vec<(String, &'static str)> {
-        let refused = std::mem::take(&mut *locked(&self.state.refused));
-        refused.into_iter().map(|(peer, reason)| (address(peer).0, reason)).collect()
+        taken(&self.state.refused)
     }
 
     fn open_requests(&self) -> Vec<OpenTuple> {
@@ -239,6 +246,54 @@ impl NativeHub {
             *locked(&request.ending) = Some(Bytes::copy_from_slice(response));
             request.end.notify_one();
         }
+    }
+}
+
+/// Ports with TLS for agents, in front of a Unix socket on which Python serves.
+#[pyclass(frozen)]
+struct NativeTlsListener {
+    listener: Arc<TlsListener>,
+}
+
+#[pymethods]
+impl NativeTlsListener {
+    #[new]
+    fn new(backend: &str, handshake: f64) -> PyResult<Self> {
+        let listener = Arc::new(TlsListener {
+            backend: backend.into(),
+            handshake: seconds(handshake)?,
+            refused: Mutex::default(),
+            listening: watch::Sender::new(true),
+        });
+        Ok(Self { listener })
+    }
+
+    /// Listens; returns the port. `proxy_protocol`: networks of load balancers that name clients.
+    fn listen(
+        &self,
+        host: &str,
+        port: u16,
+        certificate: &str,
+        key: &str,
+        proxy_protocol: Vec<String>,
+    ) -> PyResult<u16> {
+        let tls = sockets::server_tls(certificate, key, &[HTTP2]).map_err(PyValueError::new_err)?;
+        let balancers = networks(proxy_protocol)?;
+        let listener = bound(host, port)?;
+        let port = listener.local_addr()?.port();
+        let runtime = handle()?;
+        let _inside = runtime.enter();
+        let listener = TcpListener::from_std(listener)?;
+        runtime.spawn(self.listener.clone().listen(listener, tls, balancers));
+        Ok(port)
+    }
+
+    fn stop_listening(&self) {
+        self.listener.listening.send_replace(false);
+    }
+
+    fn take_refused(&self) -> Vec<(String, &'static str)> {
+        taken(&self.listener.refused)
     }
 }
 
@@ -345,6 +400,16 @@ fn bound(host: &str, port: u16) -> std::io::Result<std::net::TcpListener> {
     Ok(socket.into())
 }
 
+fn networks(texts: Vec<String>) -> PyResult<Vec<Network>> {
+    let parsed: Result<_, _> = texts.iter().map(|text| text.parse()).collect();
+    parsed.map_err(PyValueError::new_err)
+}
+
+fn taken(refused: &Mutex<Refused>) -> Vec<(String, &'static str)> {
+    let refused = std::mem::take(&mut *locked(refused));
+    refused.into_iter().map(|(peer, reason)| (address(peer).0, reason)).collect()
+}
+
 fn seconds(value: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(error.to_string()))
 }
@@ -361,6 +426,7 @@ fn text(id: &[u8; 16]) -> String {
 fn towline_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add_class::<NativeHub>()?;
+    module.add_class::<NativeTlsListener>()?;
     module.add_class::<NativeAgent>()?;
     module.add_class::<NativeAgentLink>()
 }

@@ -25,10 +25,11 @@ const DEAD_USER: Duration = Duration::from_secs(60);
 const DEAD_LINK: Duration = Duration::from_secs(20);
 /// Bytes of a link that wait in the kernel, where small responses cannot overtake large ones.
 const UNSENT: u32 = 128 << 10;
+const UNSENT_AGENT: u32 = 32 << 10;
 
 /// Protocols that TLS negotiates (ALPN).
 pub const HTTP2: &[u8] = b"h2";
-const HTTP1: &[u8] = b"http/1.1";
+pub const HTTP1: &[u8] = b"http/1.1";
 
 /// A TCP connection, with or without TLS.
 pub trait Socket: AsyncRead + AsyncWrite + Unpin + Send + 'static {
@@ -82,6 +83,13 @@ pub fn tune_user(tcp: &TcpStream) {
     let _ = SockRef::from(tcp).set_tcp_user_timeout(Some(DEAD_USER));
 }
 
+/// As for a data link, with less in the kernel: small frames of the mux overtake large ones.
+pub fn tune_agent(tcp: &TcpStream) {
+    tune_link(tcp);
+    #[cfg(target_os = "linux")]
+    let _ = SockRef::from(tcp).set_tcp_notsent_lowat(UNSENT_AGENT);
+}
+
 pub fn tune_link(tcp: &TcpStream) {
     let socket = SockRef::from(tcp);
     let _ = tcp.set_nodelay(true);
@@ -94,8 +102,12 @@ pub fn tune_link(tcp: &TcpStream) {
     }
 }
 
-/// Reads a certificate chain and its key, for users of HTTP/1.1 and of HTTP/2 if that is offered.
-pub fn server_tls(certificate: &str, key: &str, http2: bool) -> Result<Arc<ServerConfig>, String> {
+/// Reads a certificate chain and its key; offers these protocols.
+pub fn server_tls(
+    certificate: &str,
+    key: &str,
+    protocols: &[&[u8]],
+) -> Result<Arc<ServerConfig>, String> {
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| format!("{certificate}: {error}"))?;
@@ -104,8 +116,7 @@ pub fn server_tls(certificate: &str, key: &str, http2: bool) -> Result<Arc<Serve
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
         .map_err(|error| error.to_string())?;
-    let offered: &[&[u8]] = if http2 { &[HTTP2, HTTP1] } else { &[HTTP1] };
-    config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }
 

@@ -18,6 +18,7 @@ from core.runtime.proxy_protocol_server import ProxyProtocolServer
 from core.trusted_proxies import TrustedProxies
 from tests.fakes.haproxy import ADDRESS, haproxy
 from tests.fakes.tls import TestAuthority
+from tests.planes import needs_native
 
 CLIENT = "127.0.0.9"
 TLS_ALERT = 21
@@ -108,7 +109,8 @@ async def test_a_connection_of_this_process_needs_no_header() -> None:
     await server.stop()
 
 
-async def test_agents_behind_haproxy_have_their_own_address(tmp_path: Path) -> None:
+@pytest.mark.parametrize("native", [False, pytest.param(True, marks=needs_native)])
+async def test_agents_behind_haproxy_have_their_own_address(tmp_path: Path, native: bool) -> None:
     """Both versions are read ahead of TLS, where no other address may send one."""
 
     async def name_peer(call: Call) -> None:
@@ -117,7 +119,11 @@ async def test_agents_behind_haproxy_have_their_own_address(tmp_path: Path) -> N
     authority = TestAuthority(tmp_path)
     senders = TrustedProxies([ADDRESS])
     server = Http2Server(
-        {"/test/Peer": name_peer}, ServerLimits(), SystemClock(), proxy_protocol=senders
+        {"/test/Peer": name_peer},
+        ServerLimits(),
+        SystemClock(),
+        proxy_protocol=senders,
+        native_tls=native,
     )
     direct = await server.start(("127.0.0.1", 0), authority)
     at = f"127.0.0.1:{direct}"
