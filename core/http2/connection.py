@@ -48,8 +48,9 @@ _COSTS = {WINDOW_UPDATE: 1, RST_STREAM: 40}
 _COST = 10
 # Headers are expensive to decode: every 64 bytes cost one more.
 _COSTLY_HEADERS = 6
-# Never indexed in a header table, on any hop (RFC 7541, 7.1.3).
-_SECRET = frozenset({"authorization"})
+# Indexes no header, so that all connections share it, and no hop keeps a secret (RFC 7541, 7.1.3).
+_ENCODER = hpack.Encoder()
+_NO_TABLE = b"\x20"
 
 
 class Transport(Protocol):
@@ -77,6 +78,37 @@ class Http2Connection:
     (`pause`, `resume`) and its loss (`lost`).
     """
 
+    __slots__ = (
+        "_accept",
+        "_allowance",
+        "_block",
+        "_clock",
+        "_decoder",
+        "_first_window",
+        "_frame_limit",
+        "_greeted",
+        "_last_id",
+        "_limits",
+        "_next_id",
+        "_pieces",
+        "_preface",
+        "_replies",
+        "_size",
+        "_table_update",
+        "_taken",
+        "_transport",
+        "_waiting",
+        "_wanted",
+        "closed",
+        "frame_size",
+        "frames_in",
+        "going",
+        "paused",
+        "reason",
+        "streams",
+        "window",
+    )
+
     def __init__(
         self,
         transport: Transport,
@@ -92,7 +124,8 @@ class Http2Connection:
         self._transport, self._clock = transport, clock
         self._limits, self._frame_limit = limits, limits.frame
         self._accept = accept
-        self._encoder, self._decoder = hpack.Encoder(), hpack.Decoder(MAX_HEADER_BYTES)
+        self._decoder: hpack.Decoder | None = None
+        self._table_update = b""
         self._first_window = DEFAULT_WINDOW
         self._next_id, self._last_id = 1, 0
         self._taken = 0
@@ -216,12 +249,10 @@ class Http2Connection:
             self._transport.write(data)
 
     def write_headers(self, stream_id: int, headers: Headers, *, end: bool) -> None:
-        block = self._encoder.encode(
-            [
-                hpack.NeverIndexedHeaderTuple(*header) if header[0] in _SECRET else header
-                for header in headers
-            ]
+        block = self._table_update + _ENCODER.encode(
+            [hpack.NeverIndexedHeaderTuple(*header) for header in headers]
         )
+        self._table_update = b""
         kind, flags = HEADERS, END_STREAM if end else 0
         while len(block) > self.frame_size:
             self.write(frames.frame(kind, flags, stream_id, block[: self.frame_size]))
@@ -355,9 +386,7 @@ class Http2Connection:
                 ErrorCode.COMPRESSION_ERROR, "too many header table size updates"
             )
         # Decode every block, even one that is dropped: it updates the header table of both sides.
-        headers: list[tuple[str, str]] = [
-            (str(name), str(value)) for name, value in self._decoder.decode(bytes(block))
-        ]
+        headers = self._decode(bytes(block))
         stream = self.streams.get(stream_id)
         end = bool(flags & END_STREAM)
         if stream is None:
@@ -368,6 +397,15 @@ class Http2Connection:
             if end:
                 stream.on_peer_end()
             stream.receiver.on_headers(headers, end=end)
+
+    def _decode(self, block: bytes) -> Headers:
+        """Decodes a block. A decoder without state is not kept: most peers index nothing."""
+        decoder = self._decoder or hpack.Decoder(MAX_HEADER_BYTES)
+        headers = [(str(name), str(value)) for name, value in decoder.decode(block)]
+        table = decoder.header_table
+        is_used = table.dynamic_entries or table.maxsize != MAX_TABLE_BYTES
+        self._decoder = decoder if is_used else None
+        return headers
 
     def _on_new(self, stream_id: int, headers: Headers, *, end: bool) -> None:
         if self._accept is None or stream_id <= self._last_id:
@@ -417,20 +455,14 @@ class Http2Connection:
         if name == Setting.MAX_FRAME_SIZE:
             self.frame_size = value
         elif name == Setting.HEADER_TABLE_SIZE:
-            self._resize_table(min(value, MAX_TABLE_BYTES))
+            # A smaller table must be announced (RFC 7541, 4.2): none is used.
+            self._table_update = _NO_TABLE if value < MAX_TABLE_BYTES else self._table_update
         elif name == Setting.ENABLE_PUSH and value and self._accept is None:
             raise Http2ProtocolError(ErrorCode.PROTOCOL_ERROR, "the server enables push")
         elif name == Setting.INITIAL_WINDOW_SIZE:
             grown, self._first_window = value - self._first_window, value
             for stream in self.streams.values():
                 stream.grow(grown)
-
-    def _resize_table(self, size: int) -> None:
-        """Announces only the smallest and the latest size in the next block (RFC 7541, 4.2)."""
-        if size != self._encoder.header_table_size:
-            self._encoder.header_table_size = size
-            changes = self._encoder.table_size_changes
-            changes[:] = sorted({min(changes), size})
 
     def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
         if stream_id:

@@ -1,6 +1,5 @@
 """One HTTP/2 stream: flow control, queued data and states (RFC 9113, 5 and 6.9)."""
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -108,7 +107,7 @@ class Http2Stream:
         self._carrier = carrier
         self._granted = self._left = granted
         self._taken = 0
-        self._queue: deque[memoryview] = deque()
+        self._queue: list[memoryview] = []
         self._trailers: Headers | None = None
 
     # Sending
@@ -161,7 +160,7 @@ class Http2Stream:
         carrier.window -= size
         carrier.write(head(size, DATA, 0, self.id) + waiting[:size])
         if size == len(waiting):
-            self._queue.popleft()
+            self._queue.pop(0)
         else:
             self._queue[0] = waiting[size:]
         if not self._queue and self.local_ended:

@@ -1,7 +1,7 @@
 """A mux link over one gRPC call of raw bytes, for client and server."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from core.errors import TowlineError
 from core.links.base_link import BaseLink
@@ -27,6 +27,7 @@ class CallLink(BaseLink):
         self._message: bytes | None = None
         self._busy = False
         self._wake: asyncio.Event = asyncio.Event()
+        self._tasks = Tasks("tunnel link")
 
     @property
     def blocked(self) -> bool:
@@ -37,8 +38,12 @@ class CallLink(BaseLink):
         self._message = b"".join(buffers)
         self._wake.set()
 
-    def _begin(self, mux: Mux, tasks: Tasks) -> Iterable[asyncio.Task[None]]:
-        return tasks.spawn("read", self._read(mux)), tasks.spawn("write", self._write(mux))
+    def _begin(self, mux: Mux) -> None:
+        self._tasks.spawn("read", self._read(mux))
+        self._tasks.spawn("write", self._write(mux))
+
+    async def _end(self) -> None:
+        await self._tasks.stop()
 
     async def _read(self, mux: Mux) -> None:
         try:
@@ -46,6 +51,8 @@ class CallLink(BaseLink):
                 mux.on_message(message)
         except TowlineError as error:
             self.close(error.message)
+        except Exception as fault:
+            self._fail(fault)
         else:
             self.close("the peer closed the connection")
 
@@ -60,3 +67,5 @@ class CallLink(BaseLink):
                     mux.on_drain()
         except TowlineError as error:
             self.close(error.message)
+        except Exception as fault:
+            self._fail(fault)

@@ -1,18 +1,11 @@
 """A link over a call of Towline's own HTTP/2: callbacks pass messages without a task."""
 
-import asyncio
-from collections.abc import Iterable, Sequence
-
-import structlog
+from collections.abc import Sequence
 
 from core.links.base_link import BaseLink
 from core.mux.codec import Buffer
 from core.mux.mux import Mux
 from core.rpc.http2_call import Http2Call
-from core.runtime.clock import Clock
-from core.runtime.tasks import Tasks
-
-log = structlog.get_logger(__name__)
 
 
 class PushLink(BaseLink):
@@ -21,10 +14,11 @@ class PushLink(BaseLink):
     Blocked messages wait in the mux, which orders them.
     """
 
+    __slots__ = ("_call",)
+
     def __init__(self, call: Http2Call) -> None:
         super().__init__()
         self._call = call
-        self._mux: Mux | None = None
 
     @property
     def blocked(self) -> bool:
@@ -32,13 +26,6 @@ class PushLink(BaseLink):
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         self._call.send(buffers, sum(map(len, buffers)))
-
-    async def carry(self, mux: Mux, clock: Clock) -> str:
-        try:
-            return await super().carry(mux, clock)
-        finally:
-            # A cycle would keep the link's memory until the next full garbage collection.
-            self._mux = None
 
     # Called by the call (see `core.rpc.http2_call.MessageSink`)
 
@@ -61,14 +48,9 @@ class PushLink(BaseLink):
 
     # Internal
 
-    def _begin(self, mux: Mux, tasks: Tasks) -> Iterable[asyncio.Task[None]]:
-        self._mux = mux
+    def _begin(self, mux: Mux) -> None:
         self._call.set_sink(self)
         mux.on_drain()
-        return ()
 
-    def _fail(self, fault: Exception) -> None:
-        """Ends this link after an internal error, but not the connection with its other calls."""
-        log.error("link failed", exc_info=fault)
-        self._mux = None
-        self.close("internal error; see the log of this process")
+    async def _end(self) -> None:
+        """Does nothing: there is no task."""

@@ -28,6 +28,8 @@ _UNPACK: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _WINDOW_L
 class FrameCompressor:
     """Compresses payloads; keeps about 0.5 MB of working memory after the first use."""
 
+    __slots__ = ("_compressor",)
+
     def __init__(self) -> None:
         # Made on first use: most links never compress.
         self._compressor: zstd.ZstdCompressor | None = None

@@ -4,7 +4,8 @@ gRPC gives no usable backpressure, and sockets buffer megabytes. So each side ac
 bytes that it received, and the other derives rate and round-trip time from that.
 """
 
-from collections import deque
+from bisect import bisect_right
+from operator import itemgetter
 
 from core.mux.codec import ProtocolError
 
@@ -32,13 +33,24 @@ class CongestionWindow:
     look like a slow link.
     """
 
+    __slots__ = (
+        "_fastest",
+        "_messages",
+        "_round_trip",
+        "_round_trip_at",
+        "acked",
+        "cap",
+        "narrow",
+        "sent",
+    )
+
     def __init__(self) -> None:
         self.cap = START
         self.narrow = False
         self.sent = 0
         self.acked = 0
-        self._messages: deque[tuple[int, float, int]] = deque()
-        self._fastest: deque[tuple[float, float]] = deque()
+        self._messages: list[tuple[int, float, int]] = []
+        self._fastest: list[tuple[float, float]] = []
         self._round_trip = float("inf")
         self._round_trip_at = 0.0
 
@@ -62,11 +74,11 @@ class CongestionWindow:
         self.acked += size
         if self.acked > self.sent:
             raise ProtocolError("ACK for more than was sent")
-        last = None
-        while self._messages and self._messages[0][0] <= self.acked:
-            last = self._messages.popleft()
-        if last is not None:
-            self._learn(now, max(now - last[1], MIN_ROUND_TRIP_SECONDS), self.acked - last[2])
+        count = bisect_right(self._messages, self.acked, key=itemgetter(0))
+        if count:
+            _, sent_at, acked = self._messages[count - 1]
+            del self._messages[:count]
+            self._learn(now, max(now - sent_at, MIN_ROUND_TRIP_SECONDS), self.acked - acked)
 
     def _learn(self, now: float, round_trip: float, delivered: int) -> None:
         if round_trip < self._round_trip or now - self._round_trip_at > ROUND_TRIP_MEMORY:
@@ -84,7 +96,7 @@ class CongestionWindow:
         self._fastest.append((now, rate))
         horizon = now - max(10 * self._round_trip, MIN_RATE_MEMORY_SECONDS)
         while self._fastest[0][0] < horizon:
-            self._fastest.popleft()
+            self._fastest.pop(0)
         return self._fastest[0][1]
 
 
@@ -93,6 +105,8 @@ class AckSchedule:
 
     Slow links get one sooner: at 2 KiB if the last was 100 ms ago.
     """
+
+    __slots__ = ("_last", "pending")
 
     PACE = 0.001
     LIMIT = 256 << 10

@@ -4,7 +4,6 @@ The control plane opens streams, and the agent accepts them. The mux checks ever
 peer: a malformed frame closes the link; data beyond credit or after the end resets its stream.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
@@ -84,6 +83,40 @@ class MuxOwner(Protocol):
 class Mux:
     """One end of a link; `hub` is true on the side of the control plane."""
 
+    __slots__ = (
+        "_clock",
+        "_eager",
+        "_flight",
+        "_gathered",
+        "_heard",
+        "_hello",
+        "_hub",
+        "_last_id",
+        "_link",
+        "_owner",
+        "_packer",
+        "_pinged",
+        "_prompt",
+        "_queue",
+        "_ration",
+        "_receipt_timer",
+        "_receipts",
+        "_settings",
+        "_ticking",
+        "_timers",
+        "_turns",
+        "_violations",
+        "budget",
+        "closed",
+        "congested",
+        "crowded",
+        "drained",
+        "draining",
+        "max_window",
+        "peer",
+        "streams",
+    )
+
     def __init__(
         self,
         link: MuxLink,
@@ -119,7 +152,7 @@ class Mux:
         self._turns = self._gathered = 0
         self._receipt_timer: CancellableTimer | None = None
         self._prompt = False
-        self._violations: deque[float] = deque(maxlen=VIOLATIONS)
+        self._violations: tuple[float, ...] = ()
         self.post(0, codec.HELLO, hello.pack())
 
     # Called by the owner
@@ -399,7 +432,7 @@ class Mux:
     def _on_violation(self, stream: TunnelStream, code: int, text: str) -> None:
         stream.fail(code, text)
         now = self._clock.monotonic()
-        self._violations.append(now)
+        self._violations = (*self._violations, now)[-VIOLATIONS:]
         if len(self._violations) == VIOLATIONS and now - self._violations[0] < VIOLATION_SECONDS:
             raise ProtocolError(f"{text}, again")
 

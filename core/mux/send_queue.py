@@ -43,6 +43,17 @@ class SendQueue:
     `quantum` and `message` are the approximate bytes of bulk data per frame and per message.
     """
 
+    __slots__ = (
+        "_lane",
+        "_ring",
+        "_taken",
+        "bulk_size",
+        "lane_size",
+        "message",
+        "posted",
+        "quantum",
+    )
+
     def __init__(self) -> None:
         self.quantum, self.message = QUANTUM, MESSAGE
         self.lane_size = 0

@@ -1,9 +1,7 @@
 """gRPC calls over Towline's own HTTP/2 (gRPC, doc/PROTOCOL-HTTP2.md), client and server."""
 
-import asyncio
 import struct
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 from urllib.parse import quote, unquote
@@ -11,6 +9,7 @@ from urllib.parse import quote, unquote
 from core.http2.frames import ErrorCode
 from core.http2.stream import NOBODY, Buffer, Headers, Http2Stream
 from core.rpc.calls import CallFailed, CallStatus
+from core.runtime.flag import Flag
 
 CONTENT_TYPE = "application/grpc"
 PREFIX_SIZE = 5
@@ -59,20 +58,37 @@ class MessageSink(Protocol):
 class Http2Call(ABC):
     """Base class of both ends of a call. `most`: bytes of the largest accepted message."""
 
+    __slots__ = (
+        "_asked",
+        "_far_ended",
+        "_messages",
+        "_most",
+        "_news",
+        "_over",
+        "_owed",
+        "_partial",
+        "_room",
+        "_sink",
+        "_stream",
+        "_unread",
+        "metadata",
+        "peer",
+    )
+
     def __init__(
         self, stream: Http2Stream, peer: str, metadata: Mapping[str, str], most: int
     ) -> None:
         self.peer, self.metadata = peer, metadata
         self._stream, self._most = stream, most
         self._partial = bytearray()
-        self._messages: deque[bytes] = deque()
+        self._messages: list[bytes] = []
         self._unread = self._owed = 0
         self._asked = False
         self._sink: MessageSink | None = None
         self._over: CallFailed | None = None
         self._far_ended = False
-        self._news = asyncio.Event()
-        self._room = asyncio.Event()
+        self._news = Flag()
+        self._room = Flag()
         stream.receiver = self
 
     async def read(self) -> bytes | None:
@@ -85,7 +101,7 @@ class Http2Call(ABC):
             self._settle()
             self._news.clear()
             await self._news.wait()
-        message = self._messages.popleft()
+        message = self._messages.pop(0)
         self._unread -= len(message) + _OVERHEAD
         self._settle()
         return message
@@ -133,7 +149,7 @@ class Http2Call(ABC):
         self._sink = sink
         self._stream.widen(SINK_WINDOW)
         while self._messages and self._over is None:
-            sink.on_message(self._messages.popleft())
+            sink.on_message(self._messages.pop(0))
         self._stream.consume(self._owed)
         self._unread = self._owed = 0
         if self._over is not None or self._far_ended:
@@ -236,6 +252,8 @@ class Http2Call(ABC):
 class ClientCall(Http2Call):
     """The client's end: responses begin with headers and end with a status in trailers."""
 
+    __slots__ = ("_answered",)
+
     def __init__(self, stream: Http2Stream, peer: str, most: int) -> None:
         super().__init__(stream, peer, {}, most)
         self._answered = False
@@ -277,6 +295,8 @@ class ServerCall(Http2Call):
     `finish` sends the final status. `answered` is called before the first response.
     """
 
+    __slots__ = ("_on_answer",)
+
     def __init__(
         self,
         stream: Http2Stream,
@@ -286,8 +306,7 @@ class ServerCall(Http2Call):
         answered: Callable[[], None],
     ) -> None:
         super().__init__(stream, peer, metadata, most)
-        self._on_answer = answered
-        self._answered = False
+        self._on_answer: Callable[[], None] | None = answered
         self._far_ended = stream.peer_ended
 
     def on_headers(self, headers: Headers, *, end: bool) -> None:
@@ -301,9 +320,9 @@ class ServerCall(Http2Call):
         """Does nothing: the end of the handler ends the call."""
 
     def send(self, pieces: Sequence[Buffer], size: int) -> None:
-        if not self._answered:
-            self._answered = True
+        if self._on_answer is not None:
             self._on_answer()
+            self._on_answer = None
             self._stream.send_headers(_ANSWER)
             self._stream.trust(TRUSTED_FRAME)
             self._stream.widen(READ_WINDOW)
@@ -316,7 +335,8 @@ class ServerCall(Http2Call):
 
     def finish(self, status: CallStatus, text: str = "") -> None:
         """Sends the status of the call and ends it."""
-        trailers = [*(() if self._answered else _ANSWER), ("grpc-status", str(int(status)))]
+        head = () if self._on_answer is None else _ANSWER
+        trailers = [*head, ("grpc-status", str(int(status)))]
         if text:
             trailers.append(("grpc-message", quote(text[:_MAX_STATUS_TEXT], safe=_PRINTABLE)))
         self._stream.end(trailers)

@@ -61,10 +61,10 @@ class Tasks:
     def _start(self, name: str, work: Work[T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work, name=f"{self.owner}/{name}")
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
         return task
 
     def _ended(self, task: asyncio.Task[object]) -> None:
+        self._tasks.discard(task)
         if self.stopping or task.cancelled():
             return
         reason = task.exception() or RuntimeError(f"{task.get_name()} ended")
@@ -75,6 +75,7 @@ class Tasks:
             self.failed.set_result(reason)
 
     def _finished(self, task: asyncio.Task[object]) -> None:
+        self._tasks.discard(task)
         if not task.cancelled() and (reason := task.exception()) is not None:
             log.error("task failed", owner=self.owner, task=task.get_name(), exc_info=reason)
 

@@ -4,12 +4,16 @@ import asyncio
 import socket
 from typing import Any
 
+_NO_INFO: dict[str, object] = {}
+
 
 class ForwardedTransport(asyncio.Transport):
     """Another transport, with the address of the client that something in between forwards."""
 
+    __slots__ = ("_below", "_peer")
+
     def __init__(self, below: asyncio.Transport, peer: tuple[str, int]) -> None:
-        super().__init__()
+        super().__init__(_NO_INFO)
         self._below, self._peer = below, peer
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:

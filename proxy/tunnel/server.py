@@ -10,6 +10,7 @@ import structlog
 from core.errors import Conflict, TowlineError, Unauthenticated, Unavailable
 from core.identity import ClusterId, TokenId
 from core.links.call_link import make_call_link
+from core.links.heartbeat import Heartbeat
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import FEATURE_ZSTD, Drain, Hello, Open, ProtocolError
 from core.mux.link import MuxLink
@@ -56,7 +57,9 @@ class TunnelServer:
         self._authenticate, self._clock = authenticate, clock
         self._budget, self._settings = budget, settings
         self._data_links = data_links
-        self._instance = secrets.token_bytes(16)
+        instance = secrets.token_bytes(16)
+        self._hello = Hello(instance, settings.window, features=FEATURE_ZSTD)
+        self._heartbeat = Heartbeat(clock)
         self._claims: TunnelRegistry = claims or SingleReplicaRegistry(clock)
         self._registry = LinkTable()
         self._claimed: dict[Mux, int] = {}
@@ -138,7 +141,7 @@ class TunnelServer:
         try:
             if revocations != self._revocations:
                 await self._identify(call)
-            await link.carry(mux, self._clock)
+            await link.carry(mux, self._heartbeat)
         finally:
             self._open.discard(opened)
             # A cycle would keep the link's memory until the next full garbage collection.
@@ -207,7 +210,7 @@ class TunnelServer:
             link,
             owner,
             hub=True,
-            hello=Hello(self._instance, self._settings.window, features=FEATURE_ZSTD),
+            hello=self._hello,
             time=MuxTime(self._clock, asyncio.get_running_loop()),
             budget=self._budget,
             settings=self._settings,
@@ -242,6 +245,8 @@ class TunnelServer:
 
 class _LinkOwner:
     """Keeps the registry up to date with one link."""
+
+    __slots__ = ("_cluster_id", "_peer", "_server", "mux")
 
     def __init__(self, cluster_id: ClusterId, server: TunnelServer, peer: str) -> None:
         self.mux: Mux

@@ -8,6 +8,7 @@ import structlog
 
 from core.errors import HTTP_STATUS, TowlineError
 from core.links.call_link import make_call_link
+from core.links.heartbeat import Heartbeat
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import (
     FEATURE_DATA_LINK,
@@ -108,7 +109,7 @@ class TunnelClient:
             settings=settings,
         )
         try:
-            return await link.carry(mux, self._clock)
+            return await link.carry(mux, Heartbeat(self._clock))
         finally:
             call.cancel()
             if self._data_link is not None:

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 
 from core.links.base_link import BaseLink
 from core.links.call_link import make_call_link
+from core.links.heartbeat import Heartbeat
 from core.links.websocket import WebSocketForwarder
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import Buffer, Hello
@@ -177,7 +178,7 @@ class _Served:
     async def serve(self, call: Call) -> None:
         link = make_call_link(call)
         self.mux = _mux(link, self.owner, self.clock, hub=True)
-        await link.carry(self.mux, self.clock)
+        await link.carry(self.mux, Heartbeat(self.clock))
 
 
 def server_of(
@@ -226,7 +227,7 @@ async def call_ends(
 async def _carry(link: BaseLink, mux: Mux, clock: Clock, call: Call) -> None:
     """Like an agent: with the link the call ends, whatever state it is in."""
     try:
-        await link.carry(mux, clock)
+        await link.carry(mux, Heartbeat(clock))
     finally:
         call.cancel()
 

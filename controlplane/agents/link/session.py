@@ -18,6 +18,7 @@ from core import __version__
 from core.errors import Invalid, TowlineError
 from core.identity import ClusterId
 from core.rpc.calls import CallFailed, CallStatus
+from core.runtime.flag import Flag
 from core.runtime.tasks import Tasks
 from core.spec.fences import ServiceFence
 from core.wire import limits
@@ -121,14 +122,14 @@ class AgentSession:
         self._logging: dict[str, bool] = {}
         self._key_id = ""
         self._stale: set[str] = set()
-        self._wake = asyncio.Event()
+        self._wake = Flag()
         self._goodbye: wire.Goodbye | None = None
         self._limit = asyncio.timeout(None)
         self._running = False
         self._reports: list[wire.Report] = []
         self._waiting_bytes = 0
-        self._reported = asyncio.Event()
-        self._room = asyncio.Event()
+        self._reported = Flag()
+        self._room = Flag()
         self._room.set()
         self._writing = asyncio.Lock()
 

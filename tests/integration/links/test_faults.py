@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 
+from core.links.heartbeat import Heartbeat
 from core.links.push_link import PushLink
 from core.mux.mux import Mux
 from core.rpc.calls import Call, ServerLimits
@@ -51,7 +52,7 @@ async def test_a_fault_ends_its_link_and_no_other_call_of_the_connection(fault: 
     clock, mux = SystemClock(), FaultyMux(fault)
 
     async def tunnel(call: Call) -> None:
-        await PushLink(cast(Http2Call, call)).carry(cast(Mux, mux), clock)
+        await PushLink(cast(Http2Call, call)).carry(cast(Mux, mux), Heartbeat(clock))
 
     server = Http2Server({TUNNEL: tunnel, "/echo": echo}, ServerLimits(), clock)
     port = await server.start(("127.0.0.1", 0), None)

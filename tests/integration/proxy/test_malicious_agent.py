@@ -9,6 +9,7 @@ import pytest
 
 from core.links.base_link import BaseLink
 from core.links.call_link import make_call_link
+from core.links.heartbeat import Heartbeat
 from core.mux import codec
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import END, Hello
@@ -57,7 +58,7 @@ async def connected(stack: Stack) -> AsyncGenerator[Agent, None]:
     async with stack.channel() as channel:
         call = await channel.call(TUNNEL, signed("agent-token"))
         one = Agent(make_call_link(call))
-        carrying = stack.tasks.spawn("agent", one.link.carry(one.mux, SystemClock()))
+        carrying = stack.tasks.spawn("agent", one.link.carry(one.mux, Heartbeat(SystemClock())))
         await eventually(lambda: stack.proxy.is_connected(CLUSTER))
         yield one
         one.mux.close("the test is over")

@@ -21,7 +21,7 @@ async def test_a_link_to_a_replica_that_is_gone_is_forgotten(authority: TestAuth
     )
     await near.listen("127.0.0.1", 0, RecordingMuxOwner())
     port = await far.listen("127.0.0.1", 0, RecordingMuxOwner())
-    link = weakref.ref(await near.link(f"127.0.0.1:{port}"))
+    link = weakref.ref((await near.link(f"127.0.0.1:{port}"))._link)
     await far.stop()
     async with asyncio.timeout(10):
         while link() is not None:

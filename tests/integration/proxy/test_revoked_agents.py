@@ -9,6 +9,7 @@ import pytest
 from core.errors import Unauthenticated, Unavailable
 from core.identity import ClusterId, TokenId
 from core.links.call_link import make_call_link
+from core.links.heartbeat import Heartbeat
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import Hello
 from core.mux.mux import Mux, MuxSettings, MuxTime
@@ -76,7 +77,7 @@ class Hub:
             budget=ReceiveBudget(1 << 20),
             settings=MuxSettings(),
         )
-        carrying = self.tasks.spawn("agent", link.carry(mux, SystemClock()))
+        carrying = self.tasks.spawn("agent", link.carry(mux, Heartbeat(SystemClock())))
         yield mux
         mux.close("the test is over")
         call.cancel()

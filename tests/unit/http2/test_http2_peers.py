@@ -274,7 +274,7 @@ def test_padding_is_given_back() -> None:
 
 @pytest.mark.parametrize("client", [False, True], ids=["we serve", "we call"])
 def test_headers_of_more_than_a_frame(client: bool) -> None:
-    """They go on in CONTINUATION; what is secret is in no table."""
+    """They go on in CONTINUATION; none is in a table."""
     secret = ("authorization", "Bearer of a very long word " + "x" * 7_000)
     headers = ((":status", "200"),) if client is False else REQUEST
     large = (*headers, secret, *((f"name-{number}", "y" * 900) for number in range(8)))
@@ -290,5 +290,18 @@ def test_headers_of_more_than_a_frame(client: bool) -> None:
         ours.readers[1].stream.send_headers(large)
     meeting.settle()
     assert library.heads[1][0] == list(large)
-    names = {name for name, _ in ours.connection._encoder.header_table.dynamic_entries}
-    assert b"authorization" not in names and b"name-7" in names
+    assert not library.h2.decoder.header_table.dynamic_entries
+
+
+@pytest.mark.parametrize("client", [False, True], ids=["we serve", "we call"])
+def test_a_smaller_table_of_headers_is_announced_once(client: bool) -> None:
+    """The library refuses headers that do not announce it (RFC 7541, 4.2)."""
+    ours = Http2End(client=client)
+    library, meeting = met(client, [200_000], ours)
+    library.h2.update_settings({h2.settings.SettingCodes.HEADER_TABLE_SIZE: 100})
+    meeting.settle()
+    streams = opened(meeting, 2, client=client)
+    meeting.settle()
+    assert all(library.heads[stream.id] for stream in streams)
+    assert library.h2.decoder.header_table_size == 0
+    assert ours.connection._table_update == b""

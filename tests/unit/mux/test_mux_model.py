@@ -19,6 +19,8 @@ SIZES = st.one_of(
 class Narrow(CongestionWindow):
     """A link that looks narrow all the time, so that all bulk is packed that can be."""
 
+    __slots__ = ()
+
     def on_ack(self, size: int, now: float) -> None:
         super().on_ack(size, now)
         self.narrow = True
