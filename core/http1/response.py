@@ -32,6 +32,26 @@ class ResponseObserver:
     connection can be reused.
     """
 
+    __slots__ = (
+        "_body",
+        "_chunked",
+        "_encoded",
+        "_head_request",
+        "_head_seen",
+        "_json",
+        "_left",
+        "_length",
+        "_may_upgrade",
+        "_parser",
+        "_partial",
+        "_tail",
+        "close_delimited",
+        "complete",
+        "keep_alive",
+        "status",
+        "upgraded",
+    )
+
     def __init__(self, *, head_request: bool = False, upgrade: bool = False) -> None:
         self.status: int | None = None
         self.complete = self.upgraded = self.keep_alive = self.close_delimited = False

@@ -1,6 +1,5 @@
 """One stream of a link, for one proxied request: two directions of bytes, each with credit."""
 
-from collections import deque
 from typing import Protocol
 
 from core.mux.budget import ReceiveBudget
@@ -130,7 +129,7 @@ class TunnelStream:
         self.held = self.counted = self._unreported = 0
         self.backlogged = self.offered = self.last_small = self.compression_skips = 0
         self.starved = self.sent_end = self.received_end = self.closed = False
-        self._backlog: deque[Buffer] = deque()
+        self._backlog: list[Buffer] = []
         self._ending = 0
         self._waiting = False
 
@@ -172,12 +171,13 @@ class TunnelStream:
 
     def cut(self, quantum: int) -> tuple[int, Buffer]:
         """Takes the next frame (type with flags, payload) off the backlog, for the send queue."""
-        data = self._backlog.popleft()
+        data = self._backlog[0]
         size = min(len(data), quantum, self.credit)
         if size < len(data):
             rest = memoryview(data)
-            data = rest[:size]
-            self._backlog.appendleft(rest[size:])
+            data, self._backlog[0] = rest[:size], rest[size:]
+        else:
+            del self._backlog[0]
         self.backlogged -= size
         self.credit -= size
         kind = DATA if self.credit else DATA | STARVED

@@ -19,6 +19,8 @@ class PassedTransport(ForwardedTransport):
     of the hub, because a Unix socket has none.
     """
 
+    __slots__ = ("_hub", "_secure", "number", "written")
+
     def __init__(self, below: asyncio.Transport, hub: NativeHub, preface: re.Match[bytes]) -> None:
         super().__init__(below, (preface[3].decode(), int(preface[4])))
         self.number, self.written = int(preface[1]), 0
@@ -45,6 +47,8 @@ class PassedConnection(asyncio.Protocol):
     """Reads the preface of a connection, then gives its bytes to a `UserConnection`.
     `on_rest` is called when the user's connection expects a request.
     """
+
+    __slots__ = ("_below", "_hub", "_on_rest", "_preface", "_read", "_transport", "_user")
 
     def __init__(
         self, hub: NativeHub, user: UserConnection, on_rest: Callable[[UserConnection], None]

@@ -119,6 +119,8 @@ def make_passed_class(
     """The protocol class to give to `uvicorn.Config(http=...)` for the backend."""
 
     class PassedProtocol(PassedConnection):
+        __slots__ = ()
+
         def __init__(
             self,
             config: Config,

@@ -37,6 +37,32 @@ class UserConnection(asyncio.Protocol):
     unread, because nothing else would limit their number.
     """
 
+    __slots__ = (
+        "_advancing",
+        "_allowed",
+        "_application",
+        "_application_protocol",
+        "_behind_proxy",
+        "_current",
+        "_deadline",
+        "_gateway",
+        "_gone",
+        "_handler",
+        "_in_head",
+        "_keep_alive",
+        "_last_authorization",
+        "_last_parsed",
+        "_parser",
+        "_pause_reasons",
+        "_pending",
+        "_proxies",
+        "_source",
+        "_transport",
+        "_unread_deadline",
+        "on_rest",
+        "write_paused",
+    )
+
     def __init__(
         self,
         gateway: Gateway,
@@ -413,6 +439,8 @@ def make_protocol_class(
     """The protocol class to give to `uvicorn.Config(http=...)`."""
 
     class GatewayProtocol(UserConnection):
+        __slots__ = ()
+
         def __init__(
             self,
             config: Config,

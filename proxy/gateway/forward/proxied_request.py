@@ -72,6 +72,27 @@ class ProxiedRequest:
     `over`: the response has ended.
     """
 
+    __slots__ = (
+        "_answering",
+        "_body",
+        "_client",
+        "_clock",
+        "_head",
+        "_observer",
+        "_recorder",
+        "_recording",
+        "_started",
+        "_stream",
+        "_unacknowledged",
+        "authorized",
+        "entered",
+        "over",
+        "parsed",
+        "raw",
+        "ready",
+        "record",
+    )
+
     def __init__(
         self,
         client: ClientConnection,

@@ -41,7 +41,6 @@ class RequestHead:
     version: str = "1.1"
     fields: list[tuple[bytes, bytes, bytes]] = field(default_factory=list, repr=False)
     impersonation: list[tuple[str, str]] = field(default_factory=list)
-    index: dict[bytes, list[bytes]] = field(default_factory=dict, repr=False)
     keep_alive: bool = True
     upgrade: bytes | None = None
     length: int | None = None
@@ -53,7 +52,7 @@ class RequestHead:
 
     def values(self, name: bytes) -> list[bytes]:
         """Returns the values of a field by its lower-case name."""
-        return self.index.get(name, [])
+        return [value for lower, _, value in self.fields if lower == name]
 
 
 class _HeadParser:
@@ -69,7 +68,6 @@ class _HeadParser:
     def on_header(self, name: bytes, value: bytes) -> None:
         lower, value = name.lower(), value.strip(b" \t")
         self.head.fields.append((lower, name, value))
-        self.head.index.setdefault(lower, []).append(value)
         if lower.startswith(IMPERSONATE):
             self.head.impersonation.append((lower.decode(), value.decode(errors="replace")))
 

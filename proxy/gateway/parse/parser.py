@@ -23,6 +23,8 @@ class RequestParser:
     cached.
     """
 
+    __slots__ = ("_hosts", "_last", "_last_raw", "_limits", "_public_url")
+
     def __init__(
         self, limits: HeadLimits, public_url: str = "", hosts: ClusterHosts | None = None
     ) -> None:

@@ -72,7 +72,8 @@ impl<S: Socket> User<S> {
             {
                 return Some((self.socket, link));
             }
-            match self.serve_known().await {
+            // Its own memory only while it runs.
+            match Box::pin(self.serve_known()).await {
                 Served::Done => continue,
                 Served::Declined => {}
                 Served::Closed => return None,

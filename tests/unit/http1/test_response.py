@@ -134,7 +134,11 @@ def test_keep_alive_is_as_the_answer_says() -> None:
 )
 def test_a_response_observer_is_freed_with_its_last_reference(answer: bytes) -> None:
     """Nothing waits for the collector: one of these is made for each request."""
-    observer = ResponseObserver()
+
+    class Watched(ResponseObserver):
+        __slots__ = ("__weakref__",)
+
+    observer = Watched()
     observer.feed(b"HTTP/1.1 200 OK\r\n" + answer)
     known = weakref.ref(observer)
     gc.disable()
