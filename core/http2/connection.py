@@ -250,7 +250,7 @@ class Http2Connection:
 
     def write_headers(self, stream_id: int, headers: Headers, *, end: bool) -> None:
         block = self._table_update + _ENCODER.encode(
-            [hpack.NeverIndexedHeaderTuple(*header) for header in headers]
+            [hpack.NeverIndexedHeaderTuple(*header) for header in headers], huffman=False
         )
         self._table_update = b""
         kind, flags = HEADERS, END_STREAM if end else 0
