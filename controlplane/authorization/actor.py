@@ -51,6 +51,11 @@ class Actor:
     source: str = field(default="", compare=False)
     cause: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
+    @property
+    def shown_name(self) -> str:
+        """Returns the e-mail address, or else the name. Limit: 320 characters."""
+        return (self.email or self.name)[:320]
+
     def may(self, verb: Verb, target: Resource) -> bool:
         """Returns whether the actor has the permission."""
         return self.policy.may(verb, target)
@@ -115,7 +120,7 @@ def _may_read_any(actor: Actor, kind: ResourceKind) -> bool:
 def permission_error(actor: Actor, verb: Verb, target: Resource) -> str:
     """Returns the error text for a missing permission."""
     needed = weakest_with((verb, target.kind)).name
-    who = actor.email or actor.name
+    who = actor.shown_name
     if actor.policy.limits:
         return f"{who} may not {verb} {target}: needs role {needed}, or a token with wider scopes"
     return f"{who} may not {verb} {target}: needs role {needed}"

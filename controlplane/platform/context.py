@@ -161,7 +161,7 @@ class StoreContext:
         """The audit entry for an allowed change."""
         return AuditEntry(
             at=self.clock.now(),
-            actor=(actor.email or actor.name)[:320],
+            actor=actor.shown_name,
             actor_id=actor.id,
             token_id=actor.token_id,
             source=actor.source,

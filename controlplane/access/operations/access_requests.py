@@ -129,7 +129,7 @@ class AccessRequests:
                 row.scope,
                 now,
                 expires_at,
-                actor.email or actor.name,
+                actor.shown_name,
                 row.reason,
             )
             await tx[RoleBindingStore].add(binding)
@@ -229,7 +229,7 @@ async def _find_pending(tx: Change, id: str) -> AccessRequestView:
 
 
 def _decided(tx: Change, row: AccessRequest, state: AccessRequestState) -> AccessRequest:
-    by, at = tx.actor.email or tx.actor.name, tx.context.clock.now()
+    by, at = tx.actor.shown_name, tx.context.clock.now()
     return replace(row, state=state, decided_by=by, decided_at=at)
 
 

@@ -73,7 +73,7 @@ async def _replace(
     removed = [binding for key, binding in known.items() if key not in expected]
     for binding in removed:
         await tx[RoleBindingStore].remove(binding.id)
-    now, by = tx.context.clock.now(), tx.actor.email or tx.actor.name
+    now, by = tx.context.clock.now(), tx.actor.shown_name
     added = [
         Binding(tx.context.new_id(), role.id, kind, id, target.scope, now, given_by=by)
         for kind, id in sorted(expected - known.keys())

@@ -296,7 +296,7 @@ class AccessControl:
             draft.scope,
             self._context.clock.now(),
             draft.expires_at,
-            tx.actor.email or tx.actor.name,
+            tx.actor.shown_name,
             check_length(draft.reason, "reason", _MAX_TEXT_LENGTH),
             draft.name,
             cluster_tags=check_cluster_tags(draft.cluster_tags, draft.scope),

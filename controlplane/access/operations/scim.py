@@ -200,9 +200,7 @@ class ScimDirectory:
         is_account = actor.kind is ActorKind.SERVICE_ACCOUNT
         issuer = self._accounts.get(actor.email) if is_account else None
         if issuer is None:
-            raise Forbidden(
-                f"{actor.email or actor.name} is not the scim_account of any identity provider"
-            )
+            raise Forbidden(f"{actor.shown_name} is not the scim_account of any identity provider")
         return issuer
 
     async def _user(self, tx: Transaction, issuer: str, id: str) -> User:

@@ -394,7 +394,7 @@ class UserOperations:
                 user.id,
                 INSTALLATION,
                 now,
-                given_by=actor.email or actor.name,
+                given_by=actor.shown_name,
             )
         )
 
@@ -413,9 +413,8 @@ def require_permissions_of_role(
     """
     if not actor.policy.lasting(until).covers(role, target):
         where = "everywhere" if target.scope == INSTALLATION else f"in {target}"
-        who = actor.email or actor.name
         raise Forbidden(
-            f"{who} lacks permissions that role {role.name} grants {where}: "
+            f"{actor.shown_name} lacks permissions that role {role.name} grants {where}: "
             "you can only grant permissions that you have, and no longer than you have them"
         )
 

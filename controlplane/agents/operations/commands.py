@@ -84,7 +84,7 @@ class AgentCommands:
             if service.spec.paused or service.spec.dry_run:
                 reason = "is paused; resume it" if service.spec.paused else "is a dry run; end it"
                 raise Conflict(f"service {service.name!r} {reason} first")
-            payload = selection_payload(service, selection, actor.email or actor.name)
+            payload = selection_payload(service, selection, actor.shown_name)
             await add_command(tx, service.cluster_id, CommandKind.SYNC_NOW, payload, service.id)
             names = [str(ref) for ref in selection.objects[:_MAX_AUDITED]]
             tx.audit(service.name, service.id, objects=names, prune=selection.prune)
@@ -180,7 +180,7 @@ class AgentCommands:
             service,
             LedgerStage.CONFIRMED,
             self._context.clock.now(),
-            actor=actor.email or actor.name,
+            actor=actor.shown_name,
             message=f"deletion of {', '.join(names[:5])}{more}",
         )
         return replace(entry, sequence=sequence, detail={"objects": names[:1000]})

@@ -48,7 +48,7 @@ class OpenRequestOperations:
         async with self._context.change(actor, "endStream") as tx:
             target = f"{stream.handle}: {stream.what}"
             tx.audit(target, stream.cluster_id, user=stream.user, stream=id)
-        if not await self._sessions.end_stream(stream, actor.email or actor.name):
+        if not await self._sessions.end_stream(stream, actor.shown_name):
             raise NotFound(_NOT_OPEN)
         return stream
 

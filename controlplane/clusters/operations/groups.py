@@ -144,8 +144,7 @@ class ClusterGroups:
 
     async def freeze(self, actor: Actor, id: str, reason: str) -> ClusterGroup:
         """Freezes a group: services of its clusters do not change until it is unfrozen."""
-        now = self._context.clock.now()
-        who = (actor.email or actor.name)[:320]
+        now, who = self._context.clock.now(), actor.shown_name
         why = _text(reason, "reason")
         return await self._set(
             actor, id, "freezeClusterGroup", frozen=True, reason=why, frozen_by=who, frozen_at=now

@@ -165,7 +165,7 @@ class ServiceContexts:
         changed = [f"of context {after.name}, version {after.secrets_version}"]
         for service in users:
             await check_not_frozen(tx, service.cluster_id)
-            await raise_generation(self._context, tx, service, changed, actor.email or actor.name)
+            await raise_generation(self._context, tx, service, changed, actor.shown_name)
         return users
 
     async def delete(self, actor: Actor, id: str) -> ServiceContext:
@@ -208,7 +208,7 @@ class ServiceContexts:
         change: ContextOverrideChange,
         before: ContextOverride | None,
     ) -> ContextOverride:
-        now, who = self._context.clock.now(), (tx.actor.email or tx.actor.name)[:320]
+        now, who = self._context.clock.now(), tx.actor.shown_name
         layer, place = change.layer, change.place_id
         ends = before is not None and not change.configuration
         await check_override_place(tx, tx.actor, layer, place, ends=ends)

@@ -179,7 +179,7 @@ class ConfigurationFlow:
         return [known[id] for group in rollout_order(after, known) for id in group]
 
     def _entry(self, service: Service, actor: Actor) -> LedgerEntry:
-        who, now = (actor.email or actor.name)[:320], self._context.clock.now()
+        who, now = actor.shown_name, self._context.clock.now()
         return LedgerEntry.without_revision(
             service, LedgerStage.CONFIGURED, now, actor=who, message="exports, imports"
         )

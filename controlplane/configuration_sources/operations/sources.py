@@ -265,8 +265,8 @@ class ConfigurationSources:
                     f"configuration source {source.name!r} has no plan with this digest: read it "
                     "again, and approve the present plan"
                 )
-            by = (actor.email or actor.name)[:320]
-            source = replace(source, status=replace(status, approved_digest=digest, approved_by=by))
+            status = replace(status, approved_digest=digest, approved_by=actor.shown_name)
+            source = replace(source, status=status)
             await tx[ConfigurationSourceStore].put(source)
             await self._request(tx, source)
             tx.audit(source.name, id, digest=digest, commit=status.seen_sha)

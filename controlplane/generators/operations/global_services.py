@@ -108,11 +108,10 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
             tx.authorize(Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
             await check_not_frozen(tx, cluster.id)
             before = await tx[GlobalOverrideStore].of_cluster(id, cluster_id)
-            user = (actor.email or actor.name)[:320]
             row = before or GlobalOverride(
-                self._context.new_id(), id, cluster.id, now, now, patch, user
+                self._context.new_id(), id, cluster.id, now, now, patch, actor.shown_name
             )
-            row = replace(row, patch=patch, updated_at=now, actor=user)
+            row = replace(row, patch=patch, updated_at=now, actor=actor.shown_name)
             await _save(tx, before, row)
             template, _ = await template_of(tx, definition)
             check_override(template, patch)

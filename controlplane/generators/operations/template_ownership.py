@@ -27,7 +27,7 @@ async def check_changeable(
             if not actor.may(Verb.WRITE, definition.target):
                 raise Forbidden(
                     f"a global service copies service {service.name!r} to other clusters, where "
-                    f"{actor.email or actor.name} may not change services"
+                    f"{actor.shown_name} may not change services"
                 )
 
 

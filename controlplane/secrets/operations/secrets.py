@@ -190,8 +190,8 @@ class Secrets:
             moved: list[Service] = []
             value = await self._value(tx, before, change)
             if value is not None:
-                who = (actor.email or actor.name)[:320]
-                after, moved = await add_version(self._context, tx, after, check_value(value), who)
+                who, plain = actor.shown_name, check_value(value)
+                after, moved = await add_version(self._context, tx, after, plain, who)
             await tx[SecretStore].put(after)
             changed = sorted(columns.keys() - {"due_at", "problem", "refreshed_at"})
             tx.audit(name, after.id, version=after.newest, changed=changed)
@@ -267,7 +267,7 @@ class Secrets:
         async with self._context.change(actor, "decideSecretRotation") as tx:
             secret = await find_secret(tx, id)
             tx.authorize(Verb.WRITE, secret.target)
-            who = (actor.email or actor.name)[:320]
+            who = actor.shown_name
             after, moved = await rotations.decide_rotation(self._context, tx, secret, decision, who)
             tx.audit(secret.name, id, decision=decision.value)
             tx.publish(SECRET, id)

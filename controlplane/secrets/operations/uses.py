@@ -57,7 +57,7 @@ async def set_uses(
         names.append(f"{name} is gone")
     if names:
         await store_secret_flags(tx, [service.id])
-        await raise_generation(context, tx, service, names, actor.email or actor.name)
+        await raise_generation(context, tx, service, names, actor.shown_name)
     return bool(names)
 
 

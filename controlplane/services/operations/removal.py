@@ -49,9 +49,8 @@ async def begin_removal(
             f"service {service.name!r} is protected against deletion: set protect to false first"
         )
     now = context.clock.now()
-    who = actor.email or actor.name
     entry = LedgerEntry.without_revision(
-        service, LedgerStage.DELETED, now, actor=who, message=removal.value
+        service, LedgerStage.DELETED, now, actor=actor.shown_name, message=removal.value
     )
     entry = replace(entry, sequence=service.desired.generation + 1)
     await append_last(tx, LedgerStore, [entry])

@@ -536,7 +536,7 @@ class Services:
         self, tx: Change, service: Service, stage: LedgerStage, message: str = ""
     ) -> None:
         """Appends an entry about the actor's change to the ledger."""
-        actor, now = tx.actor.email or tx.actor.name, self._context.clock.now()
+        actor, now = tx.actor.shown_name, self._context.clock.now()
         entry = LedgerEntry.of(service, stage, now, actor=actor, message=message)
         await append_last(tx, LedgerStore, [entry])
 
