@@ -4,10 +4,9 @@ The control plane writes only into the management cluster. Cluster API, which ha
 the new cluster, applies the agent's manifests there.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from controlplane.authorization import Actor, Verb
 from controlplane.cluster_sources.model.delivery import RESOURCE_SETS, AgentDelivery
@@ -37,23 +36,21 @@ TOKEN_LIFE = timedelta(hours=24)
 """Life of a bootstrap token. A cluster that has not joined by then gets another one."""
 _MAX_MESSAGE = 500
 
-Members = dict[str, ClusterSourceMember]
 
+@dataclass(slots=True)
+class SourceRun:
+    """One reconciliation of a source, as its service account."""
 
-class DeliveryRun(Protocol):
-    """A reconciliation, as far as deliveries need it."""
-
-    @property
-    def source(self) -> ClusterSource: ...
-
-    @property
-    def management(self) -> Cluster: ...
-
-    @property
-    def actor(self) -> Actor: ...
-
-    @property
-    def now(self) -> datetime: ...
+    source: ClusterSource
+    management: Cluster
+    actor: Actor
+    now: datetime
+    found: Sequence[InventoryObject] = ()
+    """Selected objects."""
+    members: dict[str, ClusterSourceMember] = field(default_factory=dict)
+    """Known objects by their UIDs."""
+    clusters: dict[str, Cluster] = field(default_factory=dict)
+    """Registered clusters by their IDs."""
 
 
 class AgentDeliveries:
@@ -66,18 +63,13 @@ class AgentDeliveries:
         self._management = management
         self._manifests = manifests
 
-    async def deliver(
-        self,
-        run: DeliveryRun,
-        found: Sequence[InventoryObject],
-        members: Members,
-        clusters: Mapping[str, Cluster],
-    ) -> bool:
+    async def deliver(self, run: SourceRun) -> bool:
         """Delivers to waiting clusters; returns whether some wait for the next run.
 
         The reason for which a delivery failed becomes the message of the object.
         """
-        by_uid = {item.uid: item for item in found if not item.is_ending}
+        members = run.members
+        by_uid = {item.uid: item for item in run.found if not item.is_ending}
         done = [
             members[uid]
             for uid in by_uid
@@ -101,7 +93,7 @@ class AgentDeliveries:
             members[row.uid] = await self._cleaned_up(run, delivery, row)
         for row in due[:room]:
             delivery = AgentDelivery(run.source.name, by_uid[row.uid], version)
-            cluster = clusters[row.cluster_id or ""]
+            cluster = run.clusters[row.cluster_id or ""]
             members[row.uid] = await self._delivered(run, delivery, row, cluster)
         return len(due) > room and room > 0
 
@@ -113,7 +105,7 @@ class AgentDeliveries:
         return {token.id for token in tokens if _is_valid(token, now)}
 
     async def _delivered(
-        self, run: DeliveryRun, delivery: AgentDelivery, row: ClusterSourceMember, cluster: Cluster
+        self, run: SourceRun, delivery: AgentDelivery, row: ClusterSourceMember, cluster: Cluster
     ) -> ClusterSourceMember:
         """Creates a token, and the objects that bring it to the cluster.
 
@@ -134,7 +126,7 @@ class AgentDeliveries:
         return await self._saved(replace(row, message="", token_id=token.id), ended=row.token_id)
 
     async def _issued(
-        self, run: DeliveryRun, row: ClusterSourceMember, cluster: Cluster
+        self, run: SourceRun, row: ClusterSourceMember, cluster: Cluster
     ) -> tuple[BootstrapToken, str]:
         async with self._context.change(run.actor, "createBootstrapToken") as tx:
             tx.authorize(Verb.WRITE, cluster.target)
@@ -143,7 +135,7 @@ class AgentDeliveries:
         return token, secret
 
     async def _cleaned_up(
-        self, run: DeliveryRun, delivery: AgentDelivery, row: ClusterSourceMember
+        self, run: SourceRun, delivery: AgentDelivery, row: ClusterSourceMember
     ) -> ClusterSourceMember:
         """Deletes what was delivered; the agent has a deploy token of its own."""
         handle, actor = run.management.handle, run.actor

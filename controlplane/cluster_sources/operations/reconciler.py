@@ -3,13 +3,13 @@
 A run is idempotent. Each cluster has transactions of its own, so that one conflict stops no other.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from controlplane.access.operations.scopes import actor_of_user
 from controlplane.access.operations.source_runs import account_of
-from controlplane.authorization import Actor, Verb
+from controlplane.authorization import Verb
 from controlplane.cluster_sources.model.inventory import (
     APIS,
     InventoryObject,
@@ -32,7 +32,11 @@ from controlplane.cluster_sources.model.source import (
     GonePolicy,
     InventoryKind,
 )
-from controlplane.cluster_sources.operations.deliveries import AgentDeliveries, find_version
+from controlplane.cluster_sources.operations.deliveries import (
+    AgentDeliveries,
+    SourceRun,
+    find_version,
+)
 from controlplane.cluster_sources.operations.sources import runs_of
 from controlplane.cluster_sources.ports import (
     ClusterSourceMemberStore,
@@ -58,16 +62,6 @@ _RETRY = timedelta(seconds=30)
 _SOON = timedelta(seconds=1)
 _MAX_MESSAGE = 500
 _REFUSALS = (Conflict, Forbidden, Invalid, LimitExceeded, NotFound)
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One reconciliation of a source."""
-
-    source: ClusterSource
-    management: Cluster
-    actor: Actor
-    now: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +104,12 @@ class ClusterSourceReconciler:
     async def _outcome(self, source: ClusterSource) -> _Outcome:
         try:
             run = await self._started(source)
-            found = await self._objects(run)
-            return await self._reconciled(run, found)
+            run.found = await self._objects(run)
+            return await self._reconciled(run)
         except TowlineError as error:
             return _Outcome(ClusterSourceResult.FAILED, error.message[:_MAX_MESSAGE])
 
-    async def _started(self, source: ClusterSource) -> Run:
+    async def _started(self, source: ClusterSource) -> SourceRun:
         """Returns the management cluster, and the present permissions of the service account."""
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
@@ -126,9 +120,10 @@ class ClusterSourceReconciler:
             actor = await actor_of_user(tx, account, now)
         if not actor.may(Verb.WRITE, source.target):
             raise Conflict(f"service account {account.email} may not register clusters any more")
-        return Run(source, management, replace(actor, cause=(("clusterSource", source.name),)), now)
+        actor = replace(actor, cause=(("clusterSource", source.name),))
+        return SourceRun(source, management, actor, now)
 
-    async def _objects(self, run: Run) -> list[InventoryObject]:
+    async def _objects(self, run: SourceRun) -> list[InventoryObject]:
         """Reads the selected objects. LimitExceeded: there are many times more than clusters."""
         settings, handle = run.source.settings, run.management.handle
         api = APIS[settings.inventory]
@@ -148,20 +143,20 @@ class ClusterSourceReconciler:
                     f"maxClusters ({settings.max_clusters:,})"
                 )
 
-    async def _reconciled(self, run: Run, found: Sequence[InventoryObject]) -> _Outcome:
+    async def _reconciled(self, run: SourceRun) -> _Outcome:
         async with self._context.store.read() as tx:
             rows = await tx[ClusterSourceMemberStore].of_source(run.source.id)
             ids = [row.cluster_id for row in rows if row.cluster_id]
             listed = await tx[ClusterStore].by_ids(ids)
-        clusters: dict[str, Cluster] = {row.id: row for row in listed}
-        members = {row.uid: row for row in rows}
-        problems = await self._remove_gone(run, found, members, clusters)
-        has_more, over = await self._register(run, found, members, clusters)
+        run.clusters = {row.id: row for row in listed}
+        run.members = {row.uid: row for row in rows}
+        problems = await self._remove_gone(run)
+        has_more, over = await self._register(run)
         problems += over
-        await self._update(run, found, members, clusters)
+        await self._update(run)
         if run.source.settings.inventory is InventoryKind.CLUSTER_API:
-            has_more |= await self._deliveries.deliver(run, found, members, clusters)
-        problems += _problems(members.values())
+            has_more |= await self._deliveries.deliver(run)
+        problems += _problems(run.members.values())
         if problems:
             rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             message = problems[0][:_MAX_MESSAGE] + rest
@@ -170,18 +165,12 @@ class ClusterSourceReconciler:
 
     # Registration
 
-    async def _register(
-        self,
-        run: Run,
-        found: Sequence[InventoryObject],
-        members: dict[str, ClusterSourceMember],
-        clusters: dict[str, Cluster],
-    ) -> tuple[bool, list[str]]:
+    async def _register(self, run: SourceRun) -> tuple[bool, list[str]]:
         """Registers clusters of new objects, within the limits; returns whether more are left."""
         most = run.source.settings.max_clusters
-        count, made = sum(1 for row in members.values() if row.cluster_id), 0
-        for item in found:
-            member = members.get(item.uid)
+        count, made = sum(1 for row in run.members.values() if row.cluster_id), 0
+        for item in run.found:
+            member = run.members.get(item.uid)
             if item.is_ending or (member is not None and member.cluster_id):
                 continue
             if count >= most:
@@ -192,14 +181,14 @@ class ClusterSourceReconciler:
             if made >= MAX_REGISTRATIONS:
                 return True, []
             member, cluster = await self._registered(run, item, member)
-            members[item.uid] = member
+            run.members[item.uid] = member
             if cluster is not None:
-                clusters[cluster.id] = cluster
+                run.clusters[cluster.id] = cluster
                 count, made = count + 1, made + 1
         return False, []
 
     async def _registered(
-        self, run: Run, found: InventoryObject, before: ClusterSourceMember | None
+        self, run: SourceRun, found: InventoryObject, before: ClusterSourceMember | None
     ) -> tuple[ClusterSourceMember, Cluster | None]:
         """Registers the cluster of an object, or records the reason for which it cannot."""
         try:
@@ -219,7 +208,7 @@ class ClusterSourceReconciler:
 
     @retry_on_collision
     async def _register_one(
-        self, run: Run, found: InventoryObject, before: ClusterSourceMember | None
+        self, run: SourceRun, found: InventoryObject, before: ClusterSourceMember | None
     ) -> tuple[ClusterSourceMember, Cluster]:
         settings = run.source.settings
         name = cluster_name(settings.name_template, found)
@@ -240,23 +229,17 @@ class ClusterSourceReconciler:
 
     # Changes of objects and clusters
 
-    async def _update(
-        self,
-        run: Run,
-        found: Sequence[InventoryObject],
-        members: dict[str, ClusterSourceMember],
-        clusters: Mapping[str, Cluster],
-    ) -> None:
+    async def _update(self, run: SourceRun) -> None:
         """Writes what changed at objects and their clusters."""
         changed: list[ClusterSourceMember] = []
-        for item in found:
-            before = members.get(item.uid)
+        for item in run.found:
+            before = run.members.get(item.uid)
             if before is None or before.cluster_id is None:
                 continue
-            after = await self._updated(run, item, before, clusters.get(before.cluster_id))
+            after = await self._updated(run, item, before)
             if after != before:
                 after = replace(after, updated_at=run.now)
-                members[item.uid] = after
+                run.members[item.uid] = after
                 changed.append(after)
         if changed:
             async with self._context.store.write() as tx:
@@ -265,13 +248,9 @@ class ClusterSourceReconciler:
                 )
 
     async def _updated(
-        self,
-        run: Run,
-        found: InventoryObject,
-        before: ClusterSourceMember,
-        cluster: Cluster | None,
+        self, run: SourceRun, found: InventoryObject, before: ClusterSourceMember
     ) -> ClusterSourceMember:
-        settings = run.source.settings
+        settings, cluster = run.source.settings, run.clusters.get(before.cluster_id or "")
         state = state_of(settings.inventory, found, cluster)
         # Deliveries of the agent keep their message until they succeed.
         is_delivering = state is before.state and (state is MemberState.JOINING or before.token_id)
@@ -294,17 +273,11 @@ class ClusterSourceReconciler:
 
     # Deleted objects
 
-    async def _remove_gone(
-        self,
-        run: Run,
-        found: Iterable[InventoryObject],
-        members: dict[str, ClusterSourceMember],
-        clusters: Mapping[str, Cluster],
-    ) -> list[str]:
+    async def _remove_gone(self, run: SourceRun) -> list[str]:
         """Marks clusters whose objects are gone, or removes them; returns problems."""
-        present = {item.uid for item in found}
-        gone = [row for uid, row in members.items() if uid not in present]
-        registered = [row for row in gone if _is_registered(row, clusters)]
+        present = {item.uid for item in run.found}
+        gone = [row for uid, row in run.members.items() if uid not in present]
+        registered = [row for row in gone if _is_registered(row, run.clusters)]
         forgotten = [row for row in gone if row not in registered]
         problems: list[str] = []
         settings = run.source.settings
@@ -315,25 +288,22 @@ class ClusterSourceReconciler:
                     f"{settings.max_deletions}: no cluster was removed"
                 )
             else:
-                removed, problems = await self._detached(run, registered, clusters)
+                removed, problems = await self._detached(run, registered)
                 forgotten += removed
         await self._forget(forgotten)
         left = [row for row in registered if row not in forgotten]
-        await self._mark_gone(run, left, members)
+        await self._mark_gone(run, left)
         for row in forgotten:
-            members.pop(row.uid)
+            run.members.pop(row.uid)
         return problems
 
     async def _detached(
-        self,
-        run: Run,
-        rows: Iterable[ClusterSourceMember],
-        clusters: Mapping[str, Cluster],
+        self, run: SourceRun, rows: Iterable[ClusterSourceMember]
     ) -> tuple[list[ClusterSourceMember], list[str]]:
         """Removes clusters. Their agents are gone with them, so nobody could delete objects."""
         removed, problems = [], []
         for row in rows:
-            cluster = clusters[row.cluster_id or ""]
+            cluster = run.clusters[row.cluster_id or ""]
             if cluster.protect:
                 text = f"cluster {cluster.handle!r} is protected, and its object is gone"
                 problems.append(f"{text}: set protect to false, or delete it yourself")
@@ -354,12 +324,7 @@ class ClusterSourceReconciler:
             await tx[BootstrapTokenStore].remove_each(tokens)
             await tx[ClusterSourceMemberStore].remove_each([row.id for row in rows])
 
-    async def _mark_gone(
-        self,
-        run: Run,
-        rows: Iterable[ClusterSourceMember],
-        members: dict[str, ClusterSourceMember],
-    ) -> None:
+    async def _mark_gone(self, run: SourceRun, rows: Iterable[ClusterSourceMember]) -> None:
         marked = [
             replace(
                 row, state=MemberState.GONE, message="", gone_at=run.now, token_id=None,
@@ -376,10 +341,10 @@ class ClusterSourceReconciler:
             await tx[ClusterSourceMemberStore].change_each(
                 {row.id: column_values(row) for row in marked}
             )
-        members |= {row.uid: row for row in marked}
+        run.members |= {row.uid: row for row in marked}
 
 
-def _new_member(id: str, run: Run, found: InventoryObject) -> ClusterSourceMember:
+def _new_member(id: str, run: SourceRun, found: InventoryObject) -> ClusterSourceMember:
     return ClusterSourceMember(
         id,
         run.source.id,
