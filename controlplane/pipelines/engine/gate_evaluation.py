@@ -1,6 +1,6 @@
 """Evaluation of the gates of an edge for the waiting release."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from controlplane.pipelines.engine.effects import OpenGate, Topic
 from controlplane.pipelines.engine.gate_checks import advance_steps, apply_timeout
@@ -28,10 +28,8 @@ def evaluate_edge(draft: StateDraft, edge: StageEdge) -> None:
         return
     render = draft.render_of(edge.target, candidate.release)
     blocker = _blocker(draft, edge, candidate, render)
-    gates = {
-        gate.id: _evaluate_one_gate(draft, edge, gate, candidate, blocker, render or {})
-        for gate in edge.gates
-    }
+    evaluation = _Evaluation(draft, edge, candidate, render or {})
+    gates = {gate.id: evaluation.state_of(gate, blocker) for gate in edge.gates}
     closed = [g.name for g in edge.gates if gates[g.id].status != GateStatus.OPEN]
     reason = blocker or (f"waiting for {', '.join(closed)}" if closed else "")
     draft.change_candidate(edge.id, gates=gates, reason=clip(reason))
@@ -76,65 +74,52 @@ def _blocker(
     return draft.denied_reason((*moving.values(), *source.revisions.values(), *render.values()))
 
 
-def _evaluate_one_gate(
-    draft: StateDraft,
-    edge: StageEdge,
-    gate: Gate,
-    candidate: WaitingRelease,
-    blocker: str | None,
-    render: Revisions,
-) -> GateState:
-    before = candidate.gates.get(gate.id, GateState())
-    if blocker is not None:
-        refused = candidate.refusal is not None and candidate.refusal.gate == gate.id
-        status = GateStatus.CLOSED if refused else GateStatus.PENDING
-        return replace(before, status=status, reason=clip(blocker))
-    after = _decided(draft, edge, gate, candidate, before, render)
-    _announce(draft, gate, candidate, before, after, fingerprint(render))
-    return after
+@dataclass(frozen=True, slots=True)
+class _Evaluation:
+    """Evaluation of gates of an edge for a release whose render is known."""
 
+    draft: StateDraft
+    edge: StageEdge
+    candidate: WaitingRelease
+    render: Revisions
 
-def _decided(
-    draft: StateDraft,
-    edge: StageEdge,
-    gate: Gate,
-    candidate: WaitingRelease,
-    before: GateState,
-    render: Revisions,
-) -> GateState:
-    if before.skipped:
-        return replace(before, status=GateStatus.OPEN, reason=before.skipped)
-    if changes_nothing(draft.stage(edge.target), render):
-        reason = "no changes in the next stage"
-        return replace(before, status=GateStatus.OPEN, reason=reason)
-    begun = replace(before, since=before.since or draft.now)
-    inputs = GateInputs(draft.stage(edge.source), digests_of(render), before.approvals, draft.now)
-    if gate.rule.steps_with(gate.patience):
-        context = GateContext(
-            gate, edge.target, candidate.release, candidate.attempt, begun, render
-        )
-        verdict, checks = advance_steps(draft, context, inputs.source)
-    else:
-        verdict, checks = gate.rule.evaluate(inputs), before.checks
-    if verdict.wake is not None:
-        draft.wake(verdict.wake)
-    verdict = apply_timeout(draft, gate, begun, verdict)
-    return replace(begun, status=verdict.status, reason=clip(verdict.reason), checks=checks)
+    def state_of(self, gate: Gate, blocker: str | None) -> GateState:
+        """Returns the new state of a gate; `blocker` is the reason why none may open."""
+        before, refusal = self.candidate.gates.get(gate.id, GateState()), self.candidate.refusal
+        if blocker is not None:
+            is_refused = refusal is not None and refusal.gate == gate.id
+            status = GateStatus.CLOSED if is_refused else GateStatus.PENDING
+            return replace(before, status=status, reason=clip(blocker))
+        after = self._decided(gate, before)
+        self._announce(gate, before, after)
+        return after
 
+    def _decided(self, gate: Gate, before: GateState) -> GateState:
+        draft, render, source = self.draft, self.render, self.draft.stage(self.edge.source)
+        if before.skipped:
+            return replace(before, status=GateStatus.OPEN, reason=before.skipped)
+        if changes_nothing(draft.stage(self.edge.target), render):
+            reason = "no changes in the next stage"
+            return replace(before, status=GateStatus.OPEN, reason=reason)
+        begun = replace(before, since=before.since or draft.now)
+        inputs = GateInputs(source, digests_of(render), before.approvals, draft.now)
+        if gate.rule.steps_with(gate.patience):
+            release, attempt = self.candidate.release, self.candidate.attempt
+            context = GateContext(gate, self.edge.target, release, attempt, begun, render)
+            verdict, checks = advance_steps(draft, context, inputs.source)
+        else:
+            verdict, checks = gate.rule.evaluate(inputs), before.checks
+        if verdict.wake is not None:
+            draft.wake(verdict.wake)
+        verdict = apply_timeout(draft, gate, begun, verdict)
+        return replace(begun, status=verdict.status, reason=clip(verdict.reason), checks=checks)
 
-def _announce(
-    draft: StateDraft,
-    gate: Gate,
-    candidate: WaitingRelease,
-    before: GateState,
-    after: GateState,
-    content: str,
-) -> None:
-    release = candidate.release
-    if after.status == GateStatus.OPEN and before.status != GateStatus.OPEN:
-        key = f"open/{gate.id}/{release}/{content}"
-        draft.emit(OpenGate(key, gate.id, release, after.reason))
-        draft.record(gate.id, release, f"gate {gate.name} opened: {after.reason}")
-    elif needs_approval(gate.rule, after) and not needs_approval(gate.rule, before):
-        text = f"{gate.name} needs approval: {after.reason}"
-        draft.notify(Topic.APPROVAL_WANTED, gate.id, release, content, text)
+    def _announce(self, gate: Gate, before: GateState, after: GateState) -> None:
+        release, content = self.candidate.release, fingerprint(self.render)
+        if after.status == GateStatus.OPEN and before.status != GateStatus.OPEN:
+            key = f"open/{gate.id}/{release}/{content}"
+            self.draft.emit(OpenGate(key, gate.id, release, after.reason))
+            self.draft.record(gate.id, release, f"gate {gate.name} opened: {after.reason}")
+        elif needs_approval(gate.rule, after) and not needs_approval(gate.rule, before):
+            text = f"{gate.name} needs approval: {after.reason}"
+            self.draft.notify(Topic.APPROVAL_WANTED, gate.id, release, content, text)
