@@ -184,3 +184,17 @@ class OperationContext(StoreContext):
     sealer: Sealer
     writer: GitWriter | None = None
     render_rates: RenderRates = field(default_factory=RenderRates, compare=False, repr=False)
+
+
+@dataclass(eq=False)
+class StoreOperations:
+    """Base class of operations that need the store alone."""
+
+    _context: StoreContext
+
+
+@dataclass(eq=False)
+class ContextOperations:
+    """Base class of operations that need no ports but those of the context."""
+
+    _context: OperationContext

@@ -8,7 +8,7 @@ from datetime import datetime
 from controlplane.authorization import Actor, ResourceKind, Verb, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import ContextOperations
 from controlplane.platform.labels import LabelOperator, LabelRequirement
 from controlplane.platform.ports import Transaction
 from controlplane.reports.model.dora import (
@@ -83,11 +83,8 @@ class Trace:
         return sorted(late, key=lambda path: (path.since is not None, path.since))
 
 
-class LedgerReports:
+class LedgerReports(ContextOperations):
     """Queries on the ledger."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def figures(
         self,

@@ -10,7 +10,7 @@ from controlplane.audit.ports import AuditLog
 from controlplane.authorization import Actor, ResourceKind, Verb, Visible, require_member
 from controlplane.clusters.ports import ClusterStore
 from controlplane.pipelines.ports import PipelineStore
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import ContextOperations
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import MAX_PAGE_ROWS, PageQuery, Rows, Transaction
 from controlplane.search.model import NamedItem, parse_search, rank_by_name
@@ -40,11 +40,8 @@ _PLACES = (
 )
 
 
-class SearchOperations:
+class SearchOperations(ContextOperations):
     """Operations that search everything the actor may read."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def objects(self, actor: Actor, text: str, first: int, after: str | None) -> SearchPage:
         """Objects that match a query; see `controlplane.search.model`.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from controlplane.access.operations.scopes import find_project
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb
-from controlplane.platform.context import Change, StoreContext
+from controlplane.platform.context import Change, StoreOperations
 from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
@@ -54,11 +54,8 @@ class ViewChange:
 
 
 @retry_operations
-class SavedViews:
+class SavedViews(StoreOperations):
     """Operations on saved views."""
-
-    def __init__(self, context: StoreContext) -> None:
-        self._context = context
 
     async def all(self, actor: Actor, list: str | None = None) -> list[SavedView]:
         """Views of the actor and views shared with the actor, of one list or of all, by name."""

@@ -26,7 +26,7 @@ from controlplane.authorization import (
     Verb,
     require_member,
 )
-from controlplane.platform.context import ACCESS, Change, StoreContext
+from controlplane.platform.context import ACCESS, Change, StoreOperations
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
@@ -47,11 +47,8 @@ class AccessRequestView(NamedTuple):
 
 
 @retry_operations
-class AccessRequests:
+class AccessRequests(StoreOperations):
     """Operations on access requests."""
-
-    def __init__(self, context: StoreContext) -> None:
-        self._context = context
 
     async def all(self, actor: Actor) -> list[AccessRequestView]:
         """The caller's own requests and those that the caller may decide: the newest 500, newest

@@ -14,7 +14,7 @@ from controlplane.access.operations.tokens import mint
 from controlplane.access.operations.users import find_user
 from controlplane.access.ports import TokenStore
 from controlplane.authorization import Actor, ActorKind
-from controlplane.platform.context import REVOKED, StoreContext
+from controlplane.platform.context import REVOKED, StoreOperations
 from controlplane.platform.ports import Transaction
 from core.errors import Unauthenticated
 from core.identity import TokenKind, token_hash, token_kind
@@ -34,11 +34,8 @@ class IssuedTokens(NamedTuple):
         return f"IssuedTokens({self.token.id})"
 
 
-class RefreshTokens:
+class RefreshTokens(StoreOperations):
     """Operations on refresh tokens."""
-
-    def __init__(self, context: StoreContext) -> None:
-        self._context = context
 
     async def begin(self, tx: Transaction, name: str, user_id: str, source: str) -> IssuedTokens:
         """Issues the first tokens of a family, which ends after 7 days like a session."""

@@ -43,7 +43,7 @@ from controlplane.authorization import (
     require_member,
 )
 from controlplane.authorization.roles import MAX_RULES, check_kubernetes
-from controlplane.platform.context import ACCESS, Change, StoreContext
+from controlplane.platform.context import ACCESS, Change, StoreOperations
 from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.names import check_label, check_length, check_text
 from controlplane.platform.ports import ReadableRows, Transaction
@@ -148,11 +148,8 @@ class PermissionHolder:
 
 
 @retry_operations
-class AccessControl:
+class AccessControl(StoreOperations):
     """Operations on roles and role bindings, and queries about permissions."""
-
-    def __init__(self, context: StoreContext) -> None:
-        self._context = context
 
     async def roles(self, actor: Actor, labels: Sequence[LabelRequirement] = ()) -> list[Role]:
         """All roles that meet label requirements, built-in ones first: they have no labels."""

@@ -16,7 +16,7 @@ from controlplane.access.operations.users import (
 from controlplane.access.ports import TrustRuleStore
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
 from controlplane.platform.conflicts import name_conflict
-from controlplane.platform.context import Change, StoreContext
+from controlplane.platform.context import Change, StoreOperations
 from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.names import check_label
 from controlplane.platform.parts import column_values
@@ -67,11 +67,8 @@ _EMPTY = TrustRuleSpec("", "", "", "")
 
 
 @retry_operations
-class TrustRules:
+class TrustRules(StoreOperations):
     """Operations on trust rules."""
-
-    def __init__(self, context: StoreContext) -> None:
-        self._context = context
 
     async def all(self, actor: Actor, labels: Sequence[LabelRequirement] = ()) -> list[TrustRule]:
         """Lists the trust rules that meet label requirements."""

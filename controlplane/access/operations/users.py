@@ -42,7 +42,7 @@ from controlplane.authorization import (
 )
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.conflicts import name_conflict
-from controlplane.platform.context import ACCESS, Change, StoreContext
+from controlplane.platform.context import ACCESS, Change, StoreOperations
 from controlplane.platform.names import check_label, check_length, check_text
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.references import found, reference
@@ -85,11 +85,8 @@ class GroupChange:
 
 
 @retry_operations
-class UserOperations:
+class UserOperations(StoreOperations):
     """Operations on users, service accounts and groups."""
-
-    def __init__(self, context: StoreContext) -> None:
-        self._context = context
 
     async def users(self, actor: Actor, query: PageQuery) -> Page[User]:
         """Users and service accounts of this installation."""

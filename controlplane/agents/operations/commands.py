@@ -13,7 +13,7 @@ from controlplane.clusters.operations.commands import add_command
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.clusters.operations.groups import find_cluster_group
 from controlplane.clusters.ports import ClusterStore
-from controlplane.platform.context import CLUSTER, DESIRED_STATE, OperationContext
+from controlplane.platform.context import CLUSTER, DESIRED_STATE, ContextOperations
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
@@ -33,11 +33,8 @@ _MAX_AUDITED = 100
 
 
 @retry_operations
-class AgentCommands:
+class AgentCommands(ContextOperations):
     """Operations of users on agents."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def confirm_deletions(
         self, actor: Actor, service_id: str, objects: Sequence[ObjectRef]

@@ -26,7 +26,7 @@ from controlplane.platform.context import (
     DESIRED_STATE,
     REVOKED,
     SERVICE,
-    OperationContext,
+    ContextOperations,
 )
 from controlplane.platform.names import is_label
 from controlplane.platform.parts import Columns
@@ -61,11 +61,8 @@ _STAGES = {
 }
 
 
-class ReportHandler:
+class ReportHandler(ContextOperations):
     """Applies reports one at a time; a batch collects their writes."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     @singledispatchmethod
     async def take(self, body: object, batch: ReportBatch, at: datetime) -> None:

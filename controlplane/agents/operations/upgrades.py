@@ -9,19 +9,16 @@ from controlplane.clusters.model.commands import Command, CommandKind
 from controlplane.clusters.operations.agent_settings import effective_settings, newest_upgrades
 from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.clusters.ports import AgentSettingsStore, ClusterStore, CommandStore
-from controlplane.platform.context import CLUSTER, DESIRED_STATE, Change, OperationContext
+from controlplane.platform.context import CLUSTER, DESIRED_STATE, Change, ContextOperations
 from controlplane.platform.ports import Transaction
 
 
-class AgentUpgrades:
+class AgentUpgrades(ContextOperations):
     """Asks agents with another version than that of their settings to upgrade.
 
     At most `MAX_UPGRADING` agents of the same settings upgrade at the same time. An agent that
     failed counts as one of them and is not asked again, so a bad version stops after that many.
     """
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def upgrade_outdated(self) -> None:
         async with self._context.store.read() as tx:

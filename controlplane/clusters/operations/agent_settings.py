@@ -18,7 +18,7 @@ from controlplane.clusters.model.selectors import Fleet, Selector
 from controlplane.clusters.operations.clusters import check_tags
 from controlplane.clusters.ports import AgentSettingsStore, ClusterGroupStore, CommandStore
 from controlplane.platform.conflicts import name_conflict
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import ContextOperations
 from controlplane.platform.names import check_label, check_length, check_text
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
@@ -75,14 +75,11 @@ class AgentSettingsChange:
 
 
 @retry_operations
-class AgentSettingsOperations:
+class AgentSettingsOperations(ContextOperations):
     """Operations on settings of agents. Only administrators of the installation change them.
 
     Helm values can contain secrets: users who may register clusters read them.
     """
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[AgentSettings]:
         _require_reader(actor)

@@ -27,6 +27,7 @@ from controlplane.platform.context import (
     RENDER_SERVICES,
     REVOKED,
     Change,
+    ContextOperations,
     OperationContext,
 )
 from controlplane.platform.names import check_label, check_text, handle_from
@@ -79,11 +80,8 @@ class ClusterChange:
 
 
 @retry_operations
-class Clusters:
+class Clusters(ContextOperations):
     """Operations on clusters."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def page(
         self, actor: Actor, query: PageQuery, health: ClusterHealth | None = None

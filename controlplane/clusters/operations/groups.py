@@ -12,7 +12,7 @@ from controlplane.clusters.model.selectors import Selector
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, GroupUsers
 from controlplane.platform.batch import after_commit
 from controlplane.platform.conflicts import name_conflict
-from controlplane.platform.context import GENERATORS, RENDER_SERVICES, OperationContext
+from controlplane.platform.context import GENERATORS, RENDER_SERVICES, ContextOperations
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
@@ -63,11 +63,8 @@ class ClusterGroupChange:
 
 
 @retry_operations
-class ClusterGroups:
+class ClusterGroups(ContextOperations):
     """Operations on cluster groups. A group needs the permissions for clusters of its project."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[ClusterGroup]:
         async with self._context.read(actor) as tx:

@@ -36,7 +36,12 @@ from controlplane.configuration.operations.secret_references import (
     store_secret_flags,
 )
 from controlplane.configuration.ports import ContextOverrideStore, ContextStore
-from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
+from controlplane.platform.context import (
+    RENDER_SERVICES,
+    Change,
+    ContextOperations,
+    OperationContext,
+)
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.references import found, reference
@@ -92,11 +97,8 @@ class ContextChange:
 
 
 @retry_operations
-class ServiceContexts:
+class ServiceContexts(ContextOperations):
     """Operations on service contexts."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[ServiceContext]:
         async with self._context.read(actor) as tx:

@@ -30,7 +30,7 @@ from controlplane.configuration.operations.imports import (
 )
 from controlplane.configuration.operations.service_graph import ServiceGraph, service_graph
 from controlplane.configuration.ports import ServiceExportStore, ServiceImportStore
-from controlplane.platform.context import RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.platform.context import RENDER_SERVICES, SERVICE, ContextOperations
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import found
 from controlplane.platform.retry import retry_operations
@@ -57,11 +57,8 @@ class FlowView:
 
 
 @retry_operations
-class ConfigurationFlow:
+class ConfigurationFlow(ContextOperations):
     """Operations on configuration flow."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def get(self, actor: Actor, service_id: str) -> FlowView:
         """Exports and imports of a service.

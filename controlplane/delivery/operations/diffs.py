@@ -11,7 +11,7 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.operations.contexts import template_values
 from controlplane.configuration.operations.secret_references import reads_plain_secrets
 from controlplane.delivery.operations.render_reconciler import render_parameters
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import ContextOperations
 from controlplane.platform.parts import part
 from controlplane.repositories.operations import find_repository
 from controlplane.services.model.service import Service
@@ -111,11 +111,8 @@ class _Affected:
     members: list[ServiceInCluster] = field(default_factory=list)
 
 
-class Diffs:
+class Diffs(ContextOperations):
     """Operations that compare states; they change nothing."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def of_service(
         self,

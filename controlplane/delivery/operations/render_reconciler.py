@@ -13,7 +13,13 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.operations.contexts import template_values
-from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.platform.context import (
+    DESIRED_STATE,
+    RENDER_SERVICES,
+    SERVICE,
+    ContextOperations,
+    OperationContext,
+)
 from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.model.repository import Repository
@@ -98,11 +104,8 @@ class _RenderTask:
     ids: Mapping[str, str | None]
 
 
-class RenderReconciler:
+class RenderReconciler(ContextOperations):
     """Renders services at the commits that they follow."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def deliver(self, repository_id: str, only: Collection[str] | None = None) -> int:
         """Renders changed services of a repository, and offers them to agents; returns their

@@ -30,7 +30,7 @@ from controlplane.pipelines.model.pipeline import StageId
 from controlplane.pipelines.model.records import PipelineRecord
 from controlplane.pipelines.model.state import ReleaseId
 from controlplane.pipelines.ports import PipelineStore
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import ContextOperations
 from controlplane.platform.notification import (
     Notification,
     NotificationKind,
@@ -78,11 +78,8 @@ class _RelatedResources:
         return self.labels.get(_labelled_id(pending), {}), cluster.tags if cluster else {}
 
 
-class NotificationRouting:
+class NotificationRouting(ContextOperations):
     """Turns new notifications into deliveries."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def route(self) -> int:
         """Routes a batch of new notifications; returns its size."""
@@ -124,11 +121,8 @@ class NotificationRouting:
         return [Delivery(new_id(), id, sink.id, sink.project_id, now, now) for sink in sinks]
 
 
-class StateWatcher:
+class StateWatcher(ContextOperations):
     """Detects offline clusters, broken repositories and expiring tokens, and reports each once."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def check_clusters(self) -> None:
         """Reports clusters that went offline or came back."""

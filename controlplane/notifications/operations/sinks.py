@@ -26,7 +26,7 @@ from controlplane.notifications.ports import (
     SinkStore,
 )
 from controlplane.notifications.sinks import BY_KIND, SINKS
-from controlplane.platform.context import NOTIFY, Change, OperationContext
+from controlplane.platform.context import NOTIFY, Change, ContextOperations
 from controlplane.platform.names import check_text
 from controlplane.platform.notification import (
     Notification,
@@ -79,11 +79,8 @@ class RouterDraft:
 
 
 @retry_operations
-class NotificationOperations:
+class NotificationOperations(ContextOperations):
     """Operations on sinks, routers, notifications and deliveries."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def sinks(self, actor: Actor, query: PageQuery) -> Page[Sink]:
         """The sinks that the actor may see."""

@@ -10,7 +10,7 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.ports import PipelineServiceStore, PipelineStore
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import ContextOperations
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.service import Component, Revision, Service
 from controlplane.services.operations.bundle_images import images_of_bundle
@@ -120,11 +120,8 @@ class Provenance:
     """Attestation as a DSSE envelope with an in-toto statement. Empty: the bundle is unsigned."""
 
 
-class ProvenanceReports:
+class ProvenanceReports(ContextOperations):
     """Shows where the objects of a service come from."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def of_service(self, actor: Actor, id: str) -> Provenance:
         """The chain of a service. NotFound, Forbidden."""

@@ -7,7 +7,7 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.operations.contexts import template_values
 from controlplane.delivery.operations.render_reconciler import read_paths, render_parameters
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import ContextOperations
 from controlplane.services.model.service import Service
 from controlplane.services.model.sources import ServiceSource
 from controlplane.services.operations.fences import (
@@ -25,11 +25,8 @@ from core.spec.source import RenderedBundle
 _AT_ONCE = 32
 
 
-class StageRenderer:
+class StageRenderer(ContextOperations):
     """Renders services at the commits of a release."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def commits(
         self, services: Sequence[Service], commits: Mapping[ServiceId, str]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from controlplane.platform.context import SECRET, OperationContext
+from controlplane.platform.context import SECRET, ContextOperations, OperationContext
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import found
 from controlplane.secrets.model.rotation import (
@@ -35,11 +35,8 @@ async def decide_rotation(
     return await _carried_out(context, tx, secret, done, by)
 
 
-class Rotations:
+class Rotations(ContextOperations):
     """Steps of rotations that need no decision of a user."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def rotating(self) -> set[str]:
         """Ids of secrets with an active rotation."""

@@ -14,7 +14,7 @@ from controlplane.authorization import (
     require_member,
 )
 from controlplane.clusters.operations.freezes import check_not_frozen
-from controlplane.platform.context import SECRET, OperationContext
+from controlplane.platform.context import SECRET, ContextOperations, OperationContext
 from controlplane.platform.names import check_length, check_text
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
@@ -117,11 +117,8 @@ class UseView:
 
 
 @retry_operations
-class Secrets:
+class Secrets(ContextOperations):
     """Operations on secrets."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Secret]:
         async with self._context.read(actor) as tx:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from controlplane.configuration.operations.secret_references import referenced_secrets
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import ContextOperations
 from controlplane.secrets.ports import SecretVersionStore
 from controlplane.services.model.parts import SecretValue
 from controlplane.services.model.service import Service
@@ -13,11 +13,8 @@ from core.sealing import seal
 from core.spec.sealed_secrets import SealedSecret
 
 
-class StoredSecrets:
+class StoredSecrets(ContextOperations):
     """Implements `ServiceSecrets` with the versions of uses, and the secrets of contexts."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def of(self, service: Service) -> Mapping[str, SecretValue]:
         if not service.desired.uses_secrets:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from controlplane.access.model.bindings import Project
 from controlplane.authorization import Actor, Fence, Verb, require
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import ContextOperations
 from controlplane.services.operations.bundle_images import BundleImages, images_of_bundle
 from controlplane.services.operations.fences import FenceCheck, fenced_services
 from controlplane.services.operations.lookup import find_service
@@ -30,11 +30,8 @@ class FenceReport:
     """Error of the last render, whose images are unknown. Empty if there was none."""
 
 
-class FenceReports:
+class FenceReports(ContextOperations):
     """Shows what fences allow."""
-
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
 
     async def of_service(self, actor: Actor, id: str) -> FenceReport:
         """The decisions of its project's fence about a service. NotFound, Forbidden."""

@@ -13,7 +13,7 @@ from controlplane.authorization import (
     Verb,
     require,
 )
-from controlplane.platform.context import StoreContext
+from controlplane.platform.context import StoreOperations
 from controlplane.services.operations.fences import (
     FencedService,
     fenced_services,
@@ -60,11 +60,8 @@ class FenceUse:
     """Services outside the fence. Limit: 100."""
 
 
-class FenceUses:
+class FenceUses(StoreOperations):
     """Shows the use of fences."""
-
-    def __init__(self, context: StoreContext) -> None:
-        self._context = context
 
     async def of_project(self, actor: Actor, id: str) -> FenceUse:
         """The use of a project's fence. NotFound, Forbidden."""
