@@ -237,7 +237,7 @@ async def hang(system: BenchTarget, count: int, at_once: int = 100) -> list[asyn
     async def open_watch() -> asyncio.StreamWriter:
         async with turn:
             reader, writer = await connect(system)
-            writer.write(system.head("/hang?watch=1"))
+            writer.write(system.head("/api/v1/hang?watch=1"))
             head = await reader.readuntil(END_OF_HEAD)
             if not head.startswith(b"HTTP/1.1 200"):
                 raise RuntimeError(f"no watch: {head[:200]!r}")

@@ -117,6 +117,7 @@ def make_passed_class(
     hub: NativeHub, repeats: RepeatedReads, user_class: type[UserConnection]
 ) -> type[asyncio.Protocol]:
     """The protocol class to give to `uvicorn.Config(http=...)` for the backend."""
+    on_rest = repeats.on_rest
 
     class PassedProtocol(PassedConnection):
         __slots__ = ()
@@ -129,6 +130,6 @@ def make_passed_class(
             _loop: asyncio.AbstractEventLoop | None = None,
         ) -> None:
             user = user_class(config, server_state, app_state, _loop)  # ty: ignore
-            super().__init__(hub, user, repeats.on_rest)
+            super().__init__(hub, user, on_rest)
 
     return PassedProtocol

@@ -329,10 +329,14 @@ class UserConnection(asyncio.Protocol):
         self._current = request
         self._set_deadline(self._gateway.timeouts.answer)
         last = self._last_authorization = self._handler.start_cached(
-            request, self._last_authorization
+            request, parsed, self._last_authorization
         )
         if last is None:
-            self._gateway.tasks.spawn("request", self._handler.run(request))
+            self._gateway.tasks.spawn("request", self._handler.run(request, parsed))
+        if parsed.long_running:
+            # It would keep its head for hours.
+            self._last_parsed = self._last_authorization = None
+            self._parser.forget()
 
     def _client(self, parsed: ParsedRequest) -> str:
         """The source of a request: the connection, or the client that a trusted proxy names."""

@@ -57,27 +57,30 @@ class RequestHandler:
             attributes=parsed.attributes if parsed.plain else None,
             identity=identity,
         )
-        return ProxiedRequest(client, self._recorder, self._clock, parsed, record)
+        return ProxiedRequest(client, self._recorder, self._clock, parsed.head, record)
 
     def start_cached(
-        self, request: ProxiedRequest, last: CachedAuthorization | None
+        self,
+        request: ProxiedRequest,
+        parsed: ParsedRequest,
+        last: CachedAuthorization | None,
     ) -> CachedAuthorization | None:
         """Starts a read whose authorization is cached, and returns that; None: call `run`.
         `last`: the previous result for the same head.
         """
-        cached = self._authorizer.recall(request.parsed, last)
+        cached = self._authorizer.recall(parsed, last)
         if cached is not None:
             try:
-                self._enter(request, cached.authorized)
-                request.forward(cached.authorized)
+                self._enter(request, parsed, cached.authorized)
+                request.forward(parsed, cached.authorized)
             except TowlineError as error:
                 request.refuse(response_for(error))
         return cached
 
-    async def run(self, request: ProxiedRequest) -> None:
+    async def run(self, request: ProxiedRequest, parsed: ParsedRequest) -> None:
         """Authorizes, records and forwards a request."""
         try:
-            await self._run(request)
+            await self._run(request, parsed)
         except BadHead as error:
             request.refuse(ErrorResponse(error.status, error.message))
         except TowlineError as error:
@@ -115,20 +118,22 @@ class RequestHandler:
             )
         self._recorder.refuse_head(error.status, record)
 
-    async def _run(self, request: ProxiedRequest) -> None:
-        parsed, record = request.parsed, request.record
+    async def _run(self, request: ProxiedRequest, parsed: ParsedRequest) -> None:
+        record = request.record
         authorized = await self._authorizer.authorize(parsed, record)
-        self._enter(request, authorized)
+        self._enter(request, parsed, authorized)
         policy = authorized.grant.recording
         recording = await self._recorder.start_session(record, parsed, policy)
         if recording is not None:
             request.record_session(recording)
         await self._recorder.commit_start(record)
-        request.forward(await self._authorizer.confirm(authorized, parsed))
+        request.forward(parsed, await self._authorizer.confirm(authorized, parsed))
 
-    def _enter(self, request: ProxiedRequest, authorized: AuthorizedRequest) -> None:
+    def _enter(
+        self, request: ProxiedRequest, parsed: ParsedRequest, authorized: AuthorizedRequest
+    ) -> None:
         """Records the authorization; from here on the request counts as open."""
-        self._recorder.add_authorization(request.record, request.parsed, authorized)
+        self._recorder.add_authorization(request.record, parsed, authorized)
         if not request.over:
             self._recorder.enter(request.record)
             request.entered = True

@@ -68,7 +68,7 @@ class InternalClient:
         self.proxied_requests.add(request)
         try:
             async with asyncio.timeout(_SECONDS):
-                await self._handler.run(request)
+                await self._handler.run(request, parsed)
                 if call.body and request.ready:
                     request.receive(call.body)
                 await answer.ended.wait()

@@ -17,6 +17,7 @@ from proxy.gateway.error_response import ErrorResponse, encode
 from proxy.gateway.forward.agent_request import open_message, tenant_of
 from proxy.gateway.forward.response_head import after_upgrade_head
 from proxy.gateway.parse.body import body_of
+from proxy.gateway.parse.head import RequestHead
 from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.gateway.record.recorder import RequestRecorder
 from proxy.gateway.status import encoding_for
@@ -73,21 +74,24 @@ class ProxiedRequest:
     """
 
     __slots__ = (
+        "_accepts",
         "_answering",
         "_body",
         "_client",
         "_clock",
-        "_head",
+        "_expects",
+        "_head_request",
+        "_keep_alive",
         "_observer",
         "_recorder",
         "_recording",
         "_started",
         "_stream",
         "_unacknowledged",
+        "_upgrades",
         "authorized",
         "entered",
         "over",
-        "parsed",
         "raw",
         "ready",
         "record",
@@ -98,18 +102,19 @@ class ProxiedRequest:
         client: ClientConnection,
         recorder: RequestRecorder,
         clock: Clock,
-        parsed: ParsedRequest,
+        head: RequestHead,
         record: RequestRecord,
     ) -> None:
-        self.parsed, self.record = parsed, record
+        self.record = record
         self.raw = self.ready = self.over = self.entered = False
         self.authorized: AuthorizedRequest | None = None
         self._client, self._recorder, self._clock = client, recorder, clock
-        head = self._head = parsed.head
+        # Not the head itself: a watch would keep it for hours.
+        self._keep_alive, self._upgrades = head.keep_alive, head.upgrade is not None
+        self._expects, self._accepts = bool(head.values(b"expect")), head.values(b"accept")
+        self._head_request = head.method == b"HEAD"
         self._body = body_of(head)
-        self._observer = ResponseObserver(
-            head_request=head.method == b"HEAD", upgrade=head.upgrade is not None
-        )
+        self._observer = ResponseObserver(head_request=self._head_request, upgrade=self._upgrades)
         self._started = clock.monotonic()
         self._stream: RequestStream | None = None
         self._recording: TerminalRecording | None = None
@@ -126,7 +131,7 @@ class ProxiedRequest:
         """Reports whether the connection must close; the bytes after a refused upgrade are
         ambiguous.
         """
-        return self._client.draining or self._head.upgrade is not None
+        return self._client.draining or self._upgrades
 
     @property
     def waiting(self) -> bool:
@@ -144,7 +149,7 @@ class ProxiedRequest:
         else:
             self._recording, self.record.recorded = recording, True
 
-    def forward(self, authorized: AuthorizedRequest) -> None:
+    def forward(self, parsed: ParsedRequest, authorized: AuthorizedRequest) -> None:
         """Sends the head to the agent. Unavailable: the agent has disconnected. The errors of
         `open_message`.
         """
@@ -154,7 +159,7 @@ class ProxiedRequest:
         if not agent.accepts_streams:
             raise Unavailable(f'the agent of "{record.handle}" has just disconnected')
         recorded = self._recording is not None
-        message = open_message(self.parsed, authorized, record.id, recorded=recorded)
+        message = open_message(parsed, authorized, record.id, recorded=recorded)
         self._recorder.began(record)
         self._stream = agent.open(self, message, tenant=tenant_of(message, authorized))
         self.authorized = authorized
@@ -203,13 +208,12 @@ class ProxiedRequest:
         """Sends a response of the proxy itself; only before any byte of another response."""
         if self.over:
             return
-        head = self._head
-        keep = head.keep_alive and head.upgrade is None and not head.values(b"expect")
+        keep = self._keep_alive and not self._upgrades and not self._expects
         answer = encode(
             response,
             close=not keep or self._client.draining,
-            head_request=head.method == b"HEAD",
-            encoding=encoding_for(head.values(b"accept")),
+            head_request=self._head_request,
+            encoding=encoding_for(self._accepts),
         )
         self.record.status, self.record.refused = response.status, True
         self._client.write(answer)
@@ -337,7 +341,7 @@ class ProxiedRequest:
         if self._stream is not None and (self.raw or not self._body.done):
             self._stream.reset()
             self._stream = None
-        keep = self._head.keep_alive and self._observer.keep_alive
+        keep = self._keep_alive and self._observer.keep_alive
         self._finish(EndReason.DONE, keep_alive=keep and not self._last_of_connection)
 
     def _interrupt(self, response: ErrorResponse, reason: EndReason) -> None:

@@ -53,6 +53,11 @@ class ParsedRequest:
             (before, after),
         )
 
+    @property
+    def long_running(self) -> bool:
+        """Reports whether the request may take hours, such as a watch."""
+        return self.attributes is not None and self.attributes.long_running
+
     def rebuilt(self, audit_id: str) -> bytes:
         """Builds the head to forward."""
         before, after = self._rebuilt

@@ -39,6 +39,10 @@ class RequestParser:
         last = self._last
         return (self._last_raw, last) if isinstance(last, ParsedRequest) else None
 
+    def forget(self) -> None:
+        """Drops the last result."""
+        self._last_raw, self._last = b"", None
+
     def parse(self, data: bytes) -> tuple[ParsedRequest | ApplicationHead, bytes] | None:
         """Parses the head at the start of `data` and returns it with the bytes after it.
         None: the head is incomplete. BadHead: refused.

@@ -39,7 +39,9 @@ def test_a_recording_that_fails_at_its_end_keeps_no_count() -> None:
     head = b"GET /k8s/clusters/dev/api/v1/pods HTTP/1.1\r\nHost: a\r\n\r\n"
     parsed = RequestParser(HeadLimits()).parse(head)
     assert parsed is not None and isinstance(parsed[0], ParsedRequest)
-    request = ProxiedRequest(cast("ClientConnection", None), recorder, clock, parsed[0], record)
+    request = ProxiedRequest(
+        cast("ClientConnection", None), recorder, clock, parsed[0].head, record
+    )
     recorder.enter(record)
     request.entered = True
     request.record_session(BrokenRecording())
