@@ -28,5 +28,6 @@ export default defineConfig({
       "/audit/export": plain,
     },
   },
-  test: { environment: "jsdom", include: ["tests/**/*.test.{ts,tsx}"], setupFiles: ["tests/setup.ts"], testTimeout: 60_000, restoreMocks: true },
+  // One document for all test files of a worker: making one takes longer than most files.
+  test: { environment: "jsdom", isolate: false, include: ["tests/**/*.test.{ts,tsx}"], setupFiles: ["tests/setup.ts"], testTimeout: 60_000, restoreMocks: true },
 });

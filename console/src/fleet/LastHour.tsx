@@ -13,15 +13,15 @@ const PAUSE = 10_000;
 
 const WORDS: Record<string, string> = { ADDED: "created", REMOVED: "deleted", CHANGED: "" };
 
-/** Changes when services have changed, at most once in 10 s: the query reads the whole fleet. */
-function useRound(moves: number): number {
-  const [round, next] = useState(moves);
+/** The present, again when services have changed, at most once in 10 s: the query reads the whole fleet. */
+function usePresent(moves: number): Date {
+  const [round, next] = useState(() => ({ moves, at: new Date() }));
   useEffect(() => {
-    if (moves === round) return undefined;
-    const timer = setTimeout(() => next(moves), PAUSE);
+    if (moves === round.moves) return undefined;
+    const timer = setTimeout(() => next({ moves, at: new Date() }), PAUSE);
     return () => clearTimeout(timer);
   }, [moves, round]);
-  return round;
+  return round.at;
 }
 
 /** Commit before and after a change; only the new one of a service that had none. */
@@ -33,12 +33,12 @@ function Commits({ before, after }: { readonly before: string | null; readonly a
 
 /** Changes of the fleet in the hour before a point in time. */
 export function LastHour({ until, moves }: { readonly until: string | null; readonly moves: number }) {
-  const round = useRound(moves);
+  const present = usePresent(moves);
   const span = useMemo(() => {
-    const end = until === null ? new Date() : new Date(until);
-    return { then: new Date(end.getTime() - HOUR).toISOString(), now: end.toISOString(), round };
-  }, [until, round]);
-  const [{ data, error }] = useQuery({ query: LastHourDocument, variables: { then: span.then, now: span.now }, requestPolicy: "network-only", context: UNCACHED });
+    const end = until === null ? present : new Date(until);
+    return { then: new Date(end.getTime() - HOUR).toISOString(), now: end.toISOString() };
+  }, [until, present]);
+  const [{ data, error }] = useQuery({ query: LastHourDocument, variables: span, requestPolicy: "network-only", context: UNCACHED });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={4} />;
   const changes = data.fleetChanges;

@@ -12,7 +12,11 @@ function adoptingElement(make: (tag: string) => HTMLElement, sheets: CSSStyleShe
   document.adoptedStyleSheets.push(sheet);
   const element = make("span");
   element.hidden = true;
-  Object.defineProperty(element, "textContent", { set: (text: string) => sheet.replaceSync(text) });
+  Object.defineProperty(element, "textContent", {
+    set: (text: string) => {
+      sheet.replaceSync(text);
+    },
+  });
   return element;
 }
 
