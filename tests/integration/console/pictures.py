@@ -9,11 +9,13 @@ import base64
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
+from PIL import Image, ImageChops
 from playwright.sync_api import CDPSession, Page, ViewportSize
 
 from tests.integration.console.conftest import ARTEFACTS, ROOT
@@ -42,9 +44,7 @@ _MEASURE = """() => Object.fromEntries(["system-ui", "ui-monospace, monospace"].
   context.font = `100px ${family}`;
   return [family, Math.round(context.measureText("Quiz 0189 WAVE → ✓").width)];
 }))"""
-_HERE = Path(__file__).parent
-_FREEZE = (_HERE / "freeze.js").read_text()
-_TILES = (_HERE / "tiles.js").read_text()
+_FREEZE = (Path(__file__).parent / "freeze.js").read_text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +70,24 @@ VIEWS = (LIGHT, DARK, NARROW)
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Size of a picture in pixels, and the mean colours of its tiles as RGB bytes."""
+    """Size of a picture in pixels, and the mean colours of its tiles as a small picture."""
 
-    width: int
-    height: int
-    means: bytes
+    size: tuple[int, int]
+    means: Image.Image
+
+    @classmethod
+    def of(cls, picture: bytes) -> Self:
+        """Decodes a picture of any format."""
+        decoded = Image.open(BytesIO(picture)).convert("RGB")
+        return cls(decoded.size, decoded.reduce(TILE))
 
     def difference(self, other: "Tiles") -> float:
         """Share of tiles that differ, from 0 to 1. Other sizes differ completely."""
-        if (self.width, self.height) != (other.width, other.height):
+        if self.size != other.size:
             return 1.0
-        pairs = zip(_colours(self.means), _colours(other.means), strict=True)
-        different = sum(max(map(_distance, mine, its)) > TOLERANCE for mine, its in pairs)
-        return different * 3 / len(self.means)
-
-
-def _colours(means: bytes) -> Iterator[tuple[int, ...]]:
-    channels = iter(means)
-    return zip(channels, channels, channels, strict=True)
-
-
-def _distance(mine: int, its: int) -> int:
-    return abs(mine - its)
+        red, green, blue = ImageChops.difference(self.means, other.means).split()
+        largest = ImageChops.lighter(ImageChops.lighter(red, green), blue).histogram()
+        return sum(largest[TOLERANCE + 1 :]) / sum(largest)
 
 
 class Camera:
@@ -127,20 +123,9 @@ class Camera:
         return base64.b64decode(answer["data"])
 
 
-class Darkroom:
-    """Decodes pictures in a blank page of the browser."""
-
-    def __init__(self, page: Page) -> None:
-        self._page = page
-
-    def measure_fonts(self) -> dict[str, float]:
-        """Measures a text: its width in pixels, by font."""
-        return self._page.evaluate(_MEASURE)
-
-    def develop(self, picture: bytes) -> Tiles:
-        """Decodes a picture of any format that the browser knows."""
-        answer = self._page.evaluate(_TILES, [base64.b64encode(picture).decode(), TILE])
-        return Tiles(answer["width"], answer["height"], base64.b64decode(answer["means"]))
+def measure_fonts(page: Page) -> dict[str, float]:
+    """Measures a text in a page: its width in pixels, by font."""
+    return page.evaluate(_MEASURE)
 
 
 def remove_others(names: Iterable[str]) -> None:
@@ -154,11 +139,11 @@ def remove_others(names: Iterable[str]) -> None:
 class Gallery:
     """Compares pages with the documentation's pictures, or writes them if PICTURES=write.
 
+    `fonts`: what `measure_fonts` returns.
     `has_fonts`: false if the pictures have other fonts than this machine; nothing is compared then.
     """
 
-    def __init__(self, darkroom: Darkroom) -> None:
-        self._darkroom, fonts = darkroom, darkroom.measure_fonts()
+    def __init__(self, fonts: dict[str, float]) -> None:
         if IS_WRITING:
             FONTS.write_text(json.dumps(fonts, indent=2) + "\n")
         self.has_fonts = json.loads(FONTS.read_text()) == fonts
@@ -177,13 +162,13 @@ class Gallery:
             self.problems.append(f"{path} is missing: run make screens")
 
     def _wait_for(self, camera: Camera, path: Path, max_share: float) -> None:
-        expected = self._darkroom.develop(path.read_bytes())
+        expected = Tiles.of(path.read_bytes())
         # A missing style sheet breaks all screens: do not wait for each of them.
         patience = _SECONDS if len(self.problems) < _PATIENT_PROBLEMS else 0
         end = time.monotonic() + patience
         while True:
             picture = camera.take()
-            share = expected.difference(self._darkroom.develop(picture))
+            share = expected.difference(Tiles.of(picture))
             self.shares[path.stem] = share
             if share <= max_share:
                 return
@@ -198,19 +183,19 @@ class Gallery:
         """Replaces the picture if it differs, once the page no longer changes."""
         now = self._at_rest(camera, path.stem)
         if path.exists():
-            share = now.difference(self._darkroom.develop(path.read_bytes()))
+            share = now.difference(Tiles.of(path.read_bytes()))
             self.shares[path.stem] = share
             if share <= _REWRITE_SHARE:
                 return
         path.write_bytes(camera.take_small())
 
     def _at_rest(self, camera: Camera, name: str) -> Tiles:
-        before, now = None, self._darkroom.develop(camera.take())
+        before, now = None, Tiles.of(camera.take())
         end = time.monotonic() + _SECONDS
         while before is None or now.difference(before) > 0:
             if time.monotonic() > end:
                 self.problems.append(f"{name} does not come to rest")
                 break
             camera.wait()
-            before, now = now, self._darkroom.develop(camera.take())
+            before, now = now, Tiles.of(camera.take())
         return now

@@ -26,8 +26,8 @@ from tests.integration.console.pictures import (
     NARROW,
     VIEWS,
     Camera,
-    Darkroom,
     Gallery,
+    measure_fonts,
     remove_others,
 )
 from tests.integration.console.screens import NAMES, ROUTES, SCREENS, Screen, route_of, routes
@@ -139,7 +139,7 @@ def visit(chromium: Browser, showroom: Showroom) -> Iterator[Visit]:
     desk = Desk(showroom.stage, context.new_page())
     desk.listen()
     hold_still(desk.page)
-    gallery = Gallery(Darkroom(chromium.new_page()))
+    gallery = Gallery(measure_fonts(desk.page))
     yield Visit(desk, Camera(desk.page), gallery, showroom.ids)
     context.close()
     assert desk.complaints == []

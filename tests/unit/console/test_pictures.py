@@ -2,10 +2,12 @@
 
 import random
 from collections.abc import Callable
+from io import BytesIO
 
 import pytest
+from PIL import Image
 
-from tests.integration.console.pictures import MAX_SHARE, Tiles
+from tests.integration.console.pictures import MAX_SHARE, TILE, Tiles
 
 COLUMNS, ROWS = 64, 40
 LINES = range(8, 24, 2)
@@ -26,8 +28,15 @@ def picture(paint: Paint, noise: int = 0, seed: int = 0, width: int = COLUMNS) -
     chance = random.Random(seed)
     tiles = [(column, row) for row in range(ROWS) for column in range(width)]
     greys = [paint(*tile) + chance.randint(-noise, noise) for tile in tiles]
-    channels = (max(0, min(255, grey)) for grey in greys for _ in range(3))
-    return Tiles(width * 15, ROWS * 15, bytes(channels))
+    means = Image.frombytes("L", (width, ROWS), bytes(max(0, min(255, grey)) for grey in greys))
+    return Tiles((width * TILE, ROWS * TILE), means.convert("RGB"))
+
+
+def plain(colour: str) -> bytes:
+    """A file with a picture of one tile and one colour."""
+    file = BytesIO()
+    Image.new("RGB", (TILE, TILE), colour).save(file, "PNG")
+    return file.getvalue()
 
 
 def test_other_text_and_fonts_are_equal() -> None:
@@ -78,5 +87,6 @@ def test_another_size_differs_completely() -> None:
 
 def test_a_colour_alone_makes_a_difference() -> None:
     """A red mark instead of a green one of the same brightness counts."""
-    green, red = Tiles(15, 15, bytes((47, 148, 84))), Tiles(15, 15, bytes((148, 60, 84)))
+    green, red = Tiles.of(plain("rgb(47, 148, 84)")), Tiles.of(plain("rgb(148, 60, 84)"))
+    assert green.difference(green) == 0
     assert green.difference(red) == 1
