@@ -4,6 +4,7 @@ Figures and their baselines are measured in the same run.
 """
 
 import asyncio
+import gc
 import resource
 import subprocess
 import sys
@@ -238,6 +239,9 @@ async def main() -> None:
         settings = GitCacheSettings(data_dir=Path(folder), poll=PollSettings(seconds=3600))
         cache = build_git_cache(settings, SystemClock())
         await cache.start()
+        # As the programs do after their start.
+        gc.collect()
+        gc.freeze()
         await path(report, cache, server)
         await keys(report, cache, server)
         await cache.stop()

@@ -10,10 +10,11 @@ from core.signatures.artifact import ArtifactSignature
 from core.spec.images import ImageName
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain.artifacts import ArtifactContent, BuiltCommit, CommitText
-from gitcache.domain.objects import CommitRecord, Entry
+from gitcache.domain.commits import CommitRecord
 from gitcache.domain.references import ChartRef, References
-from gitcache.domain.remote_bases import BaseRef, FoundBase
+from gitcache.domain.remote_bases import BaseRef
 from gitcache.domain.renders import ChartPin, ChartVersion, RenderJob, RenderResult
+from gitcache.domain.trees import Entry
 
 ON_DEMAND_PIN_PREFIX = "at-"
 """Prefix of pins of commits that were requested without a followed ref."""
@@ -220,6 +221,15 @@ class ImageRegistry(Protocol):
     async def digest(self, image: ImageName, project: str) -> str:
         """Returns the digest of an image's tag now; empty: there is none. Unavailable."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBase:
+    """The commit of a base: its repository, id and root tree."""
+
+    spec: RepositorySpec
+    commit: str
+    tree: str
 
 
 class Bases(Protocol):

@@ -10,6 +10,8 @@ AUTO: Final = "auto"
 """Detects the renderer from the files of a folder."""
 KUSTOMIZE: Final = "kustomize"
 HELM: Final = "helm"
+MAX_RENDERED_FILES: Final = 1000
+"""Maximum number of files that a bundle names as the origin of its objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

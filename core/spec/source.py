@@ -14,7 +14,6 @@ from core.spec.bundle import Attestation
 from core.spec.image_signatures import NO_SIGNATURE_RULES, SignatureRules
 from core.spec.renderers import AUTO, HelmRelease, RenderOptions
 
-MAX_RENDERED_FILES = 1000
 MAX_READ_FILES = 5_000
 """Maximum number of files of one read."""
 MAX_READ_BYTES = 8 * 1024 * 1024

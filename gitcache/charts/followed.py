@@ -12,9 +12,10 @@ from yarl import URL
 from core.errors import Invalid
 from core.spec.source import Commit, RepositorySpec
 from gitcache.charts.catalog import ChartCatalog, parse_chart_ref
+from gitcache.domain.commits import CommitRecord
 from gitcache.domain.inputs import digest_of_json
-from gitcache.domain.objects import TREE, CommitRecord, Entry
 from gitcache.domain.refs import HEAD
+from gitcache.domain.trees import TREE, Entry
 from gitcache.ports import ON_DEMAND_PIN_PREFIX, Memo
 
 _HEADS = "refs/heads/"

@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
-from core.spec.source import RepositorySpec
-
 _FOLDER = ".remote-bases"
 _SCHEME = re.compile(r"(?:ssh|https?|file)://", re.IGNORECASE)
 _USER = re.compile(r"[a-zA-Z][a-zA-Z0-9-]*@")
@@ -29,15 +27,6 @@ class BaseRef:
         """Returns the folder of the repository at this ref among the files of a render."""
         exact = f"{self.url} {self.ref}"
         return f"{_FOLDER}/{hashlib.sha256(exact.encode()).hexdigest()[:16]}"
-
-
-@dataclass(frozen=True, slots=True)
-class FoundBase:
-    """The commit of a base: its repository, id and root tree."""
-
-    spec: RepositorySpec
-    commit: str
-    tree: str
 
 
 def parse_base(text: str) -> BaseRef | None:

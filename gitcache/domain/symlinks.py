@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from core.errors import Invalid
 from gitcache.domain import paths
-from gitcache.domain.objects import SYMLINK, Entry
+from gitcache.domain.trees import SYMLINK, Entry
 
 _MAX_HOPS = 20
 

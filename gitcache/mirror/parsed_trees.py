@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from core.errors import Invalid
-from gitcache.domain.objects import Entry, parse_tree
+from gitcache.domain.trees import Entry, parse_tree
 
 Tree = Mapping[str, Entry]
 Place = tuple[str, str]

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitcache.domain.objects import Entry, parse_commit, parse_tree
+from gitcache.domain.commits import parse_commit
+from gitcache.domain.trees import Entry, parse_tree
 from gitcache.mirror.catfile import CatFile
 
 Tree = Mapping[str, Entry]

@@ -9,15 +9,9 @@ from pathlib import Path
 
 from core.errors import Invalid, Unavailable
 from core.spec.source import RepositorySpec
-from gitcache.domain.objects import (
-    SUBMODULE,
-    TREE,
-    CommitRecord,
-    Entry,
-    check_entry_name,
-    parse_commit,
-)
+from gitcache.domain.commits import CommitRecord, parse_commit
 from gitcache.domain.submodules import MODULES_FILE, parse_modules
+from gitcache.domain.trees import SUBMODULE, TREE, Entry, check_entry_name
 from gitcache.mirror.catfile import Info, OpenClones
 from gitcache.mirror.lfs import LargeFiles
 from gitcache.mirror.parsed_trees import ParsedTrees, Tree

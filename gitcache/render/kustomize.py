@@ -24,7 +24,7 @@ from gitcache.render.tool_runner import materialise, run_tool
 
 if TYPE_CHECKING:
     # Workers do not plan, and should start fast.
-    from gitcache.domain.objects import Entry
+    from gitcache.domain.trees import Entry
     from gitcache.render.plan import CommitRoot, Planning, RenderPlan
 
 NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")

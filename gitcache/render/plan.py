@@ -7,9 +7,9 @@ from typing import Protocol
 from core.json_object import JsonMapping
 from core.spec.source import RenderRequest, RepositoryKind, RepositorySpec
 from gitcache.domain.inputs import source_of
-from gitcache.domain.objects import Entry
 from gitcache.domain.references import Reads, References
 from gitcache.domain.renders import ChartPin
+from gitcache.domain.trees import Entry
 from gitcache.ports import Charts
 
 

@@ -16,8 +16,7 @@ import orjson
 from core.errors import Code, Invalid, TowlineError
 from core.json_object import JsonMapping, JsonObject
 from core.spec.bundle import make_bundle
-from core.spec.renderers import RenderOptions
-from core.spec.source import MAX_RENDERED_FILES
+from core.spec.renderers import MAX_RENDERED_FILES, RenderOptions
 from gitcache.domain.artifacts import CommitText, LayerForm
 from gitcache.render import charts, framing, manifests, sandbox, templates
 from gitcache.render.parameters import ParameterRecorder, as_lists

@@ -11,8 +11,9 @@ from core.errors import Invalid, NotFound
 from core.identity import RepositoryId
 from core.runtime.clock import Clock
 from core.spec.source import Commit, RepositorySpec
-from gitcache.domain.remote_bases import BaseRef, FoundBase
+from gitcache.domain.remote_bases import BaseRef
 from gitcache.domain.submodules import followed_at
+from gitcache.ports import FoundBase
 from gitcache.render.plan import CommitRoot
 
 _FRESH_SECONDS = 60.0

@@ -6,7 +6,8 @@ Commits of artifacts are in clones like those of git; only listing and fetching 
 from collections.abc import Collection, Mapping, Sequence
 
 from core.spec.source import RepositoryKind, RepositorySpec
-from gitcache.domain.objects import CommitRecord, Entry
+from gitcache.domain.commits import CommitRecord
+from gitcache.domain.trees import Entry
 from gitcache.ports import Clones, FollowedArtifacts, FollowedCharts, RefLister, TreeReader
 
 

@@ -27,7 +27,7 @@ from core.spec.statements.attestation import AttestationStatement
 from core.spec.statements.orders import OrderRequest
 from core.spec.statements.signing_keys import SigningIdentity
 from gitcache.domain import paths
-from gitcache.domain.objects import CommitRecord
+from gitcache.domain.commits import CommitRecord
 from gitcache.ports import (
     ContentStore,
     NotOwner,

@@ -7,8 +7,9 @@ from core.errors import Invalid
 from core.manifest_files import is_in_hidden_folder
 from core.spec.source import MAX_READ_BYTES, MAX_READ_FILES, RepositorySpec
 from gitcache.domain import paths
-from gitcache.domain.objects import SYMLINK, CommitRecord, Entry
+from gitcache.domain.commits import CommitRecord
 from gitcache.domain.symlinks import resolve_links
+from gitcache.domain.trees import SYMLINK, Entry
 from gitcache.ports import TreeReader
 
 

@@ -15,7 +15,7 @@ from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.spec.source import Commit, RepositoryKind, RepositorySpec, RepositoryState
 from gitcache.domain import refs
-from gitcache.domain.objects import CommitRecord
+from gitcache.domain.commits import CommitRecord
 from gitcache.ports import (
     ON_DEMAND_PIN_PREFIX,
     Clones,

@@ -11,10 +11,10 @@ from core.spec.renderers import AUTO
 from core.spec.source import RenderRequest, SourceFolder
 from gitcache.domain import paths
 from gitcache.domain.inputs import FORMAT, Inputs, digest_of_json
-from gitcache.domain.objects import Entry
 from gitcache.domain.references import ChartRef, References
 from gitcache.domain.remote_bases import BaseRef, parse_base
 from gitcache.domain.renders import RenderJob
+from gitcache.domain.trees import Entry
 from gitcache.ports import Bases, Charts, Decryptor, Memo, RenderWorkers, TreeReader
 from gitcache.render.plan import BaseReads, CommitRoot, PlanPart, RenderPlan
 from gitcache.render.renderer import Renderer

@@ -22,8 +22,8 @@ from core.spec.source import (
 from core.spec.source_signatures import Evidence, check_signatures
 from core.spec.statements.attestation import AttestationStatement
 from gitcache.domain import paths
-from gitcache.domain.objects import Entry
 from gitcache.domain.renders import RenderInputError, RenderJob
+from gitcache.domain.trees import Entry
 from gitcache.ports import (
     Bases,
     Charts,

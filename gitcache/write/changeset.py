@@ -9,7 +9,7 @@ from core.spec.edits import CopyFolder, DeleteFile, Edit, PutFile, SetField, Set
 from core.spec.source import RepositorySpec
 from gitcache.domain import paths
 from gitcache.domain.edits import MAX_EDITS, MAX_FILE, file_path, set_field, set_image
-from gitcache.domain.objects import Entry
+from gitcache.domain.trees import Entry
 from gitcache.ports import TreeReader
 
 _FILE = 0o100644

@@ -15,7 +15,7 @@ from core.runtime.clock import Clock
 from core.spec.edits import Edit
 from core.spec.source import RepositorySpec
 from gitcache.domain import refs
-from gitcache.domain.objects import CommitRecord
+from gitcache.domain.commits import CommitRecord
 from gitcache.mirror.mirror import GitMirror
 from gitcache.mirror.runner import GitError, GitRunner
 from gitcache.mirror.transport.git_environment import environment

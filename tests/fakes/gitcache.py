@@ -11,10 +11,11 @@ from core.spec.bundle import digest_of, make_bundle
 from core.spec.images import ImageName
 from core.spec.source import Commit, RepositorySpec
 from gitcache.coordination.local import SoleReplica
-from gitcache.domain.objects import TREE, CommitRecord, Entry
+from gitcache.domain.commits import CommitRecord
 from gitcache.domain.parameters import picked
 from gitcache.domain.references import ChartRef, References
 from gitcache.domain.renders import ChartPin, ChartVersion, RenderJob, RenderResult
+from gitcache.domain.trees import TREE, Entry
 from gitcache.ports import CommitsRejected
 
 FILE = 0o100644

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gitcache.domain.artifacts import BuiltCommit, CommitText
-from gitcache.domain.objects import TREE
+from gitcache.domain.trees import TREE
 from gitcache.render.unpack.layers import CommittedFile
 
 _COMMIT, _TREE, _BLOB = b"commit", b"tree", b"blob"

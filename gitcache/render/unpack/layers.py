@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from core.errors import Invalid
 from gitcache.domain import paths
 from gitcache.domain.artifacts import LayerForm
-from gitcache.domain.objects import SYMLINK, check_entry_name
+from gitcache.domain.trees import SYMLINK, check_entry_name
 from gitcache.render.unpack.archive import (
     MAX_BYTES,
     ArchiveLimits,

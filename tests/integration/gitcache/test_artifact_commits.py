@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitcache.domain.artifacts import CommitText
-from gitcache.domain.objects import SYMLINK
+from gitcache.domain.trees import SYMLINK
 from gitcache.render.unpack.commit import build_commit
 from gitcache.render.unpack.layers import EXECUTABLE, FILE, CommittedFile
 

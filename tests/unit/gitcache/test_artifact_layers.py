@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.errors import Invalid
 from gitcache.domain.artifacts import LayerForm
-from gitcache.domain.objects import SYMLINK
+from gitcache.domain.trees import SYMLINK
 from gitcache.render.unpack import archive as limits
 from gitcache.render.unpack.archive import inflate
 from gitcache.render.unpack.layers import EXECUTABLE, FILE, CommittedFile, PackedLayer, unpack

@@ -17,7 +17,7 @@ from gitcache.domain.artifacts import (
     digest_of_subject,
     parse_manifest,
 )
-from gitcache.domain.objects import parse_commit
+from gitcache.domain.commits import parse_commit
 from gitcache.render.unpack.commit import build_commit
 
 DIGEST = "sha256:" + "a" * 64

@@ -3,8 +3,8 @@
 import pytest
 
 from core.errors import Invalid
-from gitcache.domain.objects import SYMLINK, Entry
 from gitcache.domain.symlinks import resolve_links
+from gitcache.domain.trees import SYMLINK, Entry
 
 FILE = Entry(0o100644, "f" * 40)
 LINK = Entry(SYMLINK, "1" * 40)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Invalid
-from gitcache.domain.objects import Entry, check_entry_name, parse_commit, parse_tree
+from gitcache.domain.commits import parse_commit
+from gitcache.domain.trees import Entry, check_entry_name, parse_tree
 
 TREE = "1" * 40
 SHA = "2" * 40

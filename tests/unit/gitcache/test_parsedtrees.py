@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitcache.domain.objects import parse_tree
+from gitcache.domain.trees import parse_tree
 from gitcache.mirror.parsed_trees import ParsedTrees
 
 PLACE = ("r", "services")

@@ -9,7 +9,7 @@ import pytest
 from core.errors import Invalid
 from core.identity import RepositoryId
 from core.spec.source import GitCredentials, RepositoryKind, RepositorySpec
-from gitcache.domain.objects import TREE, Entry
+from gitcache.domain.trees import TREE, Entry
 from gitcache.render.plan import PlanPart
 from gitcache.render.signing import SigningSources
 from gitcache.sync.signed_refs import SignedRefs

@@ -1,0 +1,52 @@
+"""Parses git's commit objects."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from core.errors import Invalid
+from core.spec.source import Commit
+
+_MAX_TEXT = 300
+_PERSON = re.compile(rb"(?P<who>.*?) ?(?P<time>-?\d+) [+-]\d{4}", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """A commit and the id of its root tree."""
+
+    tree: str
+    commit: Commit
+
+
+def parse_commit(sha: str, data: bytes) -> CommitRecord:
+    """Parses a raw commit. Raises Invalid if it has no tree."""
+    head, _, message = data.partition(b"\n\n")
+    fields: dict[bytes, bytes] = {}
+    for line in head.split(b"\n"):
+        key, _, value = line.partition(b" ")
+        fields.setdefault(key, value)
+    tree = fields.get(b"tree", b"").decode("ascii", "replace")
+    if len(tree) != len(sha):
+        raise Invalid(f"{sha} is not a commit")
+    author, _ = _person(fields.get(b"author", b""))
+    _, moment = _person(fields.get(b"committer", b""))
+    subject = message.lstrip(b"\n").partition(b"\n")[0]
+    return CommitRecord(tree, Commit(sha, author, _text(subject), moment))
+
+
+def _person(field: bytes) -> tuple[str, datetime]:
+    match = _PERSON.fullmatch(field)
+    if match is None:
+        return _text(field), datetime.fromtimestamp(0, UTC)
+    try:
+        moment = datetime.fromtimestamp(int(match["time"]), UTC)
+    except (ValueError, OverflowError, OSError):
+        moment = datetime.fromtimestamp(0, UTC)
+    return _text(match["who"]), moment
+
+
+def _text(data: bytes) -> str:
+    return "".join(
+        char if char.isprintable() else " " for char in data.decode("utf-8", "replace")[:_MAX_TEXT]
+    )
