@@ -81,7 +81,7 @@ SPECS: dict[str, Any] = {
         dict, description=TEXTS, fence=st.builds(dict, unrestricted=st.just(True))
     ),
     "Cluster": st.builds(dict, tags=WORDS, protect=st.booleans()),
-    "ClusterGroup": st.builds(dict, description=TEXTS, tags=WORDS),
+    "ClusterGroup": st.builds(dict, description=TEXTS.filter(str.strip), tags=WORDS),
     "AgentSettings": st.builds(
         lambda version, **rest: version | rest,
         version=st.sampled_from([{}, {"version": "1.2.0", "image": "towline:1.2.0"}]),
