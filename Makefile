@@ -21,7 +21,8 @@ CRATE := --manifest-path proxy/native/Cargo.toml
 CRATE_FILES := $(wildcard proxy/native/src/*.rs) proxy/native/Cargo.toml proxy/native/crates.lock
 CARGO := nice cargo --config build.jobs=2
 # Checkouts share the target folder, and cargo compares their files with it by time alone.
-COMPILE_ANEW := touch proxy/native/src/lib.rs
+OWN_TARGET := mkdir -p $(CARGO_TARGET_DIR); [ "$$(cat $(CARGO_TARGET_DIR)/checkout 2>/dev/null)" = "$(CURDIR)" ] \
+	|| { touch proxy/native/src/lib.rs; echo "$(CURDIR)" >$(CARGO_TARGET_DIR)/checkout; }
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Hundreds of processes start: without bytecode each one compiles its imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -68,7 +69,7 @@ proxy/native/Cargo.lock: proxy/native/crates.lock
 # CARGO_TARGET: another architecture, whose gcc links the module.
 .PHONY: native-module
 native-module: proxy/native/Cargo.lock
-	@$(COMPILE_ANEW); target=$(CARGO_TARGET); machine=$${target%%-*}; \
+	@$(OWN_TARGET); target=$(CARGO_TARGET); machine=$${target%%-*}; \
 	if [ -n "$$target" ] && [ "$$machine" != "$$(uname -m)" ]; then \
 		export CC=$$machine-linux-gnu-gcc; \
 		export CARGO_TARGET_$$(echo "$$target" | tr a-z- A-Z_)_LINKER=$$CC; \
@@ -78,12 +79,12 @@ native-module: proxy/native/Cargo.lock
 .PHONY: test-native
 test-native: setup ## test the native data plane in Rust; needs cargo
 	@cd proxy/native && cargo fmt --check
-	@$(COMPILE_ANEW) $(NATIVE)
+	@$(OWN_TARGET)
 	@$(CARGO) test --quiet --release --locked $(CRATE) --no-default-features
 
 .PHONY: lint-native
 lint-native: setup ## lint the native data plane; needs cargo
-	@$(COMPILE_ANEW) $(NATIVE)
+	@$(OWN_TARGET)
 	@$(CARGO) clippy --quiet --release --locked $(CRATE) --no-default-features --all-targets -- --deny warnings
 
 # Go of the machine, else from a wheel.

@@ -29,6 +29,8 @@ pytestmark = pytest.mark.timeout(600)
 def older(tmp_path: Path) -> dict[str, str]:
     """Variables by which Python runs the version before, from its own files."""
     folder = previous.unpack(tmp_path / "older")
+    # The installed module is built from the present sources.
+    (folder / "towline_native.py").write_text("raise ImportError")
     return {"PYTHONPATH": str(folder), "PYTHONSAFEPATH": "1"}
 
 
