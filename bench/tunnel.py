@@ -3,7 +3,7 @@
 Runs one control plane as `towline serve` starts it: it authenticates, authorizes and audits each
 request. An agent connects to a small backend. The baselines that decide goals are konnectivity and
 requests directly to the backend; nginx and a relay of our own are for orientation. Everything
-shares this machine. Memory and a real API server are measured last.
+shares this machine. Memory that others have freed is used again: run `agents` and `watches` alone.
 """
 
 import os
@@ -35,7 +35,8 @@ SECTIONS: dict[str, Section] = {
     "streams": streams.measure,
     "slow": streams.measure_slow_reader,
     "lines": narrow_links.measure,
-    "crowd": concurrency.measure,
+    "agents": concurrency.measure_agents,
+    "watches": concurrency.measure_watches,
     "churn": concurrency.measure_churn,
     "replicas": second_replica.measure,
     "cluster": cluster.measure,
