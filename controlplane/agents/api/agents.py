@@ -219,13 +219,13 @@ class AgentMutation:
             await context[ClusterJobs].run(actor, cluster_id, attributes.change())
         )
 
-    retry_cluster_job = _JOBS.by_id(ClusterJobs.retry)
+    retry_cluster_job = _JOBS.action(ClusterJobs.retry)
     """Runs a finished job again as a new job.
 
     Args:
         id: ID of the finished job.
     """
-    cancel_cluster_job = _JOBS.by_id(ClusterJobs.cancel)
+    cancel_cluster_job = _JOBS.action(ClusterJobs.cancel)
     """Cancels a job. A finished job stays as it is."""
 
 

@@ -74,11 +74,7 @@ class ResourceFields(Generic[P, R, N]):
 
     def by_id(self, read: Callable[[P, Actor, str], Awaitable[R]]) -> StrawberryField:
         """Returns a query of one resource by ID."""
-
-        async def resolve(info: Info, id: strawberry.ID) -> object:
-            return await self.one(info, await read(*self.caller(info), id))
-
-        return self.query(resolve)
+        return self.query(self._calling(read))
 
     def page(self, read: Callable[[P, Actor, PageQuery], Awaitable[Page[R]]]) -> StrawberryField:
         """Returns a query of a list."""
@@ -129,11 +125,7 @@ class ResourceFields(Generic[P, R, N]):
 
     def action(self, operation: Callable[[P, Actor, str], Awaitable[R]]) -> StrawberryField:
         """Returns a mutation of a resource without other arguments, such as its deletion."""
-
-        async def resolve(info: Info, id: strawberry.ID) -> object:
-            return await self.one(info, await operation(*self.caller(info), id))
-
-        return self.mutation(resolve)
+        return self.mutation(self._calling(operation))
 
     def related(
         self,
@@ -147,6 +139,12 @@ class ResourceFields(Generic[P, R, N]):
             return await load(info, await read(*self.caller(info), id))
 
         return _field(resolve, list[output], id=self._id)  # ty: ignore[invalid-type-form]
+
+    def _calling(self, operation: Callable[[P, Actor, str], Awaitable[R]]) -> Resolver:
+        async def resolve(info: Info, id: strawberry.ID) -> object:
+            return await self.one(info, await operation(*self.caller(info), id))
+
+        return resolve
 
     def caller(self, info: Info) -> tuple[P, Actor]:
         """Returns the operations, and the user who calls them."""
