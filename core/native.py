@@ -13,9 +13,10 @@ except ImportError:
     _module = None
 
 # Equals `INTERFACE` of `proxy/native/src/python.rs`.
-INTERFACE = 3
+INTERFACE = 4
 
 Ends = tuple[int, str, int, int, int, int, Sequence[tuple[str, float, int]]]
+Question = tuple[int, bytes, bytes, bytes]
 OpenRow = tuple[int, int, str, str, int, float, float, int]
 
 
@@ -174,6 +175,22 @@ class NativeAgent(Protocol):
 
     def clear(self) -> None:
         """Forgets what was admitted, and ends all open requests."""
+        ...
+
+    def questions(self) -> int:
+        """Descriptor that is readable while questions wait. OSError: no descriptor is free."""
+        ...
+
+    def take_questions(self, most: int) -> Sequence[Question]:
+        """Takes up to `most` requests that were not admitted: number of the question, identity,
+        head, audit ID. Each waits 5 s for `answer`.
+        """
+        ...
+
+    def answer(self, number: int, request: bytes | None) -> None:
+        """Answers a question with the bytes to send; None: the request is declined, so that it
+        comes over the control link.
+        """
         ...
 
     def open_link(

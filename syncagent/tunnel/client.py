@@ -88,7 +88,9 @@ class TunnelClient:
         # With proofs, each request's identity depends on a token that expires.
         native = native_upstream(upstream) if control_plane and proofs is None else None
         if native is not None and control_plane is not None:
-            self._data_link = DataLink(native, control_plane, self._pool, clock, self._tasks)
+            self._data_link = DataLink(
+                native, control_plane, self._pool, clock, self._tasks, self._allows
+            )
 
     async def run(self) -> str:
         """Serves until the link ends; returns the reason, for people."""
@@ -179,6 +181,14 @@ class TunnelClient:
     def _busy(self, mux: Mux) -> bool:
         """Reports whether requests are open on either link."""
         return bool(mux.streams) or (self._data_link is not None and self._data_link.busy)
+
+    def _allows(self, request: Open) -> bool:
+        """Checks a request of the data link like one of this link."""
+        try:
+            self._identity.admit(request)
+        except ForwardingRefused:
+            return False
+        return not self._frozen()
 
     def _open_tcp(self, stream: TunnelStream, request: Open) -> None:
         target = self._egress.target(request.head)

@@ -1,7 +1,10 @@
-"""The agent's data link: reads that this process has admitted before, without the interpreter."""
+"""The agent's data link, whose requests are forwarded without the interpreter. It checks each of
+them first, or has admitted one with the same head before.
+"""
 
+import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.errors import TowlineError
@@ -14,6 +17,7 @@ from syncagent.tunnel.upstream import TOKEN_SECONDS, Upstream, UpstreamPool
 
 ADMITTED_SECONDS = 60.0
 LOOK_SECONDS = 1.0
+QUESTIONS_AT_ONCE = 100
 _AUDIT_ID = b"Audit-ID: "
 _REPEATABLE = (b"GET ", b"HEAD ")
 
@@ -50,8 +54,8 @@ def native_upstream(upstream: Upstream) -> NativeAgent | None:
 
 
 class DataLink:
-    """The data link beside one control link: admits requests that Python serves, for the next ones
-    with the same identity and head.
+    """The data link beside one control link. Requests that were checked are admitted, for the next
+    ones with the same identity and head. `allows` checks a request as on the control link.
     """
 
     def __init__(
@@ -61,9 +65,11 @@ class DataLink:
         pool: UpstreamPool,
         clock: Clock,
         tasks: Tasks,
+        allows: Callable[[Open], bool],
     ) -> None:
         self._native, self._control_plane = native, control_plane
         self._pool, self._clock, self._tasks = pool, clock, tasks
+        self._allows = allows
         self._link: NativeAgentLink | None = None
 
     def open(self, stream: TunnelStream, request: Open) -> None:
@@ -74,6 +80,8 @@ class DataLink:
         if port.isdecimal() and 0 < int(port) < 65536:
             host, authorities = self._control_plane.host, self._control_plane.authorities
             link = self._link = self._native.open_link(host, int(port), authorities, ticket)
+            loop = asyncio.get_running_loop()
+            loop.add_reader(self._native.questions(), self._take_questions)
             self._tasks.spawn("data link", self._keep(link))
 
     def admit(self, request: Open) -> None:
@@ -111,7 +119,30 @@ class DataLink:
         """Ends the link."""
         link, self._link = self._link, None
         if link is not None:
+            asyncio.get_running_loop().remove_reader(self._native.questions())
             link.close()
+
+    def _take_questions(self) -> None:
+        """Checks requests that were not admitted."""
+        for number, identity, head, request_id in self._native.take_questions(QUESTIONS_AT_ONCE):
+            request = Open(head, identity, request_id, FLAG_NOBODY)
+            if not self._allows(request):
+                self._native.answer(number, None)
+            elif (fields := self._pool.fields) is not None:
+                self._answer(number, request, fields)
+            else:
+                self._tasks.spawn("question", self._answer_with_new_token(number, request))
+
+    def _answer(self, number: int, request: Open, fields: bytes) -> None:
+        self.admit(request)
+        self._native.answer(number, self._pool.completed(request, fields))
+
+    async def _answer_with_new_token(self, number: int, request: Open) -> None:
+        try:
+            self._answer(number, request, await self._pool.refresh())
+        except (TowlineError, OSError):
+            # Over the control link, the user gets the reason.
+            self._native.answer(number, None)
 
     async def _keep(self, link: NativeAgentLink) -> None:
         """Renews the credential until the link ends."""

@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from core.mux.codec import FLAG_PASSTHROUGH, Open
 from core.rpc.proxy_connect import connect_through_proxy
 from core.runtime.clock import Clock
 from syncagent.tunnel.connection import UpstreamConnection
@@ -60,9 +61,15 @@ class UpstreamPool:
         return self._fields if self._clock.monotonic() < self._fields_until else None
 
     @property
-    def host_field(self) -> bytes:
+    def _host_field(self) -> bytes:
         """The only header line to add to a request with its own token."""
         return b"Host: %s\r\n" % self._upstream.authority
+
+    def completed(self, request: Open, fields: bytes) -> bytes:
+        """Returns the head of a request with its identity and these header lines."""
+        if request.flags & FLAG_PASSTHROUGH:
+            fields = self._host_field
+        return b"".join((self.addressed(request.head)[:-2], request.identity, fields, b"\r\n"))
 
     def addressed(self, head: bytes) -> bytes:
         """Returns the head with the path of the API server before its own."""
@@ -75,7 +82,7 @@ class UpstreamPool:
         """Returns these header lines with a new token."""
         token = (await self._upstream.token()).strip().encode()
         credential = b"Authorization: Bearer %s\r\n" % token if token else b""
-        self._fields = self.host_field + credential
+        self._fields = self._host_field + credential
         self._fields_until = self._clock.monotonic() + TOKEN_SECONDS
         self._present_tls()
         return self._fields

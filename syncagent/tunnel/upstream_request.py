@@ -12,7 +12,6 @@ from core.mux.codec import (
     END,
     FLAG_HEAD,
     FLAG_NOBODY,
-    FLAG_PASSTHROUGH,
     FLAG_UPGRADE,
     Buffer,
     Open,
@@ -108,10 +107,7 @@ class UpstreamRequest:
     def _begin(self, connection: UpstreamConnection, fields: bytes) -> None:
         self._connection = connection
         connection.user = self
-        head = self._pool.addressed(self._request.head)
-        if self._request.flags & FLAG_PASSTHROUGH:
-            fields = self._pool.host_field
-        connection.write(b"".join((head[:-2], self._request.identity, fields, b"\r\n")))
+        connection.write(self._pool.completed(self._request, fields))
         if not self._upgrade:
             self._send_waiting()
 

@@ -1,5 +1,5 @@
 //! The agent's end: requests of a data link, forwarded to the API server.
-//! It serves only requests that Python has admitted before; it declines all others.
+//! Python checks each of them, or has admitted one with the same head before; the others it declines.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::observer::{ResponseObserver, end_of_head};
+use crate::questions::Questions;
 use crate::runtime::locked;
 use crate::sockets::{Socket, tune_link, tune_user};
 use crate::tcp::Tcp;
@@ -55,7 +56,6 @@ impl Server {
 struct Admitted {
     before: Bytes,
     after: Bytes,
-    head_request: bool,
     until: Instant,
 }
 
@@ -69,6 +69,7 @@ pub struct Agent {
     admitted: Mutex<HashMap<Bytes, Arc<Admitted>>>,
     credential: Mutex<Option<Credential>>,
     idle: Mutex<Vec<Box<dyn Socket>>>,
+    pub questions: Questions,
     /// Changes when all open requests must end.
     cleared: watch::Sender<u64>,
 }
@@ -80,6 +81,7 @@ impl Agent {
             admitted: Mutex::default(),
             credential: Mutex::default(),
             idle: Mutex::default(),
+            questions: Questions::default(),
             cleared: watch::Sender::new(0),
         }
     }
@@ -90,9 +92,8 @@ impl Agent {
         if admitted.len() >= ADMITTED_LIMIT {
             admitted.clear();
         }
-        let head_request = before.starts_with(b"HEAD ");
         let until = Instant::now() + lifetime;
-        admitted.insert(packed, Arc::new(Admitted { before, after, head_request, until }));
+        admitted.insert(packed, Arc::new(Admitted { before, after, until }));
     }
 
     pub fn set_credential(&self, fields: Bytes, lifetime: Duration) {
@@ -104,6 +105,16 @@ impl Agent {
     pub fn clear(&self) {
         locked(&self.admitted).clear();
         self.cleared.send_modify(|times| *times += 1);
+    }
+
+    /// Returns the bytes to send for a request; None: it is left to the control link.
+    async fn prepare(&self, packed: &[u8], id: [u8; 16]) -> Option<Bytes> {
+        if let (Some(admitted), Some(fields)) = (self.find(packed), self.fields()) {
+            let hex = wire::hex(&id);
+            let parts: [&[u8]; 5] = [&admitted.before, &hex, &admitted.after, &fields, b"\r\n"];
+            return Some(Bytes::from(parts.concat()));
+        }
+        self.questions.ask(packed, id).await
     }
 
     fn find(&self, packed: &[u8]) -> Option<Arc<Admitted>> {
@@ -233,17 +244,18 @@ async fn forward(
 ) -> Result<(), ()> {
     let mut packed = read_packed(body).await.ok_or(())?;
     let id = wire::take_id(&mut packed).ok_or(())?;
-    let (Some(admitted), Some(fields)) = (agent.find(&packed), agent.fields()) else {
-        return decline(respond);
+    let prepared = tokio::select! {
+        prepared = agent.prepare(&packed, id) => prepared,
+        _ = poll_fn(|context| respond.poll_reset(context)) => return Err(()),
     };
-    let hex = wire::hex(&id);
-    let parts: [&[u8]; 5] = [&admitted.before, &hex, &admitted.after, &fields, b"\r\n"];
-    let request = Bytes::from(parts.concat());
+    let Some(request) = prepared else { return decline(respond) };
+    drop(packed);
     let Some((connection, first)) = exchange(agent, &request, respond).await? else {
         return decline(respond);
     };
-    let mut answer =
-        Answer { observer: ResponseObserver::new(admitted.head_request), stream: None, respond };
+    let observer = ResponseObserver::new(request.starts_with(b"HEAD "));
+    drop(request);
+    let mut answer = Answer { observer, stream: None, respond };
     let (connection, reusable) = answer.pass_on(agent, connection, first).await?;
     if reusable {
         agent.give_back(connection);

@@ -11,11 +11,13 @@ mod exchange;
 mod http1;
 mod http2;
 mod hub;
+mod inbox;
 mod link;
 mod observer;
 mod proxy_header;
 #[cfg(feature = "python")]
 mod python;
+mod questions;
 mod request_head;
 mod response_stream;
 mod runtime;

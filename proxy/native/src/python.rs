@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::accept::Refused;
 use crate::agent::{Agent, AgentLink, Server, run_link};
 use crate::hub::{self, End, HubSettings, HubState, listen};
 use crate::proxy_header::Network;
+use crate::questions::Question;
 use crate::runtime::{handle, locked};
 use crate::sockets::{HTTP1, HTTP2};
 use crate::tls_listener::TlsListener;
@@ -25,12 +27,14 @@ use crate::{sockets, wire};
 
 /// Number of this interface: `core/native.py` uses a module of the same number only. It changes with
 /// each change of a class or a method.
-const INTERFACE: u32 = 3;
+const INTERFACE: u32 = 4;
 const BACKLOG: i32 = 2048;
 /// Audit ID, duration, bytes.
 type EndTuple = (String, f64, u64);
 /// Verdict, host and port of one source, status, reason, number, ends.
 type GroupTuple = (u64, String, u16, u16, u8, u64, Vec<EndTuple>);
+/// Number, identity, head, audit ID.
+type QuestionTuple = (u64, Vec<u8>, Vec<u8>, [u8; 16]);
 /// Number, verdict, audit ID, source host and port, begin, age, bytes.
 type OpenTuple = (u64, u64, String, String, u16, f64, f64, u64);
 
@@ -340,6 +344,26 @@ impl NativeAgent {
     /// Forgets what was admitted, and ends all open requests.
     fn clear(&self) {
         self.agent.clear();
+    }
+
+    /// Descriptor that is readable while questions wait.
+    fn questions(&self) -> PyResult<RawFd> {
+        Ok(self.agent.questions.inbox.descriptor()?)
+    }
+
+    /// Takes up to `most` questions.
+    fn take_questions(&self, most: usize) -> Vec<QuestionTuple> {
+        let questions = self.agent.questions.inbox.take(most);
+        let tuple = |asked: Question| {
+            (asked.number, asked.identity.to_vec(), asked.head.to_vec(), asked.id)
+        };
+        questions.into_iter().map(tuple).collect()
+    }
+
+    /// Answers a question with the bytes to send; None: the request is declined.
+    #[pyo3(signature = (number, request))]
+    fn answer(&self, number: u64, request: Option<&[u8]>) {
+        self.agent.questions.answer(number, request.map(Bytes::copy_from_slice));
     }
 
     /// Opens a data link to the control plane with a ticket.

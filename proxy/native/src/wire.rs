@@ -28,6 +28,16 @@ pub fn pack(identity: &[u8], before: &[u8], after: &[u8], id: &[u8; 16]) -> Byte
     packed.freeze()
 }
 
+/// Returns the identity, and the head before and after the audit ID; None: malformed.
+pub fn parts(packed: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let lengths = packed.get(..8)?.as_chunks::<4>().0;
+    let [identity, before] = lengths else { return None };
+    let rest = packed.get(FIXED..)?;
+    let (identity, rest) = rest.split_at_checked(u32::from_be_bytes(*identity) as usize)?;
+    let (before, after) = rest.split_at_checked(u32::from_be_bytes(*before) as usize)?;
+    Some((identity, before, after))
+}
+
 /// Takes the audit ID out of a packed request, so that the rest can be looked up; None: malformed.
 pub fn take_id(packed: &mut [u8]) -> Option<[u8; 16]> {
     let id = packed.get_mut(8..FIXED)?;

@@ -61,6 +61,8 @@ class Stack:
     """Whom the next agent impersonates."""
     proofs: IdentityProofs | None = None
     """What the next agent accepts as proof of identity."""
+    frozen: str = ""
+    """Why agents refuse all requests; empty: they do not."""
 
     @property
     def pools(self) -> int:
@@ -96,6 +98,7 @@ class Stack:
                 SystemClock(),
                 self.policy,
                 proofs=self.proofs,
+                frozen=lambda: self.frozen,
                 control_plane=ControlPlaneHost.of(
                     ("127.0.0.1", client_tls(self.authority.ca.read_bytes()))
                 ),

@@ -190,6 +190,45 @@ async def test_a_cluster_that_freezes_ends_open_requests(
         await user.rest()
 
 
+async def test_the_agent_checks_a_request_that_it_has_not_admitted(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """And serves it natively, with the identity and credential of the control link."""
+    await learn(stack, user)
+    assert stack.client is not None
+    stack.client.end_streams("an incident that is over")
+    before, seen = served(stack), len(recorder.heads)
+    assert (await user.ask(request()))[::2] == (200, b"ok")
+    await eventually(lambda: served(stack) == before + 1)
+    heads = [AUDIT_ID.sub(b"", head) for head in recorder.heads]
+    assert heads[seen:] == heads[:1]
+
+
+async def test_a_frozen_agent_serves_nothing_over_its_data_link(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """The user gets the reason, which the control link carries."""
+    await learn(stack, user)
+    assert stack.client is not None
+    stack.frozen = "an incident"
+    stack.client.end_streams(stack.frozen)
+    seen = len(recorder.heads)
+    status, _, body = await user.ask(request())
+    assert (status, b"refuses all requests: an incident" in body) == (503, True)
+    assert len(recorder.heads) == seen
+
+
+async def test_the_agent_checks_the_identity_of_a_request_on_its_data_link(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Although the control plane has authorized it."""
+    await learn(stack, user)
+    stack.installation.groups["ann"] = ("system:masters",)
+    await stack.proxy.recheck("u1")
+    for _ in range(3):
+        assert (await user.ask(request()))[0] == 403
+
+
 async def test_a_response_with_excess_bytes_reaches_no_other_request(
     stack: Stack, recorder: RecordingUpstream, user: User
 ) -> None:
