@@ -157,7 +157,7 @@ class Fence:
         _check_patterns(self.cluster_scoped_kinds, "fence.clusterScopedKinds")
         _check_patterns(self.denied_kinds, "fence.deniedKinds")
         if max(map(len, (self.sources, self.destinations, self.images))) > _MAX_RULES:
-            raise Invalid(f"at most {_MAX_RULES} rules are allowed", field="fence")
+            raise Invalid(f"must have at most {_MAX_RULES} rules", field="fence")
         limits = {
             "maxServices": self.max_services,
             "maxObjects": self.max_objects,
@@ -166,7 +166,7 @@ class Fence:
         }
         for name, limit in limits.items():
             if not 0 <= limit <= _MAX_LIMIT:
-                raise Invalid(f"must be from 0 to {_MAX_LIMIT:,}", field=f"fence.{name}")
+                raise Invalid(f"must be 0 to {_MAX_LIMIT:,}", field=f"fence.{name}")
         return self
 
     def source_refusal(self, source: FenceSource) -> str:
@@ -275,7 +275,7 @@ def _check_signers(fence: Fence) -> None:
     names = [each.name for each in fence.signers]
     if len(names) > _MAX_SIGNERS or len(names) != len(set(names)):
         raise Invalid(
-            f"at most {_MAX_SIGNERS} sets with different names are allowed", field="fence.signers"
+            f"must have at most {_MAX_SIGNERS} sets with different names", field="fence.signers"
         )
     for each in fence.signers:
         check_pattern(each.name, "fence.signers.name")
@@ -302,6 +302,6 @@ def _check_destination(rule: DestinationRule) -> None:
 def _check_patterns(patterns: Iterable[str], field_name: str) -> None:
     given = tuple(patterns)
     if len(given) > _MAX_PATTERNS:
-        raise Invalid(f"at most {_MAX_PATTERNS} patterns are allowed", field=field_name)
+        raise Invalid(f"must have at most {_MAX_PATTERNS} patterns", field=field_name)
     for pattern in given:
         check_pattern(pattern, field_name)

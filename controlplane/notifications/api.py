@@ -24,8 +24,8 @@ from controlplane.platform.graphql.plugin_inputs import (
     with_settings_of,
 )
 from controlplane.platform.graphql.resource_fields import ResourceFields, each
+from controlplane.platform.limits import check_count
 from controlplane.platform.notification import Notification, Severity
-from core.errors import Invalid
 
 _MAX_EVENTS = 50
 _SinkType = enum_of_kinds("SinkType", SINKS, "Kind of a sink.")
@@ -114,8 +114,7 @@ class NotificationRouterAttributes(Draft[RouterDraft]):
     severity: Severity = Severity.INFO
 
     def given(self) -> FieldValues:
-        if len(self.events) > _MAX_EVENTS:
-            raise Invalid(f"{len(self.events)} events, {_MAX_EVENTS} at most", field="events")
+        check_count(len(self.events), "events", _MAX_EVENTS)
         sinks = tuple(sink.sink_id for sink in self.router_sinks)
         return {**super().given(), "events": tuple(self.events), "sinks": sinks}
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from controlplane.platform.limits import check_count, check_length
 from core.errors import Invalid
 
 MAX_REQUIREMENTS = 10
@@ -73,8 +74,7 @@ class LabelRequirement:
         if takes_values != bool(self.values):
             need = "needs at least one value" if takes_values else "takes no values"
             raise Invalid(f"the operator {self.operator} {need}", field=field)
-        if len(self.values) > MAX_VALUES:
-            raise Invalid(f"{len(self.values)} values, {MAX_VALUES} at most", field=field)
+        check_count(len(self.values), field, MAX_VALUES, "values")
         for value in self.values:
             check_label_value(value, field)
 
@@ -103,11 +103,9 @@ def check_label_value(value: str, field: str) -> None:
 
 def parse_selector(text: str, field: str = "labels") -> tuple[LabelRequirement, ...]:
     """Parses a selector; all of its requirements must be met. Raises Invalid."""
-    if len(text) > _MAX_LENGTH:
-        raise Invalid(f"at most {_MAX_LENGTH:,} characters are allowed", field=field)
+    check_length(text, field, _MAX_LENGTH)
     requirements = tuple(_SelectorParser(text, field).requirements())
-    if len(requirements) > MAX_REQUIREMENTS:
-        raise Invalid(f"at most {MAX_REQUIREMENTS} labels are allowed", field=field)
+    check_count(len(requirements), field, MAX_REQUIREMENTS, "labels")
     return requirements
 
 

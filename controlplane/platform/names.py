@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from controlplane.platform.limits import check_length
 from core.errors import Invalid
 from core.json_object import JsonMapping
 
@@ -38,8 +39,7 @@ def check_text(value: str, field: str, limit: int = MAX_TEXT) -> str:
     """Checks non-empty text within its limit and without control or bidirectional characters."""
     if not value.strip():
         raise Invalid("must not be empty", field=field)
-    if len(value) > limit:
-        raise Invalid(f"{len(value)} characters, maximum {limit}", field=field)
+    check_length(value, field, limit)
     if _DECEPTIVE.search(value):
         raise Invalid("must not contain control characters", field=field)
     return value
@@ -64,13 +64,6 @@ LABEL_NAME = NameForm(
     {"type": "string", "pattern": f"^{_LABEL.pattern}$"}, lambda value: check_label(value, "")
 )
 """An RFC 1123 label."""
-
-
-def check_length(value: str, field: str, limit: int) -> str:
-    """Checks the length of text that may be empty."""
-    if len(value) > limit:
-        raise Invalid(f"must have at most {limit} characters", field=field)
-    return value
 
 
 def handle_from(name: str) -> str:

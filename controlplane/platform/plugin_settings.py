@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Union, get_args, get_or
 from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
+from controlplane.platform.limits import check_count, check_length, check_range
 from controlplane.platform.names import check_text
 from core.errors import Invalid
 from core.json_object import JsonMapping, JsonObject
@@ -169,28 +170,20 @@ def camel(name: str) -> str:
 def _check(member: SettingField, value: object, field: str) -> None:
     setting = member.setting
     if isinstance(value, tuple):
-        if setting.max_items is not None and len(value) > setting.max_items:
-            raise Invalid(f"{len(value):,} given; maximum {setting.max_items:,}", field=field)
+        if setting.max_items is not None:
+            check_count(len(value), field, setting.max_items)
         for item in value:
             if isinstance(item, str):
                 check_text(item, field, setting.max_length)
     elif isinstance(value, str):
         _check_text(setting, value, field, needed=member.required)
     elif isinstance(value, int | float):
-        _check_range(setting, value, field)
-
-
-def _check_range(setting: Setting, value: float, field: str) -> None:
-    if setting.minimum is None or setting.maximum is None:
-        return
-    if not setting.minimum <= value <= setting.maximum:
-        unit = f" {setting.unit}" if setting.unit else ""
-        raise Invalid(f"must be {setting.minimum:,} to {setting.maximum:,}{unit}", field=field)
+        if setting.minimum is not None and setting.maximum is not None:
+            check_range(value, field, setting.minimum, setting.maximum, setting.unit)
 
 
 def _check_text(setting: Setting, value: str, field: str, *, needed: bool) -> None:
-    if len(value) > setting.max_length:
-        raise Invalid(f"must be at most {setting.max_length:,} characters", field=field)
+    check_length(value, field, setting.max_length)
     if needed or setting.form is Form.URL:
         check_text(value, field, setting.max_length)
     if setting.form is Form.URL and not value.startswith(("https://", "http://")):

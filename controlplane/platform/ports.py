@@ -11,8 +11,9 @@ from controlplane.authorization import Visible
 from controlplane.platform.audit_entry import AuditEntry
 from controlplane.platform.jobs import Job
 from controlplane.platform.labels import LabelRequirement
+from controlplane.platform.limits import check_range
 from controlplane.platform.notification import Notification
-from core.errors import Invalid, Unavailable
+from core.errors import Unavailable
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -52,8 +53,7 @@ class PageQuery:
     order: str = "id"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.first <= MAX_PAGE_ROWS:
-            raise Invalid(f"must be 1 to {MAX_PAGE_ROWS}", field="first")
+        check_range(self.first, "first", 1, MAX_PAGE_ROWS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import ContextOperations
 from controlplane.platform.labels import LabelOperator, LabelRequirement
+from controlplane.platform.limits import check_range
 from controlplane.platform.ports import Transaction
 from controlplane.reports.model.dora import (
     Deployment,
@@ -132,8 +133,7 @@ class LedgerReports(ContextOperations):
     ) -> NamedDeployments:
         """The newest deployments of a service, cluster, repository or project."""
         require_member(actor)
-        if not 1 <= most <= 500:
-            raise Invalid("1 to 500", field="first")
+        check_range(most, "first", 1, 500)
         visible = actor.policy.visible(ResourceKind.SERVICE)
         async with self._context.store.read() as tx:
             return await _named(

@@ -11,6 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from controlplane.platform.limits import check_count, check_length
 from controlplane.services.model.service import Component, ComponentState
 from core.errors import Invalid, LimitExceeded
 
@@ -152,15 +153,13 @@ class NamedItem:
 
 def parse_search(text: str) -> ParsedSearch:
     """Parses a search. Raises Invalid, naming the invalid term."""
-    if len(text) > MAX_SEARCH_LENGTH:
-        raise Invalid(f"{len(text)} characters, {MAX_SEARCH_LENGTH} at most", field="q")
+    check_length(text, "q", MAX_SEARCH_LENGTH)
     tokens = _TOKEN.findall(text)
     if not tokens:
         raise Invalid(
             "empty search: enter terms such as `kind:Deployment image:nginx<1.25`", field="q"
         )
-    if len(tokens) > MAX_TERMS:
-        raise Invalid(f"{len(tokens)} terms, {MAX_TERMS} at most", field="q")
+    check_count(len(tokens), "q", MAX_TERMS, "terms")
     words: list[str] = []
     terms: dict[Key, tuple[str, ...]] = {}
     for token in tokens:

@@ -11,6 +11,7 @@ from controlplane.authorization import Actor, ResourceKind, Verb, Visible, requi
 from controlplane.clusters.ports import ClusterStore
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.context import ContextOperations
+from controlplane.platform.limits import check_range
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import MAX_PAGE_ROWS, PageQuery, Rows, Transaction
 from controlplane.search.model import NamedItem, parse_search, rank_by_name
@@ -18,7 +19,7 @@ from controlplane.search.ports import SearchPage, SearchStore
 from controlplane.secrets.ports import SecretStore
 from controlplane.services.model.status_codes import ClusterMapRow
 from controlplane.services.ports import ServiceStore
-from core.errors import Invalid, LimitExceeded
+from core.errors import LimitExceeded
 
 MAX_RESULTS = 50
 MAX_OBJECTS = 100
@@ -49,8 +50,7 @@ class SearchOperations(ContextOperations):
         Invalid: a malformed query.
         """
         require_member(actor)
-        if not 1 <= first <= MAX_OBJECTS:
-            raise Invalid(f"must be 1 to {MAX_OBJECTS}", field="first")
+        check_range(first, "first", 1, MAX_OBJECTS)
         question = parse_search(text)
         async with self._context.store.read() as tx:
             visible = actor.policy.visible(ResourceKind.SERVICE)
@@ -60,8 +60,7 @@ class SearchOperations(ContextOperations):
         """Resources of all named kinds by part of their name, best match first."""
         require_member(actor)
         check_text(text, "q", 200)
-        if not 1 <= most <= MAX_RESULTS:
-            raise Invalid(f"1 to {MAX_RESULTS}", field="first")
+        check_range(most, "first", 1, MAX_RESULTS)
         allowed = {
             kind: actor.policy.visible(kind)
             for kind in _PLACES

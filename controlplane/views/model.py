@@ -7,7 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from controlplane.authorization import Actor, Resource, Verb
-from controlplane.platform.names import check_length, check_text
+from controlplane.platform.limits import check_count, check_length
+from controlplane.platform.names import check_text
 from core.errors import Invalid
 
 MAX_NAME = 100
@@ -71,10 +72,8 @@ class SavedView:
             raise Invalid(f"{self.list[:80]!r} is not the path of a list", field="list")
         check_length(self.query, "query", MAX_QUERY)
         check_length(self.order, "order", _MAX_WORD)
-        if len(self.columns) > MAX_COLUMNS:
-            raise Invalid(f"{len(self.columns)} columns, maximum {MAX_COLUMNS}", field="columns")
-        if len(self.filters) > MAX_FILTERS:
-            raise Invalid(f"{len(self.filters)} filters, maximum {MAX_FILTERS}", field="filters")
+        check_count(len(self.columns), "columns", MAX_COLUMNS)
+        check_count(len(self.filters), "filters", MAX_FILTERS)
         for word in (*self.columns, *self.filters):
             check_text(word, "columns or filters", _MAX_WORD)
         for value in self.filters.values():

@@ -25,6 +25,7 @@ from controlplane.authorization import (
     Verb,
 )
 from controlplane.platform.graphql.derive import Draft, FieldValues, draft
+from controlplane.platform.limits import check_count, check_length
 from core.errors import Invalid
 from core.spec.source_signatures import SignerSet
 
@@ -62,8 +63,9 @@ class TokenScopeAttributes(Draft[Limit]):
 
     def change(self) -> Limit:
         limit = super().change()
-        if len(limit.scopes) > _MAX_BINDINGS or any(len(scope) > 64 for scope in limit.scopes):
-            raise Invalid(f"at most {_MAX_BINDINGS} scopes of 64 characters", field="scopes")
+        check_count(len(limit.scopes), "scopes", _MAX_BINDINGS)
+        for scope in limit.scopes:
+            check_length(scope, "scopes", 64)
         return limit
 
 
@@ -112,8 +114,7 @@ def subjects_by_role(given: Bindings) -> dict[str, Subjects]:
 
 
 def _subjects(given: Sequence[PolicyBindingAttributes | None]) -> Subjects:
-    if len(given) > _MAX_BINDINGS:
-        raise Invalid(f"{len(given)} bindings, {_MAX_BINDINGS} at most", field="bindings")
+    check_count(len(given), "bindings", _MAX_BINDINGS)
     named = [binding for binding in given if binding is not None]
     if any(not binding.user_id and not binding.group_id for binding in named):
         raise Invalid("a binding needs userId or groupId", field="bindings")

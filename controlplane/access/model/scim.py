@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_text
 from core.errors import Invalid
 from core.json_object import JsonObject
@@ -221,8 +222,7 @@ def _full_name(value: object) -> str | None:
 def _ids(value: object) -> frozenset[str]:
     """Returns the ids of members: objects with a `value` each."""
     several = value if isinstance(value, list) else [value]
-    if len(several) > MAX_MEMBERS:
-        raise Invalid(f"{MAX_MEMBERS:,} at most", field="members")
+    check_count(len(several), "members", MAX_MEMBERS)
     ids: set[str] = set()
     for member in several:
         id = _lowered(member).get("value")

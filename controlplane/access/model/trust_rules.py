@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 
 from controlplane.access.model.sign_in import Claims
 from controlplane.authorization import Resource, ResourceKind
-from controlplane.platform.names import check_length, check_text
+from controlplane.platform.limits import check_count, check_length, check_range
+from controlplane.platform.names import check_text
 from controlplane.platform.parts import NamedRow, part
 from core.errors import Invalid
 
@@ -43,10 +44,8 @@ class TrustRuleSpec:
             raise Invalid("must begin with https://", field="issuer")
         for name in ("issuer", "audience", "subject"):
             check_text(getattr(self, name), name, 512)
-        if not 1 <= self.minutes <= MAX_MINUTES:
-            raise Invalid(f"must be 1 to {MAX_MINUTES}", field="minutes")
-        if len(self.claims) > _MAX_CLAIMS:
-            raise Invalid(f"{len(self.claims)} claims, {_MAX_CLAIMS} at most", field="claims")
+        check_range(self.minutes, "minutes", 1, MAX_MINUTES)
+        check_count(len(self.claims), "claims", _MAX_CLAIMS)
         patterns = (self.subject, *self.claims.values())
         if all(_matches_everything(pattern) for pattern in patterns):
             raise Invalid(

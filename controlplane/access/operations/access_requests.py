@@ -27,10 +27,11 @@ from controlplane.authorization import (
     require_member,
 )
 from controlplane.platform.context import ACCESS, Change, StoreOperations
+from controlplane.platform.limits import check_range
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
-from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound
+from core.errors import Conflict, Forbidden, LimitExceeded, NotFound
 
 _MAX_PENDING = 20
 _MAX_LISTED = 500
@@ -88,8 +89,7 @@ class AccessRequests(StoreOperations):
         """
         require_member(actor)
         longest = int(MAX_ACCESS_TIME.total_seconds() // 60)
-        if not 1 <= minutes <= longest:
-            raise Invalid(f"must be 1 to {longest}", field="minutes")
+        check_range(minutes, "minutes", 1, longest)
         check_text(reason, "reason", _MAX_REASON_LENGTH)
         async with self._context.change(actor, "requestAccess") as tx:
             tx.authorized_by("every user may request access")

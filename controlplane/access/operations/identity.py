@@ -33,6 +33,7 @@ from controlplane.authorization import (
     require_member,
 )
 from controlplane.platform.context import REVOKED, StoreContext
+from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import Transaction
 from core.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
@@ -159,8 +160,7 @@ class CredentialAuthenticator:
         check_text(name, "name")
         if not timedelta() < life <= MAX_TOKEN_LIFETIME:
             raise Invalid("must be at most 366 days", field="expiresIn")
-        if len(limits) > MAX_SCOPES:
-            raise Invalid(f"must have at most {MAX_SCOPES} scopes", field="scopes")
+        check_count(len(limits), "scopes", MAX_SCOPES)
         if actor.kind is not ActorKind.USER:
             # Otherwise an exchanged token with a life of one hour could create one for a year.
             raise Forbidden("a service account cannot create tokens: ask an administrator")

@@ -23,7 +23,8 @@ from controlplane.authorization import (
 )
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import Change, StoreContext
-from controlplane.platform.names import check_length, check_text
+from controlplane.platform.limits import check_length
+from controlplane.platform.names import check_text
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict

@@ -45,7 +45,8 @@ from controlplane.authorization import (
 from controlplane.authorization.roles import MAX_RULES, check_kubernetes
 from controlplane.platform.context import ACCESS, Change, StoreOperations
 from controlplane.platform.labels import LabelRequirement
-from controlplane.platform.names import check_label, check_length, check_text
+from controlplane.platform.limits import check_count, check_length
+from controlplane.platform.names import check_label, check_text
 from controlplane.platform.ports import ReadableRows, Transaction
 from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations
@@ -79,8 +80,7 @@ class RoleChange:
             description = check_length(self.description, "description", _MAX_TEXT_LENGTH)
             role = replace(role, description=description)
         if self.rules is not None:
-            if len(self.rules) > MAX_RULES:
-                raise Invalid(f"must have at most {MAX_RULES} entries", field="rules")
+            check_count(len(self.rules), "rules", MAX_RULES)
             role = replace(role, rules=tuple(rule.without_duplicates() for rule in self.rules))
         if self.kubernetes is not None:
             role = replace(role, kubernetes=check_kubernetes(self.kubernetes))

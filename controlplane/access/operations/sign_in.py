@@ -49,6 +49,7 @@ from controlplane.authorization import (
 )
 from controlplane.platform.audit_entry import AuditVerdict
 from controlplane.platform.context import REVOKED, StoreContext
+from controlplane.platform.limits import check_length
 from controlplane.platform.names import check_text
 from controlplane.platform.notification import NotificationKind, notification
 from controlplane.platform.ports import AuditTrail, NotificationOutbox, PageQuery, Transaction
@@ -56,7 +57,6 @@ from controlplane.platform.retry import retry_on_collision
 from core.errors import (
     Conflict,
     Forbidden,
-    Invalid,
     LimitExceeded,
     NotFound,
     TowlineError,
@@ -448,10 +448,7 @@ class SignIn:
 
 
 def _checked(password: str) -> str:
-    if not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
-        raise Invalid(
-            f"must have {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH} characters", field="password"
-        )
+    check_length(password, "password", MAX_PASSWORD_LENGTH, least=MIN_PASSWORD_LENGTH)
     return password
 
 

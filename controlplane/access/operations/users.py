@@ -43,7 +43,8 @@ from controlplane.authorization import (
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import ACCESS, Change, StoreOperations
-from controlplane.platform.names import check_label, check_length, check_text
+from controlplane.platform.limits import check_length
+from controlplane.platform.names import check_label, check_text
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations

@@ -7,6 +7,7 @@ from datetime import datetime
 import orjson
 
 from controlplane.authorization import DEFAULT_PROJECT
+from controlplane.platform.limits import check_count, check_length, check_range
 from controlplane.platform.names import check_label
 from core.errors import Invalid
 from core.identity import ClusterId
@@ -86,11 +87,7 @@ class JobRequest:
         kind = (self.manifest.get("apiVersion"), self.manifest.get("kind"))
         if kind not in _KINDS:
             raise Invalid("must be a Job of batch/v1 or a Pod of v1", field="manifest")
-        if len(orjson.dumps(dict(self.manifest))) > MAX_MANIFEST_BYTES:
-            raise Invalid(f"is longer than {MAX_MANIFEST_BYTES:,} bytes", field="manifest")
-        if not 1 <= self.timeout_s <= MAX_TIMEOUT_S:
-            raise Invalid(f"must be 1 to {MAX_TIMEOUT_S} s", field="timeout")
-        if len(self.secrets) > MAX_SECRETS:
-            raise Invalid(f"has more than {MAX_SECRETS} values", field="secrets")
-        if len(self.key) > 255:
-            raise Invalid("must be at most 255 characters", field="key")
+        check_count(len(orjson.dumps(dict(self.manifest))), "manifest", MAX_MANIFEST_BYTES, "bytes")
+        check_range(self.timeout_s, "timeout", 1, MAX_TIMEOUT_S, "s")
+        check_count(len(self.secrets), "secrets", MAX_SECRETS)
+        check_length(self.key, "key", 255)

@@ -14,6 +14,7 @@ from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.clusters.operations.groups import find_cluster_group
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import CLUSTER, DESIRED_STATE, ContextOperations
+from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
@@ -22,7 +23,7 @@ from controlplane.services.model.service import Confirmation, Service
 from controlplane.services.operations.generations import publish_service
 from controlplane.services.operations.lookup import find_managed_service, find_service
 from controlplane.services.ports import LedgerStore, PlanStore, ServiceStore
-from core.errors import Conflict, Invalid
+from core.errors import Conflict
 from core.spec.objects import ObjectRef
 from core.spec.statements.freeze import read_unverified
 from core.spec.sync import ObjectSelection
@@ -45,8 +46,7 @@ class AgentCommands(ContextOperations):
         does not await confirmation, so the list is out of date.
         """
         require_member(actor)
-        if not 1 <= len(objects) <= _MAX_CONFIRMED:
-            raise Invalid(f"must contain 1 to {_MAX_CONFIRMED} objects", field="objects")
+        check_count(len(objects), "objects", _MAX_CONFIRMED, least=1)
         async with self._context.change(actor, "confirmDeletions") as tx:
             service = await find_managed_service(tx, service_id, going=True)
             tx.authorize(Verb.WRITE, service.target)
@@ -72,8 +72,7 @@ class AgentCommands(ContextOperations):
         Conflict: the service is paused or a dry run.
         """
         require_member(actor)
-        if not 1 <= len(selection.objects) <= _MAX_SYNCED:
-            raise Invalid(f"must contain 1 to {_MAX_SYNCED:,} objects", field="objects")
+        check_count(len(selection.objects), "objects", _MAX_SYNCED, least=1)
         async with self._context.change(actor, "syncServiceObjects") as tx:
             service = await find_service(tx, service_id)
             tx.authorize(Verb.WRITE, service.target)

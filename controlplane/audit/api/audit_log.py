@@ -8,7 +8,7 @@ from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
-from core.errors import Invalid
+from controlplane.platform.limits import check_length
 
 _MAX_LENGTH = 320
 strawberry.enum(AuditKind, name="AuditKind")
@@ -50,8 +50,7 @@ class AuditLogFilter(Draft[AuditFilter]):
         """Returns the filter of the log. Invalid: a text is too long."""
         filter = super().change()
         for name in ("actor", "action", "target", "cluster_id"):
-            if len(getattr(filter, name)) > _MAX_LENGTH:
-                raise Invalid(f"longer than {_MAX_LENGTH} characters", field=f"filter.{name}")
+            check_length(getattr(filter, name), f"filter.{name}", _MAX_LENGTH)
         return filter
 
 

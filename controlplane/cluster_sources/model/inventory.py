@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from controlplane.cluster_sources.model.source import ClusterSourceSettings, InventoryKind
 from controlplane.platform.labels import LabelOperator, LabelRequirement, parse_selector
+from controlplane.platform.limits import check_count, check_length
 from controlplane.platform.names import check_label
 from core.errors import Invalid, NotFound
 from core.json_object import JsonMapping, JsonObject
@@ -148,9 +149,7 @@ def check_settings(settings: ClusterSourceSettings) -> None:
         check_label(settings.namespace, "namespace")
     parse_selector(settings.selector, "selector")
     _check_template(settings.name_template)
-    if len(settings.tag_labels) > _MAX_TAG_LABELS:
-        count = len(settings.tag_labels)
-        raise Invalid(f"{count} labels, {_MAX_TAG_LABELS} at most", field="tagLabels")
+    check_count(len(settings.tag_labels), "tagLabels", _MAX_TAG_LABELS)
     names: dict[str, str] = {}
     for label in settings.tag_labels:
         LabelRequirement(label, LabelOperator.Exists).check("tagLabels")
@@ -164,8 +163,7 @@ def check_settings(settings: ClusterSourceSettings) -> None:
 
 def _check_template(template: str) -> None:
     field = "nameTemplate"
-    if len(template) > _MAX_TEMPLATE:
-        raise Invalid(f"{len(template)} characters, maximum {_MAX_TEMPLATE}", field=field)
+    check_length(template, field, _MAX_TEMPLATE)
     names = _PLACEHOLDER.findall(template)
     if unknown := [name for name in names if name not in ("name", "namespace")]:
         raise Invalid(

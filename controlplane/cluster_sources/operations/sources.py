@@ -36,6 +36,7 @@ from controlplane.clusters.operations.clusters import check_tags, find_cluster
 from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import CLUSTER_SOURCE, Change, OperationContext
+from controlplane.platform.limits import check_range
 from controlplane.platform.names import check_label
 from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import Page, PageQuery, Transaction, count_each
@@ -102,9 +103,9 @@ class ClusterSourceChange:
         for name, field in (("cluster_id", "cluster"), ("service_account_id", "serviceAccount")):
             if not getattr(after, name):
                 raise Invalid("is required", field=field)
-        _check_range(after.interval_s, MIN_INTERVAL, MAX_INTERVAL, "intervalSeconds")
-        _check_range(after.max_clusters, 1, MOST_CLUSTERS, "maxClusters")
-        _check_range(after.max_deletions, 0, MOST_DELETIONS, "maxDeletions")
+        check_range(after.interval_s, "intervalSeconds", MIN_INTERVAL, MAX_INTERVAL)
+        check_range(after.max_clusters, "maxClusters", 1, MOST_CLUSTERS)
+        check_range(after.max_deletions, "maxDeletions", 0, MOST_DELETIONS)
         check_settings(after)
         return replace(after, tags=check_tags(after.tags))
 
@@ -258,8 +259,3 @@ async def find_source(
     if source is None:
         raise NotFound("cluster source does not exist")
     return source
-
-
-def _check_range(value: int, least: int, most: int, field: str) -> None:
-    if not least <= value <= most:
-        raise Invalid(f"must be from {least:,} to {most:,}", field=field)

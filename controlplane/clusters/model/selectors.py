@@ -7,6 +7,7 @@ from controlplane.authorization import UNRESTRICTED, Fence, FenceCluster
 from controlplane.clusters.model.cluster import AgentMode, Cluster, Distribution
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.platform.labels import MAX_REQUIREMENTS, LabelRequirement
+from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_text
 from core.errors import Invalid
 
@@ -33,18 +34,13 @@ class Selector:
 
     def checked(self) -> "Selector":
         """Returns itself. Raises Invalid for too many or too long entries."""
-        if len(self.tags) > _MAX_TAGS:
-            raise Invalid(f"{len(self.tags)} tags, {_MAX_TAGS} at most", field="tags")
+        check_count(len(self.tags), "tags", _MAX_TAGS)
         for name, value in self.tags.items():
             check_text(name, "tags.name", 63)
             check_text(value, "tags.value")
         for names, where in ((self.groups, "groups"), (self.excluded, "ignoreClusters")):
-            if len(names) > _MAX_NAMES:
-                raise Invalid(f"{len(names)} entries, {_MAX_NAMES} at most", field=where)
-        if len(self.match_expressions) > MAX_REQUIREMENTS:
-            count = len(self.match_expressions)
-            text = f"{count} entries, {MAX_REQUIREMENTS} at most"
-            raise Invalid(text, field="matchExpressions")
+            check_count(len(names), where, _MAX_NAMES)
+        check_count(len(self.match_expressions), "matchExpressions", MAX_REQUIREMENTS)
         for requirement in self.match_expressions:
             requirement.check("matchExpressions")
         return replace(self, tags=dict(self.tags))

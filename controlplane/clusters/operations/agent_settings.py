@@ -19,7 +19,8 @@ from controlplane.clusters.operations.clusters import check_tags
 from controlplane.clusters.ports import AgentSettingsStore, ClusterGroupStore, CommandStore
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import ContextOperations
-from controlplane.platform.names import check_label, check_length, check_text
+from controlplane.platform.limits import check_length, check_range
+from controlplane.platform.names import check_label, check_text
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
@@ -65,8 +66,7 @@ class AgentSettingsChange:
         if self.selector is not None:
             found["selector"] = self.selector.checked()
         if self.priority is not None:
-            if abs(self.priority) > _MAX_PRIORITY:
-                raise Invalid(f"-{_MAX_PRIORITY:,} to {_MAX_PRIORITY:,}", field="priority")
+            check_range(self.priority, "priority", -_MAX_PRIORITY, _MAX_PRIORITY)
             found["priority"] = self.priority
         for name, limit in (("version", 64), ("image", 1024)):
             if (text := getattr(self, name)) is not None:

@@ -25,6 +25,7 @@ from controlplane.clusters.operations.clusters import check_tags
 from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
 from controlplane.platform.audit_entry import AuditEntry
 from controlplane.platform.context import ACCESS, CLUSTER, REVOKED, Change, OperationContext
+from controlplane.platform.limits import check_range
 from controlplane.platform.names import check_label, check_text, handle_from
 from controlplane.platform.ports import AuditTrail, Transaction
 from controlplane.platform.retry import retry_operations
@@ -63,8 +64,7 @@ class BootstrapTokenChange:
     @property
     def life(self) -> timedelta:
         """Returns the time until the token expires. Raises Invalid."""
-        if not 0 < self.expires_in_s <= MAX_LIFE.total_seconds():
-            raise Invalid("must be 1 second to 366 days", field="expiresInSeconds")
+        check_range(self.expires_in_s, "expiresInSeconds", 1, int(MAX_LIFE.total_seconds()), "s")
         return timedelta(seconds=self.expires_in_s)
 
 
@@ -107,8 +107,7 @@ class BootstrapTokens:
         """
         require_member(actor)
         now = self._context.clock.now()
-        if not 0 < change.max_uses <= MAX_CLUSTERS:
-            raise Invalid(f"must be 1 to {MAX_CLUSTERS:,}", field="maxUses")
+        check_range(change.max_uses, "maxUses", 1, MAX_CLUSTERS)
         secret = new_token(TokenKind.BOOTSTRAP)
         row = BootstrapToken(
             self._context.new_id(),

@@ -30,6 +30,7 @@ from controlplane.platform.context import (
     ContextOperations,
     OperationContext,
 )
+from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_label, check_text, handle_from
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
@@ -278,6 +279,5 @@ def _of_health(query: PageQuery, health: ClusterHealth, silent: datetime) -> Pag
 
 def check_tags(tags: Mapping[str, str]) -> dict[str, str]:
     """Returns tags. Raises Invalid if one is not allowed."""
-    if len(tags) > _MAX_TAGS:
-        raise Invalid(f"{len(tags)} tags, but at most {_MAX_TAGS} are allowed", field="tags")
+    check_count(len(tags), "tags", _MAX_TAGS)
     return {check_text(k, "tags.name", 63): check_text(v, "tags.value") for k, v in tags.items()}

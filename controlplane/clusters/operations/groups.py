@@ -13,6 +13,7 @@ from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, GroupUs
 from controlplane.platform.batch import after_commit
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import GENERATORS, RENDER_SERVICES, ContextOperations
+from controlplane.platform.limits import check_count, check_range
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
@@ -52,12 +53,10 @@ class ClusterGroupChange:
         if self.tags is not None:
             found["tags"] = dict(Selector(tags=self.tags).checked().tags)
         if self.cluster_ids is not None:
-            if len(self.cluster_ids) > _MAX_CLUSTERS:
-                raise Invalid(f"at most {_MAX_CLUSTERS:,}", field="clusterIds")
+            check_count(len(self.cluster_ids), "clusterIds", _MAX_CLUSTERS)
             found["cluster_ids"] = tuple(dict.fromkeys(self.cluster_ids))
         if self.max_changing is not None:
-            if not 0 <= self.max_changing <= MAX_CHANGING_CLUSTERS:
-                raise Invalid(f"0 to {MAX_CHANGING_CLUSTERS:,}", field="maxChanging")
+            check_range(self.max_changing, "maxChanging", 0, MAX_CHANGING_CLUSTERS)
             found["max_changing"] = self.max_changing
         return found
 

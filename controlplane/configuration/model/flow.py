@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from controlplane.platform.cycles import find_cycle
+from controlplane.platform.limits import check_count
 from controlplane.platform.parts import part
 from core.errors import Invalid
 from core.json_object import JsonObject
@@ -153,8 +154,9 @@ def check_type(name: str, type: ValueType, value: object, where: str) -> None:
     is_reference = isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
     if not (is_reference or _is_of(type, value)):
         raise Invalid(f"{name} is not {type.value}", field=where)
-    if _size(value, 0) > _MAX_VALUE_LENGTH:
-        raise Invalid(f"{name}: {_MAX_VALUE_LENGTH:,} characters at most", field=where)
+    if (size := _size(value, 0)) > _MAX_VALUE_LENGTH:
+        text = f"{name} must have at most {_MAX_VALUE_LENGTH:,} characters, not {size:,}"
+        raise Invalid(text, field=where)
 
 
 def import_cycle(graph: Graph, start: str) -> list[str]:
@@ -333,8 +335,7 @@ def _references(value: object) -> Iterator[tuple[str, str]]:
 
 
 def _size(value: object, depth: int) -> int:
-    if depth > _MAX_DEPTH:
-        raise Invalid(f"{_MAX_DEPTH} levels at most", field="value")
+    check_count(depth, "value", _MAX_DEPTH, "levels")
     if isinstance(value, dict):
         return sum(len(key) + _size(item, depth + 1) for key, item in value.items())
     if isinstance(value, list):

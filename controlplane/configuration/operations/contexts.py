@@ -42,6 +42,7 @@ from controlplane.platform.context import (
     ContextOperations,
     OperationContext,
 )
+from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.references import found, reference
@@ -197,8 +198,8 @@ class ServiceContexts(ContextOperations):
             context = await _find_context(tx, id)
             tx.authorize(Verb.WRITE, context.target)
             known = await _overrides_of(tx, id)
-            if change.configuration and len(known.keys() | {change.place}) > _MAX_OVERRIDES:
-                raise Invalid(f"at most {_MAX_OVERRIDES:,} overrides per context")
+            if change.configuration:
+                check_count(len(known.keys() | {change.place}), "overrides", _MAX_OVERRIDES)
             after = await self._override(tx, context, change, known.get(change.place))
             await _mark_users_for_render(tx, id)
         return after if change.configuration else None
@@ -232,8 +233,7 @@ class ServiceContexts(ContextOperations):
         """Replaces all overrides of a context; True if any changed."""
         if overrides is None:
             return False
-        if len(overrides) > _MAX_OVERRIDES:
-            raise Invalid(f"must have at most {_MAX_OVERRIDES:,} entries", field="overrides")
+        check_count(len(overrides), "overrides", _MAX_OVERRIDES)
         known = await _overrides_of(tx, context.id)
         before = {place: dict(override.configuration) for place, override in known.items()}
         after = {change.place: dict(change.configuration) for change in overrides}
@@ -313,8 +313,7 @@ async def bind_contexts(
     context_ids: Collection[str],
 ) -> bool:
     """Replaces the contexts of a service; True if any changed."""
-    if len(context_ids) > MAX_BOUND_CONTEXTS:
-        raise Invalid(f"must have at most {MAX_BOUND_CONTEXTS} entries", field="contextBindings")
+    check_count(len(context_ids), "contextBindings", MAX_BOUND_CONTEXTS)
     bound = {
         binding.context_id: binding
         for binding in await tx[ContextBindingStore].of_services(service.id)
@@ -447,14 +446,8 @@ def _content(context: ServiceContext) -> tuple[object, ...]:
 
 
 def _check_secrets(secrets: Mapping[str, str]) -> dict[str, str]:
-    if len(secrets) > _MAX_SECRETS:
-        raise Invalid(
-            f"{len(secrets)} secrets, but at most {_MAX_SECRETS} are allowed", field="secrets"
-        )
+    check_count(len(secrets), "secrets", _MAX_SECRETS)
     for name in secrets:
         check_text(name, "secrets.name")
-    if (size := sum(map(len, secrets.values()))) > _MAX_SECRETS_LENGTH:
-        raise Invalid(
-            f"{size:,} characters, but at most {_MAX_SECRETS_LENGTH:,} are allowed", field="secrets"
-        )
+    check_count(sum(map(len, secrets.values())), "secrets", _MAX_SECRETS_LENGTH, "characters")
     return dict(secrets)

@@ -31,6 +31,7 @@ from controlplane.configuration.operations.imports import (
 from controlplane.configuration.operations.service_graph import ServiceGraph, service_graph
 from controlplane.configuration.ports import ServiceExportStore, ServiceImportStore
 from controlplane.platform.context import RENDER_SERVICES, SERVICE, ContextOperations
+from controlplane.platform.limits import check_count, check_unique
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import found
 from controlplane.platform.retry import retry_operations
@@ -201,10 +202,8 @@ async def _check_source(tx: Transaction, actor: Actor, service: Service, importe
 
 
 def _check_names(names: Sequence[str], field: str) -> None:
-    if len(names) > MAX_NAMES:
-        raise Invalid(f"must have at most {MAX_NAMES} entries", field=field)
-    if len(set(names)) < len(names):
-        raise Invalid("contains a name twice", field=field)
+    check_count(len(names), field, MAX_NAMES)
+    check_unique(names, field, "name")
 
 
 def _own_imports(graph: Graph, service: Service) -> Mapping[str, Import]:

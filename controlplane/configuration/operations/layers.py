@@ -22,6 +22,7 @@ from controlplane.configuration.model.overrides import (
     resolve_layers,
 )
 from controlplane.configuration.ports import ContextOverrideStore
+from controlplane.platform.limits import check_count
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.service import Service
 from core.errors import Invalid, NotFound
@@ -105,8 +106,7 @@ async def check_override_place(
 
 def check_types(types: Mapping[str, str]) -> dict[str, str]:
     """Value types by key. Invalid: unknown type."""
-    if len(types) > MAX_NAMES:
-        raise Invalid(f"must have at most {MAX_NAMES} entries", field="types")
+    check_count(len(types), "types", MAX_NAMES)
     for key, word in types.items():
         if word not in tuple(ValueType):
             known = ", ".join(ValueType)

@@ -39,6 +39,7 @@ from controlplane.platform.context import (
     Change,
     OperationContext,
 )
+from controlplane.platform.limits import check_length, check_range
 from controlplane.platform.names import check_label
 from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import Page, PageQuery, Transaction, count_each
@@ -107,8 +108,8 @@ class ConfigurationSourceChange:
         for name in ("repository_id", "service_account_id"):
             if not getattr(after, name):
                 raise Invalid("is required", field=name.removesuffix("_id"))
-        _check_range(after.interval_s, MIN_INTERVAL, MAX_INTERVAL, "intervalSeconds")
-        _check_range(after.deletion_budget, 0, MAX_BUDGET, "deletionBudget")
+        check_range(after.interval_s, "intervalSeconds", MIN_INTERVAL, MAX_INTERVAL)
+        check_range(after.deletion_budget, "deletionBudget", 0, MAX_BUDGET)
         return replace(after, folder=normalize_folder(check_folder(after.folder)))
 
 
@@ -164,8 +165,7 @@ class ConfigurationSources:
         require_member(actor)
         now = self._context.clock.now()
         name = check_label(change.name or "", "name")
-        if len(name) > MAX_NAME:
-            raise Invalid(f"{len(name)} characters, maximum {MAX_NAME}", field="name")
+        check_length(name, "name", MAX_NAME)
         settings = change.applied(SourceSettings())
         async with self._context.change(actor, "createConfigurationSource") as tx:
             kind = ResourceKind.CONFIGURATION_SOURCE
@@ -357,11 +357,6 @@ def _shown_to(actor: Actor, source: ConfigurationSource) -> ConfigurationSource:
 def _check_active(source: ConfigurationSource) -> None:
     if source.settings.suspended:
         raise Conflict(f"configuration source {source.name!r} is suspended: resume it first")
-
-
-def _check_range(value: int, least: int, most: int, field: str) -> None:
-    if not least <= value <= most:
-        raise Invalid(f"must be from {least:,} to {most:,}", field=field)
 
 
 def _overlap(first: SourceSettings, second: SourceSettings) -> bool:

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from controlplane.clusters.model.selectors import Selector
+from controlplane.platform.limits import check_range
 from controlplane.platform.parts import NamedRow
-from core.errors import Invalid
 
 MAX_DELETIONS = 100_000
 USUAL_BUDGET = 10
@@ -68,8 +68,7 @@ class GeneratorDefinition(NamedRow):
 
 def check_budget(budget: int) -> int:
     """Raises Invalid if this is not a valid number of deletions."""
-    if not 0 <= budget <= MAX_DELETIONS:
-        raise Invalid(f"must be 0 to {MAX_DELETIONS}", field="deletionBudget")
+    check_range(budget, "deletionBudget", 0, MAX_DELETIONS)
     return budget
 
 

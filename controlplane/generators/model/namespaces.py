@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from controlplane.generators.model.definitions import GeneratorDefinition
+from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_label
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.templates import ServiceTemplate
@@ -43,8 +44,7 @@ class ManagedNamespace(GeneratorDefinition):
             raise Invalid(f"{self.namespace} belongs to Kubernetes itself", field="namespace")
         parts = (("labels", self.labels), ("annotations", self.annotations), ("quota", self.quota))
         for where, words in parts:
-            if len(words) > _MAX_ENTRIES:
-                raise Invalid(f"{len(words)} entries, maximum {_MAX_ENTRIES}", field=where)
+            check_count(len(words), where, _MAX_ENTRIES)
             longest = max((len(text) for pair in words.items() for text in pair), default=0)
             if longest > (4096 if where == "annotations" else 253):
                 raise Invalid("an entry is too long", field=where)

@@ -15,6 +15,7 @@ from itertools import product
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.generators.model.definitions import GeneratorDefinition, LeavePolicy
 from controlplane.generators.model.plan import GeneratedService, GeneratorEvaluation
+from controlplane.platform.limits import check_count, check_range
 from controlplane.platform.names import check_label, handle_from
 from controlplane.repositories.model.repository import check_folder, check_ref
 from controlplane.services.model.helm import follows_chart, ref_of_chart
@@ -104,18 +105,16 @@ class Generator:
         """Returns itself. Raises Invalid for too many entries or contradictory values."""
         if self.folders is not None:
             check_ref(self.folders.ref)
-            if len(self.folders.pattern.split("/")) > _MAX_SEGMENTS:
-                raise Invalid(f"{_MAX_SEGMENTS} segments at most", field="folders.pattern")
+            segments = self.folders.pattern.count("/") + 1
+            check_count(segments, "folders.pattern", _MAX_SEGMENTS, "segments")
             check_folder(self.folders.pattern)
         if self.items is not None:
             _check_items(self.items)
         if self.requests is not None:
-            if not 1 <= self.requests.limit <= MAX_REQUESTS:
-                raise Invalid(f"must be 1 to {MAX_REQUESTS}", field="requests.limit")
+            check_range(self.requests.limit, "requests.limit", 1, MAX_REQUESTS)
             if self.requests.provider not in PROVIDERS:
                 raise Invalid("must be github, gitlab or gitea", field="requests.provider")
-            if not 0 <= self.requests.ttl_hours <= 24 * 365:
-                raise Invalid("must be 0 to 8760", field="requests.ttlHours")
+            check_range(self.requests.ttl_hours, "requests.ttlHours", 0, 24 * 365)
         return self
 
 
@@ -262,8 +261,7 @@ def _same(path: str, pattern: str) -> bool:
 
 
 def _check_items(items: Sequence[Mapping[str, str]]) -> None:
-    if len(items) > MAX_ITEMS:
-        raise Invalid(f"{len(items)} entries, {MAX_ITEMS} at most", field="list")
+    check_count(len(items), "list", MAX_ITEMS)
     for item in items:
         for name, value in item.items():
             if not _ITEM_NAME.fullmatch(name) or len(value) > 1024:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from controlplane.authorization import SYSTEM, Actor
 from controlplane.generators.model.plan import GeneratorEvaluation
 from controlplane.platform.context import OperationContext
+from controlplane.platform.limits import check_count
 from controlplane.platform.ports import Transaction
 from controlplane.secrets.model.secret import MAX_USES, check_name
 from controlplane.secrets.operations.uses import set_uses, usable_secret
@@ -26,8 +27,7 @@ async def template_secrets(tx: Transaction, actor: Actor, uses: UsedSecrets) -> 
     Invalid: too many, a name that is not allowed, or a version, since services follow the current
     version.
     """
-    if len(uses) > MAX_USES:
-        raise Invalid(f"must have at most {MAX_USES} entries", field="template.secrets")
+    check_count(len(uses), "template.secrets", MAX_USES)
     found = {}
     for name, (id, version) in sorted(uses.items()):
         if version is not None:

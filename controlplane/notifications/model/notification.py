@@ -8,6 +8,7 @@ from enum import StrEnum
 from controlplane.audit.model.chains import AuditKind
 from controlplane.authorization import Resource, ResourceKind
 from controlplane.platform.labels import parse_selector
+from controlplane.platform.limits import check_count, check_length
 from controlplane.platform.notification import (
     Notification,
     NotificationKind,
@@ -169,8 +170,8 @@ class Router(NamedRow):
             if event not in known:
                 names = ", ".join(sorted(known))
                 raise Invalid(f"{event[:80]!r} is not one of {names}", field="events")
-        if len(self.filters) > MAX_FILTERS or len(self.sinks) > MAX_SINKS:
-            raise Invalid(f"at most {MAX_FILTERS} filters and {MAX_SINKS} sinks", field="filters")
+        check_count(len(self.filters), "filters", MAX_FILTERS)
+        check_count(len(self.sinks), "routerSinks", MAX_SINKS)
         for filter_ in self.filters:
             _check_regex(filter_.regex)
             parse_selector(filter_.labels, "filters.labels")
@@ -189,8 +190,7 @@ def event_matches(kind: NotificationKind, pattern: str) -> bool:
 
 
 def _check_regex(regex: str) -> None:
-    if len(regex) > _MAX_REGEX_LENGTH:
-        raise Invalid(f"at most {_MAX_REGEX_LENGTH} characters", field="filters.regex")
+    check_length(regex, "filters.regex", _MAX_REGEX_LENGTH)
     try:
         patterns.validate_pattern(regex)
     except Invalid as error:

@@ -14,6 +14,7 @@ from controlplane.audit.model.chains import AuditKind
 from controlplane.notifications.model.commit_status import RepositoryApi, commit_status
 from controlplane.notifications.model.notification import Sink
 from controlplane.platform.audit_entry import AuditEntry
+from controlplane.platform.limits import check_length
 from controlplane.platform.notification import Notification
 from controlplane.platform.outbound_ports import GuardedClient
 from controlplane.platform.plugin_settings import Form, Plugin, Setting
@@ -124,8 +125,7 @@ class CommitSink(SinkKind):
             raise Invalid("must be set again for another API", field="token")
         if not settings.token:
             raise Invalid("is required to write commit statuses", field="token")
-        if len(settings.token) > _MAX_TOKEN_LENGTH:
-            raise Invalid(f"must have at most {_MAX_TOKEN_LENGTH} characters", field="token")
+        check_length(settings.token, "token", _MAX_TOKEN_LENGTH)
         if not settings.token.isprintable():
             raise Invalid("must not contain control characters", field="token")
         return settings, None

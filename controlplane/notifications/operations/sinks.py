@@ -27,6 +27,7 @@ from controlplane.notifications.ports import (
 )
 from controlplane.notifications.sinks import BY_KIND, SINKS
 from controlplane.platform.context import NOTIFY, Change, ContextOperations
+from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_text
 from controlplane.platform.notification import (
     Notification,
@@ -270,8 +271,7 @@ async def _project(tx: Transaction, project_id: str | None) -> str:
 
 
 async def _check_sinks(tx: Transaction, actor: Actor, router: Router) -> None:
-    if len(router.sinks) > MAX_SINKS:
-        raise Invalid(f"must have at most {MAX_SINKS} sinks", field="routerSinks")
+    check_count(len(router.sinks), "routerSinks", MAX_SINKS)
     found = {sink.id: sink for sink in await tx[SinkStore].by_ids(router.sinks or [""])}
     for id in router.sinks:
         sink = found.get(id)

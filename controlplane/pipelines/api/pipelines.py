@@ -34,6 +34,7 @@ from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.views import PipelineView
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
+from controlplane.platform.limits import check_count
 from controlplane.services.api.types import ServiceDeployment
 from controlplane.services.api.verification import ServiceVerification, VerificationAttributes
 from controlplane.services.model.service import Service
@@ -406,8 +407,8 @@ class PipelineAttributes(Draft[PipelineDraft]):
 
     def draft(self, name: str) -> PipelineDraft:
         """Returns the draft of a pipeline with this name."""
-        if max(len(self.edges or ()), len(self.stages)) > _MAX_GRAPH:
-            raise Invalid(f"at most {_MAX_GRAPH} stages and {_MAX_GRAPH} edges", field="stages")
+        check_count(len(self.stages), "stages", _MAX_GRAPH)
+        check_count(len(self.edges or ()), "edges", _MAX_GRAPH)
         return PipelineDraft(name, **self.given())
 
 

@@ -21,7 +21,7 @@ from controlplane.platform.graphql.plugin_inputs import (
     settings_of_kind,
     with_settings_of,
 )
-from core.errors import Invalid
+from controlplane.platform.limits import check_length
 
 _TriggerType = enum_of_kinds("TriggerType", ALL, "Kind of a trigger.")
 strawberry.enum(FoundStatus, name="TriggerState", description="State of a trigger's last finding.")
@@ -93,6 +93,6 @@ class PipelineTriggerAttributes(Draft[TriggerDraft]):
 
     def given(self) -> FieldValues:
         secret = self.webhook_secret or ""
-        if secret and not 16 <= len(secret) <= 256:
-            raise Invalid("must have 16 to 256 characters", field=f"{self.name}.webhookSecret")
+        if secret:
+            check_length(secret, f"{self.name}.webhookSecret", 256, least=16)
         return {**super().given(), "rule": settings_from(BY_KIND[self.type], self, self.name)}

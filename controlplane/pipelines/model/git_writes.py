@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from controlplane.platform.limits import check_count, check_length, check_range
 from controlplane.platform.names import check_text
 from core.errors import Invalid
 from core.spec.edits import CopyFolder, Edit, SetField, SetImage
@@ -71,14 +72,13 @@ class FileChange:
         check_text(self.value, f"{field}.value", MAX_TEXT)
         if self.kind is FileKind.IMAGE and not self.image:
             raise Invalid("IMAGE needs the name of an image", field=f"{field}.image")
-        if self.kind is FileKind.FIELD and not 1 <= len(self.field) <= MAX_KEYS:
-            raise Invalid(f"FIELD needs 1 to {MAX_KEYS} keys", field=f"{field}.field")
+        if self.kind is FileKind.FIELD:
+            check_count(len(self.field), f"{field}.field", MAX_KEYS, least=1)
         if self.kind is FileKind.FOLDER and not self.source:
             raise Invalid("FOLDER needs the source folder", field=f"{field}.source")
-        if any(len(text) > MAX_PATH for text in (self.image, self.source, *self.field)):
-            raise Invalid(f"has more than {MAX_PATH:,} characters", field=field)
-        if not 0 <= self.document <= MAX_TEXT:
-            raise Invalid("must be at least 0", field=f"{field}.document")
+        for text in (self.image, self.source, *self.field):
+            check_length(text, field, MAX_PATH)
+        check_range(self.document, f"{field}.document", 0, MAX_TEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,7 @@ class GitWrite:
 
     def check(self, field: str) -> None:
         """Raises Invalid for a write that can never work."""
-        if not 1 <= len(self.changes) <= MAX_CHANGES:
-            raise Invalid(f"must have 1 to {MAX_CHANGES} changes", field=f"{field}.changes")
+        check_count(len(self.changes), f"{field}.changes", MAX_CHANGES, least=1)
         for number, change in enumerate(self.changes):
             change.check(f"{field}.changes[{number}]")
         check_text(self.message.replace("\n", " "), f"{field}.message", MAX_TEXT)

@@ -4,7 +4,7 @@ A pipeline is a directed acyclic graph with exactly one first stage, whose servi
 caller builds `Pipeline` values and passes them to `validate` before use.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -15,6 +15,7 @@ from controlplane.pipelines.model.git_writes import GitWrite
 from controlplane.pipelines.model.rollout import Rollout, Strategy, Waves
 from controlplane.pipelines.model.state import EdgeId, GateId, StageId
 from controlplane.pipelines.model.triggers import MAX_TRIGGERS, Trigger
+from controlplane.platform.limits import check_count, check_unique
 from controlplane.platform.names import check_text
 from controlplane.services.model.verification import check_verification
 from core.errors import Invalid
@@ -169,20 +170,20 @@ class Pipeline:
 def validate(pipeline: Pipeline) -> Pipeline:
     """Returns the pipeline. Raises Invalid, naming the field, if it can never work."""
     _check_name(pipeline.name, "name")
-    _check_count(len(pipeline.stages), MAX_STAGES, "stages")
-    _check_count(len(pipeline.edges), MAX_EDGES, "edges", least=0)
-    _check_unique("stage id", (stage.id for stage in pipeline.stages), "stages")
-    _check_unique("stage name", (stage.name for stage in pipeline.stages), "stages")
-    _check_unique("edge id", (edge.id for edge in pipeline.edges), "edges")
+    check_count(len(pipeline.stages), "stages", MAX_STAGES, least=1)
+    check_count(len(pipeline.edges), "edges", MAX_EDGES)
+    check_unique((stage.id for stage in pipeline.stages), "stages", "stage id")
+    check_unique((stage.name for stage in pipeline.stages), "stages", "stage name")
+    check_unique((edge.id for edge in pipeline.edges), "edges", "edge id")
     for number, stage in enumerate(pipeline.stages):
         _check_stage(stage, f"stages[{number}]")
     services = (service for stage in pipeline.stages for service in stage.services)
-    _check_unique("service", services, "stages")
+    check_unique(services, "stages", "service")
     for number, edge in enumerate(pipeline.edges):
         _check_edge(pipeline, edge, f"edges[{number}]")
     gates = (gate.id for edge in pipeline.edges for gate in edge.gates)
-    _check_unique("gate id", (*gates, *pipeline.workflow), "edges")
-    _check_unique("edge", (f"{e.source} → {e.target}" for e in pipeline.edges), "edges")
+    check_unique((*gates, *pipeline.workflow), "edges", "gate id")
+    check_unique((f"{e.source} → {e.target}" for e in pipeline.edges), "edges", "edge")
     _check_one_first(pipeline)
     _check_first(pipeline.first)
     _check_jobs(pipeline)
@@ -194,9 +195,9 @@ def _check_stage(stage: Stage, field: str) -> None:
     _check_name(stage.name, f"{field}.name")
     if not stage.services and stage.selector is None:
         raise Invalid(f"stage {stage.name} has no service", field=f"{field}.services")
-    _check_count(len(stage.services), MAX_SERVICES, f"{field}.services", least=0)
+    check_count(len(stage.services), f"{field}.services", MAX_SERVICES)
     if stage.selector is not None:
-        _check_count(len(stage.selector.names), MAX_SERVICES, f"{field}.selector.names")
+        check_count(len(stage.selector.names), f"{field}.selector.names", MAX_SERVICES, least=1)
         stage.selector.clusters.checked()
     stage.rollout.check(f"{field}.rollout")
     if stage.git is not None:
@@ -220,8 +221,8 @@ def _check_edge(pipeline: Pipeline, edge: StageEdge, field: str) -> None:
     for end in (edge.source, edge.target):
         if end not in pipeline.stage:
             raise Invalid(f"stage {end} does not exist", field=field)
-    _check_count(len(edge.gates), MAX_GATES, f"{field}.gates", least=0)
-    _check_unique("gate name", (gate.name for gate in edge.gates), f"{field}.gates")
+    check_count(len(edge.gates), f"{field}.gates", MAX_GATES)
+    check_unique((gate.name for gate in edge.gates), f"{field}.gates", "gate name")
     for number, gate in enumerate(edge.gates):
         _check_name(gate.name, f"{field}.gates[{number}].name")
         gate.rule.check(f"{field}.gates[{number}]")
@@ -238,8 +239,8 @@ def _check_jobs(pipeline: Pipeline) -> None:
 
 
 def _check_triggers(pipeline: Pipeline) -> None:
-    _check_count(len(pipeline.triggers), MAX_TRIGGERS, "triggers", least=0)
-    _check_unique("trigger", (trigger.name for trigger in pipeline.triggers), "triggers")
+    check_count(len(pipeline.triggers), "triggers", MAX_TRIGGERS)
+    check_unique((trigger.name for trigger in pipeline.triggers), "triggers", "trigger")
     for number, trigger in enumerate(pipeline.triggers):
         trigger.check(f"triggers[{number}]")
         if not trigger.watches and pipeline.on_commit:
@@ -267,16 +268,3 @@ def _check_one_first(pipeline: Pipeline) -> None:
 
 def _check_name(name: str, field: str) -> None:
     check_text(name, field, MAX_NAME)
-
-
-def _check_count(count: int, most: int, field: str, *, least: int = 1) -> None:
-    if not least <= count <= most:
-        raise Invalid(f"{count:,} given; must be {least} to {most:,}", field=field)
-
-
-def _check_unique(what: str, names: Iterable[str], field: str) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise Invalid(f"duplicate {what} {name}", field=field)
-        seen.add(name)

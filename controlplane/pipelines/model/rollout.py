@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from controlplane.platform.limits import check_count, check_range
 from core.errors import Invalid
 from core.identity import ServiceId
 
@@ -82,17 +83,12 @@ class Rollout:
     def check(self, field: str) -> None:
         """Raises Invalid for fields that do not fit the strategy or exceed a limit."""
         counts = (self.max_unavailable, self.max_per_group, self.max_failed)
-        if not all(
-            0 <= count <= MAX_COUNT for count in (*counts, self.canary_count, self.wave_size)
-        ):
-            raise Invalid(f"counts must be 0 to {MAX_COUNT:,}", field=field)
-        if not 0 <= self.pause_seconds <= MAX_PAUSE_SECONDS:
-            raise Invalid(
-                f"must be 0 to {MAX_PAUSE_SECONDS:,} seconds", field=f"{field}.pauseSeconds"
-            )
+        for count in (*counts, self.canary_count, self.wave_size):
+            check_range(count, field, 0, MAX_COUNT)
+        check_range(self.pause_seconds, f"{field}.pauseSeconds", 0, MAX_PAUSE_SECONDS)
         self._check_silence(field)
-        if max(len(self.canaries), len(self.groups)) > MAX_NAMES:
-            raise Invalid(f"maximum {MAX_NAMES:,} names", field=field)
+        check_count(len(self.canaries), f"{field}.canaries", MAX_NAMES)
+        check_count(len(self.groups), f"{field}.groups", MAX_NAMES)
         if self.strategy is Strategy.ROLLING and not self.max_unavailable:
             raise Invalid(
                 "ROLLING needs maxUnavailable or maxPerGroup", field=f"{field}.maxUnavailable"
@@ -105,13 +101,9 @@ class Rollout:
             raise Invalid("maxPerGroup needs groups", field=f"{field}.groups")
 
     def _check_silence(self, field: str) -> None:
-        if not 0 <= self.silent_deadline_seconds <= MAX_DEADLINE_SECONDS:
-            raise Invalid(
-                f"must be 0 to {MAX_DEADLINE_SECONDS:,} seconds",
-                field=f"{field}.silentDeadlineSeconds",
-            )
-        if not 0 <= self.max_silent_percent <= 100:
-            raise Invalid("must be 0 to 100 percent", field=f"{field}.maxSilentPercent")
+        deadline = self.silent_deadline_seconds
+        check_range(deadline, f"{field}.silentDeadlineSeconds", 0, MAX_DEADLINE_SECONDS)
+        check_range(self.max_silent_percent, f"{field}.maxSilentPercent", 0, 100)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import strawberry
 from strawberry.types.nodes import SelectedField
 
 from controlplane.platform.labels import parse_selector
+from controlplane.platform.limits import check_count, check_range
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import MAX_COUNTED, MAX_PAGE_ROWS, Page, PageQuery
 from core.errors import Invalid
@@ -120,8 +121,7 @@ def page_query(
     if before and last is None:
         raise Invalid("requires last", field="before")
     field, count = ("last", last) if last is not None else ("first", 50 if first is None else first)
-    if not 1 <= count <= MAX_PAGE_ROWS:
-        raise Invalid(f"must be 1 to {MAX_PAGE_ROWS}", field=field)
+    check_range(count, field, 1, MAX_PAGE_ROWS)
     if text:
         check_text(text, "q", _MAX_SEARCH_LENGTH)
     cursor = before if last is not None else after
@@ -157,8 +157,7 @@ def _fields(node: Any) -> Iterator[SelectedField]:
 
 
 def _checked_tags(tags: Sequence[TagLike]) -> tuple[tuple[str, str], ...]:
-    if len(tags) > _MAX_TAGS:
-        raise Invalid(f"{len(tags)} tags, {_MAX_TAGS} at most", field="tags")
+    check_count(len(tags), "tags", _MAX_TAGS)
     return tuple(
         (check_text(tag.name, "tags.name", 63), check_text(tag.value, "tags.value")) for tag in tags
     )

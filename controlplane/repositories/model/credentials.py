@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Final
 from urllib.parse import urlsplit
 
+from controlplane.platform.limits import check_length
 from controlplane.repositories.model.repository import AuthMethod
 from core.errors import Invalid
 from core.private_keys import check_app_key, check_private_key
@@ -85,8 +86,7 @@ def _require_secrets_again(before: Texts, after: Texts) -> None:
 
 def _check(credentials: Texts) -> None:
     for name, text in credentials.items():
-        if len(text) > _MAX_TEXT:
-            raise Invalid(f"is longer than {_MAX_TEXT} characters", field=_camel(name))
+        check_length(text, _camel(name), _MAX_TEXT)
     for name in _PEMS:
         if name in credentials and "-----BEGIN " not in credentials[name]:
             raise Invalid("must be PEM text (-----BEGIN …)", field=_camel(name))

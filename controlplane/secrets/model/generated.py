@@ -5,7 +5,7 @@ import string
 from dataclasses import dataclass
 from enum import StrEnum
 
-from core.errors import Invalid
+from controlplane.platform.limits import check_range
 
 MIN_LENGTH, MAX_LENGTH = 16, 1024
 
@@ -47,8 +47,7 @@ class ValueGenerator:
 
     def checked(self) -> "ValueGenerator":
         """Returns itself. Raises Invalid for a length outside of the limits."""
-        if not MIN_LENGTH <= self.length <= MAX_LENGTH:
-            raise Invalid(f"must be {MIN_LENGTH} to {MAX_LENGTH:,}", field="generate.length")
+        check_range(self.length, "generate.length", MIN_LENGTH, MAX_LENGTH)
         return self
 
     def value(self) -> bytes:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from controlplane.platform.limits import check_range
 from controlplane.platform.parts import part
-from core.errors import Conflict, Invalid
+from core.errors import Conflict
 
 _MAX_BATCH = 1000
 _MAX_SECONDS = 7 * 24 * 3600
@@ -62,11 +63,9 @@ class RotationPlan:
 
     def checked(self) -> "RotationPlan":
         """Returns itself. Raises Invalid, naming the field."""
-        if not 1 <= self.batch <= _MAX_BATCH:
-            raise Invalid(f"1 to {_MAX_BATCH}", field="batch")
+        check_range(self.batch, "batch", 1, _MAX_BATCH)
         for name in ("soak_s", "timeout_s"):
-            if not 0 <= getattr(self, name) <= _MAX_SECONDS:
-                raise Invalid(f"0 to {_MAX_SECONDS} s", field=name)
+            check_range(getattr(self, name), name, 0, _MAX_SECONDS, "s")
         return self
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
+from controlplane.platform.limits import check_count, check_range
 from controlplane.platform.parts import NamedRow
 from controlplane.secrets.model.generated import ValueGenerator
 from controlplane.secrets.model.rotation import Rotation, RotationPlan
@@ -104,13 +105,11 @@ def check_value(value: bytes) -> bytes:
     """
     if not value:
         raise Invalid("must not be empty", field="value")
-    if len(value) > MAX_VALUE_LENGTH:
-        raise Invalid(f"{len(value):,} bytes, {MAX_VALUE_LENGTH:,} at most", field="value")
+    check_count(len(value), "value", MAX_VALUE_LENGTH, "bytes")
     return value
 
 
 def check_refresh(seconds: int) -> int:
     """Checks the refresh interval of a source. Raises Invalid if it is too short or too long."""
-    if not _MIN_REFRESH <= seconds <= _MAX_REFRESH:
-        raise Invalid(f"{_MIN_REFRESH} to {_MAX_REFRESH} s", field="refreshSeconds")
+    check_range(seconds, "refreshSeconds", _MIN_REFRESH, _MAX_REFRESH, "s")
     return seconds

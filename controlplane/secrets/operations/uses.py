@@ -6,6 +6,7 @@ from controlplane.authorization import Actor, ResourceKind, Verb, require
 from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.configuration.operations.secret_references import store_secret_flags
 from controlplane.platform.context import OperationContext
+from controlplane.platform.limits import check_count
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import found, reference
 from controlplane.secrets.model.rotation import SecretConsumer
@@ -15,7 +16,7 @@ from controlplane.services.model.parts import SecretUse, UsedSecrets
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import raise_generation
 from controlplane.services.ports import SecretUseStore, ServiceStore
-from core.errors import Conflict, Invalid
+from core.errors import Conflict
 from core.spec.status import Phase
 
 
@@ -27,8 +28,7 @@ async def set_uses(
     NotFound: the secret does not exist, or the actor may not see it. Forbidden: the actor may not
     use the secret.
     """
-    if len(wanted) > MAX_USES:
-        raise Invalid(f"must have at most {MAX_USES} entries", field="uses")
+    check_count(len(wanted), "uses", MAX_USES)
     current = {use.name: use for use in await tx[SecretUseStore].of_services(service.id)}
     secrets = {name: await usable_secret(tx, actor, id) for name, (id, _) in sorted(wanted.items())}
     names: list[str] = []

@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from controlplane.platform.limits import check_count, check_length
 from controlplane.repositories.model.repository import check_ref
 from core.errors import Invalid
 from core.json_object import JsonMapping, JsonObject
@@ -24,14 +25,14 @@ def check_helm(given: JsonMapping) -> JsonObject:
     checked: JsonObject = {}
     for name, longest in _TEXTS.items():
         value = given.get(name)
-        if value and len(value) > longest:
-            raise Invalid(f"has more than {longest:,} characters", field=f"helm.{name}")
+        check_length(value or "", f"helm.{name}", longest)
         if value:
             checked[name] = value
     checked |= {name: True for name in _FLAGS if given.get(name)}
     files = [path for path in given.get("values_files") or () if path]
-    if len(files) > _MAX_FILES or any(len(path) > _MAX_PATH_LENGTH for path in files):
-        raise Invalid(f"at most {_MAX_FILES} paths, not too long", field="helm.valuesFiles")
+    check_count(len(files), "helm.valuesFiles", _MAX_FILES)
+    for path in files:
+        check_length(path, "helm.valuesFiles", _MAX_PATH_LENGTH)
     if files:
         checked["values_files"] = files
     _check_url(checked)

@@ -7,8 +7,8 @@ control plane.
 from dataclasses import dataclass
 from datetime import datetime
 
+from controlplane.platform.limits import check_range
 from controlplane.platform.names import check_text
-from core.errors import Invalid
 from core.spec.verification import Verification
 
 MAX_VERIFICATION_SECONDS = 30 * 86_400
@@ -18,10 +18,8 @@ _MAX_ADDRESS, _MAX_QUERY = 512, 4096
 
 def check_verification(verification: Verification, field: str) -> None:
     """Raises Invalid, naming the field, for a verification beyond the limits."""
-    if not 1 <= verification.soak_s <= MAX_VERIFICATION_SECONDS:
-        raise Invalid(f"must be 1 to {MAX_VERIFICATION_SECONDS:,} seconds", field=field)
-    if not 0 <= verification.max_restarts <= MAX_RESTARTS:
-        raise Invalid(f"must be 0 to {MAX_RESTARTS:,} restarts", field=field)
+    check_range(verification.soak_s, field, 1, MAX_VERIFICATION_SECONDS, "seconds")
+    check_range(verification.max_restarts, field, 0, MAX_RESTARTS, "restarts")
     if (metric := verification.metric) is not None:
         check_text(metric.address, f"{field}.metric.address", _MAX_ADDRESS)
         check_text(metric.query, f"{field}.metric.query", _MAX_QUERY)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from controlplane.platform.context import RENDER_SERVICES
 from controlplane.platform.cycles import find_cycle
+from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_label
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.service import Service
@@ -16,8 +17,7 @@ MAX_DEPENDENCIES = 64
 
 def check_names(names: Sequence[str]) -> tuple[str, ...]:
     """Service names without duplicates. Invalid: the message names the field."""
-    if len(names) > MAX_DEPENDENCIES:
-        raise Invalid(f"must have at most {MAX_DEPENDENCIES} entries", field="dependencies")
+    check_count(len(names), "dependencies", MAX_DEPENDENCIES)
     return tuple(dict.fromkeys(check_label(name, "dependencies.name") for name in names))
 
 

@@ -18,6 +18,7 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.batch import append_last
 from controlplane.platform.conflicts import check_unchanged, name_conflict
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
+from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
@@ -663,28 +664,22 @@ async def _repository_of(tx: Change, change: ServiceChange) -> RepositoryId | No
 
 def _check_words(words: Mapping[str, str], field: str, longest: int) -> None:
     """Enforces the limits of the agent protocol."""
-    if len(words) > _MAX_WORDS:
-        raise Invalid(f"{len(words)} entries, but at most {_MAX_WORDS} are allowed", field=field)
+    check_count(len(words), field, _MAX_WORDS)
     for name, value in words.items():
         if max(len(name.encode()), len(value.encode())) > longest:
             raise Invalid(f"{name[:80]} is longer than {longest} bytes", field=field)
 
 
 def _check_configuration(values: Mapping[str, str]) -> dict[str, str]:
-    if len(values) > _MAX_VALUES:
-        raise Invalid(
-            f"{len(values)} values, but at most {_MAX_VALUES} are allowed", field="configuration"
-        )
+    check_count(len(values), "configuration", _MAX_VALUES)
     for name, value in values.items():
         check_text(name, "configuration.name")
         if len(value) > _MAX_VALUE_LENGTH:
             raise Invalid(
-                f"{name} has {len(value):,} characters, at most {_MAX_VALUE_LENGTH:,} are allowed",
+                f"{name} must have at most {_MAX_VALUE_LENGTH:,} characters, not {len(value):,}",
                 field="configuration.value",
             )
-    if (size := sum(map(len, values.values()))) > _MAX_CONFIGURATION_LENGTH:
-        raise Invalid(
-            f"{size:,} characters in total, but at most {_MAX_CONFIGURATION_LENGTH:,} are allowed",
-            field="configuration",
-        )
+    check_count(
+        sum(map(len, values.values())), "configuration", _MAX_CONFIGURATION_LENGTH, "characters"
+    )
     return dict(values)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from controlplane.authorization import ResourceKind, Verb, require
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
+from controlplane.platform.limits import check_count
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
 from controlplane.repositories.model.repository import (
@@ -60,8 +61,7 @@ async def set_sources(tx: Change, service: Service, changes: Sequence[SourceChan
 
     NotFound: no such repository. Forbidden: the actor may not read it.
     """
-    if len(changes) > _MAX_SOURCES:
-        raise Invalid(f"must have at most {_MAX_SOURCES} entries", field="sources")
+    check_count(len(changes), "sources", _MAX_SOURCES)
     if changes and service.repository_id is None:
         raise Invalid("require a service with its own repository", field="sources")
     keys = [change.checked() for change in changes]

@@ -100,7 +100,7 @@ REFUSED = (
     ('{value: "x", valueBase64: "eA=="}', "either"),
     ('{valueBase64: "?"}', "base64"),
     ('{value: ""}', "empty"),
-    ('{value: "x", rotation: {batch: 1001}}', "1 to 1000"),
+    ('{value: "x", rotation: {batch: 1001}}', "1 to 1,000, not 1,001"),
     ('{source: {kind: VAULT, key: "x"}}', "requires store"),
     ('{source: {kind: KUBERNETES, key: "x", store: "dev", path: "a/b"}}', "requires readerId"),
     ("{refreshSeconds: 1}", "10 to"),

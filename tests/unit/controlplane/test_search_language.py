@@ -44,8 +44,8 @@ def test_terms_of_a_key_are_alternatives() -> None:
         ("health:ill", "one of running, pending, failed, paused"),
         ("image:<2", "not like image:log4j<2.17"),
         ("deprecated:2.0", "a release like 1.32"),
-        ("x " * 21, "21 terms, 20 at most"),
-        ("x" * 501, "501 characters"),
+        ("x " * 21, "must have at most 20 terms, not 21"),
+        ("x" * 501, "at most 500 characters, not 501"),
     ],
 )
 def test_an_invalid_search_names_the_mistake(text: str, message: str) -> None:

@@ -7,8 +7,8 @@ import orjson
 
 from controlplane.pipelines.model.gate_checks import CheckAnswer, CheckContext, CheckFinding
 from controlplane.pipelines.model.gate_rules import CheckRule, SignedRule
+from controlplane.platform.limits import check_range
 from controlplane.platform.plugin_settings import MAX_LINE, Form, Setting
-from core.errors import Invalid
 
 _NOT_YET = frozenset((202, 409, 425, 429, 503))
 
@@ -41,8 +41,8 @@ class HttpRule(CheckRule, SignedRule):
         return self.url
 
     def check_together(self, field: str) -> None:
-        if self.status and not 200 <= self.status <= 599:
-            raise Invalid("must be a status from 200 to 599", field=f"{field}.status")
+        if self.status:
+            check_range(self.status, f"{field}.status", 200, 599)
 
     async def run(self, context: CheckContext) -> CheckFinding:
         body = orjson.dumps(context.promotion)

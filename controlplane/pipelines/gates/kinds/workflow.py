@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from controlplane.pipelines.model.gate_rules import WORKFLOW, GateRule, Patience, Step
+from controlplane.platform.limits import check_count, check_unique
 from controlplane.platform.names import check_text
 from core.errors import Invalid
 from core.json_object import JsonObject
@@ -38,11 +39,9 @@ class WorkflowRule(GateRule):
         return [step.rule for step in self.steps]
 
     def check_together(self, field: str) -> None:
-        if not 1 <= len(self.steps) <= _MAX_STEPS:
-            raise Invalid(f"must have 1 to {_MAX_STEPS} steps", field=f"{field}.steps")
+        check_count(len(self.steps), f"{field}.steps", _MAX_STEPS, least=1)
         names = [step.name for step in self.steps]
-        if len(set(names)) < len(names):
-            raise Invalid("step names must be unique", field=f"{field}.steps")
+        check_unique(names, f"{field}.steps", "step name")
         for number, step in enumerate(self.steps):
             _check_step(step, names, f"{field}.steps[{number}]")
         if sum(step.rule.asks_users for step in self.steps) > 1:

@@ -77,8 +77,8 @@ def test_claims_of_a_trust_rule_arrive_by_name() -> None:
 
 
 def test_scopes_of_a_token_have_limits() -> None:
-    limit = made(TokenScopeAttributes, verbs=[Verb.READ], scopes=["project:a"]).change()
-    assert limit == Limit((Verb.READ,), (), (Scope("project:a"),))
-    for scopes in (["project:a"] * 501, ["x" * 65]):
-        with pytest.raises(Invalid, match="at most 500 scopes"):
+    accepted = made(TokenScopeAttributes, verbs=[Verb.READ], scopes=["project:a"]).change()
+    assert accepted == Limit((Verb.READ,), (), (Scope("project:a"),))
+    for scopes, limit in ((["project:a"] * 501, "500 entries"), (["x" * 65], "64 characters")):
+        with pytest.raises(Invalid, match=f"scopes: must have at most {limit}"):
             made(TokenScopeAttributes, scopes=scopes).change()

@@ -137,7 +137,7 @@ async def test_a_sync_of_objects_is_a_command_of_its_own(
 async def test_the_number_of_synced_objects_is_limited(
     objects: tuple[ObjectRef, ...], agents: Agents
 ) -> None:
-    with pytest.raises(Invalid, match="1 to 1,000 objects"):
+    with pytest.raises(Invalid, match="objects: must have 1 to 1,000 entries, not"):
         await agents.commands.sync_objects(EDITOR, SHOP.id, ObjectSelection(objects))
 
 

@@ -368,7 +368,7 @@ async def test_a_context_has_at_most_1000_overrides(
         *(ContextOverride(id, "base", CLUSTER, id, START, START, "", {"a": 1}) for id in places),
     )
     assert await contexts.override(EDITOR, "base", Override(CLUSTER, "dev", {"a": 1})) is not None
-    with pytest.raises(Invalid, match="at most 1,000 overrides per context"):
+    with pytest.raises(Invalid, match="overrides: must have at most 1,000 entries"):
         await contexts.override(EDITOR, "base", Override(CLUSTER, "prod", {"a": 1}))
     await contexts.override(EDITOR, "base", Override(CLUSTER, "dev", {"a": 2}))
     assert len(await world.rows(ContextOverrideStore)) == 1000

@@ -252,10 +252,10 @@ def nested(levels: int) -> Any:
 
 def test_values_nest_at_most_16_levels() -> None:
     check_type("x", ValueType.LIST, nested(16), "v")
-    with pytest.raises(Invalid, match="16 levels at most"):
+    with pytest.raises(Invalid, match="at most 16 levels, not 17"):
         check_type("x", ValueType.LIST, nested(17), "v")
     check_type("x", ValueType.OBJECT, {"k": {"a": 1}}, "v")
-    with pytest.raises(Invalid, match="characters at most"):
+    with pytest.raises(Invalid, match="at most .* characters"):
         check_type("x", ValueType.OBJECT, {"k" * 65_536: "x"}, "v")
     reference = Export("x", "${imports.port}", ValueType.NUMBER)
     assert check_export(reference) is reference

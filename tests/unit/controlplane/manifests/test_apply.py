@@ -664,7 +664,7 @@ async def test_a_problem_names_its_field_in_its_place_or_in_its_message(
     group = document("ClusterGroup", "prod", {"maxChanging": -1})
     plan = await world.apply(sink + group, dry_run=True)
     found = [(problem.field, problem.message.partition(" ")[0]) for problem in plan.problems]
-    assert found == [("spec.settings.webhook.secret", "must"), ("spec.maxChanging", "0")]
+    assert found == [("spec.settings.webhook.secret", "must"), ("spec.maxChanging", "must")]
 
 
 async def test_a_deleted_service_account_is_enabled_again(world: ManifestWorld) -> None:

@@ -40,7 +40,7 @@ def world() -> ManifestWorld:
         (service("web", ref="a b"), "spec.ref", "'a b' is not a branch"),
         (service("web", folder="../x"), "spec.folder", "'../x' leaves the repository"),
         (service("web", options={"waveTimeoutSeconds": -1}), "spec.options.waveTimeoutSeconds",
-         "must be 0 to 86400 s"),
+         "must be 0 to 86,400 s, not -1"),
         (service("web", options={"namespaceLabels": {"a" * 300: "x"}}),
          "spec.options.namespaceLabels", "aaa"),
         (document("GlobalService", "g", {"template": {"repository": REPOSITORY, "ref": "a b"}}),

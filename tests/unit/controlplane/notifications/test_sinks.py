@@ -200,7 +200,7 @@ async def test_a_router_is_created_and_changed(
         (RouterDraft("r", filters=(RouterFilter(),) * (MAX_FILTERS + 1)), "filters"),
         (RouterDraft("r", filters=(RouterFilter(regex="x" * 201),)), "filters.regex"),
         (RouterDraft("r", filters=(RouterFilter(regex="("),)), "filters.regex"),
-        (RouterDraft("r", sinks=tuple(map(str, range(MAX_SINKS + 1)))), "filters"),
+        (RouterDraft("r", sinks=tuple(map(str, range(MAX_SINKS + 1)))), "routerSinks"),
         (RouterDraft("r", sinks=("none",)), "routerSinks"),
         (RouterDraft("r", sinks=("commits",)), "routerSinks"),
     ],

@@ -236,7 +236,7 @@ def test_a_step_that_fails_fails_the_workflow_by_name() -> None:
     [
         ((Step("a", HTTP, ("b",)), Step("b", HTTP, ("a",))), "wait for each other: "),
         ((Step("a", HTTP, ("x",)),), "step x does not exist"),
-        ((Step("a", HTTP), Step("a", HTTP)), "must be unique"),
+        ((Step("a", HTTP), Step("a", HTTP)), "duplicate step name a"),
         ((Step("a", ApprovalRule()), Step("b", ApprovalRule())), "require approval"),
         ((), "must have 1 to"),
         (tuple(Step(f"s{n}", HTTP) for n in range(51)), "must have 1 to"),

@@ -39,7 +39,7 @@ BAD = {
     "no name": (replace(GOOD, name=" "), "name: must not be empty"),
     "no stage": (
         Pipeline("p", "shop", ()),
-        "stages: 0 given; must be 1 to 100",
+        "stages: must have 1 to 100 entries, not 0",
     ),
     "empty stage": (
         replace(GOOD, stages=(Stage(StageId("dev"), "dev", ()), stage("prod"))),
@@ -83,15 +83,15 @@ BAD = {
     ),
     "too many gates": (
         replace(GOOD, edges=(edge("dev prod", *(gate(str(n)) for n in range(MAX_GATES + 1))),)),
-        "edges[0].gates: 21 given; must be 0 to 20",
+        "edges[0].gates: must have at most 20 entries, not 21",
     ),
     "no quorum": (
         replace(GOOD, edges=(edge("dev prod", gate(rule=ApprovalRule(quorum=0))),)),
-        "edges[0].gates[0].quorum: must be 1 to 20 approvals",
+        "edges[0].gates[0].quorum: must be 1 to 20 approvals, not 0",
     ),
     "no soak": (
         replace(GOOD, edges=(edge("dev prod", gate(rule=SoakRule(0))),)),
-        "edges[0].gates[0].soakSeconds: must be 1 to 7,776,000 seconds",
+        "edges[0].gates[0].soakSeconds: must be 1 to 7,776,000 seconds, not 0",
     ),
     "two first stages": (
         replace(GOOD, edges=()),

@@ -49,7 +49,7 @@ def test_a_selector_has_the_words_of_kubectl() -> None:
         ("a=" + "b" * 64, "is no value of a label"),
         ("a=b/c", "'b/c' is no value of a label"),
         ("a=b," * 10 + "a", "at most 10 labels"),
-        ("a in (" + ",".join(map(str, range(51))) + ")", "51 values, 50 at most"),
+        ("a in (" + ",".join(map(str, range(51))) + ")", "at most 50 values, not 51"),
         ("x" * 2001, "at most 2,000 characters"),
     ],
 )
