@@ -141,9 +141,9 @@ class ReportHandler(ContextOperations):
         message = f"{ref.kind} {ref.namespace}/{ref.name} was {what}"
         message += " and put back" if body.healed else ""
         entry = replace(
-            LedgerEntry.without_revision(
+            LedgerEntry.of(
                 service, LedgerStage.DRIFTED, at, actor=body.manager, message=message
-            ),
+            ).without_revision(),
             sequence=service.observed.observed_generation,
             digest=service.desired.digest,
             detail={
@@ -164,13 +164,11 @@ class ReportHandler(ContextOperations):
         if service is None:
             return
         stage = LedgerStage.VERIFIED if body.ok else LedgerStage.HELD
-        is_desired = body.digest == service.desired.digest
-        about = LedgerEntry.of if is_desired else LedgerEntry.without_revision
+        entry = LedgerEntry.of(service, stage, at, message=body.reason[:2000])
+        if body.digest != service.desired.digest:
+            entry = entry.without_revision()
         entry = replace(
-            about(service, stage, at, message=body.reason[:2000]),
-            sequence=body.sequence,
-            digest=body.digest,
-            detail={"instead": body.instead},
+            entry, sequence=body.sequence, digest=body.digest, detail={"instead": body.instead}
         )
         batch.ledger.append(entry)
         batch.changed.add((SERVICE, service.id))
@@ -343,9 +341,9 @@ async def _deployment_entry(
     if body.committed_at is not None:
         detail["committed_at"] = body.committed_at.isoformat()
     message = f"{body.repository} {body.ref}".strip()[:2000]
-    entry = LedgerEntry.without_revision(
+    entry = LedgerEntry.of(
         service, LedgerStage.RENDERED, at, actor=AUTONOMOUS_ACTOR, message=message
-    )
+    ).without_revision()
     sha, digest = body.commit or None, body.digest
     return replace(entry, sequence=body.sequence, sha=sha, digest=digest, detail=detail)
 

@@ -178,9 +178,9 @@ class ConfigurationFlow(ContextOperations):
 
     def _entry(self, service: Service, actor: Actor) -> LedgerEntry:
         who, now = actor.shown_name, self._context.clock.now()
-        return LedgerEntry.without_revision(
+        return LedgerEntry.of(
             service, LedgerStage.CONFIGURED, now, actor=who, message="exports, imports"
-        )
+        ).without_revision()
 
 
 async def _check_source(tx: Transaction, actor: Actor, service: Service, imported: Import) -> None:

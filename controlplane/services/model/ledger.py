@@ -69,28 +69,6 @@ class LedgerEntry:
     id: int | None = None
 
     @classmethod
-    def without_revision(
-        cls,
-        service: Service,
-        stage: LedgerStage,
-        at: datetime,
-        *,
-        actor: str = "",
-        message: str = "",
-    ) -> Self:
-        """Returns an entry about a service that concerns no commit and no bundle."""
-        return cls(
-            service.id,
-            service.cluster_id,
-            stage,
-            at,
-            service.desired.generation,
-            actor=actor,
-            message=message,
-            project_id=service.project_id,
-        )
-
-    @classmethod
     def of(
         cls,
         service: Service,
@@ -102,12 +80,23 @@ class LedgerEntry:
     ) -> Self:
         """Returns an entry about the present desired state of a service."""
         desired = service.desired
-        return replace(
-            cls.without_revision(service, stage, at, actor=actor, message=message),
-            sha=desired.commit_sha,
-            digest=desired.digest,
-            revision_id=desired.revision_id,
+        return cls(
+            service.id,
+            service.cluster_id,
+            stage,
+            at,
+            desired.generation,
+            desired.commit_sha,
+            desired.digest,
+            desired.revision_id,
+            actor=actor,
+            message=message,
+            project_id=service.project_id,
         )
+
+    def without_revision(self) -> Self:
+        """Returns the entry of an event that concerns no commit and no bundle."""
+        return replace(self, sha=None, digest=None, revision_id=None)
 
 
 @dataclass(frozen=True, slots=True)

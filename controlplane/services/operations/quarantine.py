@@ -65,9 +65,9 @@ def quarantined(service: Service, refused: DeniedRevision, digest: str, at: date
 
 def quarantine_entry(service: Service, hold: Quarantine, actor: str) -> LedgerEntry:
     """The ledger entry for a quarantined service."""
-    entry = LedgerEntry.without_revision(
+    entry = LedgerEntry.of(
         service, LedgerStage.HELD, hold.at, actor=actor, message=hold.reason
-    )
+    ).without_revision()
     detail = {"instead": hold.instead, "refused": True}
     return replace(entry, digest=hold.digest, detail=detail)
 

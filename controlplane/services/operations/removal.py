@@ -49,10 +49,10 @@ async def begin_removal(
             f"service {service.name!r} is protected against deletion: set protect to false first"
         )
     now = context.clock.now()
-    entry = LedgerEntry.without_revision(
+    entry = LedgerEntry.of(
         service, LedgerStage.DELETED, now, actor=actor.shown_name, message=removal.value
     )
-    entry = replace(entry, sequence=service.desired.generation + 1)
+    entry = replace(entry.without_revision(), sequence=service.desired.generation + 1)
     await append_last(tx, LedgerStore, [entry])
     if cluster.pinged_at is None or service.mirrored or await _is_empty(tx, service):
         await delete_service_rows(tx, service)
