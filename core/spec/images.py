@@ -112,6 +112,14 @@ def read_image(text: str) -> ImageName:
     return ImageName(host, name, match["tag"] or "", match["digest"] or "")
 
 
+def split_image(image: str) -> tuple[str, str]:
+    """Splits `host:5000/team/shop:1.2@sha256:…` into name and tag; the tag may be empty."""
+    plain = image.partition("@")[0]
+    name, colon, tag = plain.rpartition(":")
+    # A colon before the last slash separates the registry's port.
+    return (name, tag) if colon and "/" not in tag else (plain, "")
+
+
 def images_in(value: JsonValue) -> Iterator[str]:
     """Yields the images of all pods in an object: of containers, and of volumes."""
     pending = [value]

@@ -1,10 +1,10 @@
-"""Images in rendered objects, and the parts of image names."""
+"""Images in rendered objects."""
 
 from collections import defaultdict
 from collections.abc import Iterable
 
 from core.json_object import JsonMapping
-from core.spec.images import images_in
+from core.spec.images import images_in, split_image
 
 
 def tags_in(objects: Iterable[JsonMapping]) -> dict[str, set[str]]:
@@ -16,10 +16,3 @@ def tags_in(objects: Iterable[JsonMapping]) -> dict[str, set[str]]:
             if tag:
                 found[name].add(tag)
     return dict(found)
-
-
-def split_image(image: str) -> tuple[str, str]:
-    """Splits `host:5000/team/shop:1.2@sha256:…` into name and tag; the tag may be empty."""
-    plain = image.partition("@")[0]
-    name, colon, tag = plain.rpartition(":")
-    return (name, tag) if colon and "/" not in tag else (plain, "")

@@ -16,7 +16,6 @@ from controlplane.platform.ports import PageQuery
 from controlplane.platform.store.rows import SqlReading, SqlRows, TableRows, chunks, tables
 from controlplane.platform.store.transaction import Repositories
 from controlplane.platform.store.visibility import visible_rows
-from controlplane.services.model.images import split_image
 from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.references import ObjectKey
 from controlplane.services.model.render_state import RenderState
@@ -46,6 +45,7 @@ from controlplane.services.store.tables import (
     service_sources,
     services,
 )
+from core.spec.images import split_image
 
 _BATCH = 200
 _K = clusters_store.clusters.c
@@ -196,7 +196,7 @@ class SqlComponents(SqlReading[Component], ComponentStore):
         Clusters report the same images at the same time: one common order prevents deadlocks.
         """
         rows = [
-            dict(zip(("image", "name", "tag"), (i, *split_image(i)), strict=True))
+            dict(zip(("image", "name", "tag"), (i, *split_image(i.lower())), strict=True))
             for i in sorted(found)
         ]
         if rows:

@@ -22,9 +22,9 @@ from controlplane.search.model import (
 )
 from controlplane.search.ports import SearchPage
 from controlplane.search.store import NAMED_TABLES
-from controlplane.services.model.images import split_image
 from controlplane.services.model.service import Component
 from controlplane.services.store.tables import components, services
+from core.spec.images import split_image
 from tests.fakes.memory_store.connection import MemoryConnection
 from tests.fakes.memory_store.constraints import Row
 from tests.fakes.memory_store.filters import contains, visible_rows
@@ -51,7 +51,10 @@ class MemorySearch:
         terms = self._terms(question)
         known = {image for row in await self._components.select() for image in row.images}
         check_images(
-            sum(any(t.matches(*split_image(name)) for t in question.images) for name in known)
+            sum(
+                any(t.matches(*split_image(name.lower())) for t in question.images)
+                for name in known
+            )
         )
         rows = [c for c in await self._components.select(id=ids) if all(fits(c) for fits in terms)]
         shown = [row for row in rows if after is None or row.id > after]
@@ -163,7 +166,11 @@ def _any_like(text: str, values: Collection[str]) -> bool:
 
 
 def _has_image(row: Component, term: ImageTerm) -> bool:
-    return any(term.matches(*split_image(image)) for image in row.images)
+    return any(_has_image_name(image, term) for image in row.images)
+
+
+def _has_image_name(image: str, term: ImageTerm) -> bool:
+    return term.matches(*split_image(image.lower()))
 
 
 _TERMS: dict[Key, Callable[[Sequence[str]], Matches]] = {

@@ -8,7 +8,6 @@ from typing import Any
 from controlplane.authorization import Visible
 from controlplane.clusters.store import clusters as cluster_table
 from controlplane.platform.ports import PageQuery
-from controlplane.services.model.images import split_image
 from controlplane.services.model.references import ObjectKey
 from controlplane.services.model.render_state import RenderState
 from controlplane.services.model.service import (
@@ -20,6 +19,7 @@ from controlplane.services.model.service import (
 from controlplane.services.model.status_codes import ClusterMapRow
 from controlplane.services.ports import ComponentStore, RenderStateStore, ServiceStore
 from controlplane.services.store.tables import components, deployments, images, services
+from core.spec.images import split_image
 from tests.fakes.memory_store.columns import codec_of
 from tests.fakes.memory_store.connection import MemoryConnection
 from tests.fakes.memory_store.filters import every, listed, reached, visible_rows
@@ -129,7 +129,7 @@ class MemoryComponents(MemoryReading[Component], ComponentStore):
         known = {row["image"] for row in self._connection.rows(images)}
         found = {image for component in added.values() for image in component.images} - known
         for image in found:
-            name, tag = split_image(image)
+            name, tag = split_image(image.lower())
             self._connection.insert(images, [{"image": image, "name": name, "tag": tag}])
 
     async def forget(self, ids: Collection[str]) -> None:

@@ -18,7 +18,7 @@ from controlplane.pipelines.engine.events import (
 from controlplane.pipelines.gates.kinds import ApprovalRule
 from controlplane.pipelines.model.gate_rules import GateRule
 from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite, fill_text
-from controlplane.pipelines.model.images import split_image, tags_in
+from controlplane.pipelines.model.images import tags_in
 from controlplane.pipelines.model.pipeline import Pipeline, StageId, validate
 from controlplane.pipelines.model.state import (
     GitChangeState,
@@ -111,18 +111,6 @@ def test_any_names_make_a_branch_that_git_takes(pipeline: str, stage: str) -> No
     values = {"pipeline": pipeline, "stage": stage, "release": "r1-abc"}
     branch = GitWrite((IMAGE,)).branch_for(values)
     assert refs.is_name(f"refs/heads/{branch}")
-
-
-@settings(max_examples=40)
-@given(
-    st.from_regex(r"[a-z]{1,5}(:5000)?(/[a-z]{1,5}){1,2}", fullmatch=True),
-    st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,9}", fullmatch=True),
-    st.booleans(),
-)
-def test_images_are_taken_apart(name: str, tag: str, pinned: bool) -> None:
-    digest = "@sha256:" + "a" * 64 if pinned else ""
-    assert split_image(f"{name}:{tag}{digest}") == (name, tag)
-    assert split_image(f"{name}{digest}") == (name, "")
 
 
 def test_images_are_found_in_pods_wherever_they_are() -> None:

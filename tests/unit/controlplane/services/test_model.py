@@ -7,7 +7,6 @@ import pytest
 
 from controlplane.authorization import Resource, ResourceKind
 from controlplane.services.model.blame import MAX_FIELDS, managed_fields
-from controlplane.services.model.images import split_image
 from controlplane.services.model.live_state import parse_events, redact_object
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.render_state import RenderState
@@ -194,19 +193,6 @@ def component(kind: str, name: str) -> Component:
     return Component(
         name, service, cluster, "", "v1", kind, "shop", name, "u", "", None, "", True, (), START
     )
-
-
-@pytest.mark.parametrize(
-    ("image", "path", "tag"),
-    [
-        ("Nginx:1.2", "nginx", "1.2"),
-        ("registry.example.org:5000/team/web", "registry.example.org:5000/team/web", ""),
-        ("registry.example.org:5000/web:v1@sha256:ab", "registry.example.org:5000/web", "v1"),
-        ("web", "web", ""),
-    ],
-)
-def test_an_image_is_split_into_path_and_tag(image: str, path: str, tag: str) -> None:
-    assert split_image(image) == (path, tag)
 
 
 RENDERED = RenderState(
