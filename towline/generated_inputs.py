@@ -801,12 +801,12 @@ class GitAttributes(TypedDict, total=False):
     knownHosts: str | None
     proxy: str | None
     webhookSecret: str | None
-    decrypt: bool | None
     projectId: str | None
     viaClusterId: str | None
     recurseSubmodules: bool | None
     httpsPath: str | None
     urlFormat: str | None
+    decrypt: bool | None
 
 
 class SecretRotationAttributes(TypedDict, total=False):

@@ -21,7 +21,7 @@ class GitRepositoryKind(ManifestKind[Repository]):
     change = RepositoryChange
     port = RepositoryStore
     model = Repository
-    hidden: ClassVar[Collection[str]] = ("url", "project_id", "decrypt")
+    hidden: ClassVar[Collection[str]] = ("url", "project_id")
     named_by = "url"
     rename = {"via": "via_cluster"}
     references = {"RepositoryChange.via": "Cluster"}
@@ -72,7 +72,7 @@ class HelmRepositoryKind(GitRepositoryKind):
     """Helm repositories, also in OCI registries: their URLs begin with `oci://`."""
 
     name = "HelmRepository"
-    hidden = ("url", "project_id", "decrypt", "webhook_secret", "submodules", "url_format")
+    hidden = ("url", "project_id", "webhook_secret", "submodules", "url_format")
     repository_kind = RepositoryKind.HELM
 
 

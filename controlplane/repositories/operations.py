@@ -37,7 +37,7 @@ from controlplane.repositories.ports import (
     RepositoryStore,
     RepositoryUsers,
 )
-from core.errors import Conflict, Invalid, NotFound
+from core.errors import Conflict, NotFound
 from core.identity import ClusterId, RepositoryId
 from core.outbound.credentials import RegistryAccount
 from core.spec.source import GitCredentials, RepositoryKind, RepositorySpec, RepositoryState
@@ -66,8 +66,6 @@ class RepositoryChange:
     credentials: GitCredentials = part(GitCredentials)
     webhook_secret: str | None = None
     """Secret that signs push webhooks."""
-    decrypt: bool | None = None
-    """Not supported. Present for compatibility."""
     project_id: str | None = None
     """ID of the project. Default: the default project."""
     via: str | None = None
@@ -336,12 +334,6 @@ class RepositoryOperations:
             if before.url and origin_of(before.url, before.kind) != origin_of(url, before.kind):
                 # Credentials for one server must not be sent to another.
                 after = replace(after, sealed=None, auth_method=None)
-        if change.decrypt:
-            raise Invalid(
-                "git-crypt is not supported: remove it. SOPS files are decrypted with the age keys "
-                "in git.render.age_keys; store other secrets in service contexts",
-                field="decrypt",
-            )
         if change.submodules is not None:
             after = replace(after, submodules=change.submodules)
         if change.via is not None:

@@ -718,8 +718,6 @@ export type GitAttributes = {
   proxy?: string | null | undefined;
   /** Secret that signs push webhooks. */
   webhookSecret?: string | null | undefined;
-  /** Not supported. Present for compatibility. */
-  decrypt?: boolean | null | undefined;
   /** ID of the project. Default: the default project. */
   projectId?: string | null | undefined;
   /** ID of the cluster whose agent reaches the server. An empty string connects directly again. */
@@ -730,6 +728,8 @@ export type GitAttributes = {
   httpsPath?: string | null | undefined;
   /** Template of links to files for browsers: `https://…`, `http://…` or `{url}…`. Stored only. */
   urlFormat?: string | null | undefined;
+  /** Not supported. Present for compatibility. */
+  decrypt?: boolean | null | undefined;
 };
 
 /** A change to one file or folder. */

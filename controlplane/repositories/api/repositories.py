@@ -5,11 +5,12 @@ from typing import Protocol
 
 import strawberry
 
-from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
 from controlplane.repositories.api.fields import RepositoryFields
 from controlplane.repositories.model.repository import AuthMethod as SignIn
 from controlplane.repositories.model.repository import GitHealth, Repository
 from controlplane.repositories.operations import RepositoryChange
+from core.errors import Invalid
 from core.spec.source import Commit, RepositoryKind
 
 strawberry.enum(GitHealth, name="GitHealth")
@@ -100,6 +101,17 @@ class GitAttributes(Draft[RepositoryChange]):
     app_id: str | None = None
     installation_id: str | None = None
     via_cluster_id: str | None = None
+    decrypt: bool | None = None
+    """Not supported. Present for compatibility."""
+
+    def given(self) -> FieldValues:
+        if self.decrypt:
+            raise Invalid(
+                "git-crypt is not supported: remove it. SOPS files are decrypted with the age keys "
+                "in git.render.age_keys; store other secrets in service contexts",
+                field="decrypt",
+            )
+        return super().given()
 
 
 GIT = RepositoryFields(RepositoryKind.GIT, GitRepository, GitAttributes)

@@ -10,6 +10,7 @@ from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.context import RENDER_SERVICES
 from controlplane.platform.ports import PageQuery
+from controlplane.repositories.api.repositories import GitAttributes
 from controlplane.repositories.model.repository import AuthMethod, GitHealth, Repository
 from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
 from controlplane.repositories.ports import RegistryAccount, RepositoryStore
@@ -110,12 +111,19 @@ async def test_an_invalid_helm_repository_is_refused(
         await repositories.create(EDITOR, RepositoryChange(url), RepositoryKind.HELM)
 
 
+def test_git_crypt_is_refused_with_the_alternatives() -> None:
+    attributes: Any = GitAttributes
+    assert attributes(url=URL, decrypt=False).change() == RepositoryChange(URL)
+    with pytest.raises(Invalid, match="SOPS files are decrypted with the age keys") as error:
+        attributes(url=URL, decrypt=True).change()
+    assert error.value.field == "decrypt"
+
+
 @pytest.mark.parametrize(
     "change",
     [
         RepositoryChange(),
         RepositoryChange("not a url"),
-        RepositoryChange(URL, decrypt=True),
         RepositoryChange(URL, https_path="\0"),
         RepositoryChange(URL, https_path="javascript:alert(1)"),
         RepositoryChange(URL, url_format="data:text/html,{ref}"),
