@@ -11,17 +11,21 @@ from controlplane.cluster_sources.api import ClusterSourceMutation
 from controlplane.clusters.api.agent_settings import AgentSettingsMutation
 from controlplane.clusters.api.bootstrap_tokens import BootstrapTokenMutation
 from controlplane.clusters.api.clusters import ClusterType
+from controlplane.clusters.api.groups import ClusterGroupMutation
 from controlplane.clusters.api.inputs import ClusterAttributes, ClusterUpdateAttributes
 from controlplane.clusters.api.loading import cluster_type, clusters_in_list
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.configuration.api.contexts import ContextMutation
 from controlplane.configuration.api.flow import FlowMutation
 from controlplane.configuration_sources.api import ConfigurationSourceMutation
-from controlplane.generators.api.roots import FleetMutation
+from controlplane.generators.api.global_services import GlobalMutation
+from controlplane.generators.api.namespaces import NamespaceMutation
+from controlplane.generators.api.service_sets import SetMutation
 from controlplane.manifests.api.manifests import ManifestMutation
 from controlplane.notifications.api import NotificationMutation
 from controlplane.pipelines.api.overrides import PipelineOverrideMutation
 from controlplane.pipelines.api.pipelines import (
+    PIPELINES,
     DigestAttributes,
     PipelineAttributes,
     PipelineType,
@@ -29,7 +33,7 @@ from controlplane.pipelines.api.pipelines import (
 )
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.graphql.context import Info
-from controlplane.platform.graphql.resource_fields import ResourceFields, each
+from controlplane.platform.graphql.resource_fields import ResourceFields
 from controlplane.repositories.api.helm_repositories import HelmRepositoryMutation
 from controlplane.repositories.api.oci_repositories import OciRepositoryMutation
 from controlplane.repositories.api.repositories import GIT
@@ -46,7 +50,6 @@ from controlplane.views.api import SavedViewMutation
 from core.spec.sync import Removal
 
 _CLUSTERS = ResourceFields("cluster", Clusters, ClusterType, clusters_in_list)
-_PIPELINES = ResourceFields("pipeline", Pipelines, PipelineType, each(PipelineType.of))
 _SERVICES = ResourceFields("service", Services, ServiceDeployment, service_types)
 
 
@@ -60,7 +63,10 @@ class Mutation(
     FlowMutation,
     AgentSettingsMutation,
     NotificationMutation,
-    FleetMutation,
+    GlobalMutation,
+    SetMutation,
+    NamespaceMutation,
+    ClusterGroupMutation,
     PipelineOverrideMutation,
     HelmRepositoryMutation,
     OciRepositoryMutation,
@@ -240,7 +246,7 @@ class Mutation(
             await context[Pipelines].save(info.context.actor, attributes.draft(name))
         )
 
-    delete_pipeline = _PIPELINES.action(Pipelines.delete)
+    delete_pipeline = PIPELINES.action(Pipelines.delete)
     """Deletes a pipeline and keeps its services."""
 
     @strawberry.mutation
@@ -291,7 +297,7 @@ class Mutation(
         pipelines = info.context[Pipelines]
         return PipelineType.of(await pipelines.pause(info.context.actor, id, reason or ""))
 
-    resume_pipeline = _PIPELINES.action(Pipelines.resume)
+    resume_pipeline = PIPELINES.action(Pipelines.resume)
     """Resumes a paused pipeline."""
 
     @strawberry.mutation

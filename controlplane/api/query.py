@@ -12,6 +12,7 @@ from controlplane.cluster_sources.api import ClusterSourceQuery
 from controlplane.clusters.api.agent_settings import AgentSettingsQuery
 from controlplane.clusters.api.bootstrap_tokens import BootstrapTokenQuery
 from controlplane.clusters.api.clusters import ClusterType
+from controlplane.clusters.api.groups import ClusterGroupQuery
 from controlplane.clusters.api.inputs import TagAttributes
 from controlplane.clusters.api.loading import cluster_type, cluster_types
 from controlplane.clusters.model.cluster import ClusterHealth
@@ -20,19 +21,20 @@ from controlplane.configuration.api.contexts import ContextQuery
 from controlplane.configuration.api.flow import FlowQuery
 from controlplane.configuration_sources.api import ConfigurationSourceQuery
 from controlplane.delivery.api import DiffQuery
-from controlplane.generators.api.roots import FleetQuery
+from controlplane.generators.api.global_services import GlobalQuery
+from controlplane.generators.api.namespaces import NamespaceQuery
+from controlplane.generators.api.service_sets import SetQuery
 from controlplane.inbox.api import InboxQuery
 from controlplane.manifests.api.manifests import ManifestQuery
 from controlplane.notifications.api import NotificationQuery
 from controlplane.pipelines.api.gates import GateMeasurement
 from controlplane.pipelines.api.overrides import PipelineOverrideQuery
-from controlplane.pipelines.api.pipelines import PipelineType
+from controlplane.pipelines.api.pipelines import PIPELINES
 from controlplane.pipelines.api.provenance import ProvenanceQuery
 from controlplane.pipelines.api.what_if import WhatIfQuery
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
-from controlplane.platform.graphql.resource_fields import ResourceFields, each
 from controlplane.platform.graphql.selections import selected_fields
 from controlplane.reports.api import ReportQuery
 from controlplane.repositories.api.helm_repositories import HelmRepositoryQuery
@@ -40,6 +42,7 @@ from controlplane.repositories.api.oci_repositories import OciRepositoryQuery
 from controlplane.repositories.api.repositories import GIT
 from controlplane.search.api import SearchQuery
 from controlplane.secrets.api import SecretQuery
+from controlplane.services.api.components import ComponentQuery
 from controlplane.services.api.fences import FenceQuery
 from controlplane.services.api.loading import service_type, service_types
 from controlplane.services.api.types import (
@@ -57,9 +60,6 @@ from core.errors import Invalid
 strawberry.enum(ClusterHealth, name="ClusterHealth")
 
 
-_PIPELINES = ResourceFields("pipeline", Pipelines, PipelineType, each(PipelineType.of))
-
-
 @strawberry.type
 class Query(
     ReportQuery,
@@ -75,7 +75,11 @@ class Query(
     AuditQuery,
     BlameQuery,
     NotificationQuery,
-    FleetQuery,
+    GlobalQuery,
+    SetQuery,
+    NamespaceQuery,
+    ClusterGroupQuery,
+    ComponentQuery,
     PipelineOverrideQuery,
     WhatIfQuery,
     ProvenanceQuery,
@@ -268,7 +272,7 @@ class Query(
         page = await info.context[Services].history(info.context.actor, asked)
         return relay.connection_of(page, asked, LedgerEvent.of)
 
-    pipeline = _PIPELINES.get(Pipelines.get)
+    pipeline = PIPELINES.get(Pipelines.get)
     """A pipeline, by ID or name."""
 
     @strawberry.field
@@ -282,5 +286,5 @@ class Query(
         rows = await context[Pipelines].measured_at(info.context.actor, id)
         return GateMeasurement.of_each(rows)
 
-    pipelines = _PIPELINES.page(Pipelines.page)
+    pipelines = PIPELINES.page(Pipelines.page)
     """Pipelines."""

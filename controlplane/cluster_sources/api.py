@@ -32,11 +32,6 @@ strawberry.enum(MemberState, name="ClusterSourceMemberState")
 class ClusterPropertyType(Output[ClusterProperty]):
     """A property of a cluster, from the status of its ClusterProfile."""
 
-    name: str
-    """Name of the property."""
-    value: str
-    """Value of the property."""
-
 
 @output(
     ClusterSourceMember,

@@ -19,8 +19,9 @@ T = TypeVar("T")
 P = TypeVar("P")
 MAX_PAGE_ROWS = 1_000
 MAX_COUNTED = 10_000
-MAX_FOUND = 1_000
 """Maximum number of rows that a count reports."""
+MAX_FOUND = 1_000
+"""Maximum number of rows of a search."""
 ANY = object()
 """Matches every value of a column: `deleted_at=ANY` finds deleted rows as well."""
 Ids = str | Collection[str]

@@ -53,7 +53,9 @@ class ClusterProperty:
     """A property in the status of a ClusterProfile."""
 
     name: str
+    """Name of the property."""
     value: str
+    """Value of the property."""
 
 
 @dataclass(frozen=True, slots=True)

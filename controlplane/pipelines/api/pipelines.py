@@ -34,6 +34,7 @@ from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.views import PipelineView
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
+from controlplane.platform.graphql.resource_fields import ResourceFields, each
 from controlplane.platform.limits import check_count
 from controlplane.services.api.types import ServiceDeployment
 from controlplane.services.api.verification import ServiceVerification, VerificationAttributes
@@ -420,6 +421,10 @@ class DigestAttributes:
     """ID of the service."""
     digest: str
     """Digest of the bundle."""
+
+
+PIPELINES = ResourceFields("pipeline", Pipelines, PipelineType, each(PipelineType.of))
+"""Fields of the API that return pipelines."""
 
 
 def digests_of(given: list[DigestAttributes]) -> dict[ServiceId, str]:

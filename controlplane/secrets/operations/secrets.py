@@ -38,7 +38,7 @@ from controlplane.secrets.ports import SecretStore, SecretVersionStore
 from controlplane.services.model.parts import SecretUse, UsedSecrets
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import wake_agents
-from controlplane.services.operations.services import find_managed_service
+from controlplane.services.operations.lookup import find_managed_service
 from controlplane.services.ports import SecretUseStore
 from core.errors import Conflict, Invalid, TowlineError
 from core.sealed_values import open_value
