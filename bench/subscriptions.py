@@ -17,8 +17,8 @@ from typing import Any
 
 from bench.report import BenchReport
 from controlplane.access.operations.identity import CredentialAuthenticator
-from controlplane.access.operations.roles import AccessControl, BindingDraft
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.role_bindings import BindingDraft, RoleBindings
+from controlplane.access.operations.users import Users
 from controlplane.api.schema import schema
 from controlplane.authorization import SYSTEM, Scope
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
@@ -147,8 +147,8 @@ async def _services(plane: ControlPlane) -> list[str]:
 
 
 async def _token(plane: ControlPlane) -> str:
-    user = await plane.operations[UserOperations].upsert(SYSTEM, "ada@example.org")
-    await plane.operations[AccessControl].bind(
+    user = await plane.operations[Users].upsert(SYSTEM, "ada@example.org")
+    await plane.operations[RoleBindings].create(
         SYSTEM, BindingDraft("viewer", Scope("installation"), user=user.id)
     )
     actor = await plane.operations[CredentialAuthenticator].actor_of(user.id)

@@ -12,12 +12,16 @@ from controlplane.access.http.scim import ScimRoutes
 from controlplane.access.http.sign_in import SignInRoutes
 from controlplane.access.loop import AccessExpiryLoop
 from controlplane.access.operations.access_requests import AccessRequests
+from controlplane.access.operations.groups import Groups
 from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.access.operations.permissions import Permissions
 from controlplane.access.operations.projects import Projects
-from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.role_bindings import RoleBindings
+from controlplane.access.operations.roles import Roles
 from controlplane.access.operations.scim import ScimDirectory
+from controlplane.access.operations.service_accounts import ServiceAccounts
 from controlplane.access.operations.trust_rules import TrustRules
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.users import Users
 from controlplane.agents.link.server import AgentLink
 from controlplane.agents.live_logs import MemoryLiveLogs
 from controlplane.agents.operations.agent_renders import AgentRenderedManifests
@@ -351,10 +355,14 @@ def _operations(
     replays = PipelineReplays(context, shared.pipelines)
     operations = (
         foundation.sign_in.identity,
-        UserOperations(context),
+        Users(context),
+        ServiceAccounts(context),
+        Groups(context),
         TrustRules(context),
         Projects(context, ServiceFences(), first_fence),
-        AccessControl(context),
+        Roles(context),
+        RoleBindings(context),
+        Permissions(context),
         shared.requests,
         Clusters(context),
         BootstrapTokens(context),

@@ -11,10 +11,13 @@ from controlplane.access.kinds import (
     TrustedIssuerKind,
     UserManifestKind,
 )
+from controlplane.access.operations.groups import Groups
 from controlplane.access.operations.projects import Projects
-from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.role_bindings import RoleBindings
+from controlplane.access.operations.roles import Roles
+from controlplane.access.operations.service_accounts import ServiceAccounts
 from controlplane.access.operations.trust_rules import TrustRules
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.users import Users
 from controlplane.cluster_sources.kinds import ClusterSourceKind
 from controlplane.cluster_sources.operations.sources import ClusterSources
 from controlplane.clusters.kinds import AgentSettingsKind, ClusterGroupKind, ClusterKind
@@ -46,11 +49,11 @@ from controlplane.services.operations.services import Services
 def all_kinds(operations: Operations) -> Sequence[AnyKind]:
     """Returns all kinds."""
     return (
-        UserManifestKind(operations[UserOperations]),
-        ServiceAccountKind(operations[UserOperations]),
+        UserManifestKind(operations[Users]),
+        ServiceAccountKind(operations[ServiceAccounts], operations[Users]),
         TrustedIssuerKind(operations[TrustRules]),
-        GroupKind(operations[UserOperations]),
-        RoleKind(operations[AccessControl]),
+        GroupKind(operations[Groups]),
+        RoleKind(operations[Roles]),
         ProjectKind(operations[Projects]),
         ClusterKind(operations[Clusters]),
         ClusterGroupKind(operations[ClusterGroups]),
@@ -67,7 +70,7 @@ def all_kinds(operations: Operations) -> Sequence[AnyKind]:
         ServiceSetKind(operations[ServiceSets]),
         ManagedNamespaceKind(operations[ManagedNamespaces]),
         PipelineKind(operations[Pipelines]),
-        RoleBindingKind(operations[AccessControl]),
+        RoleBindingKind(operations[RoleBindings]),
         NotificationSinkKind(operations[NotificationOperations]),
         NotificationRuleKind(operations[NotificationOperations]),
         ConfigurationSourceKind(operations[ConfigurationSources]),

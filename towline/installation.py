@@ -14,7 +14,7 @@ from stat import S_IMODE
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.users import Users
 from controlplane.access.ports import ProjectStore
 from controlplane.audit.operations.audit_log import check_chains
 from controlplane.authorization import SYSTEM
@@ -110,7 +110,7 @@ async def _migrate(settings: ServeSettings) -> tuple[str | None, str]:
 async def _create_token(settings: ServeSettings, email: str, name: str) -> str:
     foundation = await lay_foundation(_plane(settings), SystemClock())
     try:
-        return await UserOperations(foundation.context).token_for(SYSTEM, email, name)
+        return await Users(foundation.context).token_for(SYSTEM, email, name)
     finally:
         await foundation.close()
 

@@ -10,15 +10,13 @@ from controlplane.access.model.bindings import Binding, Project, SubjectKind
 from controlplane.access.model.trust_rules import TrustRule
 from controlplane.access.model.users import Group, User, UserKind
 from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.groups import GroupChange, Groups
 from controlplane.access.operations.projects import ProjectChange
-from controlplane.access.operations.roles import (
-    AccessControl,
-    BindingDraft,
-    BindingView,
-    RoleChange,
-)
+from controlplane.access.operations.role_bindings import BindingDraft, BindingView, RoleBindings
+from controlplane.access.operations.roles import RoleChange
+from controlplane.access.operations.service_accounts import ServiceAccounts
 from controlplane.access.operations.trust_rules import TrustRuleChange
-from controlplane.access.operations.users import ACCOUNT_DOMAIN, GroupChange, UserOperations
+from controlplane.access.operations.users import ACCOUNT_DOMAIN, Users
 from controlplane.access.ports import (
     GroupStore,
     MembershipStore,
@@ -117,7 +115,7 @@ class ProjectKind(OperatedKind[Project], TargetedKind[Project]):
     rename = {"subjects": "bindings"}
 
 
-class RoleKind(ManifestKind[Role]):
+class RoleKind(OperatedKind[Role]):
     """Custom roles. References find built-in roles as well."""
 
     name = "Role"
@@ -126,9 +124,6 @@ class RoleKind(ManifestKind[Role]):
     model = Role
     has_project = False
     hidden = ("name",)
-
-    def __init__(self, access: AccessControl) -> None:
-        self._access = access
 
     async def named(
         self, tx: Transaction, names: Collection[str], scopes: Collection[str]
@@ -147,16 +142,6 @@ class RoleKind(ManifestKind[Role]):
     def may_read(self, actor: Actor, row: Role) -> bool:
         """Every member may read all roles, as in the API."""
         return True
-
-    async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        change = row_of(RoleChange, self.placed(placement, columns))
-        return (await self._access.save_role(actor, change)).id
-
-    async def update(self, actor: Actor, row: Role, columns: Columns) -> None:
-        await self._access.save_role(actor, row_of(RoleChange, columns), row.id)
-
-    async def delete(self, actor: Actor, row: Role) -> None:
-        await self._access.delete_role(actor, row.id)
 
 
 def _built_in(names: Collection[str]) -> list[Role]:
@@ -286,8 +271,8 @@ class RoleBindingKind(ManifestKind[BindingView]):
     }
     takes_all = True
 
-    def __init__(self, access: AccessControl) -> None:
-        self._access = access
+    def __init__(self, bindings: RoleBindings) -> None:
+        self._bindings = bindings
 
     async def all(self, tx: Transaction) -> Sequence[BindingView]:
         return await self._views(tx, await tx[RoleBindingStore].all())
@@ -307,7 +292,7 @@ class RoleBindingKind(ManifestKind[BindingView]):
 
     async def _views(self, tx: Transaction, rows: Sequence[Binding]) -> Sequence[BindingView]:
         shown = [row for row in rows if row.name is not None or _is_in_no_other_manifest(row)]
-        views = await self._access.views(tx, shown)
+        views = await self._bindings.views(tx, shown)
         taken = {view.row.name for view in views}
         return [view for view in views if view.row.name or self.name_of(view) not in taken]
 
@@ -331,14 +316,14 @@ class RoleBindingKind(ManifestKind[BindingView]):
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         draft = row_of(RoleBindingSpec, columns).draft(placement.name)
-        return (await self._access.bind(actor, draft)).id
+        return (await self._bindings.create(actor, draft)).id
 
     async def update(self, actor: Actor, row: BindingView, columns: Columns) -> None:
         draft = row_of(RoleBindingSpec, columns).draft(self.name_of(row))
-        await self._access.rebind(actor, row.id, draft)
+        await self._bindings.update(actor, row.id, draft)
 
     async def delete(self, actor: Actor, row: BindingView) -> None:
-        await self._access.unbind(actor, row.id)
+        await self._bindings.delete(actor, row.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,8 +345,8 @@ class GroupKind(ManifestKind[Group]):
     hidden = ("name",)
     references = {"GroupSpec.members": "User"}
 
-    def __init__(self, users: UserOperations) -> None:
-        self._users = users
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
 
     async def values(self, tx: Transaction, rows: Sequence[Group]) -> Sequence[Columns]:
         found: dict[str, set[str]] = {row.id: set() for row in rows}
@@ -373,25 +358,25 @@ class GroupKind(ManifestKind[Group]):
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         given = {name: value for name, value in columns.items() if name != "members"}
         change = row_of(GroupChange, self.placed(placement, given))
-        group = await self._users.create_group(actor, change)
+        group = await self._groups.create(actor, change)
         for user_id in sorted(columns.get("members", ())):
-            await self._users.add_member(actor, group.id, user_id)
+            await self._groups.add_member(actor, group.id, user_id)
         return group.id
 
     async def update(self, actor: Actor, row: Group, columns: Columns) -> None:
         given = {name: value for name, value in columns.items() if name != "members"}
         if given:
-            await self._users.update_group(actor, row.id, row_of(GroupChange, given))
+            await self._groups.update(actor, row.id, row_of(GroupChange, given))
         if "members" in columns:
-            members = await self._users.members(actor, row.id)
+            members = await self._groups.members(actor, row.id)
             before = {user.id for user in members}
             for user_id in sorted(columns["members"] - before):
-                await self._users.add_member(actor, row.id, user_id)
+                await self._groups.add_member(actor, row.id, user_id)
             for user_id in sorted(before - columns["members"]):
-                await self._users.remove_member(actor, row.id, user_id)
+                await self._groups.remove_member(actor, row.id, user_id)
 
     async def delete(self, actor: Actor, row: Group) -> None:
-        await self._users.delete_group(actor, row.id)
+        await self._groups.delete(actor, row.id)
 
 
 class AccountKind(ManifestKind[User]):
@@ -404,7 +389,7 @@ class AccountKind(ManifestKind[User]):
     accounts: ClassVar[UserKind]
     """Kind of users that the manifests describe; references find all."""
 
-    def __init__(self, users: UserOperations) -> None:
+    def __init__(self, users: Users) -> None:
         self._users = users
 
     async def named(
@@ -446,7 +431,7 @@ class UserManifestKind(AccountKind):
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         name = columns.get("display_name")
-        return (await self._users.create_person(actor, placement.name, name)).id
+        return (await self._users.create(actor, placement.name, name)).id
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,14 +449,18 @@ class ServiceAccountKind(AccountKind):
     change = ServiceAccountSpec
     accounts = UserKind.SERVICE_ACCOUNT
 
+    def __init__(self, accounts: ServiceAccounts, users: Users) -> None:
+        super().__init__(users)
+        self._accounts = accounts
+
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         local, _, domain = placement.name.partition("@")
         name = columns.get("display_name") or local
         if domain != ACCOUNT_DOMAIN:
-            return (await self._users.create_account(actor, name, placement.name)).id
-        account = await self._users.create_account(actor, local)
+            return (await self._accounts.create(actor, name, placement.name)).id
+        account = await self._accounts.create(actor, local)
         if name != local:
-            await self._users.update_account(actor, account.id, name, None)
+            await self._accounts.update(actor, account.id, name, None)
         return account.id
 
 

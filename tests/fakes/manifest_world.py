@@ -3,10 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+from controlplane.access.operations.groups import Groups
+from controlplane.access.operations.permissions import Permissions
 from controlplane.access.operations.projects import Projects
-from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.role_bindings import RoleBindings
+from controlplane.access.operations.roles import Roles
+from controlplane.access.operations.service_accounts import ServiceAccounts
 from controlplane.access.operations.trust_rules import TrustRules
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.users import Users
 from controlplane.authorization import UNRESTRICTED, Actor
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.cluster_sources.operations.sources import ClusterSources
@@ -40,9 +44,13 @@ def kind_operations(context: OperationContext) -> Operations:
     """The operations of all kinds over any store."""
     reconciler = GeneratorReconciler(context, None)
     return Operations(
-        UserOperations(context),
+        Users(context),
+        ServiceAccounts(context),
+        Groups(context),
         TrustRules(context),
-        AccessControl(context),
+        Roles(context),
+        RoleBindings(context),
+        Permissions(context),
         Projects(context, ServiceFences(), UNRESTRICTED),
         Clusters(context),
         ClusterGroups(context),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import structlog
 
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.users import Users
 from controlplane.access.ports import TokenStore
 from controlplane.authorization import SYSTEM
 from controlplane.compose import ControlPlane
@@ -42,10 +42,10 @@ async def write_first_token(plane: ControlPlane, path: Path) -> None:
     If a process died after the commit, nobody can sign in. So it creates another token as long as
     the file is missing and no token was ever used.
     """
-    people, store = plane.operations[UserOperations], plane.context.store
-    secret = await people.bootstrap()
+    users, store = plane.operations[Users], plane.context.store
+    secret = await users.bootstrap()
     if secret is None and not _token_file_exists(path) and not await _any_token_used(store):
-        secret = await people.token_for(SYSTEM, _FIRST_ADMIN, "first start")
+        secret = await users.token_for(SYSTEM, _FIRST_ADMIN, "first start")
     if secret is not None:
         write_atomically(path, secret.encode())
         log.info("created the first administrator", action="setup.admin", token_file=str(path))

@@ -8,10 +8,11 @@ import strawberry
 
 from controlplane.access.api.enums import BuiltInRole
 from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.groups import GroupChange
 from controlplane.access.operations.projects import ProjectChange
-from controlplane.access.operations.roles import BindingDraft, RoleChange
+from controlplane.access.operations.role_bindings import BindingDraft
+from controlplane.access.operations.roles import RoleChange
 from controlplane.access.operations.trust_rules import TrustRuleChange
-from controlplane.access.operations.users import GroupChange
 from controlplane.authorization import (
     DestinationRule,
     Fence,

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 from controlplane.access.api.types import ProjectType
 from controlplane.access.model.bindings import Project
 from controlplane.access.operations.projects import Projects
-from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.role_bindings import RoleBindings
 from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.derive import Output
@@ -54,7 +54,7 @@ async def projects_of(context: Context, ids: Sequence[str | None]) -> dict[str, 
 async def projects_with_bindings(info: Info, rows: Sequence[Project]) -> list[ProjectType]:
     """Converts projects, with their users and groups."""
     context, scope = info.context, rows[0].target.scope if len(rows) == 1 else None
-    bindings = await context[AccessControl].bindings_of_resources(context.actor, scope)
+    bindings = await context[RoleBindings].of_resources(context.actor, scope)
     return [ProjectType.with_bindings(row, bindings) for row in rows]
 
 

@@ -30,11 +30,14 @@ from controlplane.access.api.types import (
 )
 from controlplane.access.model.bindings import AccessRequest
 from controlplane.access.operations.access_requests import AccessRequests
+from controlplane.access.operations.groups import Groups
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.projects import Projects
-from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.role_bindings import RoleBindings
+from controlplane.access.operations.roles import Roles
+from controlplane.access.operations.service_accounts import ServiceAccounts
 from controlplane.access.operations.trust_rules import TrustRules
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.users import Users
 from controlplane.authorization import Scope
 from controlplane.authorization.resources import ResourceKind, scope_of
 from controlplane.platform.graphql.context import Info
@@ -53,9 +56,9 @@ _RULES = ResourceFields(
 _TOKENS = ResourceFields(
     "token", CredentialAuthenticator, AccessToken, each(AccessToken.of), is_nullable=False
 )
-_GROUPS = ResourceFields("group", UserOperations, GroupType, each(GroupType.of))
-_ROLES = ResourceFields("role", AccessControl, RoleType, each(RoleType.of))
-_BINDINGS = ResourceFields("role binding", AccessControl, RoleBinding, each(RoleBinding.of_view))
+_GROUPS = ResourceFields("group", Groups, GroupType, each(GroupType.of))
+_ROLES = ResourceFields("role", Roles, RoleType, each(RoleType.of))
+_BINDINGS = ResourceFields("role binding", RoleBindings, RoleBinding, each(RoleBinding.of_view))
 _PROJECTS = ResourceFields("project", Projects, ProjectType, projects_with_bindings)
 _REQUESTS = ResourceFields(
     "access request", AccessRequests, AccessRequestType, _requests, is_nullable=False
@@ -71,7 +74,7 @@ class AccessMutation:
         Args:
             attributes: Fields of the user. `email` identifies the user.
         """
-        users, actor = info.context[UserOperations], info.context.actor
+        users, actor = info.context[Users], info.context.actor
         row = await users.upsert(actor, attributes.email or "", attributes.name, attributes.role)
         return UserType.of(row, role=(await users.roles_everywhere(actor, [row])).get(row.id))
 
@@ -85,7 +88,7 @@ class AccessMutation:
             attributes: Fields to change.
             id: ID of the user. Required; nullable for compatible clients.
         """
-        users, actor = info.context[UserOperations], info.context.actor
+        users, actor = info.context[Users], info.context.actor
         if attributes.role is not None:
             raise Invalid("updateUser does not change roles; use upsertUser", field="role")
         return UserType.of(await users.update(actor, id or "", attributes.name, attributes.email))
@@ -100,7 +103,7 @@ class AccessMutation:
             id: ID of the user.
             disabled: False enables the user again. Default: true.
         """
-        users = info.context[UserOperations]
+        users = info.context[Users]
         return UserType.of(await users.disable(info.context.actor, id, disabled))
 
     @strawberry.mutation
@@ -112,8 +115,8 @@ class AccessMutation:
         Args:
             attributes: Name and address of the service account.
         """
-        users, name = info.context[UserOperations], attributes.name or ""
-        return UserType.of(await users.create_account(info.context.actor, name, attributes.email))
+        accounts, name = info.context[ServiceAccounts], attributes.name or ""
+        return UserType.of(await accounts.create(info.context.actor, name, attributes.email))
 
     @strawberry.mutation
     async def update_service_account(
@@ -125,8 +128,8 @@ class AccessMutation:
             id: ID of the service account.
             attributes: Fields to change.
         """
-        users, actor = info.context[UserOperations], info.context.actor
-        return UserType.of(await users.update_account(actor, id, attributes.name, attributes.email))
+        accounts, actor = info.context[ServiceAccounts], info.context.actor
+        return UserType.of(await accounts.update(actor, id, attributes.name, attributes.email))
 
     @strawberry.mutation
     async def create_service_account_token(
@@ -138,8 +141,8 @@ class AccessMutation:
             id: ID of the service account.
             attributes: Name, lifetime and limits of the token.
         """
-        users = info.context[UserOperations]
-        row, secret = await users.account_token(
+        accounts = info.context[ServiceAccounts]
+        row, secret = await accounts.create_token(
             info.context.actor, id, attributes.name, attributes.life()
         )
         return AccessToken.of(row, token=secret)
@@ -180,7 +183,7 @@ class AccessMutation:
         """Creates a one-time ticket that opens a single WebSocket within 60 s."""
         return await info.context[CredentialAuthenticator].ticket(info.context.actor)
 
-    create_group = _GROUPS.create(UserOperations.create_group, GroupAttributes)
+    create_group = _GROUPS.create(Groups.create, GroupAttributes)
     """Creates a group."""
 
     @strawberry.mutation
@@ -192,31 +195,29 @@ class AccessMutation:
         Args:
             attributes: Fields to change.
         """
-        users, change = info.context[UserOperations], attributes.change()
-        return GroupType.of(await users.update_group(info.context.actor, group_id, change))
+        groups, change = info.context[Groups], attributes.change()
+        return GroupType.of(await groups.update(info.context.actor, group_id, change))
 
     @strawberry.mutation
     async def delete_group(self, info: Info, group_id: strawberry.ID) -> GroupType | None:
         """Deletes a group and its role bindings."""
-        return GroupType.of(
-            await info.context[UserOperations].delete_group(info.context.actor, group_id)
-        )
+        return GroupType.of(await info.context[Groups].delete(info.context.actor, group_id))
 
     @strawberry.mutation
     async def create_group_member(
         self, info: Info, group_id: strawberry.ID, user_id: strawberry.ID
     ) -> GroupMember | None:
         """Adds a user to a group."""
-        users = info.context[UserOperations]
-        return GroupMember.of(*await users.add_member(info.context.actor, group_id, user_id))
+        groups = info.context[Groups]
+        return GroupMember.of(*await groups.add_member(info.context.actor, group_id, user_id))
 
     @strawberry.mutation
     async def delete_group_member(
         self, info: Info, group_id: strawberry.ID, user_id: strawberry.ID
     ) -> GroupMember | None:
         """Removes a user from a group."""
-        users = info.context[UserOperations]
-        return GroupMember.of(*await users.remove_member(info.context.actor, group_id, user_id))
+        groups = info.context[Groups]
+        return GroupMember.of(*await groups.remove_member(info.context.actor, group_id, user_id))
 
     create_project = _PROJECTS.create(Projects.create, ProjectAttributes)
     """Creates a project."""
@@ -256,36 +257,25 @@ class AccessMutation:
             raise Invalid("give either clusterId or serviceId")
         kind = ResourceKind.SERVICE if service_id else ResourceKind.CLUSTER
         scope = scope_of(kind, service_id or cluster_id or "")
-        await info.context[AccessControl].set_subjects(
+        await info.context[RoleBindings].set_subjects(
             info.context.actor, scope, subjects_by_role(rbac)
         )
         return True
 
-    create_role = _ROLES.create(AccessControl.save_role, RoleAttributes)
+    create_role = _ROLES.create(Roles.create, RoleAttributes)
     """Creates a role."""
 
-    @strawberry.mutation
-    async def update_role(
-        self, info: Info, id: strawberry.ID, attributes: RoleAttributes
-    ) -> RoleType | None:
-        """Updates a role for all its holders.
-
-        Args:
-            id: ID of the role.
-            attributes: Fields to change.
-        """
-        rights = info.context[AccessControl]
-        return RoleType.of(await rights.save_role(info.context.actor, attributes.change(), id))
-
-    delete_role = _ROLES.action(AccessControl.delete_role)
+    update_role = _ROLES.update(Roles.update, RoleAttributes)
+    """Updates a role for all its holders."""
+    delete_role = _ROLES.action(Roles.delete)
     """Deletes a role. Fails with CONFLICT while the role is bound."""
-    create_role_binding = _BINDINGS.create(AccessControl.bind, RoleBindingAttributes)
+    create_role_binding = _BINDINGS.create(RoleBindings.create, RoleBindingAttributes)
     """Binds a role to a user or a group. Callers can grant only permissions that they hold.
 
     Args:
         attributes: Role, scope, and user or group.
     """
-    delete_role_binding = _BINDINGS.action(AccessControl.unbind)
+    delete_role_binding = _BINDINGS.action(RoleBindings.delete)
     """Removes a role binding. Requests opened through it end within seconds."""
 
     @strawberry.mutation

@@ -19,11 +19,14 @@ from controlplane.access.api.types import (
 )
 from controlplane.access.model.users import User
 from controlplane.access.operations.access_requests import AccessRequests
+from controlplane.access.operations.groups import Groups
 from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.access.operations.permissions import Permissions
 from controlplane.access.operations.projects import Projects
-from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.role_bindings import RoleBindings
+from controlplane.access.operations.roles import Roles
 from controlplane.access.operations.trust_rules import TrustRules
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.users import Users
 from controlplane.authorization import ResourceKind, Scope, Verb
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.resource_fields import ResourceFields, each
@@ -31,12 +34,12 @@ from controlplane.platform.labels import parse_selector
 
 
 async def _users(info: Info, rows: Sequence[User]) -> list[UserType]:
-    roles = await info.context[UserOperations].roles_everywhere(info.context.actor, rows)
+    roles = await info.context[Users].roles_everywhere(info.context.actor, rows)
     return [UserType.of(row, role=roles.get(row.id)) for row in rows]
 
 
-_GROUPS = ResourceFields("group", UserOperations, GroupType, each(GroupType.of))
-_USERS = ResourceFields("user", UserOperations, UserType, _users)
+_GROUPS = ResourceFields("group", Groups, GroupType, each(GroupType.of))
+_USERS = ResourceFields("user", Users, UserType, _users)
 _PROJECTS = ResourceFields("project", Projects, ProjectType, projects_with_bindings)
 
 
@@ -56,7 +59,7 @@ class AccessQuery:
     @strawberry.field
     async def my_groups(self, info: Info) -> list[GroupType]:
         """Groups of the caller."""
-        rows = await info.context[UserOperations].groups_of(info.context.actor)
+        rows = await info.context[Groups].of_actor(info.context.actor)
         return GroupType.of_each(rows)
 
     @strawberry.field
@@ -71,7 +74,7 @@ class AccessQuery:
         rows = await info.context[CredentialAuthenticator].tokens(info.context.actor)
         return AccessToken.of_each(rows)
 
-    users = _USERS.page(UserOperations.users)
+    users = _USERS.page(Users.page)
     """Users and service accounts of the installation.
 
     Args:
@@ -85,9 +88,9 @@ class AccessQuery:
         Args:
             email: E-mail address.
         """
-        return UserType.of(await info.context[UserOperations].user(info.context.actor, email))
+        return UserType.of(await info.context[Users].get(info.context.actor, email))
 
-    groups = _GROUPS.page(UserOperations.groups)
+    groups = _GROUPS.page(Groups.page)
     """Groups."""
 
     @strawberry.field
@@ -97,12 +100,12 @@ class AccessQuery:
         Args:
             name: Exact name.
         """
-        return GroupType.of(await info.context[UserOperations].group(info.context.actor, name))
+        return GroupType.of(await info.context[Groups].get(info.context.actor, name))
 
     @strawberry.field
     async def group_members(self, info: Info, group_id: strawberry.ID) -> list[UserType]:
         """Members of a group."""
-        rows = await info.context[UserOperations].members(info.context.actor, group_id)
+        rows = await info.context[Groups].members(info.context.actor, group_id)
         return UserType.of_each(rows)
 
     projects = _PROJECTS.page(Projects.page)
@@ -113,8 +116,8 @@ class AccessQuery:
     @strawberry.field
     async def roles(self, info: Info, labels: str | None = None) -> list[RoleType]:
         """All roles, built-in ones first."""
-        rights, wanted = info.context[AccessControl], parse_selector(labels or "")
-        return RoleType.of_each(await rights.roles(info.context.actor, wanted))
+        roles, wanted = info.context[Roles], parse_selector(labels or "")
+        return RoleType.of_each(await roles.all(info.context.actor, wanted))
 
     @strawberry.field
     async def role(self, info: Info, name: str) -> RoleType | None:
@@ -123,7 +126,7 @@ class AccessQuery:
         Args:
             name: ID or name of the role.
         """
-        return RoleType.of(await info.context[AccessControl].role(info.context.actor, name))
+        return RoleType.of(await info.context[Roles].get(info.context.actor, name))
 
     @strawberry.field
     async def role_bindings(
@@ -134,9 +137,9 @@ class AccessQuery:
         Args:
             scope: Only bindings in this scope, such as `project:ID`.
         """
-        rights = info.context[AccessControl]
+        bindings = info.context[RoleBindings]
         wanted = parse_selector(labels or "")
-        views = await rights.bindings(info.context.actor, Scope(scope) if scope else None, wanted)
+        views = await bindings.all(info.context.actor, Scope(scope) if scope else None, wanted)
         return [RoleBinding.of_view(view) for view in views]
 
     @strawberry.field
@@ -150,7 +153,7 @@ class AccessQuery:
             kind: Kind of resource.
             id: ID of the resource. Null: every resource of the kind.
         """
-        return await info.context[AccessControl].can(info.context.actor, verb, kind, id or "")
+        return await info.context[Permissions].can(info.context.actor, verb, kind, id or "")
 
     @strawberry.field
     async def who_can(
@@ -163,8 +166,8 @@ class AccessQuery:
             kind: Kind of resource.
             id: ID of the resource. Null: every resource of the kind.
         """
-        rights = info.context[AccessControl]
-        holders = await rights.who_can(info.context.actor, verb, kind, id or "")
+        permissions = info.context[Permissions]
+        holders = await permissions.who_can(info.context.actor, verb, kind, id or "")
         return AccessHolder.of_each(holders)
 
     @strawberry.field

@@ -14,7 +14,8 @@ from controlplane.access.model.users import Membership
 from controlplane.access.model.users import Token as TokenRow
 from controlplane.access.model.users import User as UserRow
 from controlplane.access.operations.access_requests import AccessRequestView
-from controlplane.access.operations.roles import BindingView, PermissionHolder
+from controlplane.access.operations.permissions import PermissionHolder
+from controlplane.access.operations.role_bindings import BindingView
 from controlplane.authorization import (
     DestinationRule,
     Fence,

@@ -12,8 +12,8 @@ from controlplane.access.model.bindings import (
     SubjectKind,
 )
 from controlplane.access.model.users import User
+from controlplane.access.operations.delegation import require_permissions_of_role
 from controlplane.access.operations.scopes import find_role, scope_target
-from controlplane.access.operations.users import require_permissions_of_role
 from controlplane.access.ports import AccessRequestStore, RoleBindingStore, RoleStore, UserStore
 from controlplane.authorization import (
     BUILT_IN,

@@ -7,8 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from controlplane.access.model.bindings import Binding, SubjectKind
+from controlplane.access.operations.delegation import require_permissions_of_role
+from controlplane.access.operations.groups import find_group
 from controlplane.access.operations.scopes import find_role
-from controlplane.access.operations.users import find_group, find_user, require_permissions_of_role
+from controlplane.access.operations.users import find_user
 from controlplane.access.ports import RoleBindingStore
 from controlplane.authorization import Resource, ResourceKind, Role, Verb, require
 from controlplane.platform.context import ACCESS, Change
@@ -86,7 +88,7 @@ async def _replace(
 async def _check_subjects(tx: Transaction, several: Collection[Subjects]) -> None:
     """NotFound: a user or group does not exist.
 
-    Locks groups before users, like `UserOperations.add_member`. Different orders would cause
+    Locks groups before users, like `Groups.add_member`. Different orders would cause
     deadlocks.
     """
     for id in sorted({id for subjects in several for id in subjects.groups}):

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 import structlog
 
 from controlplane.access.model.users import (
-    MAX_TOKEN_LIFETIME,
     SESSION_IDLE,
     TICKET_LIFE,
     USER_TOKEN_LIFE,
@@ -20,6 +19,7 @@ from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.scopes import actor_of_user
 from controlplane.access.operations.tokens import (
     SIGN_IN_KINDS,
+    check_life,
     latest_expiry,
     mint,
     revoke_user_tokens,
@@ -36,7 +36,7 @@ from controlplane.platform.context import REVOKED, StoreContext
 from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import Transaction
-from core.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
+from core.errors import Forbidden, NotFound, Unauthenticated, Unavailable
 from core.identity import ClusterId, TokenKind, token_hash, token_kind
 from core.runtime.batcher import Batcher
 
@@ -158,8 +158,7 @@ class CredentialAuthenticator:
         """
         require_member(actor)
         check_text(name, "name")
-        if not timedelta() < life <= MAX_TOKEN_LIFETIME:
-            raise Invalid("must be at most 366 days", field="expiresIn")
+        check_life(life)
         check_count(len(limits), "scopes", MAX_SCOPES)
         if actor.kind is not ActorKind.USER:
             # Otherwise an exchanged token with a life of one hour could create one for a year.

@@ -12,8 +12,9 @@ from datetime import datetime
 
 from controlplane.access.model.scim import AttributeFilter, GroupPush, UserPush
 from controlplane.access.model.users import Group, Membership, User, UserKind
+from controlplane.access.operations.groups import delete_group_rows
 from controlplane.access.operations.tokens import revoke_user_tokens
-from controlplane.access.operations.users import check_address, delete_group_rows
+from controlplane.access.operations.users import check_address
 from controlplane.access.ports import GroupStore, LoginStore, MembershipStore, UserStore
 from controlplane.authorization import Actor, ActorKind, Resource, ResourceKind, Verb, require
 from controlplane.platform.context import ACCESS, Change, StoreContext

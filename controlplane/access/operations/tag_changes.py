@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from controlplane.access.model.bindings import Binding
+from controlplane.access.operations.delegation import require_permissions_of_role
 from controlplane.access.operations.scopes import find_role
 from controlplane.access.operations.tagged_clusters import selects
-from controlplane.access.operations.users import require_permissions_of_role
 from controlplane.access.ports import RoleBindingStore
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
 from controlplane.platform.context import ACCESS, Change

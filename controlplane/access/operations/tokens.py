@@ -4,14 +4,21 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from controlplane.access.model.users import Token
+from controlplane.access.model.users import MAX_TOKEN_LIFETIME, Token
 from controlplane.access.ports import TokenStore
 from controlplane.authorization import Actor
 from controlplane.platform.context import REVOKED, Change, StoreContext
 from controlplane.platform.ports import Transaction
+from core.errors import Invalid
 from core.identity import TokenKind, new_token, token_hash
 
 SIGN_IN_KINDS = (TokenKind.SESSION, TokenKind.REFRESH)
+
+
+def check_life(life: timedelta) -> None:
+    """Raises Invalid unless a token may live that long."""
+    if not timedelta() < life <= MAX_TOKEN_LIFETIME:
+        raise Invalid("must be at most 366 days", field="expiresIn")
 
 
 async def latest_expiry(tx: Transaction, actor: Actor) -> datetime | None:

@@ -8,11 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.access.model.trust_rules import TrustRule, TrustRuleSpec
-from controlplane.access.operations.users import (
-    ADMINISTER_USERS,
-    find_service_account,
-    require_permissions_of_user,
-)
+from controlplane.access.operations.delegation import require_permissions_of_user
+from controlplane.access.operations.service_accounts import find_service_account
+from controlplane.access.operations.users import ADMINISTER_USERS
 from controlplane.access.ports import TrustRuleStore
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
 from controlplane.platform.conflicts import name_conflict

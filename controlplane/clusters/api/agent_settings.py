@@ -5,7 +5,7 @@ from enum import Enum
 import strawberry
 
 from controlplane.access.api.types import PolicyBinding, bindings_of
-from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.role_bindings import RoleBindings
 from controlplane.authorization import DEFAULT_PROJECT, INSTALLATION
 from controlplane.clusters.api.inputs import TagAttributes
 from controlplane.clusters.api.selectors import ClusterSelectorAttributes
@@ -215,7 +215,7 @@ class AgentSettingsMutation:
 
 
 async def _type(context: Context, row: SettingsRow) -> DeploymentSettingsType:
-    bindings = await context[AccessControl].bindings_of_resources(context.actor, INSTALLATION)
+    bindings = await context[RoleBindings].of_resources(context.actor, INSTALLATION)
     editors = bindings_of(bindings, INSTALLATION, "editor")
     return DeploymentSettingsType.of(
         row,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 from controlplane.access.api.loading import projects_of, shown_project
 from controlplane.access.api.types import bindings_of
-from controlplane.access.operations.roles import AccessControl, BindingView
+from controlplane.access.operations.role_bindings import BindingView, RoleBindings
 from controlplane.clusters.api.agent_settings import EffectiveSettings
 from controlplane.clusters.api.clusters import ClusterType
 from controlplane.clusters.model.agent_settings import EffectiveAgentSettings
@@ -43,7 +43,7 @@ async def cluster_types(
     bindings: list[BindingView] = []
     if selected & _BINDINGS:
         scope = next(iter(rows)).target.scope if len(rows) == 1 else None
-        bindings = await context[AccessControl].bindings_of_resources(context.actor, scope)
+        bindings = await context[RoleBindings].of_resources(context.actor, scope)
     return {
         row.id: ClusterType.of(
             row,

@@ -8,12 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from controlplane.access.operations.delegation import require_permissions_of_user
 from controlplane.access.operations.scopes import project_for
+from controlplane.access.operations.service_accounts import find_service_account
 from controlplane.access.operations.source_runs import SourceRuns
-from controlplane.access.operations.users import (
-    find_service_account,
-    require_permissions_of_user,
-)
 from controlplane.access.ports import UserStore
 from controlplane.authorization import (
     VIEWER,

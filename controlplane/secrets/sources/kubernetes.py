@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from controlplane.access.model.users import UserKind
-from controlplane.access.operations.users import require_permissions_of_user
+from controlplane.access.operations.delegation import require_permissions_of_user
 from controlplane.access.ports import UserStore
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
 from controlplane.platform.context import OperationContext

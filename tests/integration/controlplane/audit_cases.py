@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.access.operations.projects import ProjectChange, Projects
-from controlplane.access.operations.roles import AccessControl, BindingDraft
+from controlplane.access.operations.role_bindings import BindingDraft, RoleBindings
 from controlplane.agents.model.jobs import JobPhase
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.authorization import SYSTEM, UNRESTRICTED, Scope
@@ -47,7 +47,7 @@ async def an_empty_project(stage: Stage) -> None:
 async def a_reader_of_the_cluster(stage: Stage) -> None:
     scope = Scope(f"cluster:{stage.ids['cluster']}")
     draft = BindingDraft("viewer", scope, user=stage.ids["other"])
-    await stage.plane.operations[AccessControl].bind(SYSTEM, draft)
+    await stage.plane.operations[RoleBindings].create(SYSTEM, draft)
 
 
 async def an_approved_request(stage: Stage) -> None:

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from controlplane.access.operations.access_requests import AccessRequests
+from controlplane.access.operations.groups import Groups
 from controlplane.access.operations.identity import CredentialAuthenticator
+from controlplane.access.operations.permissions import Permissions
 from controlplane.access.operations.projects import Projects
-from controlplane.access.operations.roles import AccessControl
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.role_bindings import RoleBindings
+from controlplane.access.operations.roles import Roles
+from controlplane.access.operations.service_accounts import ServiceAccounts
+from controlplane.access.operations.users import Users
 from controlplane.agents.live_logs import MemoryLiveLogs
 from controlplane.agents.model.hello import AgentHello
 from controlplane.agents.operations.agents import AgentOperations
@@ -60,9 +64,13 @@ class World:
     def __post_init__(self) -> None:
         self.admin = person(Role.ADMIN, "root")
         self.identity = CredentialAuthenticator(self.deps, DeployTokenReader(self.deps.store))
-        self.people = UserOperations(self.deps)
+        self.people = Users(self.deps)
+        self.accounts = ServiceAccounts(self.deps)
+        self.groups = Groups(self.deps)
         self.projects = Projects(self.deps, ServiceFences())
-        self.rights = AccessControl(self.deps)
+        self.roles = Roles(self.deps)
+        self.bindings = RoleBindings(self.deps)
+        self.permissions = Permissions(self.deps)
         self.requests = AccessRequests(self.deps)
         self.clusters = Clusters(self.deps)
         self.repositories = RepositoryOperations(self.deps)

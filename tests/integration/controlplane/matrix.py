@@ -27,8 +27,8 @@ from graphql import (
 from controlplane.access.model.users import UserKind
 from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.access.operations.identity import CredentialAuthenticator
-from controlplane.access.operations.roles import AccessControl, BindingDraft
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.role_bindings import BindingDraft, RoleBindings
+from controlplane.access.operations.users import Users
 from controlplane.agents.operations.jobs import ClusterJobs
 from controlplane.api.schema import schema
 from controlplane.audit.model.chains import AuditFilter
@@ -670,7 +670,7 @@ async def _revision(stage: Stage) -> None:
 
 async def _callers(stage: Stage) -> None:
     """Nobody in particular, and each built-in role here, elsewhere and everywhere."""
-    people, rights = stage.plane.operations[UserOperations], stage.plane.operations[AccessControl]
+    users, bindings = stage.plane.operations[Users], stage.plane.operations[RoleBindings]
     places = {
         "here": Scope(f"project:{stage.ids['project']}"),
         "elsewhere": Scope(f"project:{stage.ids['elsewhere']}"),
@@ -681,10 +681,10 @@ async def _callers(stage: Stage) -> None:
     sorts += [("admin elsewhere", "admin", "elsewhere")]
     sorts += [(f"{role} everywhere", role, "everywhere") for role in BUILT_IN]
     for name, role, place in sorts:
-        user = await people.upsert(SYSTEM, f"{name.replace(' ', '-')}@example.org")
+        user = await users.upsert(SYSTEM, f"{name.replace(' ', '-')}@example.org")
         assert user.kind is UserKind.PERSON
         if role is not None:
-            await rights.bind(SYSTEM, BindingDraft(role, places[place], user=user.id))
+            await bindings.create(SYSTEM, BindingDraft(role, places[place], user=user.id))
         actor = await stage.plane.operations[CredentialAuthenticator].actor_of(user.id)
         row, _ = await stage.plane.operations[CredentialAuthenticator].create_token(actor, "own")
         stage.callers[name] = await stage.plane.operations[CredentialAuthenticator].actor_of(

@@ -60,8 +60,12 @@ def guarded(world: World) -> list[Any]:
     groups = (
         world.identity,
         world.people,
+        world.accounts,
+        world.groups,
         world.projects,
-        world.rights,
+        world.roles,
+        world.bindings,
+        world.permissions,
         world.requests,
         world.clusters,
         world.repositories,
@@ -215,7 +219,7 @@ async def test_people_are_added_and_change_roles(world: World) -> None:
     assert grant.role.id == Role.EDITOR
     with pytest.raises(Conflict, match="your own role"):
         await world.people.upsert(root, root.email, None, Role.VIEWER)
-    page = await world.people.users(root, PageQuery())
+    page = await world.people.page(root, PageQuery())
     assert {user.email for user in page.items} == {"admin", "bo@example.org"}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.access.operations.bindings import Subjects
 from controlplane.access.operations.projects import ProjectChange
-from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.role_bindings import RoleBindings
 from controlplane.authorization import BUILT_IN, INSTALLATION, UNRESTRICTED, Grant, Policy
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.clusters import ClusterChange
@@ -126,7 +126,7 @@ async def settings(world: World, service: Service) -> dict[str, Any]:
         bound = await tx[ContextBindingStore].of_services(service.id)
         used = await tx[SecretUseStore].of_services(service.id)
         sources = (await sources_of(tx, [service.id])).get(service.id, [])
-    bindings = await AccessControl(world.deps).bindings(world.admin, service.target.scope)
+    bindings = await RoleBindings(world.deps).all(world.admin, service.target.scope)
     kept: dict[str, Any] = {
         "context_ids": [binding.context_id for binding in bound],
         "uses": [(use.name, use.secret_id, use.version, use.pinned) for use in used],

@@ -12,8 +12,8 @@ from sqlalchemy import text
 from controlplane.access.model.bindings import SubjectKind
 from controlplane.access.model.users import Group
 from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.groups import GroupChange
 from controlplane.access.operations.projects import ProjectChange
-from controlplane.access.operations.users import GroupChange
 from controlplane.access.ports import ProjectStore
 from controlplane.authorization import UNRESTRICTED
 from controlplane.authorization.roles import BuiltInRole as Role
@@ -156,10 +156,10 @@ class Room:
         )
         self.cluster, repository = await world.cluster(connected=False), await world.repository()
         self.service = await world.service(self.cluster, repository)
-        self.group = await world.people.create_group(admin, GroupChange(name="team"))
+        self.group = await world.groups.create(admin, GroupChange(name="team"))
         given: dict[str, Subjects] = {Role.EDITOR: Subjects(groups=frozenset({self.group.id}))}
         for one in (self.project, self.cluster, self.service):
-            await world.rights.set_subjects(admin, one.target.scope, given)
+            await world.bindings.set_subjects(admin, one.target.scope, given)
         frozen = ClusterGroup("frozen", "frozen", world.clock.now(), world.clock.now(), frozen=True)
         async with world.deps.store.write() as tx:
             await tx[ClusterGroupStore].add(frozen)
@@ -168,17 +168,17 @@ class Room:
     async def open_group(self) -> Group:
         """What a group may is held against what the caller may."""
         change = GroupChange(everyone=False)
-        return await self.world.people.update_group(self.world.admin, self.group.id, change)
+        return await self.world.groups.update(self.world.admin, self.group.id, change)
 
     async def join_group(self) -> object:
         user = await self.world.people.upsert(self.world.admin, "ada@example.org", None, None)
-        return await self.world.people.add_member(self.world.admin, self.group.id, user.id)
+        return await self.world.groups.add_member(self.world.admin, self.group.id, user.id)
 
     async def unbind(self) -> object:
-        rights, admin = self.world.rights, self.world.admin
-        bound = await rights.bindings(admin, self.cluster.target.scope)
+        bindings, admin = self.world.bindings, self.world.admin
+        bound = await bindings.all(admin, self.cluster.target.scope)
         (one,) = [view for view in bound if view.row.subject_kind is SubjectKind.GROUP]
-        return await rights.unbind(admin, one.row.id)
+        return await bindings.delete(admin, one.row.id)
 
     async def change_service(self) -> object:
         """Some group is frozen: whether the service's cluster is in it is looked up."""

@@ -8,8 +8,8 @@ import pytest
 from controlplane.access.model import scim
 from controlplane.access.model.scim import GroupPush, UserPush
 from controlplane.access.model.users import Group, User
+from controlplane.access.operations.groups import GroupChange
 from controlplane.access.operations.scim import ScimDirectory
-from controlplane.access.operations.users import GroupChange
 from controlplane.authorization import (
     Actor,
     ActorKind,
@@ -47,7 +47,7 @@ class Office:
     other: Actor
 
     async def user(self, address: str) -> User:
-        return await self.gate.world.people.user(self.gate.world.admin, address)
+        return await self.gate.world.people.get(self.gate.world.admin, address)
 
     async def members(self, group: Group) -> set[str]:
         (view,) = await self.verbs.with_members(self.corp, [group])
@@ -134,7 +134,7 @@ async def test_accounts_of_others_are_not_taken_over(office: Office) -> None:
     """Made by hand, a service account, of another directory, in whichever case of letters."""
     world = office.gate.world
     await world.people.upsert(world.admin, "Hand@example.org")
-    await world.people.create_account(world.admin, "robot")
+    await world.accounts.create(world.admin, "robot")
     theirs = await office.verbs.add_user(office.other, UserPush("eve@example.org"))
     for address in ("hand@example.org", "Hand@example.org", "EVE@example.org"):
         with pytest.raises(Conflict):
@@ -185,7 +185,7 @@ async def test_sign_ins_leave_pushed_groups_alone(office: Office) -> None:
     world, verbs = office.gate.world, office.verbs
     ada = await verbs.add_user(office.corp, ADA)
     url = office.gate.issuer.url
-    claimed = await world.people.create_group(world.admin, GroupChange("platform", issuer=url))
+    claimed = await world.groups.create(world.admin, GroupChange("platform", issuer=url))
     crew = await verbs.add_group(office.corp, GroupPush("crew"))
     edit = scim.parse_group_patch({"Operations": [
         {"op": "add", "path": "members", "value": [{"value": ada.id}]}]})  # fmt: skip
@@ -202,7 +202,7 @@ async def test_groups_of_others_are_out_of_reach(office: Office) -> None:
     """Those made here, and those of another provider: neither seen nor changed."""
     world = office.gate.world
     ada = await office.verbs.add_user(office.corp, ADA)
-    own = await world.people.create_group(world.admin, GroupChange("admins"))
+    own = await world.groups.create(world.admin, GroupChange("admins"))
     theirs = await office.verbs.add_group(office.other, GroupPush("theirs"))
     assert await office.verbs.groups(office.corp, None) == []
     into = scim.parse_group({"displayName": "x", "members": [{"value": ada.id}]})
@@ -224,11 +224,11 @@ async def test_members_are_people_of_the_directory(office: Office) -> None:
         await office.verbs.add_group(office.corp, scim.parse_group(
             {"displayName": "crew", "members": [{"value": bo.id}]}))  # fmt: skip
     crew = await office.verbs.add_group(office.corp, GroupPush("crew"))
-    await world.people.add_member(world.admin, crew.id, bo.id)
+    await world.groups.add_member(world.admin, crew.id, bo.id)
     whole = scim.parse_group({"displayName": "crew", "members": [{"value": ada.id}]})
     await office.verbs.change_group(office.corp, crew.id, whole)
-    held = {one.id for one in await world.people.members(world.admin, crew.id)}
+    held = {one.id for one in await world.groups.members(world.admin, crew.id)}
     assert held == {ada.id, bo.id}
     await office.verbs.remove_group(office.corp, crew.id)
     with pytest.raises(NotFound):
-        await world.people.group(world.admin, "crew")
+        await world.groups.get(world.admin, "crew")

@@ -130,7 +130,7 @@ async def test_a_project_reads_below_its_own_path_only(elsewhere: Elsewhere) -> 
 
 async def test_a_secret_of_a_cluster_is_read_as_a_service_account(elsewhere: Elsewhere) -> None:
     world, cluster = elsewhere.world, elsewhere.cluster
-    account = await world.people.create_account(world.admin, "reader")
+    account = await world.accounts.create(world.admin, "reader")
     source = KubernetesSource("dev", "shop/db", "password", account.id)
     await elsewhere.secrets.save(world.admin, "db", SecretChange(source=source))
     await elsewhere.look()

@@ -19,11 +19,11 @@ from jwt.algorithms import ECAlgorithm
 from controlplane.access.model.scim import UserPush
 from controlplane.access.model.sign_in import Issuer
 from controlplane.access.oidc.issuers import OidcClient, OidcIssuers
-from controlplane.access.operations.roles import BindingDraft
+from controlplane.access.operations.groups import GroupChange
+from controlplane.access.operations.role_bindings import BindingDraft
 from controlplane.access.operations.scim import ScimDirectory
 from controlplane.access.operations.sign_in import ProviderReply
 from controlplane.access.operations.trust_rules import TrustRuleChange
-from controlplane.access.operations.users import GroupChange
 from controlplane.access.ports import UserStore
 from controlplane.authorization import INSTALLATION, Verb
 from controlplane.authorization.roles import BuiltInRole as Role
@@ -268,18 +268,18 @@ async def test_groups_are_what_the_provider_says(access: AccessOperations) -> No
     """Joining gives the group's role, leaving takes it, at the next sign-in; own groups stay."""
     world = access.world
     change = GroupChange("platform", issuer=access.issuer.url)
-    group = await world.people.create_group(world.admin, change)
-    other = await world.people.create_group(world.admin, GroupChange("friends"))
+    group = await world.groups.create(world.admin, change)
+    other = await world.groups.create(world.admin, GroupChange("friends"))
     draft = BindingDraft(Role.EDITOR, INSTALLATION, group="platform")
-    await world.rights.bind(world.admin, draft)
+    await world.bindings.create(world.admin, draft)
     actor = await access.by_provider()
     assert [grant.role.id for grant in actor.policy.grants] == [Role.EDITOR]
-    await world.people.add_member(world.admin, other.id, actor.id)
+    await world.groups.add_member(world.admin, other.id, actor.id)
     access.issuer.claims["groups"] = ["sales"]
     again = await access.by_provider()
     assert again.policy.grants == ()
-    assert {one.id for one in await world.people.groups_of(again)} == {other.id}
-    assert group.id not in {one.id for one in await world.people.groups_of(again)}
+    assert {one.id for one in await world.groups.of_actor(again)} == {other.id}
+    assert group.id not in {one.id for one in await world.groups.of_actor(again)}
 
 
 async def test_whoever_the_provider_lets_go_is_out_everywhere(world: World) -> None:
@@ -312,7 +312,7 @@ async def test_an_address_is_taken_over_only_if_the_provider_vouches(
 
 async def test_an_unverified_address_is_nobodys(access: AccessOperations) -> None:
     """A stranger of the provider cannot take an address before its owner signs in."""
-    group = await access.world.people.create_group(
+    group = await access.world.groups.create(
         access.world.admin, GroupChange(name="cluster-admins", issuer=access.issuer.url)
     )
     for unverified in (False, None, "no", 1):
@@ -324,8 +324,8 @@ async def test_an_unverified_address_is_nobodys(access: AccessOperations) -> Non
     access.issuer.claims |= {"sub": "boss", "email_verified": True, "groups": ["cluster-admins"]}
     boss = await access.by_provider()
     assert boss.email == "boss@example.org" and boss.id != stranger.id
-    assert [found.id for found in await access.world.people.groups_of(boss)] == [group.id]
-    assert await access.world.people.groups_of(stranger) == []
+    assert [found.id for found in await access.world.groups.of_actor(boss)] == [group.id]
+    assert await access.world.groups.of_actor(stranger) == []
 
 
 async def test_a_directory_takes_over_no_account_with_an_unverified_address(
@@ -378,7 +378,7 @@ async def test_replies_name_their_issuer(access: AccessOperations, names_itself:
 
 async def test_nobody_signs_in_as_a_service_account(access: AccessOperations) -> None:
     """Whatever address a provider vouches for."""
-    robot = await access.world.people.create_account(access.world.admin, "robot")
+    robot = await access.world.accounts.create(access.world.admin, "robot")
     access.issuer.claims |= {"email": robot.email, "email_verified": True}
     with pytest.raises(Conflict, match="service account"):
         await access.by_provider()
@@ -424,7 +424,7 @@ async def _hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 async def exchange_rule(access: AccessOperations, **given: Any) -> str:
     """A service account that trusts tokens of a CI; its id."""
-    account = await access.world.people.create_account(access.world.admin, "deployer")
+    account = await access.world.accounts.create(access.world.admin, "deployer")
     keys = json.dumps(access.issuer.jwks())
     rule: dict[str, Any] = {"issuer": "https://ci.example.org", "audience": "towline-ci"}
     rule |= {"subject": "repo:acme/shop:*", "claims": {"environment": "prod"}, "keys": keys}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.access.operations.users import GroupChange
+from controlplane.access.operations.groups import GroupChange
 from controlplane.authorization import ActorKind
 from controlplane.authorization.roles import BuiltInRole as Role
 from controlplane.pipelines.gates.kinds import ApprovalRule
@@ -160,12 +160,12 @@ async def test_two_people_who_approve_at_once_both_count(world: World) -> None:
 async def test_whoever_is_in_a_gates_group_may_approve(world: World) -> None:
     """In the group that everybody is in, too; that of others stays shut."""
     line = await Line.make(world)
-    await world.people.create_group(world.admin, GroupChange("sre"))
+    await world.groups.create(world.admin, GroupChange("sre"))
     await line.save(groups=("sre",))
     await line.push("1")
     with pytest.raises(Conflict, match="only these may approve here: sre"):
         await line.approve()
-    await world.people.create_group(world.admin, GroupChange("all-hands", everyone=True))
+    await world.groups.create(world.admin, GroupChange("all-hands", everyone=True))
     await line.save(groups=("sre", "all-hands"))
     await line.approve()
     assert (await world.get(line.prod)).desired.generation == 1

@@ -7,9 +7,10 @@ import pytest
 
 from controlplane.access.model.bindings import AccessRequestState, Project
 from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.groups import GroupChange
 from controlplane.access.operations.projects import ProjectChange
-from controlplane.access.operations.roles import BindingDraft, RoleChange
-from controlplane.access.operations.users import GroupChange
+from controlplane.access.operations.role_bindings import BindingDraft
+from controlplane.access.operations.roles import RoleChange
 from controlplane.access.ports import ProjectStore, RoleBindingStore, TokenStore
 from controlplane.authorization import (
     DEFAULT_PROJECT,
@@ -108,11 +109,11 @@ async def test_a_project_ends_when_it_is_empty(world: World) -> None:
         await world.projects.delete(world.admin, shop.id)
     lone = await world.projects.create(world.admin, ProjectChange("lone", fence=UNRESTRICTED))
     await world.people.upsert(world.admin, "bo@example.org")
-    await world.rights.bind(
+    await world.bindings.create(
         world.admin, BindingDraft(Role.ADMIN, lone.target.scope, user="bo@example.org")
     )
     await world.projects.delete(world.admin, lone.id)
-    assert await world.rights.bindings(world.admin, lone.target.scope) == []
+    assert await world.bindings.all(world.admin, lone.target.scope) == []
 
 
 async def test_nobody_hands_out_what_they_do_not_hold(world: World) -> None:
@@ -121,55 +122,61 @@ async def test_nobody_hands_out_what_they_do_not_hold(world: World) -> None:
     await world.people.upsert(world.admin, "eve@example.org")
     keeper = person(Role.ADMIN, "keeper", scope=shop.target.scope)
     draft = BindingDraft(Role.ADMIN, shop.target.scope, user="eve@example.org")
-    view = await world.rights.bind(keeper, draft)
+    view = await world.bindings.create(keeper, draft)
     assert view.user is not None and view.row.given_by == keeper.email
     with pytest.raises(Forbidden):
-        await world.rights.bind(keeper, BindingDraft(Role.VIEWER, INSTALLATION, user=view.user.id))
+        await world.bindings.create(
+            keeper, BindingDraft(Role.VIEWER, INSTALLATION, user=view.user.id)
+        )
     with pytest.raises(NotFound):
-        await world.rights.bind(
+        await world.bindings.create(
             keeper, BindingDraft(Role.VIEWER, bank.target.scope, user=view.user.id)
         )
     editor = person(Role.EDITOR, "ed")
     with pytest.raises(Forbidden):
-        await world.rights.bind(editor, draft)
-    wide = await world.rights.save_role(
+        await world.bindings.create(editor, draft)
+    wide = await world.roles.create(
         world.admin,
         RoleChange("operators", kubernetes=KubernetesRights(("cluster-operators",)),
                    rules=(Rule((Verb.CONNECT,), (ResourceKind.CLUSTER,)),)),
     )  # fmt: skip
     assert wide.built_in is False
     with pytest.raises(Forbidden):
-        await world.rights.save_role(keeper, RoleChange("mine", rules=(Rule(),)))
+        await world.roles.create(keeper, RoleChange("mine", rules=(Rule(),)))
     with pytest.raises(NotFound):
-        await world.rights.unbind(person(Role.VIEWER, "none"), view.row.id)
-    await world.rights.unbind(keeper, view.row.id)
+        await world.bindings.delete(person(Role.VIEWER, "none"), view.row.id)
+    await world.bindings.delete(keeper, view.row.id)
 
 
 async def test_nobody_becomes_more_by_way_of_a_group_or_an_account(world: World) -> None:
     """Joining a group, minting for an account and disabling somebody ask for what they hold."""
-    helpdesk = await world.rights.save_role(
+    helpdesk = await world.roles.create(
         world.admin,
         RoleChange("helpdesk", rules=(Rule((), (ResourceKind.USER, ResourceKind.GROUP)),)),
     )
     assert helpdesk.rules
     await world.people.upsert(world.admin, "desk@example.org")
     root = await world.people.upsert(world.admin, "root@example.org", None, Role.ADMIN)
-    desk_row = await world.people.user(world.admin, "desk@example.org")
-    await world.rights.bind(world.admin, BindingDraft("helpdesk", INSTALLATION, user=desk_row.id))
+    desk_row = await world.people.get(world.admin, "desk@example.org")
+    await world.bindings.create(
+        world.admin, BindingDraft("helpdesk", INSTALLATION, user=desk_row.id)
+    )
     desk = await world.identity.actor_of(desk_row.id)
-    group = await world.people.create_group(desk, GroupChange("admins"))
-    await world.people.add_member(desk, group.id, desk.id)
-    await world.people.remove_member(desk, group.id, desk.id)
-    await world.rights.bind(world.admin, BindingDraft(Role.ADMIN, INSTALLATION, group="admins"))
-    synced = await world.people.create_group(desk, GroupChange("ops", issuer="https://idp"))
-    await world.rights.bind(world.admin, BindingDraft(Role.ADMIN, INSTALLATION, group="ops"))
-    account = await world.people.create_account(world.admin, "robot")
-    await world.rights.bind(world.admin, BindingDraft(Role.EDITOR, INSTALLATION, user=account.id))
+    group = await world.groups.create(desk, GroupChange("admins"))
+    await world.groups.add_member(desk, group.id, desk.id)
+    await world.groups.remove_member(desk, group.id, desk.id)
+    await world.bindings.create(world.admin, BindingDraft(Role.ADMIN, INSTALLATION, group="admins"))
+    synced = await world.groups.create(desk, GroupChange("ops", issuer="https://idp"))
+    await world.bindings.create(world.admin, BindingDraft(Role.ADMIN, INSTALLATION, group="ops"))
+    account = await world.accounts.create(world.admin, "robot")
+    await world.bindings.create(
+        world.admin, BindingDraft(Role.EDITOR, INSTALLATION, user=account.id)
+    )
     for attempt in (
-        world.people.add_member(desk, group.id, desk.id),
-        world.people.update_group(desk, group.id, GroupChange(everyone=True)),
-        world.people.update_group(desk, synced.id, GroupChange(name="everybody-at-the-provider")),
-        world.people.account_token(desk, account.id, "mine"),
+        world.groups.add_member(desk, group.id, desk.id),
+        world.groups.update(desk, group.id, GroupChange(everyone=True)),
+        world.groups.update(desk, synced.id, GroupChange(name="everybody-at-the-provider")),
+        world.accounts.create_token(desk, account.id, "mine"),
         world.people.disable(desk, root.id),
         world.people.upsert(desk, "new@example.org", None, Role.VIEWER),
     ):
@@ -180,27 +187,29 @@ async def test_nobody_becomes_more_by_way_of_a_group_or_an_account(world: World)
 
 async def test_roles_of_ones_own_are_changed_for_all_and_end_unused(world: World) -> None:
     """Built-in ones stay; a role in use does not go."""
-    role = await world.rights.save_role(
+    role = await world.roles.create(
         world.admin, RoleChange("readers", rules=(Rule((Verb.READ,), (ResourceKind.CLUSTER,)),))
     )
     user = await world.people.upsert(world.admin, "bo@example.org")
-    view = await world.rights.bind(world.admin, BindingDraft("readers", INSTALLATION, user=user.id))
+    view = await world.bindings.create(
+        world.admin, BindingDraft("readers", INSTALLATION, user=user.id)
+    )
     cluster = await world.cluster()
     bo = await world.identity.actor_of(user.id)
     assert bo.may(Verb.READ, cluster.target) and not bo.may(Verb.WRITE, cluster.target)
     wider = RoleChange(rules=(Rule((Verb.READ, Verb.WRITE), (ResourceKind.CLUSTER,)),))
-    await world.rights.save_role(world.admin, wider, role.id)
+    await world.roles.update(world.admin, role.id, wider)
     assert (await world.identity.actor_of(user.id)).may(Verb.WRITE, cluster.target)
     for refused in (
-        world.rights.delete_role(world.admin, role.id),
-        world.rights.delete_role(world.admin, "admin"),
-        world.rights.save_role(world.admin, RoleChange("viewer")),
-        world.rights.save_role(world.admin, RoleChange("x"), "viewer"),
+        world.roles.delete(world.admin, role.id),
+        world.roles.delete(world.admin, "admin"),
+        world.roles.create(world.admin, RoleChange("viewer")),
+        world.roles.update(world.admin, "viewer", RoleChange("x")),
     ):
         with pytest.raises(Conflict):
             await refused
-    await world.rights.unbind(world.admin, view.row.id)
-    await world.rights.delete_role(world.admin, role.id)
+    await world.bindings.delete(world.admin, view.row.id)
+    await world.roles.delete(world.admin, role.id)
 
 
 async def test_who_can_lists_each_user_with_the_reason(world: World) -> None:
@@ -211,49 +220,51 @@ async def test_who_can_lists_each_user_with_the_reason(world: World) -> None:
         name: await world.people.upsert(world.admin, f"{name}@example.org")
         for name in ("ann", "bob", "cid", "off")
     }
-    group = await world.people.create_group(world.admin, GroupChange("shop-team"))
+    group = await world.groups.create(world.admin, GroupChange("shop-team"))
     for name in ("bob", "off"):
-        await world.people.add_member(world.admin, group.id, users[name].id)
-    await world.rights.bind(
+        await world.groups.add_member(world.admin, group.id, users[name].id)
+    await world.bindings.create(
         world.admin, BindingDraft(Role.EDITOR, cluster.target.scope, user="ann@example.org")
     )
-    await world.rights.bind(
+    await world.bindings.create(
         world.admin, BindingDraft(Role.EDITOR, shop.target.scope, group="shop-team")
     )
     await world.people.disable(world.admin, users["off"].id)
-    holders = await world.rights.who_can(world.admin, Verb.WRITE, ResourceKind.CLUSTER, cluster.id)
+    holders = await world.permissions.who_can(
+        world.admin, Verb.WRITE, ResourceKind.CLUSTER, cluster.id
+    )
     assert [one.user.email for one in holders] == ["ann@example.org", "bob@example.org"]
     assert "group shop-team, given by root@example.org" in holders[1].grants[0].why
     ann = await world.identity.actor_of(users["ann"].id)
-    assert await world.rights.can(ann, Verb.WRITE, ResourceKind.CLUSTER, cluster.id)
-    assert not await world.rights.can(ann, Verb.ADMINISTER, ResourceKind.CLUSTER, cluster.id)
-    assert not await world.rights.can(ann, Verb.READ, ResourceKind.CLUSTER, "no-such-id")
+    assert await world.permissions.can(ann, Verb.WRITE, ResourceKind.CLUSTER, cluster.id)
+    assert not await world.permissions.can(ann, Verb.ADMINISTER, ResourceKind.CLUSTER, cluster.id)
+    assert not await world.permissions.can(ann, Verb.READ, ResourceKind.CLUSTER, "no-such-id")
     with pytest.raises(Forbidden):
-        await world.rights.who_can(ann, Verb.WRITE, ResourceKind.CLUSTER, cluster.id)
+        await world.permissions.who_can(ann, Verb.WRITE, ResourceKind.CLUSTER, cluster.id)
 
 
 async def test_lists_of_readers_and_writers_are_replaced_whole(world: World) -> None:
     """Like the Terraform provider: a list left out stays, an empty one clears."""
     shop, _ = await two_teams(world)
     ann = await world.people.upsert(world.admin, "ann@example.org")
-    group = await world.people.create_group(world.admin, GroupChange("team"))
+    group = await world.groups.create(world.admin, GroupChange("team"))
     scope = shop.target.scope
 
     async def held() -> set[tuple[str, str]]:
-        views = await world.rights.bindings(world.admin, scope)
+        views = await world.bindings.all(world.admin, scope)
         return {(one.role.id, one.row.subject_id) for one in views}
 
     both = {
         "viewer": Subjects(users=frozenset({ann.id})),
         "editor": Subjects(groups=frozenset({group.id})),
     }
-    await world.rights.set_subjects(world.admin, scope, both)
+    await world.bindings.set_subjects(world.admin, scope, both)
     assert await held() == {("viewer", ann.id), ("editor", group.id)}
-    await world.rights.set_subjects(world.admin, scope, {"viewer": Subjects()})
+    await world.bindings.set_subjects(world.admin, scope, {"viewer": Subjects()})
     assert await held() == {("editor", group.id)}
     viewer = person(Role.VIEWER, scope=scope)
     with pytest.raises(Forbidden):
-        await world.rights.set_subjects(viewer, scope, {"editor": Subjects()})
+        await world.bindings.set_subjects(viewer, scope, {"editor": Subjects()})
 
 
 async def test_refused_lists_of_readers_leave_nothing_made_and_nothing_changed(
@@ -297,7 +308,7 @@ async def test_refused_lists_of_readers_leave_nothing_made_and_nothing_changed(
     given = await world.projects.create(
         world.admin, ProjectChange("new", subjects=asked, fence=UNRESTRICTED)
     )
-    (view,) = await world.rights.bindings(world.admin, given.target.scope)
+    (view,) = await world.bindings.all(world.admin, given.target.scope)
     assert (view.role.id, view.row.subject_id) == ("viewer", ann.id)
 
 
@@ -355,7 +366,7 @@ async def test_given_access_is_taken_back_and_wide_wishes_are_refused(world: Wor
 async def test_the_proxy_is_opened_by_bindings(world: World) -> None:
     """On one cluster, with the role's groups, and for the requests that its rules name."""
     shop, _ = await two_teams(world)
-    role = await world.rights.save_role(
+    role = await world.roles.create(
         world.admin,
         RoleChange(
             "debuggers",
@@ -366,7 +377,7 @@ async def test_the_proxy_is_opened_by_bindings(world: World) -> None:
         ),
     )
     user = await world.people.upsert(world.admin, "bo@example.org")
-    view = await world.rights.bind(
+    view = await world.bindings.create(
         world.admin, BindingDraft("debuggers", shop.target.scope, user=user.id)
     )
     access = ProxyAccess(world.deps)
@@ -388,7 +399,7 @@ async def test_the_proxy_is_opened_by_bindings(world: World) -> None:
             await access.connect(user.id, handle, inside)
         said.add(absent.value.message.replace(handle, "x"))
     assert len(said) == 1
-    await world.rights.unbind(world.admin, view.row.id)
+    await world.bindings.delete(world.admin, view.row.id)
     access.drop_user(user.id)
     with pytest.raises(NotFound):
         await access.connect(user.id, "shop-prod", inside)
@@ -398,12 +409,12 @@ async def test_bindings_for_some_time_end_by_themselves(world: World) -> None:
     user = await world.people.upsert(world.admin, "bo@example.org")
     soon = world.clock.now() + timedelta(minutes=5)
     draft = BindingDraft(Role.VIEWER, INSTALLATION, user=user.id, expires_at=soon)
-    await world.rights.bind(world.admin, draft)
+    await world.bindings.create(world.admin, draft)
     assert (await world.identity.actor_of(user.id)).policy.until == soon
     await world.clock.advance(301)
     assert (await world.identity.actor_of(user.id)).policy.grants == ()
     with pytest.raises(Invalid, match="must be in the future"):
-        await world.rights.bind(world.admin, draft)
+        await world.bindings.create(world.admin, draft)
 
 
 async def test_bindings_of_ones_place_are_found_among_very_many(world: World) -> None:
@@ -411,11 +422,11 @@ async def test_bindings_of_ones_place_are_found_among_very_many(world: World) ->
     shop, bank = await two_teams(world)
     user = await world.people.upsert(world.admin, "ada@example.org")
     draft = BindingDraft("viewer", bank.target.scope, user=user.id)
-    row = (await world.rights.bind(world.admin, draft)).row
+    row = (await world.bindings.create(world.admin, draft)).row
     async with world.deps.store.write() as tx:
         for _ in range(1_001):
             await tx[RoleBindingStore].add(replace(row, id=world.deps.new_id()))
     here = replace(draft, scope=shop.target.scope)
-    made = (await world.rights.bind(world.admin, here)).row
-    seen = await world.rights.bindings(person(Role.ADMIN, scope=shop.target.scope))
+    made = (await world.bindings.create(world.admin, here)).row
+    seen = await world.bindings.all(person(Role.ADMIN, scope=shop.target.scope))
     assert [one.row.id for one in seen] == [made.id]

@@ -79,7 +79,7 @@ async def test_wrong_is_wrong_whoever_it_was(access: AccessOperations) -> None:
     gone = await someone(access, "gone@example.org")
     await access.world.people.disable(access.world.admin, gone)
     await access.world.people.upsert(access.world.admin, "none@example.org")
-    await access.world.people.create_account(access.world.admin, "robot")
+    await access.world.accounts.create(access.world.admin, "robot")
     said = set()
     for email, password in (
         ("bo@example.org", "wrong"),

@@ -11,7 +11,7 @@ import pytest
 from graphql import get_introspection_query
 
 from controlplane.access.operations.identity import CredentialAuthenticator
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.users import Users
 from controlplane.authorization import SYSTEM
 from tests.integration.serve.conftest import Running
 
@@ -316,8 +316,8 @@ async def test_a_viewer_may_read_and_not_write(hub: Running) -> None:
     """Each change is refused with the right that is missing."""
     plane = hub.process.plane
     admin = await plane.operations[CredentialAuthenticator].authenticate(hub.token)
-    user = await plane.operations[UserOperations].upsert(admin, "v@example.org", "V", "viewer")
-    token = await plane.operations[UserOperations].token_for(SYSTEM, user.email, "viewing")
+    user = await plane.operations[Users].upsert(admin, "v@example.org", "V", "viewer")
+    token = await plane.operations[Users].token_for(SYSTEM, user.email, "viewing")
     document = 'mutation { createCluster(attributes: {name: "x"}) { id } }'
     answer = await hub.post(document, token=token)
     assert answer["errors"][0]["extensions"]["code"] == "FORBIDDEN"

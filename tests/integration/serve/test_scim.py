@@ -10,8 +10,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from controlplane.access.operations.roles import AccessControl, BindingDraft, RoleChange
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.role_bindings import BindingDraft, RoleBindings
+from controlplane.access.operations.roles import RoleChange, Roles
+from controlplane.access.operations.service_accounts import ServiceAccounts
+from controlplane.access.operations.users import Users
 from controlplane.authorization import INSTALLATION, SYSTEM, ResourceKind, Rule, Verb
 from tests.integration.serve.conftest import Json, Running, running
 from tests.integration.serve.test_cluster import agent
@@ -70,13 +72,11 @@ class Client:
 async def pusher(hub: Running, name: str = "okta") -> str:
     """The token of a service account that may push."""
     verbs = hub.process.plane.operations
-    user = await verbs[UserOperations].create_account(SYSTEM, name)
+    user = await verbs[ServiceAccounts].create(SYSTEM, name)
     rules = (Rule((Verb.WRITE,), (ResourceKind.USER, ResourceKind.GROUP)),)
-    role = await verbs[AccessControl].save_role(
-        SYSTEM, RoleChange(f"directory-{name}", rules=rules)
-    )
-    await verbs[AccessControl].bind(SYSTEM, BindingDraft(role.name, INSTALLATION, user=user.id))
-    return (await verbs[UserOperations].account_token(SYSTEM, user.id, "scim"))[1]
+    role = await verbs[Roles].create(SYSTEM, RoleChange(f"directory-{name}", rules=rules))
+    await verbs[RoleBindings].create(SYSTEM, BindingDraft(role.name, INSTALLATION, user=user.id))
+    return (await verbs[ServiceAccounts].create_token(SYSTEM, user.id, "scim"))[1]
 
 
 @pytest.fixture
@@ -182,10 +182,10 @@ async def test_a_deactivated_user_loses_every_open_connection(
         verbs = hub.process.plane.operations
         ada = await okta.add("/Users", userName="ada@example.org", externalId="00u1")
         crew = await okta.add("/Groups", displayName="crew", members=[{"value": ada["id"]}])
-        await verbs[AccessControl].bind(
+        await verbs[RoleBindings].create(
             SYSTEM, BindingDraft("admin", INSTALLATION, group=crew["id"])
         )
-        token = await verbs[UserOperations].token_for(SYSTEM, "ada@example.org", "laptop")
+        token = await verbs[Users].token_for(SYSTEM, "ada@example.org", "laptop")
         headers = {"authorization": f"Bearer {token}"}
 
         async def watch() -> aiohttp.ClientResponse:

@@ -5,8 +5,8 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 import pytest
 
-from controlplane.access.operations.roles import AccessControl, BindingDraft
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.role_bindings import BindingDraft, RoleBindings
+from controlplane.access.operations.users import Users
 from controlplane.authorization import INSTALLATION, SYSTEM
 from tests.integration.serve.conftest import Running
 from tests.integration.serve.waiting import until
@@ -171,14 +171,14 @@ async def test_a_socket_takes_a_ticket_and_no_foreign_page(hub: Running) -> None
 async def test_a_role_that_is_taken_is_felt_at_once(hub: Running) -> None:
     """By the next request with a token that was remembered a moment ago."""
     verbs = hub.process.plane.operations
-    user = await verbs[UserOperations].upsert(SYSTEM, "bo@example.org")
-    view = await verbs[AccessControl].bind(
+    user = await verbs[Users].upsert(SYSTEM, "bo@example.org")
+    view = await verbs[RoleBindings].create(
         SYSTEM, BindingDraft("editor", INSTALLATION, user=user.id)
     )
-    token = await verbs[UserOperations].token_for(SYSTEM, user.email, "laptop")
+    token = await verbs[Users].token_for(SYSTEM, user.email, "laptop")
     change = 'mutation { createCluster(attributes: {name: "x"}) { id } }'
     assert "errors" not in await hub.post(change, token=token)
-    await verbs[AccessControl].unbind(SYSTEM, view.row.id)
+    await verbs[RoleBindings].delete(SYSTEM, view.row.id)
 
     async def refused() -> bool:
         answer = await hub.post("{ clusters { edges { node { handle } } } }", token=token)

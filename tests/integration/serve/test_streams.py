@@ -7,7 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.users import Users
 from controlplane.authorization import SYSTEM
 from tests.integration.serve.conftest import Json, Running, running
 from tests.integration.serve.test_cluster import agent
@@ -116,8 +116,8 @@ async def viewer(hub: Running) -> str:
     attributes = {"email": "vera@example.org", "name": "Vera", "role": "VIEWER"}
     document = "mutation ($a: UserAttributes!) { upsertUser(attributes: $a) { id } }"
     await hub.ask(document, a=attributes)
-    people = hub.process.plane.operations[UserOperations]
-    return await people.token_for(SYSTEM, "vera@example.org", "test")
+    users = hub.process.plane.operations[Users]
+    return await users.token_for(SYSTEM, "vera@example.org", "test")
 
 
 async def test_recordings_are_read_in_parts(tmp_path: Path) -> None:

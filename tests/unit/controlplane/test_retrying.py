@@ -125,7 +125,7 @@ def writes(name: str, functions: dict[str, ast.AST], above: tuple[str, ...] = ()
 def test_each_verb_that_is_begun_again_writes_in_one_transaction() -> None:
     """Else its first transaction would be written twice."""
     classes = dict(retried_classes())
-    assert {"Projects", "UserOperations", "AccessControl", "Services", "Clusters"} <= classes.keys()
+    assert {"Projects", "Users", "Groups", "RoleBindings", "Services", "Clusters"} <= classes.keys()
     found = {
         f"{of}.{name}": writes(name, functions)
         for of, functions in classes.items()

@@ -17,9 +17,9 @@ from controlplane.access.api.inputs import (
     TrustRuleAttributes,
 )
 from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.groups import GroupChange
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.trust_rules import TrustRuleChange
-from controlplane.access.operations.users import GroupChange
 from controlplane.authorization import (
     KubernetesRights,
     KubernetesRule,

@@ -9,9 +9,13 @@ from controlplane.access.model.bindings import Project
 from controlplane.access.model.users import UserKind
 from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.access.operations.bindings import Subjects
-from controlplane.access.operations.roles import AccessControl, BindingDraft, RoleChange
+from controlplane.access.operations.groups import Groups
+from controlplane.access.operations.permissions import Permissions
+from controlplane.access.operations.role_bindings import BindingDraft, RoleBindings
+from controlplane.access.operations.roles import RoleChange, Roles
+from controlplane.access.operations.service_accounts import ServiceAccounts
 from controlplane.access.operations.trust_rules import TrustRuleChange, TrustRules
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.users import Users
 from controlplane.access.ports import RoleBindingStore
 from controlplane.authorization import (
     ANONYMOUS,
@@ -47,26 +51,26 @@ async def world() -> MemoryOperations:
 
 
 @pytest.fixture
-def access(world: MemoryOperations) -> AccessControl:
-    return AccessControl(world.context)
+def bindings(world: MemoryOperations) -> RoleBindings:
+    return RoleBindings(world.context)
 
 
 async def test_a_declared_binding_stays_after_its_expiry_and_grants_nothing(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, bindings: RoleBindings
 ) -> None:
-    requests = AccessRequests(world.context)
-    view = await access.bind(ADMIN_OF_SHOP, DRAFT)
+    requests, permissions = AccessRequests(world.context), Permissions(world.context)
+    view = await bindings.create(ADMIN_OF_SHOP, DRAFT)
     other = bind("viewer", BOB, OF_SHOP, until=END)
     await world.given(other)
-    holders = await access.who_can(ADMIN, Verb.READ, ResourceKind.PROJECT, "shop")
+    holders = await permissions.who_can(ADMIN, Verb.READ, ResourceKind.PROJECT, "shop")
     assert (view.expired, [holder.user for holder in holders]) == (False, [ADA, BOB])
     await world.clock.advance(3599)
     assert await requests.ending(timedelta(seconds=1)) == END
     world.published.clear()
     await world.clock.advance(1)
-    (seen,) = [v for v in await access.bindings(ADMIN) if v.row.name == "on-call"]
+    (seen,) = [v for v in await bindings.all(ADMIN) if v.row.name == "on-call"]
     assert seen.expired
-    assert await access.who_can(ADMIN, Verb.READ, ResourceKind.PROJECT, "shop") == []
+    assert await permissions.who_can(ADMIN, Verb.READ, ResourceKind.PROJECT, "shop") == []
     assert await requests.end_expired() == 2
     ended = replace(view.row, ended_at=world.clock.now())
     assert await world.rows(RoleBindingStore) == [ended]
@@ -80,18 +84,18 @@ async def test_a_declared_binding_stays_after_its_expiry_and_grants_nothing(
 
 
 async def test_a_declared_binding_is_extended_and_moved(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, bindings: RoleBindings
 ) -> None:
-    view = await access.bind(ADMIN, DRAFT)
+    view = await bindings.create(ADMIN, DRAFT)
     await world.clock.advance(3600)
     await AccessRequests(world.context).end_expired()
     world.published.clear()
     later = replace(DRAFT, expires_at=END + timedelta(hours=1))
-    extended = await access.rebind(ADMIN, view.id, later)
+    extended = await bindings.update(ADMIN, view.id, later)
     assert extended.row == replace(
         view.row, expires_at=later.expires_at, inserted_at=START, given_by=ADMIN.email
     )
-    moved = await access.rebind(
+    moved = await bindings.update(
         ADMIN, view.id, BindingDraft("viewer", INSTALLATION, group="crew", name="on-call")
     )
     assert (moved.row.role_id, moved.row.scope, moved.subject) == ("viewer", INSTALLATION, "crew")
@@ -103,25 +107,25 @@ async def test_a_declared_binding_is_extended_and_moved(
     ]
 
 
-async def test_a_binding_that_is_over_can_be_declared(access: AccessControl) -> None:
-    assert (await access.bind(ADMIN, replace(DRAFT, expires_at=START))).expired
+async def test_a_binding_that_is_over_can_be_declared(bindings: RoleBindings) -> None:
+    assert (await bindings.create(ADMIN, replace(DRAFT, expires_at=START))).expired
 
 
 async def test_names_of_bindings_are_unique_until_the_scope_is_gone(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, bindings: RoleBindings
 ) -> None:
-    await access.bind(ADMIN, DRAFT)
+    await bindings.create(ADMIN, DRAFT)
     with pytest.raises(Conflict, match="role binding 'on-call' already exists"):
-        await access.bind(ADMIN, replace(DRAFT, user="bob"))
+        await bindings.create(ADMIN, replace(DRAFT, user="bob"))
     gone = replace(bind("editor", ADA, Scope("project:gone")), name="gone")
     await world.given(gone)
-    view = await access.bind(ADMIN, replace(DRAFT, name="gone"))
+    view = await bindings.create(ADMIN, replace(DRAFT, name="gone"))
     assert [row.scope for row in await world.rows(RoleBindingStore, name="gone")] == [OF_SHOP]
     assert view.row.name == "gone"
 
 
 async def test_a_change_needs_the_permissions_of_both_roles(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, bindings: RoleBindings
 ) -> None:
     everywhere = replace(bind("viewer", BOB), name="everywhere")
     of_shop = replace(bind("viewer", ADA, OF_SHOP), name="of-shop")
@@ -141,20 +145,20 @@ async def test_a_change_needs_the_permissions_of_both_roles(
         (ADMIN, bind("none", ADA), DRAFT, NotFound),
     ):
         with pytest.raises(error):
-            await access.rebind(actor, row.id, draft)
+            await bindings.update(actor, row.id, draft)
     assert len(await world.rows(RoleBindingStore)) == 4
     assert await world.audited() == [] and world.published == []
 
 
 async def test_subjects_of_a_resource_leave_declared_bindings_alone(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, bindings: RoleBindings
 ) -> None:
     declared = replace(bind("editor", ADA, OF_SHOP), name="declared")
     await world.given(declared)
-    await access.set_subjects(ADMIN, OF_SHOP, {"editor": Subjects(frozenset({"bob"}))})
+    await bindings.set_subjects(ADMIN, OF_SHOP, {"editor": Subjects(frozenset({"bob"}))})
     rows = await world.rows(RoleBindingStore, scope=OF_SHOP)
     assert declared in rows and {row.subject_id for row in rows} == {"ada", "bob"}
-    fields = await access.bindings_of_resources(ADMIN, OF_SHOP)
+    fields = await bindings.of_resources(ADMIN, OF_SHOP)
     assert [view.row.subject_id for view in fields] == ["bob"]
 
 
@@ -162,7 +166,7 @@ async def test_a_role_of_a_user_leaves_declared_bindings_alone(world: MemoryOper
     """An expired one is no role of the user any more."""
     declared = replace(bind("admin", ADA, until=END), name="declared")
     await world.given(declared, bind("viewer", ADA))
-    users = UserOperations(world.context)
+    users = Users(world.context)
     assert await users.roles_everywhere(ADMIN, [ADA]) == {"ada": BuiltInRole.ADMIN}
     await users.upsert(ADMIN, ADA.email, role="editor")
     rows = await world.rows(RoleBindingStore)
@@ -176,26 +180,28 @@ BRIEF = replace(ADMIN, id="tim", policy=Policy((Grant(BUILT_IN["admin"], expires
 
 
 async def test_nobody_grants_a_role_for_longer_than_they_have_it(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, bindings: RoleBindings
 ) -> None:
     """Otherwise an hour of permissions would give itself, or an accomplice, all of the future."""
-    users, rules = UserOperations(world.context), TrustRules(world.context)
+    context = world.context
+    roles, rules, users = Roles(context), TrustRules(context), Users(context)
+    groups, accounts = Groups(context), ServiceAccounts(context)
     robot = replace(make_user("robot"), kind=UserKind.SERVICE_ACCOUNT)
     await world.given(robot, bind("viewer", robot), bind("viewer", CREW))
     permanent = replace(DRAFT, expires_at=None)
-    await access.bind(BRIEF, DRAFT)
-    view = await access.bind(ADMIN, replace(DRAFT, name="late"))
+    await bindings.create(BRIEF, DRAFT)
+    view = await bindings.create(ADMIN, replace(DRAFT, name="late"))
     rule = TrustRuleChange("ci", robot.id, "https://ci.example.org", "towline", "repo:shop")
     for attempt in (
-        access.bind(BRIEF, replace(permanent, name="more")),
-        access.bind(BRIEF, replace(DRAFT, name="more", expires_at=END + timedelta(seconds=1))),
-        access.bind(BRIEF, BindingDraft("viewer", INSTALLATION, user="tim")),
-        access.rebind(BRIEF, view.id, replace(permanent, name="late")),
-        access.set_subjects(BRIEF, OF_SHOP, {"editor": Subjects(frozenset({"bob"}))}),
-        access.save_role(BRIEF, RoleChange("mine", rules=(Rule(),))),
+        bindings.create(BRIEF, replace(permanent, name="more")),
+        bindings.create(BRIEF, replace(DRAFT, name="more", expires_at=END + timedelta(seconds=1))),
+        bindings.create(BRIEF, BindingDraft("viewer", INSTALLATION, user="tim")),
+        bindings.update(BRIEF, view.id, replace(permanent, name="late")),
+        bindings.set_subjects(BRIEF, OF_SHOP, {"editor": Subjects(frozenset({"bob"}))}),
+        roles.create(BRIEF, RoleChange("mine", rules=(Rule(),))),
         users.upsert(BRIEF, BOB.email, role="admin"),
-        users.add_member(BRIEF, CREW.id, BOB.id),
-        users.account_token(BRIEF, robot.id, "token"),
+        groups.add_member(BRIEF, CREW.id, BOB.id),
+        accounts.create_token(BRIEF, robot.id, "token"),
         rules.create(BRIEF, rule),
     ):
         with pytest.raises(Forbidden, match="you can only grant permissions that you have, and no"):
@@ -203,18 +209,20 @@ async def test_nobody_grants_a_role_for_longer_than_they_have_it(
 
 
 async def test_who_has_a_role_for_a_while_takes_it_from_others(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, bindings: RoleBindings
 ) -> None:
     """As in an incident; and grants as long as it lasts."""
-    users = UserOperations(world.context)
+    groups = Groups(world.context)
+    users = Users(world.context)
+    accounts = ServiceAccounts(world.context)
     given, named = bind("editor", ADA, OF_SHOP), replace(bind("viewer", BOB), name="named")
     await world.given(given, named, join(ADA, CREW), bind("viewer", CREW, OF_SHOP))
-    await access.set_subjects(BRIEF, OF_SHOP, {"editor": Subjects()})
-    await access.unbind(BRIEF, named.id)
-    await users.remove_member(BRIEF, CREW.id, ADA.id)
+    await bindings.set_subjects(BRIEF, OF_SHOP, {"editor": Subjects()})
+    await bindings.delete(BRIEF, named.id)
+    await groups.remove_member(BRIEF, CREW.id, ADA.id)
     await users.disable(BRIEF, BOB.id)
-    token, _ = await users.account_token(
-        BRIEF, (await users.create_account(BRIEF, "robot")).id, "token", timedelta(hours=1)
+    token, _ = await accounts.create_token(
+        BRIEF, (await accounts.create(BRIEF, "robot")).id, "token", timedelta(hours=1)
     )
     assert token.expires_at == END
     assert [row.subject_id for row in await world.rows(RoleBindingStore)] == [CREW.id]

@@ -8,7 +8,9 @@ import pytest
 from controlplane.access.model.bindings import Project
 from controlplane.access.model.users import UserKind
 from controlplane.access.operations.bindings import Subjects
-from controlplane.access.operations.roles import AccessControl, BindingDraft, RoleChange
+from controlplane.access.operations.permissions import Permissions
+from controlplane.access.operations.role_bindings import BindingDraft, RoleBindings
+from controlplane.access.operations.roles import RoleChange, Roles
 from controlplane.access.ports import RoleBindingStore, RoleStore
 from controlplane.authorization import (
     ANONYMOUS,
@@ -43,38 +45,46 @@ def world() -> MemoryOperations:
 
 
 @pytest.fixture
-def access(world: MemoryOperations) -> AccessControl:
-    return AccessControl(world.context)
+def roles(world: MemoryOperations) -> Roles:
+    return Roles(world.context)
+
+
+@pytest.fixture
+def bindings(world: MemoryOperations) -> RoleBindings:
+    return RoleBindings(world.context)
+
+
+@pytest.fixture
+def permissions(world: MemoryOperations) -> Permissions:
+    return Permissions(world.context)
 
 
 async def check_nothing_happened(world: MemoryOperations) -> None:
     assert await world.audited() == [] and world.published == []
 
 
-async def test_built_in_roles_come_first(world: MemoryOperations, access: AccessControl) -> None:
+async def test_built_in_roles_come_first(world: MemoryOperations, roles: Roles) -> None:
     own = replace(WATCH, name="abc")
     await world.given(own)
-    assert await access.roles(NOBODY) == [*BUILT_IN.values(), own]
+    assert await roles.all(NOBODY) == [*BUILT_IN.values(), own]
     for name in ("watch", "abc"):
-        assert await access.role(NOBODY, name) == own
-    assert await access.role(NOBODY, "editor") == BUILT_IN["editor"]
+        assert await roles.get(NOBODY, name) == own
+    assert await roles.get(NOBODY, "editor") == BUILT_IN["editor"]
     with pytest.raises(NotFound, match="'none' does not exist"):
-        await access.role(NOBODY, "none")
+        await roles.get(NOBODY, "none")
 
 
-async def test_a_role_is_created_and_changed(
-    world: MemoryOperations, access: AccessControl
-) -> None:
-    made = await access.save_role(ADMIN, RoleChange("watch", "x" * 1000, READ_CLUSTERS))
+async def test_a_role_is_created_and_changed(world: MemoryOperations, roles: Roles) -> None:
+    made = await roles.create(ADMIN, RoleChange("watch", "x" * 1000, READ_CLUSTERS))
     assert await world.rows(RoleStore) == [made]
     assert (made.name, made.rules) == ("watch", READ_CLUSTERS)
     await world.clock.advance(1)
     rights = KubernetesRights(("viewers",))
-    after = await access.save_role(ADMIN, RoleChange(kubernetes=rights, description=""), made.id)
+    after = await roles.update(ADMIN, made.id, RoleChange(kubernetes=rights, description=""))
     expected = replace(made, kubernetes=rights, description="")
     assert after == replace(expected, updated_at=world.clock.now())
     assert await world.rows(RoleStore) == [after]
-    same = await access.save_role(ADMIN, RoleChange("watch"), made.id)
+    same = await roles.update(ADMIN, made.id, RoleChange("watch"))
     assert same.name == "watch"
     actions = [action for _, action, _ in await world.audited()]
     assert actions == ["createRole", "updateRole", "updateRole"]
@@ -94,17 +104,17 @@ async def test_a_role_is_created_and_changed(
     ],
 )
 async def test_an_invalid_role_is_refused(
-    world: MemoryOperations, access: AccessControl, change: RoleChange, field: str
+    world: MemoryOperations, roles: Roles, change: RoleChange, field: str
 ) -> None:
     with pytest.raises(Invalid) as error:
-        await access.save_role(ADMIN, change)
+        await roles.create(ADMIN, change)
     assert error.value.field == field
     assert await world.rows(RoleStore) == []
     await check_nothing_happened(world)
 
 
-async def test_a_role_has_at_most_50_rules(access: AccessControl) -> None:
-    made = await access.save_role(ADMIN, RoleChange("new", rules=READ_CLUSTERS * MAX_RULES))
+async def test_a_role_has_at_most_50_rules(roles: Roles) -> None:
+    made = await roles.create(ADMIN, RoleChange("new", rules=READ_CLUSTERS * MAX_RULES))
     assert len(made.rules) == 50
 
 
@@ -120,7 +130,7 @@ async def test_a_role_has_at_most_50_rules(access: AccessControl) -> None:
 )
 async def test_names_of_roles_are_unique_and_built_in_roles_stay(
     world: MemoryOperations,
-    access: AccessControl,
+    roles: Roles,
     name: str,
     id: str | None,
     error: type[Exception],
@@ -128,54 +138,58 @@ async def test_names_of_roles_are_unique_and_built_in_roles_stay(
     other = replace(WATCH, id="other", name="other")
     await world.given(WATCH, other)
     with pytest.raises(error):
-        await access.save_role(ADMIN, RoleChange(name), id)
+        await (
+            roles.update(ADMIN, id, RoleChange(name))
+            if id
+            else roles.create(ADMIN, RoleChange(name))
+        )
     assert await world.rows(RoleStore) == [other, WATCH]
     await check_nothing_happened(world)
 
 
 async def test_nobody_defines_a_role_with_permissions_that_they_lack(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, roles: Roles
 ) -> None:
     """Taking permissions away needs them as well."""
     await world.given(WATCH)
     with pytest.raises(Forbidden):
-        await access.save_role(USER_MANAGER, RoleChange("new", rules=READ_CLUSTERS))
+        await roles.create(USER_MANAGER, RoleChange("new", rules=READ_CLUSTERS))
     with pytest.raises(Forbidden):
-        await access.save_role(USER_MANAGER, RoleChange(rules=()), "watch")
+        await roles.update(USER_MANAGER, "watch", RoleChange(rules=()))
     assert await world.rows(RoleStore) == [WATCH]
     await check_nothing_happened(world)
 
 
-async def test_an_unbound_role_is_deleted(world: MemoryOperations, access: AccessControl) -> None:
+async def test_an_unbound_role_is_deleted(world: MemoryOperations, roles: Roles) -> None:
     await world.given(ADA, WATCH, bind("watch", ADA))
     with pytest.raises(Conflict, match="has 1 bindings"):
-        await access.delete_role(ADMIN, "watch")
+        await roles.delete(ADMIN, "watch")
     for id, error in (("admin", Conflict), ("none", NotFound)):
         with pytest.raises(error):
-            await access.delete_role(ADMIN, id)
+            await roles.delete(ADMIN, id)
     await check_nothing_happened(world)
     async with world.store.write() as tx:
         await tx[RoleBindingStore].remove(bind("watch", ADA).id)
-    assert await access.delete_role(ADMIN, "watch") == WATCH
+    assert await roles.delete(ADMIN, "watch") == WATCH
     assert await world.rows(RoleStore) == []
     assert await world.audited() == [(ADMIN.email, "deleteRole", "watch")]
 
 
 async def test_bindings_are_seen_where_the_actor_reads_them(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, bindings: RoleBindings
 ) -> None:
     """Everybody sees their own; bindings in deleted scopes or of deleted roles are left out."""
     of_shop, everywhere = bind("editor", CREW, OF_SHOP), bind("viewer", ADA)
     lost = bind("viewer", BOB, Scope("project:gone")), bind("gone", BOB)
     await world.given(SHOP, ADA, BOB, CREW, of_shop, everywhere, *lost)
-    seen = {view.row.id: view for view in await access.bindings(ADMIN)}
+    seen = {view.row.id: view for view in await bindings.all(ADMIN)}
     assert seen.keys() == {of_shop.id, everywhere.id}
     assert (seen[of_shop.id].group, seen[of_shop.id].user) == (CREW, None)
     assert (seen[everywhere.id].user, seen[everywhere.id].role) == (ADA, BUILT_IN["viewer"])
-    assert [view.row for view in await access.bindings(ADMIN, OF_SHOP)] == [of_shop]
-    assert [view.row for view in await access.bindings(ADMIN_OF_SHOP)] == [of_shop]
-    assert [view.row for view in await access.bindings(person(None, "ada"))] == [everywhere]
-    assert await access.bindings(EDITOR) == []
+    assert [view.row for view in await bindings.all(ADMIN, OF_SHOP)] == [of_shop]
+    assert [view.row for view in await bindings.all(ADMIN_OF_SHOP)] == [of_shop]
+    assert [view.row for view in await bindings.all(person(None, "ada"))] == [everywhere]
+    assert await bindings.all(EDITOR) == []
 
 
 @pytest.mark.parametrize(
@@ -188,11 +202,11 @@ async def test_bindings_are_seen_where_the_actor_reads_them(
     ],
 )
 async def test_a_role_is_bound_to_a_user_or_a_group(
-    world: MemoryOperations, access: AccessControl, draft: BindingDraft, named: str, key: str
+    world: MemoryOperations, bindings: RoleBindings, draft: BindingDraft, named: str, key: str
 ) -> None:
     await world.given(SHOP, ADA, replace(CREW, name="team"))
     end = START + timedelta(microseconds=1)
-    view = await access.bind(ADMIN_OF_SHOP, replace(draft, expires_at=end, reason="r" * 1000))
+    view = await bindings.create(ADMIN_OF_SHOP, replace(draft, expires_at=end, reason="r" * 1000))
     assert await world.rows(RoleBindingStore) == [view.row]
     assert (view.row.role_id, view.row.scope) == ("viewer", OF_SHOP)
     assert (view.row.given_by, view.row.expires_at) == (ADMIN_OF_SHOP.email, end)
@@ -220,19 +234,19 @@ async def test_a_role_is_bound_to_a_user_or_a_group(
 )
 async def test_an_invalid_binding_is_refused(
     world: MemoryOperations,
-    access: AccessControl,
+    bindings: RoleBindings,
     draft: BindingDraft,
     error: type[Exception],
 ) -> None:
     await world.given(ADA, CREW)
     with pytest.raises(error):
-        await access.bind(ADMIN, draft)
+        await bindings.create(ADMIN, draft)
     assert await world.rows(RoleBindingStore) == []
     await check_nothing_happened(world)
 
 
 async def test_a_binding_needs_the_permissions_of_its_role_in_its_scope(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, bindings: RoleBindings
 ) -> None:
     await world.given(SHOP, ADA)
     everywhere, of_shop = (BindingDraft("viewer", s, user="ada") for s in (INSTALLATION, OF_SHOP))
@@ -245,16 +259,16 @@ async def test_a_binding_needs_the_permissions_of_its_role_in_its_scope(
         (ANONYMOUS, of_shop, Unauthenticated),
     ):
         with pytest.raises(error):
-            await access.bind(actor, draft)
+            await bindings.create(actor, draft)
     assert await world.rows(RoleBindingStore) == []
     await check_nothing_happened(world)
 
 
-async def test_a_binding_is_deleted(world: MemoryOperations, access: AccessControl) -> None:
+async def test_a_binding_is_deleted(world: MemoryOperations, bindings: RoleBindings) -> None:
     first, second = bind("viewer", ADA, OF_SHOP), bind("viewer", CREW, OF_SHOP)
     await world.given(SHOP, ADA, CREW, first, second)
     for row in (first, second):
-        assert (await access.unbind(ADMIN_OF_SHOP, row.id)).row == row
+        assert (await bindings.delete(ADMIN_OF_SHOP, row.id)).row == row
     assert await world.rows(RoleBindingStore) == []
     by = ADMIN_OF_SHOP.email
     assert await world.audited() == [
@@ -265,16 +279,16 @@ async def test_a_binding_is_deleted(world: MemoryOperations, access: AccessContr
 
 
 async def test_a_binding_of_a_deleted_user_is_deleted(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, bindings: RoleBindings
 ) -> None:
     await world.given(bind("viewer", ADA))
-    view = await access.unbind(ADMIN, bind("viewer", ADA).id)
+    view = await bindings.delete(ADMIN, bind("viewer", ADA).id)
     assert (view.user, view.group) == (None, None)
     assert await world.rows(RoleBindingStore) == []
 
 
 async def test_a_binding_stays_without_the_permissions_to_delete_it(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, bindings: RoleBindings
 ) -> None:
     root, reader = make_user("root"), person(None, "rita")
     rows = [bind("admin", root), bind("viewer", ADA), bind("viewer", BOB, Scope("project:gone"))]
@@ -289,13 +303,13 @@ async def test_a_binding_stays_without_the_permissions_to_delete_it(
         (ADMIN, bind("none", ADA), NotFound),
     ):
         with pytest.raises(error):
-            await access.unbind(actor, row.id)
+            await bindings.delete(actor, row.id)
     assert len(await world.rows(RoleBindingStore)) == 3
     await check_nothing_happened(world)
 
 
 async def test_the_subjects_of_roles_are_replaced(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, bindings: RoleBindings
 ) -> None:
     """Temporary bindings and other roles stay."""
     leaving, kept = bind("editor", ADA, OF_SHOP), bind("editor", CREW, OF_SHOP)
@@ -303,7 +317,7 @@ async def test_the_subjects_of_roles_are_replaced(
     other = bind("viewer", ADA, OF_SHOP)
     await world.given(SHOP, ADA, BOB, CREW, leaving, kept, temporary, other)
     subjects = {"editor": Subjects(frozenset({"bob"}), frozenset({"crew"}))}
-    await access.set_subjects(ADMIN_OF_SHOP, OF_SHOP, subjects)
+    await bindings.set_subjects(ADMIN_OF_SHOP, OF_SHOP, subjects)
     rows = {row.id: row for row in await world.rows(RoleBindingStore)}
     added = rows.keys() - {kept.id, temporary.id, other.id}
     assert len(rows) == 4 and len(added) == 1
@@ -314,13 +328,13 @@ async def test_the_subjects_of_roles_are_replaced(
 
 
 async def test_the_same_subjects_change_nothing(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, bindings: RoleBindings
 ) -> None:
     """They need no permissions of the role."""
     held = bind("admin", ADA)
     await world.given(ADA, held)
-    await access.set_subjects(USER_MANAGER, INSTALLATION, {"admin": Subjects(frozenset({"ada"}))})
-    await access.set_subjects(USER_MANAGER, INSTALLATION, {})
+    await bindings.set_subjects(USER_MANAGER, INSTALLATION, {"admin": Subjects(frozenset({"ada"}))})
+    await bindings.set_subjects(USER_MANAGER, INSTALLATION, {})
     assert await world.rows(RoleBindingStore) == [held]
     await check_nothing_happened(world)
 
@@ -337,30 +351,30 @@ async def test_the_same_subjects_change_nothing(
 )
 async def test_subjects_that_are_unknown_or_beyond_the_actor_are_refused(
     world: MemoryOperations,
-    access: AccessControl,
+    bindings: RoleBindings,
     subjects: dict[str, Subjects],
     error: type[Exception],
 ) -> None:
     held = bind("viewer", ADA)
     await world.given(ADA, held)
     with pytest.raises(error):
-        await access.set_subjects(USER_MANAGER, INSTALLATION, subjects)
+        await bindings.set_subjects(USER_MANAGER, INSTALLATION, subjects)
     assert await world.rows(RoleBindingStore) == [held]
     await check_nothing_happened(world)
 
 
-async def test_permissions_are_asked_for(world: MemoryOperations, access: AccessControl) -> None:
+async def test_permissions_are_asked_for(world: MemoryOperations, permissions: Permissions) -> None:
     await world.given(SHOP, DEV)
-    assert await access.can(VIEWER, Verb.READ, ResourceKind.CLUSTER, "dev")
-    assert await access.can(VIEWER, Verb.READ, ResourceKind.CLUSTER, "")
-    assert not await access.can(VIEWER, Verb.WRITE, ResourceKind.CLUSTER, "dev")
-    assert not await access.can(ADMIN, Verb.READ, ResourceKind.CLUSTER, "none")
+    assert await permissions.can(VIEWER, Verb.READ, ResourceKind.CLUSTER, "dev")
+    assert await permissions.can(VIEWER, Verb.READ, ResourceKind.CLUSTER, "")
+    assert not await permissions.can(VIEWER, Verb.WRITE, ResourceKind.CLUSTER, "dev")
+    assert not await permissions.can(ADMIN, Verb.READ, ResourceKind.CLUSTER, "none")
     with pytest.raises(Unauthenticated):
-        await access.can(ANONYMOUS, Verb.READ, ResourceKind.CLUSTER, "dev")
+        await permissions.can(ANONYMOUS, Verb.READ, ResourceKind.CLUSTER, "dev")
 
 
 async def test_holders_of_a_permission_are_listed_with_the_reasons(
-    world: MemoryOperations, access: AccessControl
+    world: MemoryOperations, permissions: Permissions
 ) -> None:
     """Expired bindings, disabled users and programs in groups of everyone hold nothing."""
     everyone = make_group("all", everyone=True)
@@ -379,30 +393,30 @@ async def test_holders_of_a_permission_are_listed_with_the_reasons(
         replace(bind("admin", BOB), expires_at=START),
     )
     kind = ResourceKind.CLUSTER
-    holders = await access.who_can(ADMIN, Verb.WRITE, kind, "dev")
+    holders = await permissions.who_can(ADMIN, Verb.WRITE, kind, "dev")
     assert [(holder.user.id, [grant.why for grant in holder.grants]) for holder in holders] == [
         ("ada", ["directly, given by root@example.org"]),
         ("bob", ["group crew"]),
     ]
-    readers = await access.who_can(ADMIN, Verb.READ, kind, "dev")
+    readers = await permissions.who_can(ADMIN, Verb.READ, kind, "dev")
     assert [len(holder.grants) for holder in readers] == [2, 2]
     for actor, error in ((NOBODY, NotFound), (VIEWER, Forbidden), (ANONYMOUS, Unauthenticated)):
         with pytest.raises(error):
-            await access.who_can(actor, Verb.READ, kind, "dev")
+            await permissions.who_can(actor, Verb.READ, kind, "dev")
     with pytest.raises(NotFound):
-        await access.who_can(ADMIN, Verb.READ, kind, "none")
+        await permissions.who_can(ADMIN, Verb.READ, kind, "none")
 
 
 CALLS = {
-    "create": lambda access, actor: access.save_role(actor, RoleChange("new")),
-    "update": lambda access, actor: access.save_role(actor, RoleChange("new"), "watch"),
-    "delete": lambda access, actor: access.delete_role(actor, "watch"),
+    "create": lambda roles, actor: roles.create(actor, RoleChange("new")),
+    "update": lambda roles, actor: roles.update(actor, "watch", RoleChange("new")),
+    "delete": lambda roles, actor: roles.delete(actor, "watch"),
 }
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
 async def test_a_change_of_roles_needs_their_administrator(
-    world: MemoryOperations, access: AccessControl, name: str
+    world: MemoryOperations, roles: Roles, name: str
 ) -> None:
     await world.given(WATCH)
     for actor, error in (
@@ -411,6 +425,6 @@ async def test_a_change_of_roles_needs_their_administrator(
         (ANONYMOUS, Unauthenticated),
     ):
         with pytest.raises(error):
-            await CALLS[name](access, actor)
+            await CALLS[name](roles, actor)
     assert await world.rows(RoleStore) == [WATCH]
     await check_nothing_happened(world)

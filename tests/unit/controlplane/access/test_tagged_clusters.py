@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from controlplane.access.model.bindings import Binding, Project, SubjectKind
-from controlplane.access.operations.roles import AccessControl, BindingDraft
+from controlplane.access.operations.groups import Groups
+from controlplane.access.operations.permissions import Permissions
+from controlplane.access.operations.role_bindings import BindingDraft, RoleBindings
 from controlplane.access.operations.scopes import actor_of_user
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.users import Users
 from controlplane.authorization import (
     INSTALLATION,
     Actor,
@@ -87,39 +89,39 @@ async def test_a_role_holds_in_the_selected_clusters_and_below_them(
 
 async def test_who_can_tells_the_tags(world: MemoryOperations) -> None:
     await world.given(selecting("env=dev"))
-    access = AccessControl(world.context)
-    (holder,) = await access.who_can(ADMIN, Verb.WRITE, ResourceKind.CLUSTER, "dev")
+    permissions = Permissions(world.context)
+    (holder,) = await permissions.who_can(ADMIN, Verb.WRITE, ResourceKind.CLUSTER, "dev")
     assert holder.user == ADA and holder.grants[0].why.endswith("in clusters with env=dev")
-    assert await access.who_can(ADMIN, Verb.WRITE, ResourceKind.CLUSTER, "prod") == []
+    assert await permissions.who_can(ADMIN, Verb.WRITE, ResourceKind.CLUSTER, "prod") == []
 
 
 async def test_only_scopes_with_clusters_take_tags(world: MemoryOperations) -> None:
-    access = AccessControl(world.context)
+    bindings = RoleBindings(world.context)
     draft = BindingDraft("editor", Scope("cluster:dev"), user="ada", cluster_tags="env=dev")
     with pytest.raises(Invalid, match="needs the installation or a project"):
-        await access.bind(ADMIN, draft)
+        await bindings.create(ADMIN, draft)
     for tags, problem in ((" ", "selects nothing"), ("env=(", "label selector")):
         with pytest.raises(Invalid, match=problem):
-            await access.bind(ADMIN, replace(draft, scope=INSTALLATION, cluster_tags=tags))
+            await bindings.create(ADMIN, replace(draft, scope=INSTALLATION, cluster_tags=tags))
 
 
 async def test_binding_needs_the_role_in_the_whole_scope(world: MemoryOperations) -> None:
-    access = AccessControl(world.context)
+    bindings = RoleBindings(world.context)
     draft = BindingDraft("admin", OF_SHOP, user="ada", cluster_tags="env=dev")
     with pytest.raises(Forbidden):
-        await access.bind(EDITOR_OF_SHOP, draft)
-    await access.bind(ADMIN_OF_SHOP, draft)
+        await bindings.create(EDITOR_OF_SHOP, draft)
+    await bindings.create(ADMIN_OF_SHOP, draft)
     with pytest.raises(Forbidden):
-        await access.bind(ADMIN_OF_SHOP, replace(draft, scope=INSTALLATION))
+        await bindings.create(ADMIN_OF_SHOP, replace(draft, scope=INSTALLATION))
 
 
 async def test_a_group_whose_role_selects_no_cluster_yet_takes_no_member_of_weaker_people(
     world: MemoryOperations,
 ) -> None:
     await world.given(replace(bind("admin", DEVS, INSTALLATION), cluster_tags="team=a"))
-    users = UserOperations(world.context)
+    groups = Groups(world.context)
     with pytest.raises(Forbidden, match="role admin grants everywhere"):
-        await users.add_member(USER_MANAGER, DEVS.id, ADA.id)
+        await groups.add_member(USER_MANAGER, DEVS.id, ADA.id)
 
 
 @pytest.mark.parametrize(
@@ -232,5 +234,5 @@ async def test_the_roles_of_a_resource_are_those_of_its_whole_scope(
     world: MemoryOperations,
 ) -> None:
     await world.given(selecting("env=dev", role="admin"))
-    roles = await UserOperations(world.context).roles_everywhere(ADMIN, [ADA])
+    roles = await Users(world.context).roles_everywhere(ADMIN, [ADA])
     assert roles == {}

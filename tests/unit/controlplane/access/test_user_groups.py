@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.access.model.users import UserKind
-from controlplane.access.operations.users import GroupChange, UserOperations
+from controlplane.access.operations.groups import GroupChange, Groups
 from controlplane.access.ports import GroupStore, MembershipStore, RoleBindingStore
 from controlplane.authorization import ANONYMOUS
 from controlplane.authorization.roles import BuiltInRole
@@ -27,8 +27,8 @@ def world() -> MemoryOperations:
 
 
 @pytest.fixture
-def users(world: MemoryOperations) -> UserOperations:
-    return UserOperations(world.context)
+def groups(world: MemoryOperations) -> Groups:
+    return Groups(world.context)
 
 
 async def check_nothing_happened(world: MemoryOperations) -> None:
@@ -36,46 +36,46 @@ async def check_nothing_happened(world: MemoryOperations) -> None:
 
 
 async def test_every_member_of_the_installation_sees_groups(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, groups: Groups
 ) -> None:
     await world.given(CREW)
-    assert (await users.groups(NOBODY, PageQuery())).items == (CREW,)
-    assert await users.group(NOBODY, "crew") == CREW
+    assert (await groups.page(NOBODY, PageQuery())).items == (CREW,)
+    assert await groups.get(NOBODY, "crew") == CREW
     for name in ("none", ""):
         with pytest.raises(NotFound):
-            await users.group(ADMIN, name)
+            await groups.get(ADMIN, name)
     with pytest.raises(Unauthenticated):
-        await users.group(ANONYMOUS, "crew")
+        await groups.get(ANONYMOUS, "crew")
 
 
-async def test_readers_of_users_see_members(world: MemoryOperations, users: UserOperations) -> None:
+async def test_readers_of_users_see_members(world: MemoryOperations, groups: Groups) -> None:
     await world.given(ADA, BOB, CREW, EVERYONE, join(ADA, CREW))
-    assert await users.members(ADMIN, "crew") == [ADA]
-    assert await users.members(ADMIN, "all") == []
+    assert await groups.members(ADMIN, "crew") == [ADA]
+    assert await groups.members(ADMIN, "all") == []
     with pytest.raises(Forbidden):
-        await users.members(EDITOR, "crew")
+        await groups.members(EDITOR, "crew")
 
 
 async def test_people_are_in_the_groups_of_everyone(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, groups: Groups
 ) -> None:
     bot = replace(make_user("bot"), kind=UserKind.SERVICE_ACCOUNT)
     await world.given(ADA, bot, CREW, EVERYONE, join(ADA, CREW), join(bot, CREW))
-    assert await users.groups_of(ADA_HERSELF) == [CREW, EVERYONE]
+    assert await groups.of_actor(ADA_HERSELF) == [CREW, EVERYONE]
     account = replace(NOBODY, id="bot", kind="service-account")
-    assert await users.groups_of(account) == [CREW]
-    assert await users.groups_of(NOBODY) == [EVERYONE]
+    assert await groups.of_actor(account) == [CREW]
+    assert await groups.of_actor(NOBODY) == [EVERYONE]
 
 
 async def test_a_member_of_a_group_of_everyone_is_in_it_once(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, groups: Groups
 ) -> None:
     await world.given(ADA, EVERYONE, join(ADA, EVERYONE))
-    assert await users.groups_of(ADA_HERSELF) == [EVERYONE]
+    assert await groups.of_actor(ADA_HERSELF) == [EVERYONE]
 
 
-async def test_a_group_is_created(world: MemoryOperations, users: UserOperations) -> None:
-    made = await users.create_group(
+async def test_a_group_is_created(world: MemoryOperations, groups: Groups) -> None:
+    made = await groups.create(
         ADMIN, GroupChange("crew", "x" * 1000, everyone=True, issuer="https://idp")
     )
     assert await world.rows(GroupStore) == [made]
@@ -92,30 +92,30 @@ async def test_a_group_is_created(world: MemoryOperations, users: UserOperations
     ],
 )
 async def test_an_invalid_group_is_refused(
-    world: MemoryOperations, users: UserOperations, change: GroupChange, field: str
+    world: MemoryOperations, groups: Groups, change: GroupChange, field: str
 ) -> None:
     with pytest.raises(Invalid) as error:
-        await users.create_group(ADMIN, change)
+        await groups.create(ADMIN, change)
     assert error.value.field == field
     assert await world.rows(GroupStore) == []
     await check_nothing_happened(world)
 
 
-async def test_names_of_groups_are_unique(world: MemoryOperations, users: UserOperations) -> None:
+async def test_names_of_groups_are_unique(world: MemoryOperations, groups: Groups) -> None:
     await world.given(CREW, EVERYONE)
     with pytest.raises(Conflict, match="'crew' already exists") as error:
-        await users.create_group(ADMIN, GroupChange("crew"))
+        await groups.create(ADMIN, GroupChange("crew"))
     assert error.value.current["id"] == "crew"
     with pytest.raises(Conflict):
-        await users.update_group(ADMIN, "all", GroupChange("crew"))
+        await groups.update(ADMIN, "all", GroupChange("crew"))
     assert await world.rows(GroupStore) == [EVERYONE, CREW]
     await check_nothing_happened(world)
 
 
-async def test_a_group_is_changed(world: MemoryOperations, users: UserOperations) -> None:
+async def test_a_group_is_changed(world: MemoryOperations, groups: Groups) -> None:
     await world.given(CREW)
     await world.clock.advance(1)
-    after = await users.update_group(ADMIN, "crew", GroupChange("team", "", False, ""))
+    after = await groups.update(ADMIN, "crew", GroupChange("team", "", False, ""))
     expected = replace(CREW, name="team", description="", everyone=False)
     assert after == replace(expected, updated_at=world.clock.now())
     assert await world.rows(GroupStore) == [after]
@@ -135,7 +135,7 @@ async def test_a_group_is_changed(world: MemoryOperations, users: UserOperations
 )
 async def test_a_change_of_the_members_needs_the_permissions_of_the_group(
     world: MemoryOperations,
-    users: UserOperations,
+    groups: Groups,
     issuer: str | None,
     change: GroupChange,
     allowed: bool,
@@ -144,21 +144,21 @@ async def test_a_change_of_the_members_needs_the_permissions_of_the_group(
     group = replace(CREW, issuer=issuer)
     await world.given(group, bind("editor", group))
     if allowed:
-        after = await users.update_group(USER_MANAGER, "crew", change)
+        after = await groups.update(USER_MANAGER, "crew", change)
         assert await world.rows(GroupStore) == [after]
         return
     with pytest.raises(Forbidden, match="only grant permissions that you have"):
-        await users.update_group(USER_MANAGER, "crew", change)
+        await groups.update(USER_MANAGER, "crew", change)
     assert await world.rows(GroupStore) == [group]
     await check_nothing_happened(world)
 
 
 async def test_a_deleted_group_takes_its_members_and_bindings_with_it(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, groups: Groups
 ) -> None:
     kept = join(ADA, EVERYONE), bind("viewer", ADA)
     await world.given(ADA, CREW, EVERYONE, join(ADA, CREW), bind("viewer", CREW), *kept)
-    assert await users.delete_group(ADMIN, "crew") == CREW
+    assert await groups.delete(ADMIN, "crew") == CREW
     assert await world.rows(GroupStore) == [EVERYONE]
     assert await world.rows(MembershipStore) == [kept[0]]
     assert await world.rows(RoleBindingStore) == [kept[1]]
@@ -166,46 +166,46 @@ async def test_a_deleted_group_takes_its_members_and_bindings_with_it(
     assert world.published == [(ACCESS, "")]
 
 
-async def test_a_user_joins_a_group_once(world: MemoryOperations, users: UserOperations) -> None:
+async def test_a_user_joins_a_group_once(world: MemoryOperations, groups: Groups) -> None:
     await world.given(ADA, CREW)
-    row, group, user = await users.add_member(ADMIN, "crew", "ada")
+    row, group, user = await groups.add_member(ADMIN, "crew", "ada")
     assert (group, user, row.issuer) == (CREW, ADA, None)
-    assert (await users.add_member(ADMIN, "crew", "ada"))[0] == row
+    assert (await groups.add_member(ADMIN, "crew", "ada"))[0] == row
     assert await world.rows(MembershipStore) == [row]
     assert await world.audited() == [(ADMIN.email, "createGroupMember", "crew")] * 2
     assert world.published == [(ACCESS, "ada")] * 2
 
 
-async def test_a_user_leaves_a_group(world: MemoryOperations, users: UserOperations) -> None:
+async def test_a_user_leaves_a_group(world: MemoryOperations, groups: Groups) -> None:
     await world.given(ADA, BOB, CREW, join(ADA, CREW))
     with pytest.raises(NotFound):
-        await users.remove_member(ADMIN, "crew", "bob")
+        await groups.remove_member(ADMIN, "crew", "bob")
     await check_nothing_happened(world)
-    assert await users.remove_member(ADMIN, "crew", "ada") == (join(ADA, CREW), CREW, ADA)
+    assert await groups.remove_member(ADMIN, "crew", "ada") == (join(ADA, CREW), CREW, ADA)
     assert await world.rows(MembershipStore) == []
     assert await world.audited() == [(ADMIN.email, "deleteGroupMember", "crew")]
     assert world.published == [(ACCESS, "ada")]
 
 
 CALLS = {
-    "create": lambda users, actor, id: users.create_group(actor, GroupChange("new")),
-    "update": lambda users, actor, id: users.update_group(actor, id, GroupChange(everyone=True)),
-    "delete": lambda users, actor, id: users.delete_group(actor, id),
-    "add": lambda users, actor, id: users.add_member(actor, id, "bob"),
-    "remove": lambda users, actor, id: users.remove_member(actor, id, "ada"),
+    "create": lambda groups, actor, id: groups.create(actor, GroupChange("new")),
+    "update": lambda groups, actor, id: groups.update(actor, id, GroupChange(everyone=True)),
+    "delete": lambda groups, actor, id: groups.delete(actor, id),
+    "add": lambda groups, actor, id: groups.add_member(actor, id, "bob"),
+    "remove": lambda groups, actor, id: groups.remove_member(actor, id, "ada"),
 }
 _OF_A_GROUP = sorted(CALLS.keys() - {"create"})
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
 async def test_a_change_needs_a_group_administrator(
-    world: MemoryOperations, users: UserOperations, name: str
+    world: MemoryOperations, groups: Groups, name: str
 ) -> None:
     await world.given(ADA, BOB, CREW, join(ADA, CREW))
     with pytest.raises(Forbidden):
-        await CALLS[name](users, EDITOR, "crew")
+        await CALLS[name](groups, EDITOR, "crew")
     with pytest.raises(Unauthenticated):
-        await CALLS[name](users, ANONYMOUS, "crew")
+        await CALLS[name](groups, ANONYMOUS, "crew")
     assert await world.rows(GroupStore) == [CREW]
     assert await world.rows(MembershipStore) == [join(ADA, CREW)]
     await check_nothing_happened(world)
@@ -213,19 +213,19 @@ async def test_a_change_needs_a_group_administrator(
 
 @pytest.mark.parametrize("name", _OF_A_GROUP)
 async def test_a_change_of_members_needs_the_permissions_of_the_group(
-    world: MemoryOperations, users: UserOperations, name: str
+    world: MemoryOperations, groups: Groups, name: str
 ) -> None:
     await world.given(ADA, BOB, CREW, join(ADA, CREW), bind("viewer", CREW))
     with pytest.raises(Forbidden, match="only grant permissions that you have"):
-        await CALLS[name](users, USER_MANAGER, "crew")
+        await CALLS[name](groups, USER_MANAGER, "crew")
     assert await world.rows(MembershipStore) == [join(ADA, CREW)]
     await check_nothing_happened(world)
 
 
 @pytest.mark.parametrize("name", _OF_A_GROUP)
 async def test_a_missing_group_is_not_found(
-    world: MemoryOperations, users: UserOperations, name: str
+    world: MemoryOperations, groups: Groups, name: str
 ) -> None:
     await world.given(ADA, BOB)
     with pytest.raises(NotFound):
-        await CALLS[name](users, ADMIN, "none")
+        await CALLS[name](groups, ADMIN, "none")

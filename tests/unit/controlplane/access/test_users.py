@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from controlplane.access.model.users import UserKind
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.service_accounts import ServiceAccounts
+from controlplane.access.operations.users import Users
 from controlplane.access.ports import RoleBindingStore, TokenStore, UserStore
 from controlplane.authorization import ANONYMOUS, INSTALLATION, SYSTEM, Role, Scope
 from controlplane.platform.context import ACCESS, REVOKED
@@ -30,37 +31,40 @@ def world() -> MemoryOperations:
 
 
 @pytest.fixture
-def users(world: MemoryOperations) -> UserOperations:
-    return UserOperations(world.context)
+def users(world: MemoryOperations) -> Users:
+    return Users(world.context)
+
+
+@pytest.fixture
+def accounts(world: MemoryOperations) -> ServiceAccounts:
+    return ServiceAccounts(world.context)
 
 
 async def check_nothing_happened(world: MemoryOperations) -> None:
     assert await world.audited() == [] and world.published == []
 
 
-async def test_readers_of_users_list_them(world: MemoryOperations, users: UserOperations) -> None:
+async def test_readers_of_users_list_them(world: MemoryOperations, users: Users) -> None:
     await world.given(ADA, BOT)
-    assert (await users.users(ADMIN, PageQuery())).items == (ADA, BOT)
+    assert (await users.page(ADMIN, PageQuery())).items == (ADA, BOT)
     for actor, error in ((EDITOR, Forbidden), (ANONYMOUS, Unauthenticated)):
         with pytest.raises(error):
-            await users.users(actor, PageQuery())
+            await users.page(actor, PageQuery())
 
 
 async def test_a_user_is_found_by_address_and_sees_itself(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, users: Users
 ) -> None:
     viewer = make_user("vi")
     await world.given(ADA, viewer)
-    assert await users.user(ADMIN, ADA.email) == ADA
-    assert await users.user(VIEWER, viewer.email) == viewer
+    assert await users.get(ADMIN, ADA.email) == ADA
+    assert await users.get(VIEWER, viewer.email) == viewer
     for actor, email in ((VIEWER, ADA.email), (ADMIN, "none@example.org")):
         with pytest.raises(NotFound):
-            await users.user(actor, email)
+            await users.get(actor, email)
 
 
-async def test_the_strongest_built_in_role_is_shown(
-    world: MemoryOperations, users: UserOperations
-) -> None:
+async def test_the_strongest_built_in_role_is_shown(world: MemoryOperations, users: Users) -> None:
     viewer = make_user("vi")
     await world.given(
         ADA,
@@ -77,7 +81,7 @@ async def test_the_strongest_built_in_role_is_shown(
     assert await users.roles_everywhere(VIEWER, [ADA, viewer]) == {"vi": "viewer"}
 
 
-async def test_a_new_user_gets_a_role(world: MemoryOperations, users: UserOperations) -> None:
+async def test_a_new_user_gets_a_role(world: MemoryOperations, users: Users) -> None:
     made = await users.upsert(ADMIN, "ada@example.org", "Ada", "editor")
     assert await world.rows(UserStore) == [made]
     assert (made.email, made.name, made.kind) == ("ada@example.org", "Ada", UserKind.PERSON)
@@ -89,7 +93,7 @@ async def test_a_new_user_gets_a_role(world: MemoryOperations, users: UserOperat
 
 
 async def test_a_new_user_without_a_name_is_named_after_the_address(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, users: Users
 ) -> None:
     made = await users.upsert(ADMIN, "ada@example.org")
     assert made.name == "ada@example.org"
@@ -97,7 +101,7 @@ async def test_a_new_user_without_a_name_is_named_after_the_address(
 
 
 async def test_a_known_user_gets_another_name_and_another_role_everywhere(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, users: Users
 ) -> None:
     kept = bind("viewer", ADA, DEFAULT)
     await world.given(ADA, bind("viewer", ADA), bind("editor", ADA), kept)
@@ -111,7 +115,7 @@ async def test_a_known_user_gets_another_name_and_another_role_everywhere(
     assert await world.audited() == [(ADMIN.email, "updateUser", ADA.email)]
 
 
-async def test_the_same_role_stays_bound(world: MemoryOperations, users: UserOperations) -> None:
+async def test_the_same_role_stays_bound(world: MemoryOperations, users: Users) -> None:
     held = bind("admin", ADA)
     await world.given(ADA, held)
     await users.upsert(USER_MANAGER, ADA.email, None, "admin")
@@ -119,16 +123,14 @@ async def test_the_same_role_stays_bound(world: MemoryOperations, users: UserOpe
     assert await world.rows(UserStore) == [ADA]
 
 
-async def test_a_temporary_role_becomes_permanent(
-    world: MemoryOperations, users: UserOperations
-) -> None:
+async def test_a_temporary_role_becomes_permanent(world: MemoryOperations, users: Users) -> None:
     await world.given(ADA, bind("viewer", ADA, until=START + timedelta(hours=1)))
     await users.upsert(ADMIN, ADA.email, None, "viewer")
     (row,) = await world.rows(RoleBindingStore)
     assert (row.role_id, row.expires_at) == ("viewer", None)
 
 
-async def test_nobody_changes_the_own_role(world: MemoryOperations, users: UserOperations) -> None:
+async def test_nobody_changes_the_own_role(world: MemoryOperations, users: Users) -> None:
     root = make_user("root")
     await world.given(root, bind("admin", root))
     with pytest.raises(Conflict, match="your own role"):
@@ -138,7 +140,7 @@ async def test_nobody_changes_the_own_role(world: MemoryOperations, users: UserO
 
 
 async def test_nobody_gives_or_takes_permissions_that_they_lack(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, users: Users
 ) -> None:
     await world.given(ADA, BOB, bind("admin", BOB))
     for email, role in ((ADA.email, "viewer"), (BOB.email, "viewer"), ("new@x.org", "admin")):
@@ -165,7 +167,7 @@ LONG_ADDRESS = f"{'a' * 308}@example.org"
     ],
 )
 async def test_an_invalid_user_is_refused(
-    world: MemoryOperations, users: UserOperations, email: str, name: str | None, field: str | None
+    world: MemoryOperations, users: Users, email: str, name: str | None, field: str | None
 ) -> None:
     await world.given(BOB)
     with pytest.raises(Invalid) as error:
@@ -175,12 +177,12 @@ async def test_an_invalid_user_is_refused(
     await check_nothing_happened(world)
 
 
-async def test_the_longest_address_and_name_are_accepted(users: UserOperations) -> None:
+async def test_the_longest_address_and_name_are_accepted(users: Users) -> None:
     made = await users.upsert(ADMIN, LONG_ADDRESS, "x" * 255)
     assert (len(made.email), len(made.name)) == (320, 255)
 
 
-async def test_a_user_is_renamed(world: MemoryOperations, users: UserOperations) -> None:
+async def test_a_user_is_renamed(world: MemoryOperations, users: Users) -> None:
     """A name needs no permission of the user, an address does."""
     await world.given(ADA, bind("admin", ADA))
     await world.clock.advance(1)
@@ -193,9 +195,7 @@ async def test_a_user_is_renamed(world: MemoryOperations, users: UserOperations)
     assert world.published == [(ACCESS, "ada")]
 
 
-async def test_an_address_changes_unless_it_is_taken(
-    world: MemoryOperations, users: UserOperations
-) -> None:
+async def test_an_address_changes_unless_it_is_taken(world: MemoryOperations, users: Users) -> None:
     await world.given(ADA, BOB)
     with pytest.raises(Conflict, match="already exists") as error:
         await users.update(ADMIN, "ada", None, BOB.email)
@@ -208,44 +208,44 @@ async def test_an_address_changes_unless_it_is_taken(
 
 
 async def test_a_service_account_is_created_once(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, accounts: ServiceAccounts
 ) -> None:
-    made = await users.create_account(ADMIN, "deploy")
+    made = await accounts.create(ADMIN, "deploy")
     assert (made.email, made.kind) == ("deploy@service-accounts", UserKind.SERVICE_ACCOUNT)
     assert await world.rows(UserStore) == [made]
     with pytest.raises(Conflict, match="deploy@service-accounts already exists"):
-        await users.create_account(ADMIN, "deploy")
+        await accounts.create(ADMIN, "deploy")
     for name in ("", "Deploy", "x" * 64):
         with pytest.raises(Invalid) as error:
-            await users.create_account(ADMIN, name)
+            await accounts.create(ADMIN, name)
         assert error.value.field == "name"
-    await users.create_account(ADMIN, "x" * 63)
+    await accounts.create(ADMIN, "x" * 63)
     assert [action for _, action, _ in await world.audited()] == ["createServiceAccount"] * 2
 
 
 async def test_a_service_account_with_an_address_is_updated(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, accounts: ServiceAccounts
 ) -> None:
     await world.given(ADA)
-    made = await users.create_account(ADMIN, "CI bot", "ci@example.org")
+    made = await accounts.create(ADMIN, "CI bot", "ci@example.org")
     assert (made.name, made.email) == ("CI bot", "ci@example.org")
     with pytest.raises(Conflict, match="ada@example.org already exists"):
-        await users.create_account(ADMIN, "ada", ADA.email)
-    after = await users.update_account(ADMIN, made.id, "CD bot", "cd@example.org")
+        await accounts.create(ADMIN, "ada", ADA.email)
+    after = await accounts.update(ADMIN, made.id, "CD bot", "cd@example.org")
     assert (after.name, after.email, after.kind) == ("CD bot", "cd@example.org", made.kind)
-    assert await users.update_account(ADMIN, made.id, None, None) == after
+    assert await accounts.update(ADMIN, made.id, None, None) == after
     with pytest.raises(NotFound):
-        await users.update_account(ADMIN, ADA.id, "x", None)
+        await accounts.update(ADMIN, ADA.id, "x", None)
     with pytest.raises(Forbidden):
-        await users.update_account(EDITOR, made.id, "x", None)
+        await accounts.update(EDITOR, made.id, "x", None)
     assert (await world.audited())[1] == (ADMIN.email, "updateServiceAccount", "cd@example.org")
 
 
 async def test_a_service_account_gets_a_token(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, accounts: ServiceAccounts
 ) -> None:
     await world.given(BOT)
-    token, secret = await users.account_token(ADMIN, "bot", "ci", timedelta(days=366))
+    token, secret = await accounts.create_token(ADMIN, "bot", "ci", timedelta(days=366))
     assert await world.rows(TokenStore) == [token]
     assert (token.kind, token.user_id) == (TokenKind.SERVICE_ACCOUNT, "bot")
     assert token.expires_at == START + timedelta(days=366)
@@ -266,7 +266,7 @@ async def test_a_service_account_gets_a_token(
 )
 async def test_a_token_of_an_account_is_refused(
     world: MemoryOperations,
-    users: UserOperations,
+    accounts: ServiceAccounts,
     id: str,
     name: str,
     life: timedelta,
@@ -274,14 +274,12 @@ async def test_a_token_of_an_account_is_refused(
 ) -> None:
     await world.given(ADA, BOT, ADMIN_BOT, bind("admin", ADMIN_BOT))
     with pytest.raises(error):
-        await users.account_token(USER_MANAGER, id, name, life)
+        await accounts.create_token(USER_MANAGER, id, name, life)
     assert await world.rows(TokenStore) == []
     await check_nothing_happened(world)
 
 
-async def test_a_disabled_user_loses_all_tokens(
-    world: MemoryOperations, users: UserOperations
-) -> None:
+async def test_a_disabled_user_loses_all_tokens(world: MemoryOperations, users: Users) -> None:
     """The tokens stay revoked when the user is enabled again."""
     live, _ = make_token(ADA)
     session, _ = make_token(ADA, TokenKind.SESSION)
@@ -302,7 +300,7 @@ async def test_a_disabled_user_loses_all_tokens(
 
 
 async def test_users_with_more_permissions_and_the_actor_stay_enabled(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, users: Users
 ) -> None:
     root = make_user("root")
     await world.given(root, ADA, bind("viewer", ADA))
@@ -315,14 +313,14 @@ async def test_users_with_more_permissions_and_the_actor_stay_enabled(
 
 
 async def test_a_role_in_a_deleted_scope_protects_nobody(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, users: Users
 ) -> None:
     await world.given(ADA, bind("admin", ADA, Scope("project:gone")))
     assert (await users.disable(USER_MANAGER, "ada")).disabled_at is not None
 
 
 async def test_the_first_start_makes_one_administrator(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, users: Users
 ) -> None:
     secret = await users.bootstrap()
     assert secret is not None and secret.startswith("twu_")
@@ -336,7 +334,7 @@ async def test_the_first_start_makes_one_administrator(
 
 
 async def test_only_the_operator_creates_tokens_of_other_users(
-    world: MemoryOperations, users: UserOperations
+    world: MemoryOperations, users: Users
 ) -> None:
     await world.given(ADA)
     with pytest.raises(Forbidden, match="operator of the installation"):
@@ -352,29 +350,29 @@ async def test_only_the_operator_creates_tokens_of_other_users(
 
 
 CALLS = {
-    "upsert": lambda users, actor, id: users.upsert(actor, f"{id}@example.org"),
-    "update": lambda users, actor, id: users.update(actor, id, "new", None),
-    "create_account": lambda users, actor, id: users.create_account(actor, "deploy"),
-    "account_token": lambda users, actor, id: users.account_token(actor, id, "ci"),
-    "disable": lambda users, actor, id: users.disable(actor, id),
+    "upsert": lambda context, actor, id: Users(context).upsert(actor, f"{id}@example.org"),
+    "update": lambda context, actor, id: Users(context).update(actor, id, "new", None),
+    "create_account": lambda context, actor, id: ServiceAccounts(context).create(actor, "deploy"),
+    "account_token": lambda context, actor, id: ServiceAccounts(context).create_token(
+        actor, id, "ci"
+    ),
+    "disable": lambda context, actor, id: Users(context).disable(actor, id),
 }
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
-async def test_a_change_needs_a_user_administrator(
-    world: MemoryOperations, users: UserOperations, name: str
-) -> None:
+async def test_a_change_needs_a_user_administrator(world: MemoryOperations, name: str) -> None:
     await world.given(ADA, BOT)
     for actor in (EDITOR, NOBODY):
         with pytest.raises(Forbidden):
-            await CALLS[name](users, actor, "ada")
+            await CALLS[name](world.context, actor, "ada")
     with pytest.raises(Unauthenticated):
-        await CALLS[name](users, ANONYMOUS, "ada")
+        await CALLS[name](world.context, ANONYMOUS, "ada")
     assert await world.rows(UserStore) == [ADA, BOT]
     await check_nothing_happened(world)
 
 
 @pytest.mark.parametrize("name", ["account_token", "disable", "update"])
-async def test_a_missing_user_is_not_found(users: UserOperations, name: str) -> None:
+async def test_a_missing_user_is_not_found(world: MemoryOperations, name: str) -> None:
     with pytest.raises(NotFound):
-        await CALLS[name](users, ADMIN, "none")
+        await CALLS[name](world.context, ADMIN, "none")

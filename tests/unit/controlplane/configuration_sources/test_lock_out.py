@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.groups import Groups
 from controlplane.access.ports import RoleBindingStore, UserStore
 from controlplane.authorization import Role, Rule
 from controlplane.configuration_sources.model.source import SourceResult
@@ -117,7 +117,7 @@ async def with_role(world: SourceWorld, group: bool) -> None:
     role = Role("own", "own", START, START, rules=(Rule(),))
     await memory.given(role, devs, bind("own", devs if group else ACCOUNT))
     if group:
-        await UserOperations(memory.context).add_member(ADMIN, "devs", ACCOUNT.id)
+        await Groups(memory.context).add_member(ADMIN, "devs", ACCOUNT.id)
 
 
 async def test_a_source_does_not_narrow_its_role(world: SourceWorld) -> None:

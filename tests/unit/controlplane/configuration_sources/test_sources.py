@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from controlplane.access.operations.projects import Projects
-from controlplane.access.operations.users import UserOperations
+from controlplane.access.operations.service_accounts import ServiceAccounts
+from controlplane.access.operations.users import Users
 from controlplane.authorization import UNRESTRICTED, ResourceKind, Role, Rule, Verb
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.configuration_sources.model.source import ApplyMode, SourceResult
@@ -203,9 +204,9 @@ async def test_a_nested_source_gets_no_more_rights_than_its_parent() -> None:
         "reader", "reader", START, START, rules=(Rule((Verb.READ,), (ResourceKind.USER,)),)
     )
     await world.manifests.memory.given(reader, bind("reader", ACCOUNT))
-    accounts = world.manifests.operations[UserOperations]
-    root = await accounts.create_account(ADMIN, "root")
-    await accounts.upsert(ADMIN, root.email, role="admin")
+    operations = world.manifests.operations
+    root = await operations[ServiceAccounts].create(ADMIN, "root")
+    await operations[Users].upsert(ADMIN, root.email, role="admin")
     await world.create()
     await world.push({"a.yaml": nested("apps", serviceAccount=root.email)})
     assert "you can only grant permissions that you have" in (await world.problems())[0]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from controlplane.access.operations.roles import AccessControl
+from controlplane.access.operations.role_bindings import RoleBindings
+from controlplane.access.operations.roles import Roles
 from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.authorization import BUILT_IN, INSTALLATION
 from controlplane.platform.labels import parse_selector
@@ -74,14 +75,15 @@ async def test_labels_select_roles_bindings_and_trust_rules(world: ManifestWorld
         text += document("RoleBinding", team, holder, labels=labels)
         text += document("TrustedIssuer", team, trusted, labels=labels)
     assert (await world.apply(text)).problems == ()
-    rights, trust = world.operations[AccessControl], world.operations[TrustRules]
+    roles, trust = world.operations[Roles], world.operations[TrustRules]
+    bindings = world.operations[RoleBindings]
     for selector, names in (("team=shop", ["shop"]), ("team", ["bank", "shop"]), ("team=x", [])):
         wanted = parse_selector(selector)
-        assert sorted(role.name for role in await rights.roles(ADMIN, wanted)) == names
-        bindings = await rights.bindings(ADMIN, INSTALLATION, wanted)
-        assert sorted(view.row.name or "" for view in bindings) == names
+        assert sorted(role.name for role in await roles.all(ADMIN, wanted)) == names
+        views = await bindings.all(ADMIN, INSTALLATION, wanted)
+        assert sorted(view.row.name or "" for view in views) == names
         assert sorted(rule.name for rule in await trust.all(ADMIN, wanted)) == names
-    others = [role.name for role in await rights.roles(ADMIN, parse_selector("team!=shop"))]
+    others = [role.name for role in await roles.all(ADMIN, parse_selector("team!=shop"))]
     assert others == [*BUILT_IN, "bank"]
 
 

@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from controlplane.access.model.users import UserKind
-from controlplane.access.operations.roles import AccessControl, BindingDraft
+from controlplane.access.operations.role_bindings import BindingDraft, RoleBindings
 from controlplane.access.ports import RoleBindingStore, UserStore
 from controlplane.authorization import INSTALLATION, ResourceKind
 from controlplane.authorization.resources import scope_of
@@ -280,13 +280,13 @@ async def test_bindings_without_a_name_are_exported_under_one_that_stays() -> No
     first, second = manifest_world(), manifest_world()
     assert (await first.apply(people)).problems == ()
     (repository,) = await first.memory.rows(RepositoryStore)
-    access = AccessControl(first.memory.context)
+    bindings = RoleBindings(first.memory.context)
     for draft in (
         BindingDraft("editor", INSTALLATION, user="ada@example.org", reason="on call"),
         BindingDraft("viewer", scope_of(ResourceKind.REPOSITORY, repository.id), group="ops"),
         BindingDraft("viewer", INSTALLATION, group="ops", expires_at=START + timedelta(days=1)),
     ):
-        await access.bind(ADMIN, draft)
+        await bindings.create(ADMIN, draft)
     exported = await first.export()
     names = [line.split()[1] for line in exported.splitlines() if "editor-ada" in line]
     assert exported.count("kind: RoleBinding") == 2 and "reason: on call" in exported
@@ -294,7 +294,7 @@ async def test_bindings_without_a_name_are_exported_under_one_that_stays() -> No
     assert {item.action for item in plan.items} == {ManifestAction.UNCHANGED}
 
     assert (await second.apply(people)).problems == ()
-    await AccessControl(second.memory.context).bind(
+    await RoleBindings(second.memory.context).create(
         ADMIN, BindingDraft("editor", INSTALLATION, user="ada@example.org")
     )
     assert (await second.apply(exported)).problems == ()
@@ -302,7 +302,7 @@ async def test_bindings_without_a_name_are_exported_under_one_that_stays() -> No
     assert {row.name for row in await second.memory.rows(RoleBindingStore)} >= set(names)
     third = manifest_world()
     assert (await third.apply(exported)).problems == ()
-    await AccessControl(third.memory.context).bind(
+    await RoleBindings(third.memory.context).create(
         ADMIN, BindingDraft("editor", INSTALLATION, user="ada@example.org")
     )
     assert await third.export() == exported
