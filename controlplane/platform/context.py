@@ -2,19 +2,37 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from controlplane.authorization import Actor, Resource, Verb, require, require_member
+from controlplane.authorization import (
+    Actor,
+    Resource,
+    ResourceKind,
+    Verb,
+    require,
+    require_member,
+)
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.git_ports import GitWriter, ManifestSource
-from controlplane.platform.ports import AuditTrail, Bus, Store, Transaction
+from controlplane.platform.ports import (
+    AuditTrail,
+    Bus,
+    NamedRows,
+    Page,
+    PageQuery,
+    Store,
+    Transaction,
+)
+from controlplane.platform.references import found
 from controlplane.platform.render_rates import RenderRates
 from controlplane.platform.sealing import Sealer
 from core.identity import new_id
 from core.runtime.clock import Clock
 
 P = TypeVar("P")
+N = TypeVar("N", bound="NamedResource")
 Permission = tuple[Verb, Resource]
 """Operation on a resource."""
 _MAX_TARGET_LENGTH = 320
@@ -198,3 +216,49 @@ class ContextOperations:
     """Base class of operations that need no ports but those of the context."""
 
     _context: OperationContext
+
+
+class NamedResource(Protocol):
+    """A resource with a unique name."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def target(self) -> Resource: ...
+
+
+class NamedOperations(ContextOperations, Generic[N]):
+    """Operations that most resources with unique names share: lists, and searches by ID or name.
+
+    They only read, so they never collide with another transaction.
+    """
+
+    kind: ResourceKind
+    """Kind whose readers see the resources."""
+    noun: str
+    port: type[NamedRows[N]]
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[N]:
+        """Lists the resources that the actor may read."""
+        async with self._context.read(actor) as tx:
+            return await tx[self.port].page(replace(query, visible=actor.policy.visible(self.kind)))
+
+    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> N:
+        """Finds a resource by ID; without an ID, by name.
+
+        NotFound: it does not exist, or the actor may not see it.
+        """
+        async with self._context.read(actor) as tx:
+            row = await self._find(tx, id, name)
+        require(actor, Verb.READ, row.target)
+        return row
+
+    async def _find(self, tx: Transaction | Change, id: str | None, name: str | None = None) -> N:
+        """Finds a resource. NotFound: it does not exist."""
+        return found(await tx[self.port].by_id_or_name(id, name), self.kind)
+
+    async def _check_name(self, tx: Change, name: str) -> None:
+        """Conflict: another resource has the name."""
+        if (known := await tx[self.port].by_name(name)) is not None:
+            raise name_conflict(tx.actor, known, f"{self.noun} {name!r} already exists")

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 
 from controlplane.access.model.bindings import Project
 from controlplane.access.operations.bindings import RoleSubjects, change_subjects
-from controlplane.access.operations.scopes import find_project
 from controlplane.access.ports import (
     FenceEffects,
     ProjectStore,
@@ -18,14 +17,12 @@ from controlplane.authorization import (
     Resource,
     ResourceKind,
     Verb,
-    require,
     require_member,
 )
-from controlplane.platform.conflicts import name_conflict
-from controlplane.platform.context import Change, StoreContext
+from controlplane.platform.context import Change, NamedOperations, OperationContext
 from controlplane.platform.limits import check_length
 from controlplane.platform.names import check_text
-from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict
 
@@ -64,31 +61,20 @@ class ProjectChange:
 
 
 @retry_operations
-class Projects:
+class Projects(NamedOperations[Project]):
     """Operations on projects."""
 
+    kind = ResourceKind.PROJECT
+    noun = "project"
+    port = ProjectStore
+
     def __init__(
-        self, context: StoreContext, effects: FenceEffects, fence: Fence = _DENIES_ALL
+        self, context: OperationContext, effects: FenceEffects, fence: Fence = _DENIES_ALL
     ) -> None:
         """`fence` is that of new projects without one."""
         self._context = context
         self._effects = effects
         self._fence = fence
-
-    async def page(self, actor: Actor, query: PageQuery) -> Page[Project]:
-        async with self._context.read(actor) as tx:
-            query = replace(query, visible=actor.policy.visible(ResourceKind.PROJECT))
-            return await tx[ProjectStore].page(query)
-
-    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> Project:
-        """Finds a project by id or name.
-
-        NotFound: it does not exist, or the actor may not see it.
-        """
-        async with self._context.read(actor) as tx:
-            project = await find_project(tx, id, name)
-        require(actor, Verb.READ, project.target)
-        return project
 
     async def of(self, actor: Actor, ids: Sequence[str]) -> dict[str, Project]:
         """The projects that the actor may read, by id."""
@@ -105,8 +91,7 @@ class Projects:
             project = change.applied(
                 Project(self._context.new_id(), "", now, now, fence=self._fence)
             )
-            if (known := await tx[ProjectStore].by_name(project.name)) is not None:
-                raise name_conflict(actor, known, f"project {project.name!r} already exists")
+            await self._check_name(tx, project.name)
             await tx[ProjectStore].add(project)
             tx.audit(project.name, project.id)
             await change_subjects(tx, project.target, change.subjects, is_new=True)
@@ -114,7 +99,7 @@ class Projects:
 
     async def update(self, actor: Actor, id: str, change: ProjectChange) -> Project:
         async with self._context.change(actor, "updateProject") as tx:
-            before = await find_project(tx, id)
+            before = await self._find(tx, id)
             tx.authorize(Verb.WRITE, before.target)
             if change.fence is not None:
                 # Who may change a project must not widen its fence.
@@ -142,7 +127,7 @@ class Projects:
     async def delete(self, actor: Actor, id: str) -> Project:
         """Deletes an empty project with its role bindings. Conflict: it contains resources."""
         async with self._context.change(actor, "deleteProject") as tx:
-            project = await find_project(tx, id)
+            project = await self._find(tx, id)
             tx.authorize(Verb.ADMINISTER, project.target)
             await _check_empty(tx, project)
             for binding in await tx[RoleBindingStore].in_scopes(project.target.scope):

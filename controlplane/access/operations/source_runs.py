@@ -1,16 +1,17 @@
-"""Runs of sources: what the control plane reconciles again and again, as a service account."""
+"""Sources: what the control plane reconciles again and again, as a service account."""
 
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
 from controlplane.access.model.users import User
 from controlplane.access.ports import UserStore
-from controlplane.platform.context import Change, OperationContext
+from controlplane.authorization import Resource
+from controlplane.platform.context import Change, NamedOperations, OperationContext
 from controlplane.platform.jobs import Job
 from controlplane.platform.parts import column_values
 from controlplane.platform.ports import JobStore, Rows, Transaction
 from controlplane.platform.retry import retry_on_collision
-from core.errors import Conflict
+from core.errors import Conflict, Invalid
 
 
 class SourceSettings(Protocol):
@@ -28,6 +29,12 @@ class Source(Protocol):
 
     @property
     def id(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def target(self) -> Resource: ...
 
     @property
     def settings(self) -> SourceSettings: ...
@@ -88,6 +95,47 @@ class SourceRuns(Generic[S]):
             if await tx[JobStore].retry(job, run_at, ""):
                 await tx[self._port].change(id, **column_values(status))
         self._context.bus.publish(self._topic, id)
+
+
+class SourceOperations(NamedOperations[S]):
+    """Operations that all kinds of sources share. A change is followed by a run."""
+
+    job_kind: str
+    """Kind of the job of each source."""
+    topic: str
+    """Topic of the loop that runs the jobs."""
+    immutable_name: str
+    """Reason why the name of a source cannot be changed."""
+
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
+        self._runs = self.runs(context)
+
+    @classmethod
+    def runs(cls, context: OperationContext) -> SourceRuns[S]:
+        """Returns the runs of all sources of the kind."""
+        return SourceRuns(context, cls.job_kind, cls.topic, cls.port)
+
+    async def _request(self, tx: Change, source: S) -> None:
+        """Schedules a run after the commit."""
+        await self._runs.request(tx, source.id)
+        tx.publish(self.topic, source.id)
+
+    def _check_same_name(self, source: S, name: str | None) -> None:
+        """Invalid: a change has another name."""
+        if name not in (None, source.name):
+            raise Invalid(f"cannot be changed: {self.immutable_name}", field="name")
+
+    def _check_active(self, source: S) -> None:
+        """Conflict: the source is suspended."""
+        if source.settings.suspended:
+            raise Conflict(f"{self.noun} {source.name!r} is suspended: resume it first")
+
+
+def changed_settings(before: object, after: object) -> set[str]:
+    """Returns the names of the settings that differ."""
+    old, new = column_values(before), column_values(after)
+    return {name for name in new if new[name] != old[name]}
 
 
 async def account_of(tx: Transaction, source: Source) -> User:

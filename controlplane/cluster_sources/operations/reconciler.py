@@ -37,7 +37,7 @@ from controlplane.cluster_sources.operations.deliveries import (
     SourceRun,
     find_version,
 )
-from controlplane.cluster_sources.operations.sources import runs_of
+from controlplane.cluster_sources.operations.sources import ClusterSources
 from controlplane.cluster_sources.ports import (
     ClusterSourceMemberStore,
     ManagementCluster,
@@ -83,7 +83,7 @@ class ClusterSourceReconciler:
         management: ManagementCluster,
         deliveries: AgentDeliveries,
     ) -> None:
-        self.runs = runs_of(context)
+        self.runs = ClusterSources.runs(context)
         self._context = context
         self._clusters = clusters
         self._management = management

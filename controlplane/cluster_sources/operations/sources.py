@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from controlplane.access.operations.delegation import require_permissions_of_user
 from controlplane.access.operations.scopes import check_not_moved, project_for
 from controlplane.access.operations.service_accounts import find_service_account
-from controlplane.access.operations.source_runs import SourceRuns
+from controlplane.access.operations.source_runs import SourceOperations, changed_settings
 from controlplane.access.ports import UserStore
 from controlplane.authorization import (
     Actor,
@@ -32,15 +32,14 @@ from controlplane.cluster_sources.operations.clean_up import request_clean_up
 from controlplane.cluster_sources.ports import ClusterSourceMemberStore, ClusterSourceStore
 from controlplane.clusters.operations.clusters import check_tags, find_cluster
 from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
-from controlplane.platform.conflicts import name_conflict
-from controlplane.platform.context import CLUSTER_SOURCE, Change, OperationContext
+from controlplane.platform.context import CLUSTER_SOURCE, Change
 from controlplane.platform.limits import check_range
 from controlplane.platform.names import check_label
 from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import Page, PageQuery, Transaction, count_each
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
-from core.errors import Conflict, Invalid, NotFound
+from core.errors import Invalid, NotFound
 
 RECONCILE = "reconcile-cluster-source"
 """Kind of the job of each source."""
@@ -109,25 +108,22 @@ class ClusterSourceChange:
 
 
 @retry_operations
-class ClusterSources:
+class ClusterSources(SourceOperations[ClusterSource]):
     """Operations on cluster sources. They belong to those who may register their clusters."""
 
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
-        self._runs = runs_of(context)
+    kind = ResourceKind.CLUSTER
+    noun = "cluster source"
+    port = ClusterSourceStore
+    job_kind = RECONCILE
+    topic = CLUSTER_SOURCE
+    immutable_name = "it labels objects of the source"
 
-    async def page(self, actor: Actor, query: PageQuery) -> Page[ClusterSource]:
-        """Sources that the actor may read."""
-        async with self._context.read(actor) as tx:
-            visible = actor.policy.visible(ResourceKind.CLUSTER)
-            return await tx[ClusterSourceStore].page(replace(query, visible=visible))
-
-    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> ClusterSource:
-        """Finds a source by id or name. NotFound: it does not exist, or the actor may not see
-        it."""
-        async with self._context.read(actor) as tx:
-            source = await find_source(tx, id, name)
-        require(actor, Verb.READ, source.target)
+    async def _find(
+        self, tx: Transaction | Change, id: str | None, name: str | None = None
+    ) -> ClusterSource:
+        source = await tx[ClusterSourceStore].by_id_or_name(id, name)
+        if source is None:
+            raise NotFound("cluster source does not exist")
         return source
 
     async def members(
@@ -136,7 +132,7 @@ class ClusterSources:
         """A page of the objects of a source."""
         async with self._context.read(actor) as tx:
             equals = {**query.equals, "source_id": source_id}
-            require(actor, Verb.READ, (await find_source(tx, source_id)).target)
+            require(actor, Verb.READ, (await self._find(tx, source_id)).target)
             return await tx[ClusterSourceMemberStore].page(replace(query, equals=equals))
 
     async def handles(self, actor: Actor, ids: Collection[str]) -> Mapping[str, str]:
@@ -164,11 +160,9 @@ class ClusterSources:
         async with self._context.change(actor, "createClusterSource") as tx:
             project = await project_for(tx, ResourceKind.CLUSTER, change.project_id)
             source = ClusterSource(self._context.new_id(), name, now, now, project, settings)
-            store = tx[ClusterSourceStore]
-            if (known := await store.by_name(name)) is not None:
-                raise name_conflict(actor, known, f"cluster source {name!r} already exists")
+            await self._check_name(tx, name)
             await self._check_references(tx, actor, source)
-            await store.add(source)
+            await tx[ClusterSourceStore].add(source)
             await self._request(tx, source)
             tx.audit(name, source.id)
         return source
@@ -177,14 +171,12 @@ class ClusterSources:
         """Changes a source. Forbidden: as for `create`, for more changes than the suspension or
         the interval."""
         async with self._context.change(actor, "updateClusterSource") as tx:
-            before = await find_source(tx, id)
+            before = await self._find(tx, id)
             tx.authorize(Verb.WRITE, before.target)
             check_not_moved(f"cluster source {before.name!r}", before.project_id, change.project_id)
-            if change.name not in (None, before.name):
-                raise Invalid("cannot be changed: it labels objects of the source", field="name")
+            self._check_same_name(before, change.name)
             settings = change.applied(before.settings)
-            old, new = column_values(before.settings), column_values(settings)
-            changed = {name for name in new if new[name] != old[name]}
+            changed = changed_settings(before.settings, settings)
             source = replace(before, settings=settings, updated_at=self._context.clock.now())
             if changed - _HARMLESS:
                 await self._check_references(tx, actor, source)
@@ -199,7 +191,7 @@ class ClusterSources:
         Its clusters stay registered, and bootstrap tokens that no agent has used end.
         """
         async with self._context.change(actor, "deleteClusterSource") as tx:
-            source = await find_source(tx, id)
+            source = await self._find(tx, id)
             tx.authorize(Verb.WRITE, source.target)
             members = await tx[ClusterSourceMemberStore].of_source(id)
             delivered = [member for member in members if member.token_id]
@@ -215,10 +207,9 @@ class ClusterSources:
     async def sync(self, actor: Actor, id: str) -> ClusterSource:
         """Reconciles a source now. Conflict: it is suspended."""
         async with self._context.change(actor, "syncClusterSource") as tx:
-            source = await find_source(tx, id)
+            source = await self._find(tx, id)
             tx.authorize(Verb.WRITE, source.target)
-            if source.settings.suspended:
-                raise Conflict(f"cluster source {source.name!r} is suspended: resume it first")
+            self._check_active(source)
             await self._request(tx, source)
             tx.audit(source.name, id)
         return source
@@ -233,27 +224,7 @@ class ClusterSources:
             account = await find_service_account(tx, settings.service_account_id)
         await require_permissions_of_user(tx, actor, account, now)
 
-    async def _request(self, tx: Change, source: ClusterSource) -> None:
-        """Schedules a reconciliation after the commit."""
-        await self._runs.request(tx, source.id)
-        tx.publish(CLUSTER_SOURCE, source.id)
-
-
-def runs_of(context: OperationContext) -> SourceRuns[ClusterSource]:
-    """Returns the runs of all sources."""
-    return SourceRuns(context, RECONCILE, CLUSTER_SOURCE, ClusterSourceStore)
-
 
 async def count_results(tx: Transaction) -> dict[str, int]:
     """Counts sources by the result of their last reconciliation; suspended ones are left out."""
     return await count_each(tx[ClusterSourceStore], "result", ClusterSourceResult, suspended=False)
-
-
-async def find_source(
-    tx: Transaction | Change, id: str | None, name: str | None = None
-) -> ClusterSource:
-    """The source with this id or name. NotFound: it does not exist."""
-    source = await tx[ClusterSourceStore].by_id_or_name(id, name)
-    if source is None:
-        raise NotFound("cluster source does not exist")
-    return source

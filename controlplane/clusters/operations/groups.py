@@ -5,18 +5,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from controlplane.access.operations.scopes import check_not_moved, check_project
-from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.groups import MAX_CHANGING_CLUSTERS, ClusterGroup
 from controlplane.clusters.model.selectors import Selector
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, GroupUsers
 from controlplane.platform.batch import after_commit
-from controlplane.platform.conflicts import name_conflict
-from controlplane.platform.context import GENERATORS, RENDER_SERVICES, ContextOperations
+from controlplane.platform.context import (
+    GENERATORS,
+    RENDER_SERVICES,
+    NamedOperations,
+)
 from controlplane.platform.limits import check_count, check_range
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.parts import Columns
-from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.ports import Transaction
 from controlplane.platform.references import found
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.ports import RepositoryStore
@@ -62,20 +65,12 @@ class ClusterGroupChange:
 
 
 @retry_operations
-class ClusterGroups(ContextOperations):
+class ClusterGroups(NamedOperations[ClusterGroup]):
     """Operations on cluster groups. A group needs the permissions for clusters of its project."""
 
-    async def page(self, actor: Actor, query: PageQuery) -> Page[ClusterGroup]:
-        async with self._context.read(actor) as tx:
-            query = replace(query, visible=actor.policy.visible(ResourceKind.CLUSTER))
-            return await tx[ClusterGroupStore].page(query)
-
-    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> ClusterGroup:
-        """Finds a group by id or name. NotFound: it does not exist, or the actor may not see it."""
-        async with self._context.read(actor) as tx:
-            group = await find_cluster_group(tx, id, name)
-        require(actor, Verb.READ, group.target)
-        return group
+    kind = ResourceKind.CLUSTER
+    noun = "cluster group"
+    port = ClusterGroupStore
 
     async def clusters(self, actor: Actor, id: str) -> list[Cluster]:
         """The clusters of a group that the actor may see, sorted by handle."""
@@ -101,8 +96,7 @@ class ClusterGroups(ContextOperations):
             if project is not None:
                 await check_project(tx, actor, project)
             tx.authorize(Verb.WRITE, _place(project))
-            if (known := await tx[ClusterGroupStore].by_name(group.name)) is not None:
-                raise name_conflict(actor, known, f"cluster group {group.name!r} already exists")
+            await self._check_name(tx, group.name)
             await _check_clusters(tx, actor, group)
             await tx[ClusterGroupStore].add(group)
             tx.audit(group.name, group.id)
@@ -112,7 +106,7 @@ class ClusterGroups(ContextOperations):
         """Changes a group or its members. Conflict: the group is frozen."""
         columns = change.columns()
         async with self._context.change(actor, "updateClusterGroup") as tx:
-            before = await find_cluster_group(tx, id)
+            before = await self._find(tx, id)
             tx.authorize(Verb.WRITE, before.target)
             if before.frozen:
                 raise Conflict(f"cluster group {before.name!r} is frozen: unfreeze it first")
@@ -128,7 +122,7 @@ class ClusterGroups(ContextOperations):
     async def delete(self, actor: Actor, id: str) -> ClusterGroup:
         """Deletes a group. Conflict: it is frozen, or generators or pipelines select by it."""
         async with self._context.change(actor, "deleteClusterGroup") as tx:
-            group = await find_cluster_group(tx, id)
+            group = await self._find(tx, id)
             tx.authorize(Verb.WRITE, group.target)
             if group.frozen:
                 raise Conflict(f"cluster group {group.name!r} is frozen: unfreeze it first")
@@ -163,7 +157,7 @@ class ClusterGroups(ContextOperations):
 
     async def _set(self, actor: Actor, id: str, action: str, **columns: object) -> ClusterGroup:
         async with self._context.change(actor, action) as tx:
-            before = await find_cluster_group(tx, id)
+            before = await self._find(tx, id)
             tx.authorize(Verb.WRITE, before.target)
             group = replace(before, **columns, updated_at=self._context.clock.now())
             await tx[ClusterGroupStore].put(group)
@@ -171,10 +165,9 @@ class ClusterGroups(ContextOperations):
         return group
 
 
-async def find_cluster_group(
-    tx: Transaction, id: str | None, name: str | None = None
-) -> ClusterGroup:
-    return found(await tx[ClusterGroupStore].by_id_or_name(id, name), ResourceKind.CLUSTER)
+async def find_cluster_group(tx: Transaction, id: str) -> ClusterGroup:
+    """The group with this id. NotFound: it does not exist."""
+    return found(await tx[ClusterGroupStore].get(id), ResourceKind.CLUSTER)
 
 
 async def _check_clusters(tx: Transaction, actor: Actor, group: ClusterGroup) -> None:

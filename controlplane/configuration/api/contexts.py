@@ -84,7 +84,7 @@ class ContextQuery:
         Args:
             name: Exact name.
         """
-        row = await info.context[ServiceContexts].get(info.context.actor, name)
+        row = await info.context[ServiceContexts].get(info.context.actor, None, name)
         return await _CONTEXTS.one(info, row)
 
     service_contexts = _CONTEXTS.page(ServiceContexts.page)

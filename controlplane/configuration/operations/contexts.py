@@ -39,12 +39,12 @@ from controlplane.configuration.ports import ContextOverrideStore, ContextStore
 from controlplane.platform.context import (
     RENDER_SERVICES,
     Change,
-    ContextOperations,
+    NamedOperations,
     OperationContext,
 )
 from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_text
-from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.ports import Transaction
 from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations
 from controlplane.platform.sealing import Sealer
@@ -52,7 +52,7 @@ from controlplane.services.model.parts import ContextBinding
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import raise_generation, wake_agents
 from controlplane.services.ports import ContextBindingStore, ServiceStore
-from core.errors import Conflict, Invalid, NotFound, TowlineError
+from core.errors import Conflict, Invalid, TowlineError
 from core.json_object import JsonMapping, JsonObject
 from core.sealing import placeholder
 
@@ -98,22 +98,12 @@ class ContextChange:
 
 
 @retry_operations
-class ServiceContexts(ContextOperations):
+class ServiceContexts(NamedOperations[ServiceContext]):
     """Operations on service contexts."""
 
-    async def page(self, actor: Actor, query: PageQuery) -> Page[ServiceContext]:
-        async with self._context.read(actor) as tx:
-            query = replace(query, visible=actor.policy.visible(ResourceKind.CONTEXT))
-            return await tx[ContextStore].page(query)
-
-    async def get(self, actor: Actor, name: str) -> ServiceContext:
-        """Finds a context by name. NotFound: it does not exist, or the actor may not see it."""
-        async with self._context.read(actor) as tx:
-            context = await tx[ContextStore].by_name(name) if name else None
-        if context is None:
-            raise NotFound(kind=ResourceKind.CONTEXT)
-        require(actor, Verb.READ, context.target)
-        return context
+    kind = ResourceKind.CONTEXT
+    noun = "context"
+    port = ContextStore
 
     async def of(
         self, actor: Actor, service_ids: Collection[str]
@@ -174,7 +164,7 @@ class ServiceContexts(ContextOperations):
     async def delete(self, actor: Actor, id: str) -> ServiceContext:
         """Deletes a context. Conflict: services still use it."""
         async with self._context.change(actor, "deleteServiceContext") as tx:
-            context = await _find_context(tx, id)
+            context = await self._find(tx, id)
             tx.authorize(Verb.WRITE, context.target)
             users = await _users(tx, id)
             if users:
@@ -195,7 +185,7 @@ class ServiceContexts(ContextOperations):
         rendered again.
         """
         async with self._context.change(actor, "overrideServiceContext") as tx:
-            context = await _find_context(tx, id)
+            context = await self._find(tx, id)
             tx.authorize(Verb.WRITE, context.target)
             known = await _overrides_of(tx, id)
             if change.configuration:
@@ -250,7 +240,7 @@ class ServiceContexts(ContextOperations):
     async def overrides(self, actor: Actor, id: str) -> list[ContextOverride]:
         """The overrides of a context for projects, groups and clusters."""
         async with self._context.read(actor) as tx:
-            context = await _find_context(tx, id)
+            context = await self._find(tx, id)
             require(actor, Verb.READ, context.target)
             found = await tx[ContextOverrideStore].of_contexts(id)
         return sorted(
@@ -321,7 +311,7 @@ async def bind_contexts(
     new, gone = set(context_ids) - bound.keys(), bound.keys() - set(context_ids)
     for id in sorted(new):
         with reference("contextBindings.contextId", id):
-            service_context = await _find_context(tx, id)
+            service_context = found(await tx[ContextStore].get(id), ResourceKind.CONTEXT)
             require(actor, Verb.READ, service_context.target)
         secrets = Resource.within(ResourceKind.SECRET, service_context.project_id)
         if service_context.sealed is not None:
@@ -393,10 +383,6 @@ async def _save_override(
         await tx[ContextOverrideStore].put(after)
     else:
         await tx[ContextOverrideStore].add(after)
-
-
-async def _find_context(tx: Transaction, id: str) -> ServiceContext:
-    return found(await tx[ContextStore].get(id), ResourceKind.CONTEXT)
 
 
 async def _bound(tx: Transaction, service_ids: Collection[str]) -> dict[str, list[ServiceContext]]:

@@ -27,7 +27,7 @@ from controlplane.configuration_sources.model.source import (
     SourceStatus,
 )
 from controlplane.configuration_sources.operations.lock_out import LockOutGuard
-from controlplane.configuration_sources.operations.sources import runs_of
+from controlplane.configuration_sources.operations.sources import ConfigurationSources
 from controlplane.configuration_sources.ports import ConfigurationSourceStore
 from controlplane.manifests.model.documents import DocumentProblem, Source
 from controlplane.manifests.model.plan import ApplyOptions, ManifestPlan
@@ -74,7 +74,7 @@ class SourceReconciler:
     """Reconciles sources as their service accounts."""
 
     def __init__(self, context: OperationContext, manifests: Manifests) -> None:
-        self.runs = runs_of(context)
+        self.runs = ConfigurationSources.runs(context)
         self._context = context
         self._manifests = manifests
 

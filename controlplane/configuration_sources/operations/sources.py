@@ -11,7 +11,7 @@ from datetime import datetime
 from controlplane.access.operations.delegation import require_permissions_of_user
 from controlplane.access.operations.scopes import project_for
 from controlplane.access.operations.service_accounts import find_service_account
-from controlplane.access.operations.source_runs import SourceRuns
+from controlplane.access.operations.source_runs import SourceOperations, changed_settings
 from controlplane.access.ports import UserStore
 from controlplane.authorization import (
     VIEWER,
@@ -30,18 +30,16 @@ from controlplane.configuration_sources.model.source import (
 )
 from controlplane.configuration_sources.ports import ConfigurationSourceStore
 from controlplane.manifests.ports import DeclaredResourceStore
-from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import (
     CONFIGURATION_SOURCE,
     RENDER_SERVICES,
     Change,
-    OperationContext,
 )
 from controlplane.platform.limits import check_length, check_range
 from controlplane.platform.names import check_label
 from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import Page, PageQuery, Transaction, count_each
-from controlplane.platform.references import found, reference
+from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.repository import (
     check_folder,
@@ -120,29 +118,24 @@ class SourceOrigins:
 
 
 @retry_operations
-class ConfigurationSources:
+class ConfigurationSources(SourceOperations[ConfigurationSource]):
     """Operations on configuration sources."""
 
-    def __init__(self, context: OperationContext) -> None:
-        self._context = context
-        self._runs = runs_of(context)
+    kind = ResourceKind.CONFIGURATION_SOURCE
+    noun = "configuration source"
+    port = ConfigurationSourceStore
+    job_kind = RECONCILE
+    topic = CONFIGURATION_SOURCE
+    immutable_name = "it names the owner of fields"
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[ConfigurationSource]:
-        """Sources that the actor may read."""
-        async with self._context.read(actor) as tx:
-            visible = actor.policy.visible(ResourceKind.CONFIGURATION_SOURCE)
-            page = await tx[ConfigurationSourceStore].page(replace(query, visible=visible))
+        page = await super().page(actor, query)
         return replace(page, items=tuple(_shown_to(actor, source) for source in page.items))
 
     async def get(
         self, actor: Actor, id: str | None, name: str | None = None
     ) -> ConfigurationSource:
-        """Finds a source by id or name. NotFound: it does not exist, or the actor may not see
-        it."""
-        async with self._context.read(actor) as tx:
-            source = await find_source(tx, id, name)
-        require(actor, Verb.READ, source.target)
-        return _shown_to(actor, source)
+        return _shown_to(actor, await super().get(actor, id, name))
 
     async def origins(self, actor: Actor, sources: Sequence[ConfigurationSource]) -> SourceOrigins:
         """Names repositories and service accounts of sources, as far as the actor may read them."""
@@ -170,12 +163,9 @@ class ConfigurationSources:
             project = await project_for(tx, kind, change.project_id)
             id = self._context.new_id()
             source = ConfigurationSource(id, name, now, now, project, settings)
-            store = tx[ConfigurationSourceStore]
-            if (known := await store.by_name(name)) is not None:
-                message = f"configuration source {name!r} already exists"
-                raise name_conflict(actor, known, message)
+            await self._check_name(tx, name)
             await self._check_references(tx, actor, source)
-            await store.add(source)
+            await tx[ConfigurationSourceStore].add(source)
             await self._request(tx, source)
             tx.audit(name, source.id)
         return source
@@ -189,13 +179,11 @@ class ConfigurationSources:
         the suspension or the interval.
         """
         async with self._context.change(actor, "updateConfigurationSource") as tx:
-            before = await find_source(tx, id)
+            before = await self._find(tx, id)
             tx.authorize(Verb.WRITE, before.target)
-            if change.name not in (None, before.name):
-                raise Invalid("cannot be changed: it names the owner of fields", field="name")
+            self._check_same_name(before, change.name)
             settings = change.applied(before.settings)
-            old, new = column_values(before.settings), column_values(settings)
-            changed = {name for name in new if new[name] != old[name]}
+            changed = changed_settings(before.settings, settings)
             source = replace(before, settings=settings, updated_at=self._context.clock.now())
             if changed - _HARMLESS:
                 await require_permissions_of_account(
@@ -216,7 +204,7 @@ class ConfigurationSources:
     async def delete(self, actor: Actor, id: str) -> ConfigurationSource:
         """Deletes a source. Its resources stay, and belong to no manager of this name any more."""
         async with self._context.change(actor, "deleteConfigurationSource") as tx:
-            source = await find_source(tx, id)
+            source = await self._find(tx, id)
             tx.authorize(Verb.WRITE, source.target)
             await tx[ConfigurationSourceStore].remove(id)
             store = tx[DeclaredResourceStore]
@@ -238,9 +226,9 @@ class ConfigurationSources:
         # A commit that is fetched now is reconciled with this request.
         await self._context.manifests.hint(repository_id)
         async with self._context.change(actor, "syncConfigurationSource") as tx:
-            source = await find_source(tx, id)
+            source = await self._find(tx, id)
             tx.authorize(Verb.WRITE, source.target)
-            _check_active(source)
+            self._check_active(source)
             status = replace(source.status, is_requested=True, is_forced=force, reverts={})
             source = replace(source, status=status)
             await tx[ConfigurationSourceStore].put(source)
@@ -251,9 +239,9 @@ class ConfigurationSources:
     async def approve(self, actor: Actor, id: str, digest: str) -> ConfigurationSource:
         """Approves a plan by its digest. Conflict: the source has another plan by now."""
         async with self._context.change(actor, "approveConfigurationSource") as tx:
-            source = await find_source(tx, id)
+            source = await self._find(tx, id)
             tx.authorize(Verb.APPROVE, source.target)
-            _check_active(source)
+            self._check_active(source)
             if actor.id == source.settings.service_account_id:
                 raise Forbidden("the service account of a source cannot approve its plan")
             status = source.status
@@ -272,7 +260,7 @@ class ConfigurationSources:
 
     async def _repository_of(self, actor: Actor, id: str) -> RepositoryId:
         async with self._context.read(actor) as tx:
-            source = await find_source(tx, id)
+            source = await self._find(tx, id)
             require(actor, Verb.WRITE, source.target)
             return (await find_repository(tx, source.settings.repository_id)).id
 
@@ -297,27 +285,13 @@ class ConfigurationSources:
 
     async def _request(self, tx: Change, source: ConfigurationSource) -> None:
         """Schedules a reconciliation after the commit, and the fetch of the ref."""
-        await self._runs.request(tx, source.id)
         tx.publish(RENDER_SERVICES, f"{source.settings.repository_id}/")
-        tx.publish(CONFIGURATION_SOURCE, source.id)
-
-
-def runs_of(context: OperationContext) -> SourceRuns[ConfigurationSource]:
-    """Returns the runs of all sources."""
-    return SourceRuns(context, RECONCILE, CONFIGURATION_SOURCE, ConfigurationSourceStore)
+        await super()._request(tx, source)
 
 
 async def count_results(tx: Transaction) -> dict[str, int]:
     """Counts sources by the result of their last reconciliation; suspended ones are left out."""
     return await count_each(tx[ConfigurationSourceStore], "result", SourceResult, suspended=False)
-
-
-async def find_source(
-    tx: Transaction | Change, id: str | None, name: str | None = None
-) -> ConfigurationSource:
-    """The source with this id or name. NotFound: it does not exist."""
-    rows = tx[ConfigurationSourceStore]
-    return found(await rows.by_id_or_name(id, name), ResourceKind.CONFIGURATION_SOURCE)
 
 
 async def require_permissions_of_account(
@@ -350,11 +324,6 @@ def _shown_to(actor: Actor, source: ConfigurationSource) -> ConfigurationSource:
         return source
     plan = tuple(replace(item, changes=()) for item in source.status.plan)
     return replace(source, status=replace(source.status, plan=plan))
-
-
-def _check_active(source: ConfigurationSource) -> None:
-    if source.settings.suspended:
-        raise Conflict(f"configuration source {source.name!r} is suspended: resume it first")
 
 
 def _overlap(first: SourceSettings, second: SourceSettings) -> bool:

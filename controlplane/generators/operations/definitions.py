@@ -20,16 +20,14 @@ from controlplane.generators.operations.generation import AnyGenerator, fleet_of
 from controlplane.generators.operations.reconciler import (
     GeneratorReconciler,
     delete_generator,
-    generator_table,
 )
 from controlplane.generators.operations.template_secrets import template_secrets
 from controlplane.generators.ports import GlobalOverrideStore
-from controlplane.platform.conflicts import name_conflict
-from controlplane.platform.context import GENERATORS, Change, OperationContext
+from controlplane.platform.context import GENERATORS, Change, NamedOperations, OperationContext
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.parts import Columns
-from controlplane.platform.ports import Page, PageQuery, Transaction
-from controlplane.platform.references import found, reference
+from controlplane.platform.ports import Transaction
+from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.operations import find_repository
 from controlplane.repositories.ports import RepositoryStore
@@ -82,35 +80,21 @@ class GeneratorChange:
 
 
 @retry_operations
-class GeneratorOperations(ABC, Generic[D, C]):
+class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
     """Operations that global services, service sets and managed namespaces share.
 
     A generator needs the permissions for services of its project; one without a project, for
     services everywhere.
     """
 
-    kind: OwnerKind
-    noun: str
+    kind = ResourceKind.SERVICE
+    owner_kind: OwnerKind
     model: type[D]
+    """Class of the generators. Its name is part of those of mutations."""
 
     def __init__(self, context: OperationContext, reconciler: GeneratorReconciler) -> None:
         self._context = context
         self._reconciler = reconciler
-
-    async def page(self, actor: Actor, query: PageQuery) -> Page[D]:
-        async with self._context.read(actor) as tx:
-            query = replace(query, visible=actor.policy.visible(ResourceKind.SERVICE))
-            return await generator_table(tx, self.kind).page(query)
-
-    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> D:
-        """Finds a generator by id or name.
-
-        NotFound: it does not exist, or the actor may not see it.
-        """
-        async with self._context.read(actor) as tx:
-            definition = await self._find(tx, id, name)
-        require(actor, Verb.READ, definition.target)
-        return definition
 
     async def services(self, actor: Actor, id: str) -> list[Service]:
         """The services that a generator created and the actor may see."""
@@ -126,15 +110,12 @@ class GeneratorOperations(ABC, Generic[D, C]):
         """
         require_member(actor)
         blank = self._blank(change)
-        async with self._context.change(actor, f"create{self.noun}") as tx:
+        async with self._context.change(actor, f"create{self.model.__name__}") as tx:
             tx.authorize(Verb.WRITE, await _scope(tx, actor, blank.project_id))
             definition = await self._filled(tx, actor, blank, change)
             await check_selector(tx, definition)
-            table = generator_table(tx, self.kind)
-            if (known := await table.by_name(definition.name)) is not None:
-                message = f"{self.kind.noun} {definition.name!r} already exists"
-                raise name_conflict(actor, known, message)
-            await table.add(definition)
+            await self._check_name(tx, definition.name)
+            await tx[self.port].add(definition)
             tx[GlobalOverrideStore].expect_none("global_id", definition.id)
             tx.audit(definition.name, definition.id)
             self._wake(tx, definition.id)
@@ -142,14 +123,14 @@ class GeneratorOperations(ABC, Generic[D, C]):
 
     async def update(self, actor: Actor, id: str, change: C) -> D:
         """Changes a generator and all its services."""
-        async with self._context.change(actor, f"update{self.noun}") as tx:
+        async with self._context.change(actor, f"update{self.model.__name__}") as tx:
             before = await self._find(tx, id)
             tx.authorize(Verb.WRITE, before.target)
             columns = self._changes(before, change)
             given = replace(before, **columns, updated_at=self._context.clock.now())
             definition = await self._filled(tx, actor, given, change)
             await check_selector(tx, definition)
-            await generator_table(tx, self.kind).put(definition)
+            await tx[self.port].put(definition)
             tx.audit(definition.name, id, changed=sorted(columns))
             self._wake(tx, id)
         return definition
@@ -160,10 +141,10 @@ class GeneratorOperations(ABC, Generic[D, C]):
         A generator without services is deleted at once.
         """
         now = self._context.clock.now()
-        async with self._context.change(actor, f"delete{self.noun}") as tx:
+        async with self._context.change(actor, f"delete{self.model.__name__}") as tx:
             definition = await self._find(tx, id)
             tx.authorize(Verb.WRITE, definition.target)
-            await generator_table(tx, self.kind).change(id, ending_at=now, updated_at=now)
+            await tx[self.port].change(id, ending_at=now, updated_at=now)
             if not await tx[ServiceStore].of_owner_ever(id):
                 await delete_generator(tx, definition)
             tx.audit(definition.name, id, services=definition.on_delete.value)
@@ -174,11 +155,11 @@ class GeneratorOperations(ABC, Generic[D, C]):
         """Reconciles a generator now. `confirm` allows up to that many deletions, once."""
         require_member(actor)
         check_budget(confirm)
-        async with self._context.change(actor, f"sync{self.noun}") as tx:
+        async with self._context.change(actor, f"sync{self.model.__name__}") as tx:
             definition = await self._find(tx, id)
             tx.authorize(Verb.WRITE, definition.target)
             if confirm:
-                await generator_table(tx, self.kind).change(id, confirmed=confirm)
+                await tx[self.port].change(id, confirmed=confirm)
             tx.audit(definition.name, id, confirmed=confirm)
             self._wake(tx, id)
         return replace(definition, confirmed=confirm or definition.confirmed)
@@ -198,13 +179,9 @@ class GeneratorOperations(ABC, Generic[D, C]):
             require(actor, Verb.WRITE, await _scope(tx, actor, definition.project_id))
         return await self._filled(tx, actor, definition, change)
 
-    async def _find(self, tx: Transaction, id: str | None, name: str | None = None) -> D:
-        table = generator_table(tx, self.kind)
-        return found(await table.by_id_or_name(id, name), ResourceKind.SERVICE)
-
     def _changes(self, before: D, change: C) -> Columns:
         """The fields to change. Conflict: the generator is being deleted."""
-        title = f"{self.kind.noun} {before.name!r}"
+        title = f"{self.noun} {before.name!r}"
         if before.ending_at is not None:
             raise Conflict(f"{title} is being deleted")
         check_not_moved(title, before.project_id or "", change.project_id)
@@ -220,7 +197,7 @@ class GeneratorOperations(ABC, Generic[D, C]):
         return self.model(project_id=change.project_id or None, **columns)
 
     def _wake(self, tx: Change, id: str) -> None:
-        tx.publish(GENERATORS, f"{self.kind.value}/{id}")
+        tx.publish(GENERATORS, f"{self.owner_kind.value}/{id}")
 
 
 async def _scope(tx: Transaction, actor: Actor, project_id: str | None) -> Resource:

@@ -16,7 +16,7 @@ from controlplane.generators.operations.definitions import (
     template_from,
 )
 from controlplane.generators.operations.generation import template_of
-from controlplane.generators.ports import GlobalOverrideStore
+from controlplane.generators.ports import GlobalOverrideStore, GlobalServiceStore
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
@@ -76,8 +76,9 @@ class GlobalServiceView:
 class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
     """Operations on global services."""
 
-    kind = OwnerKind.GLOBAL
-    noun = "GlobalService"
+    owner_kind = OwnerKind.GLOBAL
+    noun = "global service"
+    port = GlobalServiceStore
     model = GlobalService
 
     async def preview(self, actor: Actor, id: str | None, change: GlobalChange) -> TargetPlan:

@@ -11,6 +11,7 @@ from controlplane.generators.operations.definitions import (
     GeneratorOperations,
     template_from,
 )
+from controlplane.generators.ports import ManagedNamespaceStore
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
@@ -44,8 +45,9 @@ class NamespaceChange(GeneratorChange):
 class ManagedNamespaces(GeneratorOperations[ManagedNamespace, NamespaceChange]):
     """Operations on managed namespaces."""
 
-    kind = OwnerKind.NAMESPACE
-    noun = "ManagedNamespace"
+    owner_kind = OwnerKind.NAMESPACE
+    noun = "managed namespace"
+    port = ManagedNamespaceStore
     model = ManagedNamespace
 
     def _blank(self, change: NamespaceChange) -> ManagedNamespace:

@@ -16,6 +16,7 @@ from controlplane.generators.operations.definitions import (
     check_selector,
     template_from,
 )
+from controlplane.generators.ports import ServiceSetStore
 from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.repository import check_ref_of
@@ -42,8 +43,9 @@ class SetChange(GeneratorChange):
 class ServiceSets(GeneratorOperations[ServiceSet, SetChange]):
     """Operations on service sets."""
 
-    kind = OwnerKind.SET
-    noun = "ServiceSet"
+    owner_kind = OwnerKind.SET
+    noun = "service set"
+    port = ServiceSetStore
     model = ServiceSet
 
     async def create(self, actor: Actor, change: SetChange) -> ServiceSet:

@@ -14,10 +14,14 @@ from controlplane.authorization import (
     require_member,
 )
 from controlplane.clusters.operations.freezes import check_not_frozen
-from controlplane.platform.context import SECRET, ContextOperations, OperationContext
+from controlplane.platform.context import (
+    SECRET,
+    NamedOperations,
+    OperationContext,
+)
 from controlplane.platform.names import check_length, check_text
 from controlplane.platform.parts import Columns
-from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.ports import Transaction
 from controlplane.platform.references import found
 from controlplane.platform.retry import retry_operations
 from controlplane.secrets.model.generated import ValueGenerator
@@ -117,21 +121,12 @@ class UseView:
 
 
 @retry_operations
-class Secrets(ContextOperations):
-    """Operations on secrets."""
+class Secrets(NamedOperations[Secret]):
+    """Operations on secrets, without their values."""
 
-    async def page(self, actor: Actor, query: PageQuery) -> Page[Secret]:
-        async with self._context.read(actor) as tx:
-            query = replace(query, visible=actor.policy.visible(ResourceKind.SECRET))
-            return await tx[SecretStore].page(query)
-
-    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> Secret:
-        """Finds a secret by id or name, without its value.
-
-        NotFound: it does not exist, or the actor may not see it.
-        """
-        async with self._context.read(actor) as tx:
-            return await _find_readable(tx, actor, id, name)
+    kind = ResourceKind.SECRET
+    noun = "secret"
+    port = SecretStore
 
     async def versions(self, actor: Actor, id: str) -> list[SecretVersion]:
         """The versions of a secret, newest first, without values."""
@@ -219,7 +214,7 @@ class Secrets(ContextOperations):
     async def delete(self, actor: Actor, id: str) -> Secret:
         """Deletes a secret with all its values. Conflict: services still use it."""
         async with self._context.change(actor, "deleteSecret") as tx:
-            secret = await find_secret(tx, id)
+            secret = await self._find(tx, id)
             tx.authorize(Verb.WRITE, secret.target)
             uses = await tx[SecretUseStore].of_secret(id)
             if uses:
@@ -247,7 +242,7 @@ class Secrets(ContextOperations):
     async def revoke(self, actor: Actor, id: str, number: int) -> Secret:
         """Deletes a version's value. Conflict: it is current, or still used."""
         async with self._context.change(actor, "revokeSecretVersion") as tx:
-            secret = await find_secret(tx, id)
+            secret = await self._find(tx, id)
             tx.authorize(Verb.WRITE, secret.target)
             if secret.rotating:
                 raise Conflict(f"a rotation of {secret.name!r} is active: finish or abort it first")
@@ -262,7 +257,7 @@ class Secrets(ContextOperations):
         Conflict: not possible now, or no rotation is active.
         """
         async with self._context.change(actor, "decideSecretRotation") as tx:
-            secret = await find_secret(tx, id)
+            secret = await self._find(tx, id)
             tx.authorize(Verb.WRITE, secret.target)
             who = actor.shown_name
             after, moved = await rotations.decide_rotation(self._context, tx, secret, decision, who)
@@ -318,14 +313,12 @@ async def _check_room(tx: Transaction, secret: Secret) -> None:
         raise Invalid(f"{MAX_VERSIONS} versions have a value: revoke some first", field="value")
 
 
-async def find_secret(tx: Transaction, id: str | None, name: str | None = None) -> Secret:
-    """Finds a secret by id, or by name without an id. NotFound: it does not exist."""
-    return found(await tx[SecretStore].by_id_or_name(id, name), ResourceKind.SECRET)
+async def find_secret(tx: Transaction, id: str) -> Secret:
+    """Finds a secret. NotFound: it does not exist."""
+    return found(await tx[SecretStore].get(id), ResourceKind.SECRET)
 
 
-async def _find_readable(
-    tx: Transaction, actor: Actor, id: str | None, name: str | None = None
-) -> Secret:
-    secret = await find_secret(tx, id, name)
+async def _find_readable(tx: Transaction, actor: Actor, id: str) -> Secret:
+    secret = await find_secret(tx, id)
     require(actor, Verb.READ, secret.target)
     return secret

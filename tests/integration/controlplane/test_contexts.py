@@ -107,7 +107,7 @@ async def test_a_context_in_use_stays_and_goes_with_its_last_user(
     await world.services.update(world.admin, service.id, ServiceChange(context_ids=[]))
     await contexts.delete(world.admin, vpc.id)
     with pytest.raises(NotFound):
-        await contexts.get(world.admin, "vpc")
+        await contexts.get(world.admin, None, "vpc")
 
 
 async def test_only_contexts_that_one_may_read_can_be_bound(

@@ -227,7 +227,7 @@ async def test_a_context_is_saved_with_all_its_layers_or_not_at_all(fleet: Fleet
     ):
         with pytest.raises(error):
             await contexts.save(world.admin, "net", ContextChange({"size": 9}, overrides=wrong))
-    assert (await contexts.get(world.admin, "net")).configuration == {"size": 1}
+    assert (await contexts.get(world.admin, None, "net")).configuration == {"size": 1}
     assert len(await contexts.overrides(world.admin, context.id)) == 2
     await world.clusters.detach(world.admin, other.id)
     await contexts.save(world.admin, "net", ContextChange(overrides=layers[:1]))

@@ -103,7 +103,7 @@ async def test_only_editors_change_contexts(
 async def test_contexts_are_read_by_those_who_may(
     world: MemoryOperations, contexts: ServiceContexts
 ) -> None:
-    assert await contexts.get(VIEWER, "base") == BASE
+    assert await contexts.get(VIEWER, None, "base") == BASE
     assert (await contexts.page(VIEWER, PageQuery())).items == (BASE,)
     assert await contexts.of(VIEWER, [WEB.id, "none"]) == {WEB.id: [BASE]}
     assert await contexts.of(VIEWER, []) == {}
@@ -112,7 +112,7 @@ async def test_contexts_are_read_by_those_who_may(
     assert await contexts.of(NOBODY, [WEB.id]) == {WEB.id: []}
     for actor, name in ((NOBODY, "base"), (VIEWER, "none"), (VIEWER, "")):
         with pytest.raises(NotFound):
-            await contexts.get(actor, name)
+            await contexts.get(actor, None, name)
         with pytest.raises(NotFound):
             await contexts.overrides(actor, name)
     with pytest.raises(NotFound):
@@ -126,7 +126,7 @@ async def test_a_context_is_created_in_a_project(
 ) -> None:
     change = ContextChange({"port": 1}, {"key": "word"}, "shop", {"port": "number"})
     made = await contexts.save(EDITOR_OF_SHOP, "shared", change)
-    assert await contexts.get(EDITOR_OF_SHOP, "shared") == made
+    assert await contexts.get(EDITOR_OF_SHOP, None, "shared") == made
     assert (made.project_id, made.configuration, made.secrets_version) == ("shop", {"port": 1}, 1)
     assert made.sealed is not None and b"word" not in made.sealed
     assert await world.audited() == [("sue@example.org", "saveServiceContext", "shared")]
@@ -324,7 +324,7 @@ async def test_an_override_needs_the_permission_for_its_place(
     with pytest.raises(Forbidden):
         await contexts.override(EDITOR, "base", Override(OverrideLayer.PROJECT, "shop", {"a": "2"}))
     await contexts.save(EDITOR_OF_SHOP, "own", ContextChange(project_id="shop"))
-    own = await contexts.get(EDITOR_OF_SHOP, "own")
+    own = await contexts.get(EDITOR_OF_SHOP, None, "own")
     for place in ("dev", "none"):
         with pytest.raises(NotFound):
             await contexts.override(EDITOR_OF_SHOP, own.id, Override(CLUSTER, place, {"a": "2"}))
