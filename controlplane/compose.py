@@ -70,9 +70,11 @@ from controlplane.kinds import all_kinds
 from controlplane.manifests.operations.manifests import Manifests
 from controlplane.manifests.operations.what_if import ManifestReplays
 from controlplane.notifications.loop import NotificationLoop
+from controlplane.notifications.operations.notifications import Notifications
+from controlplane.notifications.operations.routers import Routers
 from controlplane.notifications.operations.routing import NotificationRouting, StateWatcher
 from controlplane.notifications.operations.sending import NotificationSender
-from controlplane.notifications.operations.sinks import NotificationOperations
+from controlplane.notifications.operations.sinks import Sinks
 from controlplane.pipelines.loop import PipelineLoop
 from controlplane.pipelines.operations.gate_checks import CheckRunner
 from controlplane.pipelines.operations.overrides import ReleaseDecisions
@@ -392,7 +394,9 @@ def _operations(
         LedgerReports(context),
         SearchOperations(context),
         Inbox(context, shared.requests),
-        NotificationOperations(context),
+        Sinks(context),
+        Routers(context),
+        Notifications(context),
         AgentCommands(context),
         shared.jobs,
         OpenRequestOperations(context, ports.sessions),

@@ -34,7 +34,8 @@ from controlplane.generators.operations.global_services import GlobalServices
 from controlplane.generators.operations.namespaces import ManagedNamespaces
 from controlplane.generators.operations.service_sets import ServiceSets
 from controlplane.notifications.kinds import NotificationRuleKind, NotificationSinkKind
-from controlplane.notifications.operations.sinks import NotificationOperations
+from controlplane.notifications.operations.routers import Routers
+from controlplane.notifications.operations.sinks import Sinks
 from controlplane.pipelines.kinds import PipelineKind
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.kinds import AnyKind
@@ -71,8 +72,8 @@ def all_kinds(operations: Operations) -> Sequence[AnyKind]:
         ManagedNamespaceKind(operations[ManagedNamespaces]),
         PipelineKind(operations[Pipelines]),
         RoleBindingKind(operations[RoleBindings]),
-        NotificationSinkKind(operations[NotificationOperations]),
-        NotificationRuleKind(operations[NotificationOperations]),
+        NotificationSinkKind(operations[Sinks]),
+        NotificationRuleKind(operations[Routers]),
         ConfigurationSourceKind(operations[ConfigurationSources]),
         ClusterSourceKind(operations[ClusterSources]),
     )

@@ -9,11 +9,9 @@ from controlplane.notifications.model.notification import (
     RouterFilter,
     Sink,
 )
-from controlplane.notifications.operations.sinks import (
-    NotificationOperations,
-    RouterDraft,
-    SinkDraft,
-)
+from controlplane.notifications.operations.notifications import Notifications
+from controlplane.notifications.operations.routers import RouterDraft, Routers
+from controlplane.notifications.operations.sinks import SinkDraft, Sinks
 from controlplane.notifications.sinks import BY_KIND, SINKS
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
@@ -119,13 +117,11 @@ class NotificationRouterAttributes(Draft[RouterDraft]):
         return {**super().given(), "events": tuple(self.events), "sinks": sinks}
 
 
-_SINKS = ResourceFields("sink", NotificationOperations, NotificationSink, each(NotificationSink.of))
-_ROUTERS = ResourceFields(
-    "router", NotificationOperations, NotificationRouter, each(NotificationRouter.of)
-)
+_SINKS = ResourceFields("sink", Sinks, NotificationSink, each(NotificationSink.of))
+_ROUTERS = ResourceFields("router", Routers, NotificationRouter, each(NotificationRouter.of))
 _DELIVERIES = ResourceFields(
     "delivery",
-    NotificationOperations,
+    Notifications,
     NotificationDelivery,
     each(NotificationDelivery.of),
     is_nullable=False,
@@ -134,17 +130,17 @@ _DELIVERIES = ResourceFields(
 
 @strawberry.type
 class NotificationQuery:
-    notification_sink = _SINKS.get(NotificationOperations.sink)
+    notification_sink = _SINKS.get(Sinks.get)
     """A notification sink, by ID or name."""
-    notification_sinks = _SINKS.page(NotificationOperations.sinks)
+    notification_sinks = _SINKS.page(Sinks.page)
     """Notification sinks.
 
     Args:
         q: Text to search for in names and hosts. Limit: 200 characters.
     """
-    notification_router = _ROUTERS.get(NotificationOperations.router)
+    notification_router = _ROUTERS.get(Routers.get)
     """A notification router, by ID or name."""
-    notification_routers = _ROUTERS.page(NotificationOperations.routers)
+    notification_routers = _ROUTERS.page(Routers.page)
     """Notification routers."""
 
     @strawberry.field
@@ -157,7 +153,7 @@ class NotificationQuery:
             q: Text to search for in subjects and texts. Limit: 200 characters.
         """
         asked = relay.page_query(first, after, q)
-        page = await info.context[NotificationOperations].notifications(info.context.actor, asked)
+        page = await info.context[Notifications].page(info.context.actor, asked)
         return relay.connection_of(page, asked, AppNotification.of)
 
     @strawberry.field
@@ -176,7 +172,7 @@ class NotificationQuery:
             sink_id: Only deliveries to this sink.
         """
         asked = relay.page_query(first, after, state=state, sink_id=sink_id)
-        page = await info.context[NotificationOperations].deliveries(info.context.actor, asked)
+        page = await info.context[Notifications].deliveries(info.context.actor, asked)
         return relay.connection_of(page, asked, NotificationDelivery.of)
 
 
@@ -191,23 +187,21 @@ class NotificationMutation:
         Args:
             attributes: Fields of the sink.
         """
-        notifications = info.context[NotificationOperations]
-        row, secret = await notifications.save_sink(info.context.actor, attributes.change())
+        sinks, actor = info.context[Sinks], info.context.actor
+        row, secret = await sinks.upsert(actor, attributes.change())
         return NotificationSink.of(row, signing_secret=secret)
 
-    delete_notification_sink = _SINKS.action(NotificationOperations.delete_sink)
+    delete_notification_sink = _SINKS.action(Sinks.delete)
     """Deletes a notification sink."""
-    upsert_notification_router = _ROUTERS.create(
-        NotificationOperations.save_router, NotificationRouterAttributes
-    )
+    upsert_notification_router = _ROUTERS.create(Routers.upsert, NotificationRouterAttributes)
     """Creates or updates the notification router with this name."""
-    delete_notification_router = _ROUTERS.action(NotificationOperations.delete_router)
+    delete_notification_router = _ROUTERS.action(Routers.delete)
     """Deletes a notification router."""
-    test_notification_sink = _DELIVERIES.action(NotificationOperations.test_sink)
+    test_notification_sink = _DELIVERIES.action(Notifications.test_sink)
     """Sends a test notification to a sink.
 
     Args:
         id: ID of the sink.
     """
-    resend_notification = _DELIVERIES.action(NotificationOperations.resend)
+    resend_notification = _DELIVERIES.action(Notifications.resend)
     """Sends a notification again, whatever its state."""

@@ -5,11 +5,8 @@ from collections.abc import Collection, Sequence
 from controlplane.authorization import Actor, Verb
 from controlplane.notifications.model.notification import Router, Sink
 from controlplane.notifications.model.sink_kind import SinkKind
-from controlplane.notifications.operations.sinks import (
-    NotificationOperations,
-    RouterDraft,
-    SinkDraft,
-)
+from controlplane.notifications.operations.routers import RouterDraft, Routers
+from controlplane.notifications.operations.sinks import SinkDraft, Sinks
 from controlplane.notifications.ports import RouterStore, SinkStore
 from controlplane.notifications.sinks import BY_KIND
 from controlplane.platform.kinds import ManifestKind, Placement
@@ -29,27 +26,26 @@ class NotificationSinkKind(ManifestKind[Sink]):
     plugins = {SinkKind: BY_KIND}
     takes_all = True
 
-    def __init__(self, notifications: NotificationOperations) -> None:
-        self._notifications = notifications
+    def __init__(self, sinks: Sinks) -> None:
+        self._sinks = sinks
 
     def concealed(self, actor: Actor, row: Sink) -> Collection[str]:
         return () if actor.may(Verb.WRITE, row.target) else ("settings",)
 
     async def values(self, tx: Transaction, rows: Sequence[Sink]) -> Sequence[Columns]:
-        return [
-            column_values(row) | {"settings": self._notifications.settings_of(row)} for row in rows
-        ]
+        return [column_values(row) | {"settings": self._sinks.settings_of(row)} for row in rows]
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        given = self.placed(placement, columns)
-        sink, _ = await self._notifications.save_sink(actor, row_of(SinkDraft, given))
+        sink, _ = await self._sinks.upsert(
+            actor, row_of(SinkDraft, self.placed(placement, columns))
+        )
         return sink.id
 
     async def update(self, actor: Actor, row: Sink, columns: Columns) -> None:
-        await self._notifications.save_sink(actor, row_of(SinkDraft, columns | {"name": row.name}))
+        await self._sinks.upsert(actor, row_of(SinkDraft, columns | {"name": row.name}))
 
     async def delete(self, actor: Actor, row: Sink) -> None:
-        await self._notifications.delete_sink(actor, row.id)
+        await self._sinks.delete(actor, row.id)
 
 
 class NotificationRuleKind(ManifestKind[Router]):
@@ -64,16 +60,15 @@ class NotificationRuleKind(ManifestKind[Router]):
     references = {"RouterDraft.sinks": "NotificationSink"}
     takes_all = True
 
-    def __init__(self, notifications: NotificationOperations) -> None:
-        self._notifications = notifications
+    def __init__(self, routers: Routers) -> None:
+        self._routers = routers
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        given = self.placed(placement, columns)
-        return (await self._notifications.save_router(actor, row_of(RouterDraft, given))).id
+        draft = row_of(RouterDraft, self.placed(placement, columns))
+        return (await self._routers.upsert(actor, draft)).id
 
     async def update(self, actor: Actor, row: Router, columns: Columns) -> None:
-        given = columns | {"name": row.name}
-        await self._notifications.save_router(actor, row_of(RouterDraft, given))
+        await self._routers.upsert(actor, row_of(RouterDraft, columns | {"name": row.name}))
 
     async def delete(self, actor: Actor, row: Router) -> None:
-        await self._notifications.delete_router(actor, row.id)
+        await self._routers.delete(actor, row.id)

@@ -28,7 +28,9 @@ from controlplane.kinds import all_kinds
 from controlplane.manifests.model.documents import Source, write_documents
 from controlplane.manifests.model.plan import ApplyOptions, ManifestPlan
 from controlplane.manifests.operations.manifests import Manifests
-from controlplane.notifications.operations.sinks import NotificationOperations
+from controlplane.notifications.operations.notifications import Notifications
+from controlplane.notifications.operations.routers import Routers
+from controlplane.notifications.operations.sinks import Sinks
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.context import OperationContext
 from controlplane.platform.operations import Operations
@@ -64,7 +66,9 @@ def kind_operations(context: OperationContext) -> Operations:
         ServiceSets(context, reconciler),
         ManagedNamespaces(context, reconciler),
         Pipelines(context),
-        NotificationOperations(context),
+        Sinks(context),
+        Routers(context),
+        Notifications(context),
         ConfigurationSources(context),
         ClusterSources(context),
     )

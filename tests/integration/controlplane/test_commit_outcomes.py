@@ -12,9 +12,10 @@ from aiohttp.test_utils import TestServer
 from controlplane.generators.model.service_set import Generator, PullRequestGenerator, ServiceSet
 from controlplane.generators.ports import ServiceSetStore
 from controlplane.notifications.model.sink_kind import CommitSink
+from controlplane.notifications.operations.notifications import Notifications
 from controlplane.notifications.operations.routing import NotificationRouting
 from controlplane.notifications.operations.sending import NotificationSender
-from controlplane.notifications.operations.sinks import NotificationOperations, SinkDraft
+from controlplane.notifications.operations.sinks import SinkDraft, Sinks
 from controlplane.notifications.ports import SinkStore
 from controlplane.notifications.sinks.github import GithubSink
 from controlplane.notifications.sinks.gitlab import GitlabSink
@@ -115,7 +116,7 @@ class Stand:
 
     async def sink(self, repository: Repository, type: type[CommitSink] = GithubSink) -> None:
         draft = SinkDraft("s", type(repository.id, "t0ken", self.forge.url))
-        await NotificationOperations(self.world.deps).save_sink(self.world.admin, draft)
+        await Sinks(self.world.deps).upsert(self.world.admin, draft)
 
     async def preview(self, type: type[CommitSink] = GithubSink) -> Service:
         """A service that a set has made of a request."""
@@ -218,7 +219,7 @@ async def test_a_host_that_talks_nonsense_hinders_no_other_delivery(
     forge.requests = said
     await stand.world.report(service, Phase.HEALTHY)
     await stand.send()
-    page = await NotificationOperations(stand.world.deps).deliveries(stand.world.admin, PageQuery())
+    page = await Notifications(stand.world.deps).deliveries(stand.world.admin, PageQuery())
     assert {one.error for one in page.items} == {"cannot parse the response of the host"}
 
 
@@ -233,11 +234,11 @@ async def test_a_token_goes_to_the_host_that_it_was_given_for(stand: Stand) -> N
     assert not stand.forge.tokens
     other = await world.repository("https://git.example.net/example/fleet.git")
     draft = SinkDraft("t", GithubSink(service.repository_id or "", "t0ken"))
-    verbs = NotificationOperations(world.deps)
-    await verbs.save_sink(world.admin, draft)
+    sinks = Sinks(world.deps)
+    await sinks.upsert(world.admin, draft)
     moved = replace(draft, settings=GithubSink(other.id))
     with pytest.raises(Invalid, match="set again"):
-        await verbs.save_sink(world.admin, moved)
+        await sinks.upsert(world.admin, moved)
 
 
 async def test_a_pipeline_of_a_newer_program_holds_no_news_back(stand: Stand) -> None:
@@ -247,8 +248,6 @@ async def test_a_pipeline_of_a_newer_program_holds_no_news_back(stand: Stand) ->
     async with stand.world.deps.store.write() as tx:
         await tx[PipelineStore].change(id, state={"version": 1_000, "state": {}})
     await stand.send()
-    page = await NotificationOperations(stand.world.deps).notifications(
-        stand.world.admin, PageQuery()
-    )
+    page = await Notifications(stand.world.deps).page(stand.world.admin, PageQuery())
     assert page.items
     assert all(one.routed_at for one in page.items)

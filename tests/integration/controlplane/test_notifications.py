@@ -24,13 +24,11 @@ from controlplane.notifications.model.notification import (
     Sink,
 )
 from controlplane.notifications.model.sink_kind import CommitSink, UrlSink
+from controlplane.notifications.operations.notifications import Notifications
+from controlplane.notifications.operations.routers import RouterDraft, Routers
 from controlplane.notifications.operations.routing import NotificationRouting, StateWatcher
 from controlplane.notifications.operations.sending import NotificationSender
-from controlplane.notifications.operations.sinks import (
-    NotificationOperations,
-    RouterDraft,
-    SinkDraft,
-)
+from controlplane.notifications.operations.sinks import SinkDraft, Sinks
 from controlplane.notifications.sinks.github import GithubSink
 from controlplane.notifications.sinks.gitlab import GitlabSink
 from controlplane.notifications.sinks.slack import SlackSink
@@ -83,21 +81,19 @@ class Stand:
 
     def __post_init__(self) -> None:
         deps = self.world.deps
-        self.verbs, self.routing, self.watch = (
-            NotificationOperations(deps),
-            NotificationRouting(deps),
-            StateWatcher(deps),
-        )
+        self.sinks, self.routers = Sinks(deps), Routers(deps)
+        self.notifications = Notifications(deps)
+        self.routing, self.watch = NotificationRouting(deps), StateWatcher(deps)
         self.sending = NotificationSender(deps, self.outward)
 
     async def sink(self, url: str, type: type[UrlSink] = WebhookSink, **more) -> Sink:
         draft = SinkDraft("sink", type(url), **more)
-        sink, self.secret = await self.verbs.save_sink(self.world.admin, draft)
+        sink, self.secret = await self.sinks.upsert(self.world.admin, draft)
         return sink
 
     async def router(self, sink: Sink, **more) -> None:
         draft = RouterDraft("router", sinks=(sink.id,), **more)
-        await self.verbs.save_router(self.world.admin, draft)
+        await self.routers.upsert(self.world.admin, draft)
 
     async def send(self) -> None:
         """Route and send whatever waits."""
@@ -105,11 +101,11 @@ class Stand:
         await self.sending.deliver()
 
     async def states(self) -> list[tuple[DeliveryState, int, str]]:
-        page = await self.verbs.deliveries(self.world.admin, PageQuery())
+        page = await self.notifications.deliveries(self.world.admin, PageQuery())
         return [(one.state, one.attempts, one.error) for one in page.items]
 
     async def kinds(self) -> list[NotificationKind]:
-        page = await self.verbs.notifications(self.world.admin, PageQuery())
+        page = await self.notifications.page(self.world.admin, PageQuery())
         return [one.kind for one in page.items][::-1]
 
 
@@ -160,7 +156,7 @@ async def test_a_failing_delivery_is_retried_and_finally_given_up(
     """With the same id each time; once given up it can be sent again by hand."""
     sink = await stand.sink(receiver.url)
     receiver.answers = [web.Response(status=500) for _ in range(MAX_ATTEMPTS)]
-    delivery = await stand.verbs.test_sink(stand.world.admin, sink.id)
+    delivery = await stand.notifications.test_sink(stand.world.admin, sink.id)
     for _ in range(MAX_ATTEMPTS):
         await stand.sending.deliver()
         await stand.sending.deliver()
@@ -168,7 +164,7 @@ async def test_a_failing_delivery_is_retried_and_finally_given_up(
     assert len(receiver.got) == MAX_ATTEMPTS
     assert {headers["webhook-id"] for _, headers, _ in receiver.got} == {delivery.id}
     assert await stand.states() == [(DeliveryState.DEAD, 12, "the sink returned 500")]
-    await stand.verbs.resend(stand.world.admin, delivery.id)
+    await stand.notifications.resend(stand.world.admin, delivery.id)
     await stand.sending.deliver()
     assert await stand.states() == [(DeliveryState.DONE, 1, "")]
 
@@ -177,7 +173,7 @@ async def test_a_redirect_is_not_followed(stand: Stand, receiver: Receiver) -> N
     elsewhere = {"location": f"{receiver.url}/elsewhere"}
     receiver.answers = [web.Response(status=307, headers=elsewhere)]
     sink = await stand.sink(f"{receiver.url}/here")
-    await stand.verbs.test_sink(stand.world.admin, sink.id)
+    await stand.notifications.test_sink(stand.world.admin, sink.id)
     await stand.sending.deliver()
     assert [path for path, _, _ in receiver.got] == ["/here"]
     ((state, _, error),) = await stand.states()
@@ -189,7 +185,7 @@ async def test_a_server_that_hangs_is_left(world: World, receiver: Receiver) -> 
     stand = Stand(world, outward)
     receiver.hangs = True
     sink = await stand.sink(receiver.url)
-    await stand.verbs.test_sink(stand.world.admin, sink.id)
+    await stand.notifications.test_sink(stand.world.admin, sink.id)
     await stand.sending.deliver()
     ((state, _, error),) = await stand.states()
     assert state is DeliveryState.WAITING
@@ -203,7 +199,7 @@ async def test_private_addresses_are_refused_unless_allowed(world: World) -> Non
     stand = Stand(world, outward)
     for url in ("http://127.0.0.1:1/secret", "http://localhost:1/secret", "http://[::1]/secret"):
         sink = await stand.sink(url)
-        await stand.verbs.test_sink(world.admin, sink.id)
+        await stand.notifications.test_sink(world.admin, sink.id)
         await stand.sending.deliver()
     states = await stand.states()
     assert len(states) == 3
@@ -215,9 +211,9 @@ async def test_chats_get_their_own_shape(stand: Stand, receiver: Receiver) -> No
     """Names from elsewhere make no links and no mentions."""
     for name, type in (("slack", SlackSink), ("teams", TeamsSink)):
         draft = SinkDraft(f"<!channel> {name}", type(receiver.url))
-        sink, secret = await stand.verbs.save_sink(stand.world.admin, draft)
+        sink, secret = await stand.sinks.upsert(stand.world.admin, draft)
         assert secret is None
-        await stand.verbs.test_sink(stand.world.admin, sink.id)
+        await stand.notifications.test_sink(stand.world.admin, sink.id)
     await stand.sending.deliver()
     bodies = [orjson.loads(body) for _, _, body in receiver.got]
     slack = next(one for one in bodies if "text" in one)
@@ -239,7 +235,7 @@ async def test_commits_get_the_state_of_each_service(
     world = stand.world
     repository = await world.repository("https://git.example.org/example/fleet.git")
     draft = SinkDraft("s", type(repository.id, "t0ken", receiver.url))
-    await stand.verbs.save_sink(world.admin, draft)
+    await stand.sinks.upsert(world.admin, draft)
     service = await world.service(await world.cluster(), repository)
     async with world.deps.store.write() as tx:
         await tx[ServiceStore].change(service.id, commit_sha="a" * 40)
@@ -309,21 +305,21 @@ async def test_sinks_follow_the_scope_of_the_caller(stand: Stand) -> None:
     """An editor of a project has sinks there; the trail is forwarded by who may read all of it."""
     editor = person(Role.EDITOR, "eve", Scope(f"project:{DEFAULT_PROJECT}"))
     own = SinkDraft("own", SlackSink("https://hooks.example.org/x"), DEFAULT_PROJECT)
-    sink, _ = await stand.verbs.save_sink(editor, own)
+    sink, _ = await stand.sinks.upsert(editor, own)
     whole = SinkDraft("whole", SlackSink("https://hooks.example.org/x"))
     with pytest.raises(Forbidden):
-        await stand.verbs.save_sink(editor, whole)
-    theirs, _ = await stand.verbs.save_sink(stand.world.admin, whole)
+        await stand.sinks.upsert(editor, whole)
+    theirs, _ = await stand.sinks.upsert(stand.world.admin, whole)
     with pytest.raises(NotFound):
-        await stand.verbs.sink(editor, theirs.id)
+        await stand.sinks.get(editor, theirs.id)
     with pytest.raises(Conflict, match="already used"):
-        await stand.verbs.save_sink(editor, whole)
+        await stand.sinks.upsert(editor, whole)
     with pytest.raises(Forbidden):
-        await stand.verbs.save_sink(
+        await stand.sinks.upsert(
             person(Role.EDITOR),
             SinkDraft("siem", SyslogSink("syslog+tls://x.org"), audit=(AuditKind.CHANGE,)),
         )
-    page = await stand.verbs.sinks(editor, PageQuery())
+    page = await stand.sinks.page(editor, PageQuery())
     assert [one.id for one in page.items] == [sink.id]
 
 
@@ -338,12 +334,12 @@ async def test_routers_that_cannot_work_are_refused(
     stand: Stand, router: RouterDraft, said: str
 ) -> None:
     with pytest.raises(Invalid, match=said):
-        await stand.verbs.save_router(stand.world.admin, router)
+        await stand.routers.upsert(stand.world.admin, router)
 
 
 async def test_old_notifications_are_deleted(stand: Stand, receiver: Receiver) -> None:
     sink = await stand.sink(receiver.url)
-    await stand.verbs.test_sink(stand.world.admin, sink.id)
+    await stand.notifications.test_sink(stand.world.admin, sink.id)
     await stand.world.clock.advance(timedelta(days=91).total_seconds())
     await stand.routing.forget()
     assert await stand.kinds() == [] and await stand.states() == []

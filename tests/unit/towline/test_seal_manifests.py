@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.notifications.operations.sinks import NotificationOperations
+from controlplane.notifications.operations.sinks import Sinks
 from controlplane.notifications.ports import SinkStore
 from core.errors import Invalid
 from tests.fakes.manifest_world import ManifestWorld, document, manifest_world
@@ -113,9 +113,7 @@ async def test_the_control_plane_opens_every_value() -> None:
     exported = await world.export()
     assert exported.count("sealed: v1.") == 13
     for row in await world.memory.rows(SinkStore):
-        assert "canary-51d4-otter" in str(
-            vars_of(world.operations[NotificationOperations].settings_of(row))
-        )
+        assert "canary-51d4-otter" in str(vars_of(world.operations[Sinks].settings_of(row)))
 
 
 def vars_of(settings: Any) -> list[object]:

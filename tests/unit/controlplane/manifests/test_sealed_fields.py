@@ -10,7 +10,7 @@ from controlplane.configuration.ports import ContextStore
 from controlplane.kinds import all_kinds
 from controlplane.manifests.model.codec import SpecCodec
 from controlplane.manifests.model.plan import ManifestAction
-from controlplane.notifications.operations.sinks import NotificationOperations
+from controlplane.notifications.operations.sinks import Sinks
 from controlplane.notifications.ports import SinkStore
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.ports import PipelineStore, PipelineTriggerStore
@@ -132,7 +132,7 @@ async def test_a_lost_installation_is_rebuilt_with_its_secrets() -> None:
     second = await applied(exported)
     assert await second.export() == exported
     (row,) = await second.memory.rows(SinkStore)
-    assert getattr(second.operations[NotificationOperations].settings_of(row), "url") == HOOK  # noqa: B009
+    assert getattr(second.operations[Sinks].settings_of(row), "url") == HOOK  # noqa: B009
     (found,) = await second.memory.rows(RepositoryStore)
     secrets = second.operations[RepositoryOperations].secrets_of(found)
     assert (secrets["password"], secrets["webhook_secret"]) == (PASSWORD, PASSWORD)

@@ -15,12 +15,9 @@ from controlplane.notifications.model.notification import (
     RouterFilter,
     Sink,
 )
-from controlplane.notifications.operations.sinks import (
-    NotificationOperations,
-    RouterDraft,
-    SinkDraft,
-    sink_settings,
-)
+from controlplane.notifications.operations.notifications import Notifications
+from controlplane.notifications.operations.routers import RouterDraft, Routers
+from controlplane.notifications.operations.sinks import SinkDraft, Sinks, sink_settings
 from controlplane.notifications.ports import (
     DeliveryStore,
     RouterStore,
@@ -50,15 +47,25 @@ def world() -> MemoryOperations:
 
 
 @pytest.fixture
-def notifications(world: MemoryOperations) -> NotificationOperations:
-    return NotificationOperations(world.context)
+def notifications(world: MemoryOperations) -> Notifications:
+    return Notifications(world.context)
+
+
+@pytest.fixture
+def sinks(world: MemoryOperations) -> Sinks:
+    return Sinks(world.context)
+
+
+@pytest.fixture
+def routers(world: MemoryOperations) -> Routers:
+    return Routers(world.context)
 
 
 async def test_a_sink_is_created_with_a_signing_secret(
-    world: MemoryOperations, notifications: NotificationOperations
+    world: MemoryOperations, sinks: Sinks
 ) -> None:
     """The store keeps it sealed, and only the host is shown."""
-    sink, secret = await notifications.save_sink(EDITOR, HOOK)
+    sink, secret = await sinks.upsert(EDITOR, HOOK)
     assert await world.rows(SinkStore) == [sink]
     assert (sink.type, sink.host) == ("WEBHOOK", "hooks.example.org")
     assert secret is not None and secret.startswith("whsec_")
@@ -68,18 +75,16 @@ async def test_a_sink_is_created_with_a_signing_secret(
     assert await world.audited() == [(EDITOR.email, "upsertNotificationSink", "hook")]
 
 
-async def test_a_changed_sink_keeps_empty_settings(
-    world: MemoryOperations, notifications: NotificationOperations
-) -> None:
+async def test_a_changed_sink_keeps_empty_settings(world: MemoryOperations, sinks: Sinks) -> None:
     """A new receiver gets a new signing secret."""
-    sink, first = await notifications.save_sink(EDITOR, HOOK)
-    after, none = await notifications.save_sink(EDITOR, replace(HOOK, settings=WebhookSink()))
+    sink, first = await sinks.upsert(EDITOR, HOOK)
+    after, none = await sinks.upsert(EDITOR, replace(HOOK, settings=WebhookSink()))
     assert (after.id, none) == (sink.id, None)
     moved = replace(HOOK, settings=WebhookSink("https://other.example.org"))
-    after, second = await notifications.save_sink(EDITOR, moved)
+    after, second = await sinks.upsert(EDITOR, moved)
     assert second not in (None, first) and after.host == "other.example.org"
     with pytest.raises(Conflict, match="type WEBHOOK"):
-        await notifications.save_sink(EDITOR, replace(SLACK, name="hook"))
+        await sinks.upsert(EDITOR, replace(SLACK, name="hook"))
     assert await world.rows(SinkStore) == [after]
 
 
@@ -100,93 +105,93 @@ async def test_a_changed_sink_keeps_empty_settings(
     ],
 )
 async def test_an_invalid_sink_is_refused(
-    world: MemoryOperations, notifications: NotificationOperations, draft: SinkDraft, field: str
+    world: MemoryOperations, sinks: Sinks, draft: SinkDraft, field: str
 ) -> None:
     await world.given(SHOP, GIT)
     with pytest.raises(Invalid) as error:
-        await notifications.save_sink(ADMIN, draft)
+        await sinks.upsert(ADMIN, draft)
     assert error.value.field == field
     assert await world.rows(SinkStore) == [] and await world.audited() == []
 
 
 async def test_audit_rows_are_forwarded_from_now_on_by_those_who_read_them(
-    world: MemoryOperations, notifications: NotificationOperations
+    world: MemoryOperations, sinks: Sinks
 ) -> None:
     draft = replace(HOOK, audit=(AuditKind.CHANGE,))
     with pytest.raises(Forbidden, match="audit log"):
-        await notifications.save_sink(EDITOR, draft)
-    await notifications.save_sink(ADMIN, HOOK)
-    sink, _ = await notifications.save_sink(ADMIN, draft)
+        await sinks.upsert(EDITOR, draft)
+    await sinks.upsert(ADMIN, HOOK)
+    sink, _ = await sinks.upsert(ADMIN, draft)
     assert sink.audit == (AuditKind.CHANGE,) and sink.sent["change"] >= 1
-    sink, _ = await notifications.save_sink(ADMIN, replace(HOOK, audit=()))
+    sink, _ = await sinks.upsert(ADMIN, replace(HOOK, audit=()))
     assert sink.audit == ()
 
 
 async def test_only_readers_of_the_audit_log_move_a_sink_that_gets_audit_rows(
-    world: MemoryOperations, notifications: NotificationOperations
+    world: MemoryOperations, sinks: Sinks
 ) -> None:
-    sink, _ = await notifications.save_sink(ADMIN, replace(HOOK, audit=(AuditKind.CHANGE,)))
+    sink, _ = await sinks.upsert(ADMIN, replace(HOOK, audit=(AuditKind.CHANGE,)))
     moved = replace(HOOK, settings=WebhookSink("https://evil.example.org"))
     with pytest.raises(Forbidden, match="audit log"):
-        await notifications.save_sink(EDITOR, moved)
+        await sinks.upsert(EDITOR, moved)
     assert await world.rows(SinkStore) == [sink]
-    after, _ = await notifications.save_sink(ADMIN, moved)
+    after, _ = await sinks.upsert(ADMIN, moved)
     assert (after.host, after.audit) == ("evil.example.org", (AuditKind.CHANGE,))
 
 
 async def test_a_token_of_a_git_host_stays_with_the_host(
-    world: MemoryOperations, notifications: NotificationOperations
+    world: MemoryOperations, sinks: Sinks
 ) -> None:
     other = make_repository("other")
     await world.given(GIT, other)
-    sink, _ = await notifications.save_sink(EDITOR, STATUS)
+    sink, _ = await sinks.upsert(EDITOR, STATUS)
     assert (sink.repository_id, sink.host) == ("git", "git.example.org")
     for settings in (GithubSink("other"), GithubSink("git", api_url="https://api.example.org")):
         with pytest.raises(Invalid, match="must be set again") as error:
-            await notifications.save_sink(EDITOR, replace(STATUS, settings=settings))
+            await sinks.upsert(EDITOR, replace(STATUS, settings=settings))
         assert error.value.field == "token"
     moved = replace(STATUS, settings=GithubSink("other", "new"))
-    after, _ = await notifications.save_sink(EDITOR, moved)
+    after, _ = await sinks.upsert(EDITOR, moved)
     assert (after.repository_id, after.host) == ("other", "other.example.org")
 
 
 async def test_a_commit_sink_needs_write_access_to_its_repository(
-    world: MemoryOperations, notifications: NotificationOperations
+    world: MemoryOperations, sinks: Sinks
 ) -> None:
     await world.given(SHOP, GIT)
     with pytest.raises(Invalid) as error:
-        await notifications.save_sink(EDITOR_OF_SHOP, replace(STATUS, project_id="shop"))
+        await sinks.upsert(EDITOR_OF_SHOP, replace(STATUS, project_id="shop"))
     assert error.value.field == "repositoryId"
     grants = (*EDITOR_OF_SHOP.policy.grants, *VIEWER.policy.grants)
     reader = replace(EDITOR_OF_SHOP, policy=Policy(grants))
     with pytest.raises(Forbidden):
-        await notifications.save_sink(reader, replace(STATUS, project_id="shop"))
+        await sinks.upsert(reader, replace(STATUS, project_id="shop"))
     assert await world.rows(SinkStore) == []
 
 
 async def test_an_unused_sink_is_deleted(
-    world: MemoryOperations, notifications: NotificationOperations
+    world: MemoryOperations, sinks: Sinks, routers: Routers
 ) -> None:
-    sink, _ = await notifications.save_sink(EDITOR, HOOK)
-    router = await notifications.save_router(EDITOR, RouterDraft("all", sinks=(sink.id,)))
+    sink, _ = await sinks.upsert(EDITOR, HOOK)
+    router = await routers.upsert(EDITOR, RouterDraft("all", sinks=(sink.id,)))
     with pytest.raises(Conflict, match="still use this sink: all"):
-        await notifications.delete_sink(EDITOR, sink.id)
-    await notifications.delete_router(EDITOR, router.id)
-    assert await notifications.delete_sink(EDITOR, sink.id) == sink
+        await sinks.delete(EDITOR, sink.id)
+    await routers.delete(EDITOR, router.id)
+    assert await sinks.delete(EDITOR, sink.id) == sink
     assert await world.rows(SinkStore) == [] and await world.rows(RouterStore) == []
     actions = [action for _, action, _ in await world.audited()]
     assert actions[2:] == ["deleteNotificationRouter", "deleteNotificationSink"]
 
 
 async def test_a_router_is_created_and_changed(
-    world: MemoryOperations, notifications: NotificationOperations
+    world: MemoryOperations, sinks: Sinks, routers: Routers
 ) -> None:
-    sink, _ = await notifications.save_sink(EDITOR, HOOK)
-    made = await notifications.save_router(EDITOR, RouterDraft("r", (), sinks=(sink.id,) * 2))
+    sink, _ = await sinks.upsert(EDITOR, HOOK)
+    made = await routers.upsert(EDITOR, RouterDraft("r", (), sinks=(sink.id,) * 2))
     assert (made.events, made.sinks) == (("*",), (sink.id,))
     filters = (RouterFilter(regex="x" * 200),) * MAX_FILTERS
     draft = RouterDraft("r", ("service.*",), filters=filters)
-    after = await notifications.save_router(EDITOR, draft)
+    after = await routers.upsert(EDITOR, draft)
     assert (after.id, after.events, after.sinks) == (made.id, ("service.*",), ())
     assert await world.rows(RouterStore) == [after]
     assert (await world.audited())[1:] == [(EDITOR.email, "upsertNotificationRouter", "r")] * 2
@@ -206,47 +211,45 @@ async def test_a_router_is_created_and_changed(
     ],
 )
 async def test_an_invalid_router_is_refused(
-    world: MemoryOperations, notifications: NotificationOperations, draft: RouterDraft, field: str
+    world: MemoryOperations, routers: Routers, draft: RouterDraft, field: str
 ) -> None:
     await world.given(Sink("commits", "commits", START, START, "GITHUB"))
     with pytest.raises(Invalid) as error:
-        await notifications.save_router(EDITOR, draft)
+        await routers.upsert(EDITOR, draft)
     assert error.value.field == field
     assert await world.rows(RouterStore) == [] and await world.audited() == []
 
 
 async def test_sinks_and_routers_are_seen_in_their_project(
-    world: MemoryOperations, notifications: NotificationOperations
+    world: MemoryOperations, sinks: Sinks, routers: Routers
 ) -> None:
     """A hidden name is only known to be used."""
     await world.given(SHOP)
-    hook, _ = await notifications.save_sink(EDITOR, HOOK)
-    own, _ = await notifications.save_sink(EDITOR_OF_SHOP, replace(SLACK, project_id="shop"))
-    router = await notifications.save_router(EDITOR_OF_SHOP, RouterDraft("r", project_id="shop"))
-    assert (await notifications.sinks(EDITOR_OF_SHOP, PageQuery())).items == (own,)
-    assert (await notifications.routers(EDITOR_OF_SHOP, PageQuery())).items == (router,)
-    assert (await notifications.sinks(VIEWER, PageQuery())).items == (hook, own)
-    assert await notifications.sink(VIEWER, None, "hook") == hook
-    assert await notifications.router(EDITOR_OF_SHOP, router.id) == router
-    assert await notifications.router(EDITOR_OF_SHOP, None, "r") == router
+    hook, _ = await sinks.upsert(EDITOR, HOOK)
+    own, _ = await sinks.upsert(EDITOR_OF_SHOP, replace(SLACK, project_id="shop"))
+    router = await routers.upsert(EDITOR_OF_SHOP, RouterDraft("r", project_id="shop"))
+    assert (await sinks.page(EDITOR_OF_SHOP, PageQuery())).items == (own,)
+    assert (await routers.page(EDITOR_OF_SHOP, PageQuery())).items == (router,)
+    assert (await sinks.page(VIEWER, PageQuery())).items == (hook, own)
+    assert await sinks.get(VIEWER, None, "hook") == hook
+    assert await routers.get(EDITOR_OF_SHOP, router.id) == router
+    assert await routers.get(EDITOR_OF_SHOP, None, "r") == router
     for id, name in ((hook.id, None), (None, "hook"), ("none", None), (None, None)):
         with pytest.raises(NotFound):
-            await notifications.sink(EDITOR_OF_SHOP, id, name)
+            await sinks.get(EDITOR_OF_SHOP, id, name)
     with pytest.raises(Conflict, match="already used"):
-        await notifications.save_sink(EDITOR_OF_SHOP, replace(HOOK, project_id="shop"))
+        await sinks.upsert(EDITOR_OF_SHOP, replace(HOOK, project_id="shop"))
     with pytest.raises(Invalid, match="does not exist"):
-        await notifications.save_router(
-            EDITOR_OF_SHOP, RouterDraft("r", sinks=(hook.id,), project_id="shop")
-        )
+        await routers.upsert(EDITOR_OF_SHOP, RouterDraft("r", sinks=(hook.id,), project_id="shop"))
 
 
 async def test_a_sink_is_tested_and_a_delivery_is_sent_again(
-    world: MemoryOperations, notifications: NotificationOperations
+    world: MemoryOperations, sinks: Sinks, notifications: Notifications
 ) -> None:
-    sink, _ = await notifications.save_sink(EDITOR, HOOK)
-    delivery = await notifications.test_sink(EDITOR, sink.id)
+    sink, _ = await sinks.upsert(EDITOR, HOOK)
+    delivery = await Notifications(world.context).test_sink(EDITOR, sink.id)
     assert (await notifications.deliveries(VIEWER, PageQuery())).items == (delivery,)
-    (notification,) = (await notifications.notifications(VIEWER, PageQuery())).items
+    (notification,) = (await notifications.page(VIEWER, PageQuery())).items
     assert notification.id == delivery.notification_id and "hook" in notification.subject
     failed = replace(delivery, state=DeliveryState.DEAD, attempts=12, error="410")
     async with world.store.write() as tx:
@@ -261,23 +264,23 @@ async def test_a_sink_is_tested_and_a_delivery_is_sent_again(
 
 
 async def test_a_sink_of_commits_cannot_be_tested(
-    world: MemoryOperations, notifications: NotificationOperations
+    world: MemoryOperations, sinks: Sinks, notifications: Notifications
 ) -> None:
     await world.given(GIT)
-    sink, _ = await notifications.save_sink(EDITOR, STATUS)
+    sink, _ = await sinks.upsert(EDITOR, STATUS)
     with pytest.raises(Invalid, match="without a commit"):
-        await notifications.test_sink(EDITOR, sink.id)
-    assert (await notifications.notifications(ADMIN, PageQuery())).items == ()
+        await Notifications(world.context).test_sink(EDITOR, sink.id)
+    assert (await notifications.page(ADMIN, PageQuery())).items == ()
     assert world.published == []
 
 
 CALLS = {
-    "save_sink": lambda on, actor, ids: on.save_sink(actor, HOOK),
-    "delete_sink": lambda on, actor, ids: on.delete_sink(actor, ids[0]),
-    "test_sink": lambda on, actor, ids: on.test_sink(actor, ids[0]),
-    "save_router": lambda on, actor, ids: on.save_router(actor, RouterDraft("r")),
-    "delete_router": lambda on, actor, ids: on.delete_router(actor, ids[1]),
-    "resend": lambda on, actor, ids: on.resend(actor, ids[2]),
+    "save_sink": lambda context, actor, ids: Sinks(context).upsert(actor, HOOK),
+    "delete_sink": lambda context, actor, ids: Sinks(context).delete(actor, ids[0]),
+    "test_sink": lambda context, actor, ids: Notifications(context).test_sink(actor, ids[0]),
+    "save_router": lambda context, actor, ids: Routers(context).upsert(actor, RouterDraft("r")),
+    "delete_router": lambda context, actor, ids: Routers(context).delete(actor, ids[1]),
+    "resend": lambda context, actor, ids: Notifications(context).resend(actor, ids[2]),
 }
 
 
@@ -289,39 +292,40 @@ CALLS = {
 )
 async def test_a_change_needs_write_access(
     world: MemoryOperations,
-    notifications: NotificationOperations,
+    sinks: Sinks,
+    routers: Routers,
     name: str,
     actor: Actor,
     error: type[TowlineError],
 ) -> None:
-    sink, _ = await notifications.save_sink(EDITOR, HOOK)
-    router = await notifications.save_router(EDITOR, RouterDraft("r"))
-    delivery = await notifications.test_sink(EDITOR, sink.id)
+    sink, _ = await sinks.upsert(EDITOR, HOOK)
+    router = await routers.upsert(EDITOR, RouterDraft("r"))
+    delivery = await Notifications(world.context).test_sink(EDITOR, sink.id)
     is_hidden = error is NotFound and name.startswith("save")
     with pytest.raises(Conflict if is_hidden else error):
-        await CALLS[name](notifications, actor, (sink.id, router.id, delivery.id))
+        await CALLS[name](world.context, actor, (sink.id, router.id, delivery.id))
     assert await world.rows(SinkStore) == [sink] and await world.rows(RouterStore) == [router]
     assert await world.rows(DeliveryStore) == [delivery]
     assert len(await world.audited()) == 3
 
 
 @pytest.mark.parametrize("name", sorted(CALLS.keys() - {"save_sink", "save_router"}))
-async def test_a_missing_row_is_not_found(notifications: NotificationOperations, name: str) -> None:
+async def test_a_missing_row_is_not_found(world: MemoryOperations, name: str) -> None:
     with pytest.raises(NotFound):
-        await CALLS[name](notifications, ADMIN, ("none", "none", "none"))
+        await CALLS[name](world.context, ADMIN, ("none", "none", "none"))
 
 
 async def test_a_sink_or_router_does_not_move_to_another_project(
-    world: MemoryOperations, notifications: NotificationOperations
+    world: MemoryOperations, sinks: Sinks, routers: Routers
 ) -> None:
     """Leaving out the project changes nothing, and naming the same one neither."""
     await world.given(SHOP)
-    sink, _ = await notifications.save_sink(ADMIN, replace(HOOK, project_id="shop"))
-    await notifications.save_router(ADMIN, RouterDraft("all", sinks=(sink.id,)))
+    sink, _ = await sinks.upsert(ADMIN, replace(HOOK, project_id="shop"))
+    await routers.upsert(ADMIN, RouterDraft("all", sinks=(sink.id,)))
     with pytest.raises(Conflict, match="router 'all' cannot be moved to another project"):
-        await notifications.save_router(ADMIN, RouterDraft("all", project_id="shop"))
+        await routers.upsert(ADMIN, RouterDraft("all", project_id="shop"))
     with pytest.raises(Conflict, match="sink 'hook' cannot be moved to another project"):
-        await notifications.save_sink(ADMIN, replace(HOOK, project_id="bank"))
+        await sinks.upsert(ADMIN, replace(HOOK, project_id="bank"))
     for same in (None, "shop"):
-        after, _ = await notifications.save_sink(ADMIN, replace(HOOK, project_id=same))
+        after, _ = await sinks.upsert(ADMIN, replace(HOOK, project_id=same))
         assert after.project_id == "shop"
