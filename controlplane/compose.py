@@ -2,7 +2,7 @@
 
 import base64
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -87,6 +87,7 @@ from controlplane.platform.batch import BatchedBus, BatchedStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.git_ports import GitHistory, GitTags, GitWriter, ManifestSource
 from controlplane.platform.graphql.context import ApiBackend, ChangeFeed
+from controlplane.platform.loops.background import BackgroundLoop
 from controlplane.platform.operations import Operations
 from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.platform.ports import Bus
@@ -127,6 +128,7 @@ from controlplane.settings import (
 from controlplane.views.operations import SavedViews
 from core.outbound.oci import OciRegistryClient
 from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +148,18 @@ class Traces:
     loop: TraceExportLoop
     spans: OtlpSpans
 
+    @property
+    def tasks(self) -> Tasks:
+        """The tasks of the loop."""
+        return self.loop.tasks
+
+    async def start(self) -> None:
+        """Starts the loop."""
+        await self.loop.start()
+
     async def stop(self) -> None:
         """Stops both."""
-        await self.loop.tasks.stop()
+        await self.loop.stop()
         self.spans.close()
 
 
@@ -179,37 +190,32 @@ class ControlPlane:
     cluster_sources: ClusterSourceLoop | None = None
     traces: Traces | None = None
 
+    @property
+    def background(self) -> Sequence[AgentLink | BackgroundLoop | Traces]:
+        """Background work, in the order in which it starts; it stops in the reverse order."""
+        optional = (self.cluster_sources, self.traces)
+        return (
+            self.agentlink,
+            self.delivery,
+            self.pipelines,
+            self.target_loop,
+            self.access,
+            self.retention,
+            self.news,
+            self.secrets.loop,
+            self.sources,
+            *(part for part in optional if part is not None),
+        )
+
     async def start(self) -> None:
         """Starts background work."""
-        self.agentlink.start()
-        await self.delivery.start()
-        await self.pipelines.start()
-        await self.target_loop.start()
-        self.access.start()
-        self.retention.start()
-        self.news.start()
-        self.secrets.loop.start()
-        self.sources.start()
-        if self.cluster_sources is not None:
-            self.cluster_sources.start()
-        if self.traces is not None:
-            self.traces.loop.start()
+        for part in self.background:
+            await part.start()
 
     async def stop(self) -> None:
         """Stops background work, then closes connections."""
-        if self.traces is not None:
-            await self.traces.stop()
-        if self.cluster_sources is not None:
-            await self.cluster_sources.tasks.stop()
-        await self.sources.tasks.stop()
-        await self.secrets.loop.tasks.stop()
-        await self.news.tasks.stop()
-        await self.retention.stop()
-        await self.access.tasks.stop()
-        await self.target_loop.tasks.stop()
-        await self.pipelines.tasks.stop()
-        await self.delivery.tasks.stop()
-        await self.agentlink.stop()
+        for part in reversed(self.background):
+            await part.stop()
         await self.close()
 
     async def close(self) -> None:

@@ -3,25 +3,23 @@
 from datetime import timedelta
 
 from controlplane.access.operations.access_requests import AccessRequests
+from controlplane.platform.loops.background import BackgroundLoop
 from controlplane.platform.loops.retry import retry_forever
 from core.runtime.clock import Clock
-from core.runtime.tasks import Tasks
 
 LATE_SECONDS = 2.0
 # Access lasts at least one minute, so a later grant cannot end within this time.
 _LOOK_AHEAD = timedelta(seconds=30)
 
 
-class AccessExpiryLoop:
+class AccessExpiryLoop(BackgroundLoop):
     """Revokes expired access."""
 
     def __init__(self, requests: AccessRequests, clock: Clock) -> None:
+        super().__init__("access", clock)
         self._requests = requests
-        self._clock = clock
-        self.tasks = Tasks("access")
 
-    def start(self) -> None:
-        """Starts in the background."""
+    async def start(self) -> None:
         self.tasks.forever("expire", self._expire())
 
     async def _expire(self) -> None:

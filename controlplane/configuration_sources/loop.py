@@ -5,17 +5,17 @@ from collections.abc import Callable
 from controlplane.configuration_sources.operations.reconciler import SourceReconciler
 from controlplane.configuration_sources.operations.sources import RECONCILE
 from controlplane.platform.context import CONFIGURATION_SOURCE, OperationContext
+from controlplane.platform.loops.background import BackgroundLoop
 from controlplane.platform.loops.jobs import JobRunner
 from controlplane.platform.loops.retry import retry_forever
 from controlplane.platform.ports import LOST_WAKES
-from core.runtime.tasks import Tasks
 from core.runtime.work_queue import WorkQueue
 from core.spec.source import RepositoryState
 
 _AT_ONCE = 4
 
 
-class ConfigurationSourceLoop:
+class ConfigurationSourceLoop(BackgroundLoop):
     """Drives `SourceReconciler`; `holder` identifies this replica in leases.
 
     `delivers` is True if this process handles a repository, and not another replica.
@@ -28,17 +28,17 @@ class ConfigurationSourceLoop:
         delivers: Callable[[str], bool],
         holder: str,
     ) -> None:
+        super().__init__("configuration-sources", context.clock)
         self._reconciler = reconciler
         self._context = context
         self._delivers = delivers
-        self.tasks = Tasks("configuration-sources")
         work = {RECONCILE: reconciler.run}
         self._jobs = JobRunner(context, self.tasks, holder, work, _AT_ONCE, recurring=True)
         self._commits = WorkQueue(
             "source-commits", reconciler.commits_changed, self.tasks, context.clock
         )
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Starts in the background, with a run of all sources."""
         self._context.manifests.on_state(self._on_state)
         self.tasks.forever("wakes", self._follow())
@@ -49,10 +49,10 @@ class ConfigurationSourceLoop:
             self._commits.add(state.repository_id)
 
     async def _follow(self) -> None:
-        clock, schedule = self._context.clock, self._reconciler.runs.request_all
-        await retry_forever("configuration sources", schedule, clock)
+        schedule = self._reconciler.runs.request_all
+        await retry_forever("configuration sources", schedule, self._clock)
         self._jobs.wake()
         async for topic, _ in self._context.bus.subscribe(CONFIGURATION_SOURCE, LOST_WAKES):
             if topic == LOST_WAKES:
-                await retry_forever("configuration sources", schedule, clock)
+                await retry_forever("configuration sources", schedule, self._clock)
             self._jobs.wake()

@@ -6,19 +6,19 @@ from functools import partial
 from controlplane.delivery.operations.pinned_services import PinnedServices
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
 from controlplane.platform.context import RENDER_SERVICES, OperationContext
+from controlplane.platform.loops.background import BackgroundLoop
 from controlplane.platform.loops.retry import retry_forever
 from controlplane.platform.ports import LOST_WAKES
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.repositories.ports import RepositoryStore
 from core.errors import TowlineError
-from core.runtime.tasks import Tasks
 from core.runtime.work_queue import WorkQueue
 from core.spec.source import RepositoryState
 
 _SWEEP_SECONDS = 60.0
 
 
-class RenderLoop:
+class RenderLoop(BackgroundLoop):
     """Drives `RenderReconciler`, with one run per repository at a time.
 
     `delivers` is True if this process handles the repository, and not another replica. If two
@@ -33,13 +33,13 @@ class RenderLoop:
         context: OperationContext,
         delivers: Callable[[str], bool],
     ) -> None:
+        super().__init__("delivery", context.clock)
         self._delivers = delivers
         self._delivery = delivery
         self._repositories = repositories
         self._context = context
         self._states: dict[str, RepositoryState] = {}
         self._requested: dict[str, set[str]] = {}
-        self.tasks = Tasks("delivery")
         self._work = WorkQueue("deliver", self._deliver, self.tasks, context.clock)
         # Apart from deliveries, which must not wait for a count.
         self._counts = WorkQueue("count", pinned.update, self.tasks, context.clock)
@@ -49,7 +49,9 @@ class RenderLoop:
         self._context.manifests.on_state(self._on_state)
         await self._repositories.follow_all()
         self.tasks.forever("wakes", self._follow())
-        self.tasks.forever("sweep", self._sweep())
+        self._every(_SWEEP_SECONDS, "sweep", self._schedule_all, delay=_SWEEP_SECONDS)
+        polls = self._repositories.store_polls
+        self._every(_SWEEP_SECONDS, "polls", polls, delay=_SWEEP_SECONDS)
 
     def _on_state(self, state: RepositoryState) -> None:
         self._states[state.repository_id] = state
@@ -78,9 +80,9 @@ class RenderLoop:
     async def _follow(self) -> None:
         async for topic, key in self._context.bus.subscribe(RENDER_SERVICES, LOST_WAKES):
             if topic == LOST_WAKES:
-                await retry_forever("sweep", self._schedule_all, self._context.clock)
+                await retry_forever("sweep", self._schedule_all, self._clock)
                 continue
-            await retry_forever("follow", partial(self._follow_refs, key), self._context.clock)
+            await retry_forever("follow", partial(self._follow_refs, key), self._clock)
 
     async def _follow_refs(self, key: str) -> None:
         repository_id, _, service_id = key.partition("/")
@@ -89,12 +91,6 @@ class RenderLoop:
         else:
             await self._repositories.update_followed_refs(repository_id)
         self._ask(repository_id, service_id)
-
-    async def _sweep(self) -> None:
-        while True:
-            await self._context.clock.sleep(_SWEEP_SECONDS)
-            await retry_forever("sweep", self._schedule_all, self._context.clock)
-            await retry_forever("polls", self._repositories.store_polls, self._context.clock)
 
     async def _schedule_all(self) -> None:
         async with self._context.store.read() as tx:

@@ -10,11 +10,11 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.generators.operations.reconciler import GeneratorReconciler
 from controlplane.platform.context import CLUSTER, GENERATORS, SERVICE
 from controlplane.platform.git_ports import ManifestSource
+from controlplane.platform.loops.background import BackgroundLoop
 from controlplane.platform.loops.retry import retry_forever
 from controlplane.platform.ports import Bus, Store
 from core.identity import ClusterId
 from core.runtime.clock import Clock
-from core.runtime.tasks import Tasks
 from core.runtime.work_queue import WorkQueue
 from core.spec.source import RepositoryState
 
@@ -23,7 +23,7 @@ _GATHER_SECONDS = 0.25
 _UNKNOWN = object()
 
 
-class GeneratorLoop:
+class GeneratorLoop(BackgroundLoop):
     """Drives `GeneratorReconciler`, with one run per generator at a time."""
 
     def __init__(
@@ -34,24 +34,22 @@ class GeneratorLoop:
         bus: Bus,
         clock: Clock,
     ) -> None:
+        super().__init__("targets", clock)
         self._targets = targets
         self._manifests = manifests
         self._store = store
         self._bus = bus
-        self._clock = clock
         self._marks: dict[str, object] = {}
         self._sources: dict[str, set[str]] = {}
         self._changed: set[str] = set()
         self._any_changed = asyncio.Event()
-        self.tasks = Tasks("targets")
         self._work = WorkQueue("target", targets.reconcile, self.tasks, clock)
 
     async def start(self) -> None:
-        """Starts in the background."""
         self._manifests.on_state(self._on_state)
         self.tasks.forever("wakes", self._follow())
         self.tasks.forever("clusters", self._follow_clusters())
-        self.tasks.forever("sweep", self._sweep())
+        self._every(_SWEEP_SECONDS, "sweep", self._schedule_all)
 
     def _on_state(self, state: RepositoryState) -> None:
         for key in self._sources.get(state.repository_id, ()):
@@ -70,11 +68,6 @@ class GeneratorLoop:
                 self._work.add(key)
             else:
                 await retry_forever("all", self._schedule_all, self._clock)
-
-    async def _sweep(self) -> None:
-        while True:
-            await retry_forever("sweep", self._schedule_all, self._clock)
-            await self._clock.sleep(_SWEEP_SECONDS)
 
     async def _schedule_all(self) -> None:
         await self._note_sources()

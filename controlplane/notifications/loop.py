@@ -10,10 +10,10 @@ from controlplane.notifications.operations.routing import (
 )
 from controlplane.notifications.operations.sending import NotificationSender
 from controlplane.platform.context import CLUSTER, NOTIFY, PIPELINE, SERVICE
+from controlplane.platform.loops.background import BackgroundLoop
 from controlplane.platform.loops.retry import retry_forever
 from controlplane.platform.ports import LOST_WAKES, Bus
 from core.runtime.clock import Clock
-from core.runtime.tasks import Tasks
 
 _EVERY_SECONDS = 1.0
 _QUIET_SECONDS = 10.0
@@ -21,7 +21,7 @@ _WATCH_SECONDS = 15.0
 _TOKENS_SECONDS = 3600.0
 
 
-class NotificationLoop:
+class NotificationLoop(BackgroundLoop):
     """Drives `NotificationRouting`, `NotificationSender` and `StateWatcher`.
 
     Reads the store every 10 s while nothing happens, and within 1 s after an event.
@@ -35,26 +35,24 @@ class NotificationLoop:
         bus: Bus,
         clock: Clock,
     ) -> None:
+        super().__init__("news", clock)
         self._routing = routing
         self._sending = sending
         self._watch = watch
         self._bus = bus
-        self._clock = clock
         self._wake_events: list[asyncio.Event] = []
-        self.tasks = Tasks("news")
 
-    def start(self) -> None:
-        """Starts in the background."""
+    async def start(self) -> None:
         self.tasks.forever("wakes", self._follow())
         self.tasks.forever("route", self._run_while_work(self._routed))
         self.tasks.forever("send", self._run_while_work(self._sending.deliver))
         self.tasks.forever("audit", self._run_while_work(self._forwarded))
-        self.tasks.forever("clusters", self._look_at_clusters())
-        repositories = self._watch.check_repositories
-        self.tasks.forever("repositories", self._every(_WATCH_SECONDS, repositories))
-        self.tasks.forever("tokens", self._every(_TOKENS_SECONDS, self._watch.check_tokens))
-        agents = self._watch.check_agent_tokens
-        self.tasks.forever("agent-tokens", self._every(_TOKENS_SECONDS, agents))
+        # Agents must reconnect after a restart of the control plane.
+        delay = OFFLINE_AFTER.total_seconds()
+        self._every(_WATCH_SECONDS, "clusters", self._watch.check_clusters, delay=delay)
+        self._every(_WATCH_SECONDS, "repositories", self._watch.check_repositories)
+        self._every(_TOKENS_SECONDS, "tokens", self._watch.check_tokens)
+        self._every(_TOKENS_SECONDS, "agent-tokens", self._watch.check_agent_tokens)
 
     async def _follow(self) -> None:
         async for _ in self._bus.subscribe(SERVICE, PIPELINE, CLUSTER, NOTIFY, LOST_WAKES):
@@ -75,12 +73,6 @@ class NotificationLoop:
         await self._sending.forward_audit()
         return 0
 
-    async def _look_at_clusters(self) -> None:
-        """Checks clusters; starts late, since agents must reconnect after a control plane
-        restart."""
-        await self._clock.sleep(OFFLINE_AFTER.total_seconds())
-        await self._every(_WATCH_SECONDS, self._watch.check_clusters)
-
     async def _run_while_work(self, step: Callable[[], Awaitable[int]]) -> None:
         stirred = asyncio.Event()
         self._wake_events.append(stirred)
@@ -89,11 +81,6 @@ class NotificationLoop:
             if not await retry_forever("notify", step, self._clock):
                 await self._clock.sleep(_EVERY_SECONDS)
                 await _until(stirred, _QUIET_SECONDS - _EVERY_SECONDS)
-
-    async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            await retry_forever("notify", step, self._clock)
-            await self._clock.sleep(seconds)
 
 
 async def _until(stirred: asyncio.Event, seconds: float) -> None:

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 from functools import partial
-from itertools import count, islice
+from itertools import islice
 
 from controlplane.pipelines.operations.gate_checks import CheckRunner
 from controlplane.pipelines.operations.pipelines import (
@@ -26,11 +26,11 @@ from controlplane.platform.context import (
     SERVICE,
     OperationContext,
 )
+from controlplane.platform.loops.background import BackgroundLoop
 from controlplane.platform.loops.jobs import JobRunner, JobWork
 from controlplane.platform.loops.retry import retry_forever
 from controlplane.platform.ports import LOST_WAKES
 from core.errors import TowlineError
-from core.runtime.tasks import Tasks
 from core.runtime.work_queue import WorkQueue
 
 _SWEEP_SECONDS = 60.0
@@ -40,7 +40,7 @@ _JOBS_AT_ONCE = 64
 _MAX_TOUCHED = 1000
 
 
-class PipelineLoop:
+class PipelineLoop(BackgroundLoop):
     """Drives `Pipelines` and `Promotions`; `holder` identifies this replica in leases."""
 
     def __init__(
@@ -52,6 +52,7 @@ class PipelineLoop:
         context: OperationContext,
         holder: str,
     ) -> None:
+        super().__init__("pipelines", context.clock)
         self._pipelines = pipelines
         self._promotions = promotions
         self._context = context
@@ -65,8 +66,7 @@ class PipelineLoop:
             TICK: promotions.tick,
             CLEAN_UP: promotions.tidy,
         }
-        self._swept_at = context.clock.now()
-        self.tasks = Tasks("pipelines")
+        self._swept_at, self._sweeps = context.clock.now(), 0
         self._jobs = JobRunner(context, self.tasks, holder, work, _JOBS_AT_ONCE)
         self._advances = WorkQueue("advance", pipelines.advance, self.tasks, context.clock)
         self._touched: set[str] = set()
@@ -79,7 +79,7 @@ class PipelineLoop:
         self._context.manifests.on_state(lambda state: self._hints.add(state.repository_id))
         self.tasks.forever("wakes", self._follow())
         self._jobs.start()
-        self.tasks.forever("sweep", self._sweep())
+        self._every(_SWEEP_SECONDS, "sweep", self._sweep)
 
     async def _hint(self, repository_id: str) -> None:
         """Wakes pipelines that wait for a merge in a changed repository."""
@@ -88,16 +88,13 @@ class PipelineLoop:
 
     async def _sweep(self) -> None:
         """Covers missed events: pipelines with recent changes, and periodically all."""
-        for number in count():
-            begun = self._context.clock.now()
-            whole = number % _SWEEPS_OF_ALL == 0
-            if whole:
-                await retry_forever("forget", self._pipelines.forget, self._context.clock)
-            which = self._all if whole else self._lately
-            for pipeline in await retry_forever("sweep", which, self._context.clock):
-                self._advances.add(pipeline)
-            self._swept_at = begun
-            await self._context.clock.sleep(_SWEEP_SECONDS)
+        begun, whole = self._clock.now(), self._sweeps % _SWEEPS_OF_ALL == 0
+        if whole:
+            await self._pipelines.forget()
+        for pipeline in await (self._all() if whole else self._lately()):
+            self._advances.add(pipeline)
+        self._swept_at = begun
+        self._sweeps += 1
 
     async def _lately(self) -> list[str]:
         changed = await self._pipelines.pipelines_changed_since(self._swept_at - _OVERLAP)
@@ -112,7 +109,7 @@ class PipelineLoop:
             SERVICE, PIPELINE, CLUSTER_JOB, GENERATORS, LOST_WAKES
         ):
             if topic == LOST_WAKES or (topic, key) == (GENERATORS, ""):
-                for pipeline in await retry_forever("sweep", self._all, self._context.clock):
+                for pipeline in await retry_forever("sweep", self._all, self._clock):
                     self._advances.add(pipeline)
                 self._jobs.wake()
             elif topic == SERVICE:
@@ -140,6 +137,6 @@ class PipelineLoop:
 
     async def _advance_for_job(self, id: str) -> None:
         find = partial(self._pipelines.pipeline_of_job, id)
-        pipeline = await retry_forever("job", find, self._context.clock)
+        pipeline = await retry_forever("job", find, self._clock)
         if pipeline is not None:
             self._advances.add(pipeline)

@@ -123,7 +123,7 @@ async def test_a_finished_deployment_is_exported_once_and_older_ones_never(
     await deploy(store, "s1", 1, (LedgerStage.HEALTHY, 1))
     clock, spans = FakeClock(), OtlpSpans(url, {"Authorization": "Bearer x"})
     loop = TraceExportLoop(store, spans, lambda _: True, clock)
-    loop.start()
+    await loop.start()
     try:
         await asleep(clock)
         await deploy(
@@ -139,7 +139,7 @@ async def test_a_finished_deployment_is_exported_once_and_older_ones_never(
         await taken.holds(8, clock)
         await turn(clock)
     finally:
-        await loop.tasks.stop()
+        await loop.stop()
         spans.close()
     roots = {one.name: one for one in taken.spans if not one.parent_span_id}
     assert sorted(roots) == ["deploy prod/s1", "deploy prod/s2"]
@@ -185,7 +185,7 @@ async def test_a_row_that_commits_late_is_exported_too(
             written.set()
             await let_go.wait()
 
-    loop.start()
+    await loop.start()
     try:
         await asleep(clock)
         slow = asyncio.ensure_future(slowly())
@@ -199,7 +199,7 @@ async def test_a_row_that_commits_late_is_exported_too(
         await asyncio.gather(slow, quick)
         await taken.holds(4, clock)
     finally:
-        await loop.tasks.stop()
+        await loop.stop()
         spans.close()
     roots = {one.name for one in taken.spans if not one.parent_span_id}
     assert roots == {"deploy prod/s1", "deploy prod/s2"}
@@ -212,7 +212,7 @@ async def test_deployments_of_another_replica_are_not_exported(
     await with_services(store)
     clock, spans = FakeClock(), OtlpSpans(url, {})
     loop = TraceExportLoop(store, spans, lambda repository: repository != "r1", clock)
-    loop.start()
+    await loop.start()
     try:
         await asleep(clock)
         await deploy(store, "s1", 1, (LedgerStage.HEALTHY, 1))
@@ -220,7 +220,7 @@ async def test_deployments_of_another_replica_are_not_exported(
         await taken.holds(2, clock)
         await turn(clock)
     finally:
-        await loop.tasks.stop()
+        await loop.stop()
         spans.close()
     assert {one.name for one in taken.spans if not one.parent_span_id} == {"deploy prod/own"}
 
@@ -232,7 +232,7 @@ async def test_a_refused_export_does_not_block_later_ones(
     await with_services(store)
     clock, spans = FakeClock(), OtlpSpans(url, {})
     loop = TraceExportLoop(store, spans, lambda _: True, clock)
-    loop.start()
+    await loop.start()
     try:
         await asleep(clock)
         await deploy(store, "s1", 1, (LedgerStage.HEALTHY, 1))
@@ -243,7 +243,7 @@ async def test_a_refused_export_does_not_block_later_ones(
         await deploy(store, "s2", 1, (LedgerStage.HEALTHY, 1))
         await taken.holds(2, clock)
     finally:
-        await loop.tasks.stop()
+        await loop.stop()
         spans.close()
     assert {one.name for one in taken.spans if not one.parent_span_id} == {"deploy prod/s2"}
 

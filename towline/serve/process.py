@@ -146,7 +146,7 @@ class ControlPlaneProcess:
         ends.push_async_callback(self._audit.stop)
         self._audit.start()
         self._census = MetricsSnapshotLoop(self._take_census, clock)
-        ends.push_async_callback(self._census.tasks.stop)
+        ends.push_async_callback(self._census.stop)
         ends.push_async_callback(self._tasks.stop, grace=settings.drain_seconds)
         hosts = self.plane.operations[RepositoryOperations]
         self._webhooks = Webhooks(
@@ -184,15 +184,7 @@ class ControlPlaneProcess:
             self._census.tasks,
             *self.kube_proxy.tasks,
             *self._git.parts(),
-            self.plane.agentlink.tasks,
-            self.plane.delivery.tasks,
-            self.plane.pipelines.tasks,
-            self.plane.access.tasks,
-            self.plane.retention.tasks,
-            self.plane.news.tasks,
-            self.plane.secrets.loop.tasks,
-            *((loop.tasks,) if (loop := self.plane.cluster_sources) is not None else ()),
-            *((self.plane.traces.loop.tasks,) if self.plane.traces is not None else ()),
+            *(part.tasks for part in self.plane.background),
             *((self._replica.tasks,) if self._replica is not None else ()),
             *((shared_bus.tasks,) if shared_bus is not None else ()),
         )
@@ -327,7 +319,7 @@ class ControlPlaneProcess:
                 connected,
             ]
         )
-        self._census.start()
+        await self._census.start()
         return await self._serve("metrics", metrics_listener(make_asgi_app(registry), text))
 
     async def _take_census(self) -> MetricsSnapshot:

@@ -78,7 +78,7 @@ class AgentLink:
         self._uploading = asyncio.Semaphore(_UPLOADS)
         self.tasks = Tasks("agentlink")
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Starts background work: forwarding of desired state, batched writes of liveness and
         offers, token checks, upgrades of agents, and deletion of old commands.
         """

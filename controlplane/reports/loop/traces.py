@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from controlplane.platform.loops.background import BackgroundLoop, every
 from controlplane.platform.loops.retry import retry_forever
 from controlplane.platform.ports import Store
 from controlplane.reports.model.spans import Span, spans_of
@@ -11,7 +12,6 @@ from controlplane.reports.ports import DeploymentStore, SpanExporter
 from controlplane.services.model.ledger import LedgerPosition
 from core.errors import Unavailable
 from core.runtime.clock import Clock
-from core.runtime.tasks import Tasks
 
 log = structlog.get_logger(__name__)
 
@@ -21,7 +21,7 @@ MAX_TRIES = 120
 _AT_ONCE = 200
 
 
-class TraceExportLoop:
+class TraceExportLoop(BackgroundLoop):
     """Follows the ledger from its present end; waits while the collector does not answer.
 
     `delivers` is True if this process exports the traces of a repository, and not another replica.
@@ -31,26 +31,25 @@ class TraceExportLoop:
     def __init__(
         self, store: Store, sink: SpanExporter, delivers: Callable[[str], bool], clock: Clock
     ) -> None:
+        super().__init__("traces", clock)
         self._store = store
         self._sink = sink
         self._delivers = delivers
-        self._clock = clock
         self._exported_until = self._settled = 0
         self._waiting: LedgerPosition | None = None
         self._refused = 0
-        self.tasks = Tasks("traces")
 
-    def start(self) -> None:
-        """Starts in the background."""
+    async def start(self) -> None:
         self.tasks.forever("tell", self._tell())
 
     async def _tell(self) -> None:
         edge = await retry_forever("find the ledger's end", self._edge, self._clock)
         self._exported_until = self._settled = edge.last
-        while True:
-            while await retry_forever("tell traces", self._export_batch, self._clock):
-                pass
-            await self._clock.sleep(_EXPORT_SECONDS)
+        await every(_EXPORT_SECONDS, "tell traces", self._export_all, self._clock)
+
+    async def _export_all(self) -> None:
+        while await self._export_batch():
+            pass
 
     async def _edge(self) -> LedgerPosition:
         async with self._store.read() as tx:

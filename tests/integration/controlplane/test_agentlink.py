@@ -132,7 +132,7 @@ async def listening(
     )
     server = Http2Server(link.handlers, ServerLimits(), SystemClock())
     port = await server.start(("127.0.0.1", 0), None)
-    link.start()
+    await link.start()
     running = Hub(world, port, link)
     yield running
     for agent in running.agents:

@@ -52,9 +52,9 @@ class Loop:
 @pytest.fixture
 async def loop(world: World) -> AsyncIterator[Loop]:
     made = Loop(world)
-    made.running.start()
+    await made.running.start()
     yield made
-    await made.running.tasks.stop()
+    await made.running.stop()
 
 
 async def test_a_changed_value_reaches_a_connected_agent_at_once(world: World) -> None:

@@ -32,5 +32,5 @@ async def test_the_process_waits_for_every_part(hub: Running) -> None:
     assert owners == native | {
         "serve", "proxy-audit", "proxy", "tunnels", "recordings", "gitcache", "agentlink",
         "delivery", "pipelines", "access", "retention", "news", "ownership", "peers", "following",
-        "census", "cluster-sources", "secrets",
+        "census", "cluster-sources", "configuration-sources", "secrets", "targets",
     }  # fmt: skip

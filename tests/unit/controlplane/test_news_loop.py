@@ -41,7 +41,7 @@ async def test_wakes_have_the_store_asked_once_a_second_and_quiet_does_not() -> 
     verbs, bus, clock = Verbs(), MemoryBus(), FakeClock()
     either = cast(Any, verbs)
     news = NotificationLoop(either, either, either, bus, clock)
-    news.start()
+    await news.start()
     try:
         await clock.advance(30)
         assert (verbs.routed, verbs.sent) == (1, 1)
@@ -60,4 +60,4 @@ async def test_wakes_have_the_store_asked_once_a_second_and_quiet_does_not() -> 
         await clock.advance(2)
         assert verbs.sent == sent + 2
     finally:
-        await news.tasks.stop()
+        await news.stop()
