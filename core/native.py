@@ -13,10 +13,11 @@ except ImportError:
     _module = None
 
 # Equals `INTERFACE` of `proxy/native/src/python.rs`.
-INTERFACE = 4
+INTERFACE = 5
 
 Ends = tuple[int, str, int, int, int, int, Sequence[tuple[str, float, int]]]
 Question = tuple[int, bytes, bytes, bytes]
+Report = tuple[int, int, int, int, int]
 OpenRow = tuple[int, int, str, str, int, float, float, int]
 
 
@@ -109,7 +110,48 @@ class NativeHub(Protocol):
         ...
 
     def end(self, number: int, response: bytes) -> None:
-        """Ends an open request, with this response if none has begun."""
+        """Ends an open request, with this response if none has begun. One that was handed over is
+        then given back.
+        """
+        ...
+
+    def splice(
+        self,
+        connection: int,
+        read: int,
+        written: int,
+        link: int,
+        identity: bytes,
+        before: bytes,
+        after: bytes,
+        id: bytes,
+        keep_alive: bool,
+        user: bytes,
+    ) -> int:
+        """Hands a request over, whose bytes move natively from then on; returns its number, 0: it
+        does not take it. Python has `read` and `written` these numbers of bytes of its connection.
+        `before` and `after` surround the audit ID `id` in the head to send. `keep_alive`: a further
+        request may follow. `user`: the unit of memory for slow readers.
+        """
+        ...
+
+    def reports(self) -> int:
+        """Descriptor that is readable while reports wait. OSError: no descriptor is free."""
+        ...
+
+    def take_reports(self, most: int) -> Sequence[Report]:
+        """Takes up to `most` reports about requests that were handed over: number, state, status,
+        bytes in and out. States: those of `take_ends`, and 5: nothing was sent to the API server,
+        6: no response has begun, 7: the response has begun.
+        """
+        ...
+
+    def spliced(self) -> Sequence[tuple[int, int, int]]:
+        """Open requests that were handed over: number, bytes in and out."""
+        ...
+
+    def end_between_events(self, number: int) -> None:
+        """Ends a watch that was handed over as soon as it is between two events."""
         ...
 
 

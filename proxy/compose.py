@@ -10,6 +10,7 @@ from core.runtime.clock import Clock
 from core.trusted_proxies import TrustedProxies
 from proxy.fast_path.front import Backend, NativeFront, make_hub, make_passed_class
 from proxy.fast_path.repeats import RepeatedReads
+from proxy.fast_path.splices import SplicedRequests
 from proxy.gateway.authorize.agents import AgentLocator
 from proxy.gateway.authorize.authorizer import RequestAuthorizer
 from proxy.gateway.connection import make_protocol_class
@@ -135,9 +136,10 @@ def build(
     front = None
     if backend is not None and hub is not None and data_links is not None:
         repeats = RepeatedReads(hub, data_links, recorder, authorizer, clock, limits)
-        gateway.repeated = repeats.requests
-        passed = make_passed_class(hub, repeats, protocol_class)
-        front = NativeFront(backend, hub, data_links, repeats, passed)
+        splices = SplicedRequests(hub, data_links)
+        passed = make_passed_class(hub, repeats, splices, protocol_class)
+        front = NativeFront(backend, hub, data_links, repeats, splices, passed)
+        gateway.native = front.open_requests
     here = LocalInspector(gateway, open_requests, sessions)
     relay = None
     if sharing is not None:

@@ -5,10 +5,12 @@ import re
 from collections.abc import Callable
 from typing import Any, cast
 
-from core.mux.codec import Buffer
+from core.mux.codec import Buffer, Open
 from core.native import NativeHub
 from core.runtime.transports import ForwardedTransport
+from proxy.fast_path.splices import ConnectionPlace, SplicedRequests
 from proxy.gateway.connection import UserConnection
+from proxy.gateway.forward.proxied_request import ProxiedRequest
 
 _PREFACE = re.compile(rb"([0-9]{1,20}) (https?) ([0-9a-f.:]{2,45}) ([0-9]{1,5})\n")
 _MAX_PREFACE = 100
@@ -48,12 +50,26 @@ class PassedConnection(asyncio.Protocol):
     `on_rest` is called when the user's connection expects a request.
     """
 
-    __slots__ = ("_below", "_hub", "_on_rest", "_preface", "_read", "_transport", "_user")
+    __slots__ = (
+        "_below",
+        "_hub",
+        "_on_rest",
+        "_preface",
+        "_read",
+        "_splices",
+        "_transport",
+        "_user",
+    )
 
     def __init__(
-        self, hub: NativeHub, user: UserConnection, on_rest: Callable[[UserConnection], None]
+        self,
+        hub: NativeHub,
+        user: UserConnection,
+        on_rest: Callable[[UserConnection], None],
+        splices: SplicedRequests,
     ) -> None:
         self._hub, self._user, self._on_rest = hub, user, on_rest
+        self._splices = splices
         self._below: asyncio.Transport
         self._transport: PassedTransport | None = None
         self._preface = b""
@@ -92,8 +108,16 @@ class PassedConnection(asyncio.Protocol):
             return b""
         self._transport = PassedTransport(self._below, self._hub, preface)
         self._user.on_rest = self._rest
+        self._user.on_hand_over = self._hand_over
         self._user.connection_made(self._transport)
         return self._preface[preface.end() :]
+
+    def _hand_over(self, request: ProxiedRequest, message: Open) -> bool:
+        transport = self._transport
+        if transport is None:
+            return False
+        place = ConnectionPlace(transport.number, self._read, transport.written)
+        return self._splices.hand_over(place, request, message)
 
     def _rest(self) -> None:
         transport = self._transport

@@ -15,8 +15,10 @@ from core.trusted_proxies import TrustedProxies
 from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
 from proxy.fast_path.connection import PassedConnection
 from proxy.fast_path.repeats import RepeatedReads
+from proxy.fast_path.splices import SplicedRequests
 from proxy.gateway.connection import UserConnection
 from proxy.gateway.error_response import ErrorResponse, encode
+from proxy.gateway.forward.open_request import OpenRequest
 from proxy.tunnel.data_links import DataLinks
 
 # One response occupies at most this; `ProxySettings.memory` bounds all of them.
@@ -55,12 +57,14 @@ class NativeFront:
     hub: NativeHub
     links: DataLinks
     repeats: RepeatedReads
+    splices: SplicedRequests
     protocol_class: type[asyncio.Protocol]
 
     def start(self) -> None:
         """Starts what serves beside the hub. Raises OSError."""
         self.backend.start()
         self.repeats.start()
+        self.splices.start()
         self.links.start()
 
     def listen(self, host: str, port: int, tls: tuple[Path, Path] | None) -> int:
@@ -78,9 +82,14 @@ class NativeFront:
         self.hub.stop_listening()
         self.hub.drain()
 
+    def open_requests(self) -> list[OpenRequest]:
+        """Lists the open requests whose bytes the hub moves."""
+        return [*self.repeats.requests(), *self.splices.requests()]
+
     async def stop(self) -> None:
         """Ends everything."""
         await self.repeats.stop()
+        self.splices.stop()
         await self.links.tasks.stop()
         self.backend.stop()
 
@@ -114,7 +123,10 @@ def make_hub(
 
 
 def make_passed_class(
-    hub: NativeHub, repeats: RepeatedReads, user_class: type[UserConnection]
+    hub: NativeHub,
+    repeats: RepeatedReads,
+    splices: SplicedRequests,
+    user_class: type[UserConnection],
 ) -> type[asyncio.Protocol]:
     """The protocol class to give to `uvicorn.Config(http=...)` for the backend."""
     on_rest = repeats.on_rest
@@ -130,6 +142,6 @@ def make_passed_class(
             _loop: asyncio.AbstractEventLoop | None = None,
         ) -> None:
             user = user_class(config, server_state, app_state, _loop)  # ty: ignore
-            super().__init__(hub, user, on_rest)
+            super().__init__(hub, user, on_rest, splices)
 
     return PassedProtocol

@@ -18,7 +18,7 @@ from proxy.gateway.authorize.authorizer import (
 )
 from proxy.gateway.connection import UserConnection
 from proxy.gateway.error_response import ErrorResponse, encode
-from proxy.gateway.forward.agent_request import open_message
+from proxy.gateway.forward.agent_request import open_message, split_at_audit_id
 from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.gateway.record.recorder import RequestRecorder
 from proxy.tunnel.data_links import DataLinks
@@ -36,7 +36,6 @@ _RENEWED_AT_ONCE = 100
 # The hub asks again after this time, as the Python path does after `verdict_cache`.
 _MAX_LIFETIME = 30.0
 _NO_ID = "0" * 32
-_AUDIT_ID = b"Audit-ID: "
 _ENDED = 4
 _REASONS = (EndReason.DONE, EndReason.USER_LEFT, EndReason.UPSTREAM, EndReason.TIMEOUT)
 _BEFORE_ANSWER = frozenset({EndReason.TIMEOUT})
@@ -155,8 +154,8 @@ class RepeatedReads:
         now = self._clock.monotonic()
         lifetime = min(cached.until - now, _MAX_LIFETIME)
         message = open_message(parsed, authorized, _NO_ID, recorded=False)
-        before, mark, after = message.head.rpartition(_AUDIT_ID + _NO_ID.encode())
-        if lifetime <= 0 or not mark:
+        parts = split_at_audit_id(message.head, message.request_id)
+        if lifetime <= 0 or parts is None:
             return
         late = ErrorResponse(504, f'the API server of "{handle}" did not answer')
         limit = self._limits.per_user_and_cluster
@@ -164,8 +163,7 @@ class RepeatedReads:
             link,
             head,
             message.identity,
-            before + _AUDIT_ID,
-            after,
+            *parts,
             lifetime,
             encode(late, close=True, head_request=parsed.method == "HEAD"),
             _load_key(user, handle),

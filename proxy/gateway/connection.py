@@ -9,7 +9,7 @@ from typing import cast
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from core.mux.codec import Buffer
+from core.mux.codec import Buffer, Open
 from core.trusted_proxies import TrustedProxies
 from proxy.domain.audit import EndReason
 from proxy.domain.limits import HeadLimits
@@ -59,6 +59,7 @@ class UserConnection(asyncio.Protocol):
         "_source",
         "_transport",
         "_unread_deadline",
+        "on_hand_over",
         "on_rest",
         "write_paused",
     )
@@ -73,6 +74,7 @@ class UserConnection(asyncio.Protocol):
     ) -> None:
         self.write_paused = False
         self.on_rest: Callable[[], None] = _do_nothing
+        self.on_hand_over: Callable[[ProxiedRequest, Open], bool] = _decline
         self._deadline: float | None = None
         self._allowed: float | None = None
         self._gateway, self._application = gateway, application
@@ -184,6 +186,10 @@ class UserConnection(asyncio.Protocol):
 
     def resume_reading(self) -> None:
         self._resume(_CREDIT)
+
+    def hand_over(self, request: ProxiedRequest, message: Open) -> bool:
+        waits = bool(self._pending) or self.write_paused or self.draining or self._gone
+        return not waits and self.on_hand_over(request, message)
 
     def on_forwarded(self) -> None:
         self._resume(_FULL)
@@ -400,6 +406,10 @@ class UserConnection(asyncio.Protocol):
 
 def _do_nothing() -> None:
     """Handles an event that nobody waits for."""
+
+
+def _decline(_request: ProxiedRequest, _message: Open) -> bool:
+    return False
 
 
 def _peer(transport: asyncio.Transport) -> str:

@@ -45,7 +45,7 @@ class OpenConnection(Protocol):
 
 class Gateway:
     """All connections of users, and their open requests.
-    `repeated` lists the open requests that are served by the decision on an earlier one.
+    `native` lists the open requests whose bytes native code moves.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Gateway:
         self._max_connections = max_connections
         self.connections: set[OpenConnection] = set()
         self.draining = False
-        self.repeated: Callable[[], Sequence[OpenRequest]] = tuple
+        self.native: Callable[[], Sequence[OpenRequest]] = tuple
         self.tasks = Tasks("proxy")
 
     @property
@@ -70,12 +70,12 @@ class Gateway:
         """The open requests."""
         found = [connection.proxied_request for connection in self.connections]
         found += self._internal_requests.proxied_requests
-        return [request for request in found if request is not None and not request.over]
+        return [r for r in found if r is not None and not (r.over or r.detached)]
 
     @property
     def open_requests(self) -> list[OpenRequest]:
-        """All open requests, also those that need no decision."""
-        return [*self.proxied_requests, *self.repeated()]
+        """All open requests, also those whose bytes native code moves."""
+        return [*self.proxied_requests, *self.native()]
 
     @property
     def full(self) -> bool:

@@ -9,7 +9,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any
 
 from core.errors import LimitExceeded, Unavailable
-from core.mux.codec import Buffer
+from core.mux.codec import Buffer, Open
 from proxy.domain.access import AuthenticatedUser
 from proxy.domain.limits import HeadLimits
 from proxy.gateway.forward.proxied_request import ProxiedRequest
@@ -107,6 +107,10 @@ class _ResponseBuffer:
 
     def resume_reading(self) -> None:
         """Does nothing: the stream queues the whole body."""
+
+    def hand_over(self, request: ProxiedRequest, message: Open) -> bool:
+        """Returns False: no native code reads the buffer."""
+        return False
 
     def on_forwarded(self) -> None:
         """Does nothing: the body follows when the request is forwarded."""

@@ -13,6 +13,7 @@ from core.mux.budget import ReceiveBudget
 from core.mux.codec import (
     FEATURE_DATA_LINK,
     FEATURE_PROOF,
+    FEATURE_SPLICE,
     FEATURE_TCP,
     FEATURE_ZSTD,
     FLAG_PASSTHROUGH,
@@ -175,7 +176,7 @@ class TunnelClient:
     def _features(self) -> int:
         proof = FEATURE_PROOF if self._identity.proofs is not None else 0
         tcp = FEATURE_TCP if self._egress.allowed else 0
-        data_link = FEATURE_DATA_LINK if self._data_link is not None else 0
+        data_link = FEATURE_DATA_LINK | FEATURE_SPLICE if self._data_link is not None else 0
         return FEATURE_ZSTD | proof | tcp | data_link
 
     def _busy(self, mux: Mux) -> bool:

@@ -8,7 +8,7 @@ import structlog
 from core.errors import Unavailable
 from core.http1.chunked import BadChunk
 from core.http1.response import BadResponse, ResponseObserver, add_fields
-from core.mux.codec import END, PROTOCOL, Buffer
+from core.mux.codec import END, PROTOCOL, Buffer, Open
 from core.runtime.clock import Clock
 from proxy.domain.audit import EndReason, RequestRecord
 from proxy.domain.terminal import UnrecordableError
@@ -16,6 +16,7 @@ from proxy.gateway.authorize.authorizer import AuthorizedRequest
 from proxy.gateway.error_response import ErrorResponse, encode
 from proxy.gateway.forward.agent_request import open_message, tenant_of
 from proxy.gateway.forward.response_head import after_upgrade_head
+from proxy.gateway.forward.splice import DETACHED, Splice, SpliceEnd
 from proxy.gateway.parse.body import body_of
 from proxy.gateway.parse.head import RequestHead
 from proxy.gateway.parse.parsed_request import ParsedRequest
@@ -25,6 +26,7 @@ from proxy.ports import RequestStream, TerminalRecording
 
 log = structlog.get_logger(__name__)
 
+_BAD_GATEWAY, _UNAVAILABLE = 502, 503
 LAST_CHUNK = b"0\r\n\r\n"
 
 
@@ -57,6 +59,10 @@ class ClientConnection(Protocol):
         """Resumes reading."""
         ...
 
+    def hand_over(self, request: "ProxiedRequest", message: Open) -> bool:
+        """Hands the request to native code, and sets its `splice`. False: the client cannot."""
+        ...
+
     def on_forwarded(self) -> None:
         """The request was forwarded: its body may follow, or any bytes after an upgrade."""
         ...
@@ -70,7 +76,8 @@ class ProxiedRequest:
     """A request and its response. It owns its stream; the connection passes it the user's bytes.
     `authorized`: set when the request is forwarded. `entered`: the recorder counts the request as
     open. `ready`: the body may follow. `raw`: an upgrade has succeeded, so all bytes are opaque.
-    `over`: the response has ended.
+    `over`: the response has ended. `splice`: native code moves the bytes instead; from `detached`
+    on, nothing of the client is left in Python.
     """
 
     __slots__ = (
@@ -79,9 +86,11 @@ class ProxiedRequest:
         "_body",
         "_client",
         "_clock",
+        "_ending",
         "_expects",
         "_head_request",
         "_keep_alive",
+        "_lost",
         "_observer",
         "_recorder",
         "_recording",
@@ -90,11 +99,13 @@ class ProxiedRequest:
         "_unacknowledged",
         "_upgrades",
         "authorized",
+        "detached",
         "entered",
         "over",
         "raw",
         "ready",
         "record",
+        "splice",
     )
 
     def __init__(
@@ -118,8 +129,15 @@ class ProxiedRequest:
         self._started = clock.monotonic()
         self._stream: RequestStream | None = None
         self._recording: TerminalRecording | None = None
-        self._answering = False
+        self._answering = self._lost = self.detached = False
         self._unacknowledged = 0
+        self.splice: Splice | None = None
+        self._ending: tuple[ErrorResponse, EndReason] | None = None
+
+    @property
+    def keeps_alive(self) -> bool:
+        """Reports whether another request may follow on the connection."""
+        return self._keep_alive and not self._last_of_connection
 
     @property
     def request_done(self) -> bool:
@@ -161,10 +179,49 @@ class ProxiedRequest:
         recorded = self._recording is not None
         message = open_message(parsed, authorized, record.id, recorded=recorded)
         self._recorder.began(record)
-        self._stream = agent.open(self, message, tenant=tenant_of(message, authorized))
         self.authorized = authorized
+        self.ready = self._client.hand_over(self, message)
+        if not self.ready:
+            self._open_stream(message, authorized)
+
+    def _open_stream(self, message: Open, authorized: AuthorizedRequest) -> None:
+        tenant = tenant_of(message, authorized)
+        self._stream = authorized.agent.open(self, message, tenant=tenant)
         self.ready = True
         self._client.on_forwarded()
+
+    # Events of native code (see `proxy.gateway.forward.splice`)
+
+    def on_splice_begun(self, status: int) -> None:
+        """Handles the begin of the response, from which on the client is none of Python's."""
+        self.record.status = status
+        self._answering = self.detached = True
+        self._client = DETACHED
+
+    def on_splice_over(self, end: SpliceEnd) -> None:
+        """Handles the end of the request."""
+        record = self.record
+        record.status = end.status or None
+        record.bytes_in, record.bytes_out = end.bytes_in, end.bytes_out
+        asked = self._ending[1] if self._ending is not None else EndReason.DRAINED
+        self._finish(end.reason or asked, keep_alive=False)
+
+    def take_back(self, message: Open, *, unsent: bool) -> None:
+        """Serves a request that native code has given back before its response. `unsent`: the API
+        server has got nothing; otherwise only a read is sent again.
+        """
+        self.splice = None
+        attributes, authorized = self.record.attributes, self.authorized
+        if self._lost:
+            self._finish(EndReason.USER_LEFT, keep_alive=False)
+        elif self._ending is not None:
+            self._interrupt(*self._ending)
+        elif not unsent and attributes is not None and attributes.writes:
+            self.on_reset(_BAD_GATEWAY, "lost its data link")
+        elif authorized is None or not authorized.agent.accepts_streams:
+            self.on_reset(_UNAVAILABLE, "has just disconnected")
+        else:
+            self._open_stream(message, authorized)
 
     # Events of the user's side
 
@@ -185,6 +242,10 @@ class ProxiedRequest:
 
     def on_user_lost(self) -> None:
         """Handles the loss of the user's connection."""
+        if self.splice is not None:
+            # Native code has the connection, or reports that it has none.
+            self._lost = True
+            return
         if self._stream is not None:
             self._stream.reset()
         self._finish(EndReason.USER_LEFT, keep_alive=False)
@@ -221,8 +282,13 @@ class ProxiedRequest:
 
     def end(self, response: ErrorResponse, reason: EndReason) -> None:
         """Ends an open request that was revoked, drained or timed out."""
-        if not self.over:
+        if self.over:
+            return
+        if self.splice is None:
             self._interrupt(response, reason)
+        elif self._ending is None:
+            self._ending = (response, reason)
+            self.splice.end()
 
     def end_between_events(self) -> bool:
         """Ends a watch cleanly if it is between two events, so that its client resumes it
@@ -230,6 +296,8 @@ class ProxiedRequest:
         """
         attributes = self.record.attributes
         watches = attributes is not None and attributes.watches
+        if self.splice is not None and watches:
+            self.splice.end_between_events()
         if self.over or not watches or not self._observer.between_events:
             return False
         if self._stream is not None:
@@ -374,7 +442,7 @@ class ProxiedRequest:
     def _finish(self, reason: EndReason, *, keep_alive: bool) -> None:
         if self.over:
             return
-        self.over = True
+        self.over, self.splice = True, None
         record = self.record
         record.seconds = self._clock.monotonic() - self._started
         record.reason = reason

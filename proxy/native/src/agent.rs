@@ -21,14 +21,14 @@ use tokio_rustls::TlsConnector;
 use crate::observer::{ResponseObserver, end_of_head};
 use crate::questions::Questions;
 use crate::runtime::locked;
-use crate::sockets::{Socket, tune_link, tune_user};
+use crate::sockets::{Socket, read_piece, tune_link, tune_user};
 use crate::tcp::Tcp;
 use crate::wire;
 
 const DIAL: Duration = Duration::from_secs(10);
 const IDLE_LIMIT: usize = 256;
 const ADMITTED_LIMIT: usize = 4096;
-const MAX_STREAMS: u32 = 1024;
+const MAX_STREAMS: u32 = 8192;
 const PIECE: usize = 64 << 10;
 const WINDOW: u32 = 256 << 10;
 const UNAUTHORIZED: u16 = 401;
@@ -250,7 +250,8 @@ async fn forward(
     };
     let Some(request) = prepared else { return decline(respond) };
     drop(packed);
-    let Some((connection, first)) = exchange(agent, &request, respond).await? else {
+    // Its memory is needed for the start alone.
+    let Some((connection, first)) = Box::pin(exchange(agent, &request, respond)).await? else {
         return decline(respond);
     };
     let observer = ResponseObserver::new(request.starts_with(b"HEAD "));
@@ -302,12 +303,11 @@ async fn start(
     if connection.write_all(request).await.is_err() || connection.flush().await.is_err() {
         return Ok(None);
     }
-    let mut buffer = BytesMut::with_capacity(16 << 10);
     let read = tokio::select! {
-        read = connection.read_buf(&mut buffer) => read,
+        read = read_piece(&mut connection) => read.unwrap_or_default(),
         _ = poll_fn(|context| respond.poll_reset(context)) => return Err(()),
     };
-    Ok(matches!(read, Ok(1..)).then(|| (connection, buffer.freeze())))
+    Ok((!read.is_empty()).then_some((connection, read)))
 }
 
 /// The response of one request.
@@ -326,7 +326,6 @@ impl Answer<'_> {
         first: Bytes,
     ) -> Result<(Box<dyn Socket>, bool), ()> {
         let mut data = first;
-        let mut buffer = BytesMut::new();
         loop {
             let ready = self.observer.feed(data).map_err(drop)?;
             if self.observer.status == Some(UNAUTHORIZED) && self.stream.is_none() {
@@ -342,28 +341,23 @@ impl Answer<'_> {
             if complete {
                 return Ok((connection, self.observer.keep_alive));
             }
-            buffer.reserve(PIECE);
-            if self.read(&mut connection, &mut buffer).await? == 0 {
+            data = self.read(&mut connection).await?;
+            if data.is_empty() {
                 self.observer.end().map_err(drop)?;
                 self.send(Bytes::new(), true).await?;
                 return Ok((connection, false));
             }
-            data = buffer.split().freeze();
         }
     }
 
-    async fn read(
-        &mut self,
-        connection: &mut Box<dyn Socket>,
-        buffer: &mut BytesMut,
-    ) -> Result<usize, ()> {
+    async fn read(&mut self, connection: &mut Box<dyn Socket>) -> Result<Bytes, ()> {
         let (stream, respond) = (&mut self.stream, &mut self.respond);
         let reset = poll_fn(|context| match stream.as_mut() {
             Some(stream) => stream.poll_reset(context),
             None => respond.poll_reset(context),
         });
         tokio::select! {
-            read = connection.read_buf(buffer) => read.map_err(drop),
+            read = read_piece(connection) => read.map_err(drop),
             _ = reset => Err(()),
         }
     }

@@ -15,17 +15,40 @@ use tokio::sync::Notify;
 
 use crate::hub::HubState;
 use crate::runtime::locked;
+use crate::splice::Spliced;
 
 const PIECE: usize = 16 << 10;
 /// Python closes a connection at rest after a while: one that may be about to close is not used.
 const FRESH: Duration = Duration::from_secs(30);
 
-/// How far Python had read and written when no request was open, and whether it aborted.
+/// How far Python had read and written when no request was open, and what it wants.
 #[derive(Default)]
 pub struct Backend {
     pub rest: Mutex<Option<(u64, u64)>>,
-    pub aborted: AtomicBool,
-    pub abort: Notify,
+    aborted: AtomicBool,
+    handed_over: Mutex<Option<Box<Spliced>>>,
+    pub news: Notify,
+}
+
+impl Backend {
+    /// Ends the user's connection with a reset.
+    pub fn abort(&self) {
+        self.aborted.store(true, Ordering::Release);
+        self.news.notify_one();
+    }
+
+    pub fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Acquire)
+    }
+
+    pub fn hand_over(&self, spliced: Box<Spliced>) {
+        *locked(&self.handed_over) = Some(spliced);
+        self.news.notify_one();
+    }
+
+    pub fn take_over(&self) -> Option<Box<Spliced>> {
+        locked(&self.handed_over).take()
+    }
 }
 
 pub struct PythonConnection {

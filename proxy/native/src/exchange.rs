@@ -1,22 +1,29 @@
-//! A request with a verdict, over the data link of its agent, for users of both HTTP versions.
+//! A request over the data link of its agent, for users of both HTTP versions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use h2::RecvStream;
+use h2::{Reason, RecvStream};
+use http::StatusCode;
 use tokio::time::sleep;
 
+use crate::flow::Flow;
 use crate::hub::{End, HubState, OpenRequest};
-use crate::runtime::locked;
+use crate::link::HubLink;
 use crate::wire;
 
 /// Reasons why a request ends before its response is complete.
 pub enum Stop {
     UserLeft,
+    /// Nothing was sent to the API server.
+    Declined,
     Failed,
     Late,
     /// Python ended it.
     Ended,
+    /// Python ended it, and it is between two events.
+    EndedBetweenEvents,
 }
 
 /// The user of one request.
@@ -24,22 +31,51 @@ pub trait User {
     /// Returns when the user has left.
     async fn left(&mut self);
     /// Passes on bytes of the response; reports whether it is complete.
-    async fn pass_on(&mut self, data: Bytes, request: &OpenRequest) -> Result<bool, Stop>;
+    async fn pass_on(&mut self, data: Bytes, flow: &Flow) -> Result<bool, Stop>;
     /// Ends the response, whose sender has ended it cleanly.
     async fn finish(&mut self) -> Result<(), Stop>;
+    /// Returns the status of a response that has begun.
+    fn begun(&self) -> Option<u16>;
+    /// Reports whether a watch can be ended here.
+    fn is_between_events(&self) -> bool;
+}
+
+/// A packed request and its way. `answer`: how long the user waits for the response; None: it may
+/// take any time.
+pub struct Asked {
+    pub link: Arc<HubLink>,
+    pub packed: Bytes,
+    pub answer: Option<Duration>,
+}
+
+impl Asked {
+    pub fn repeated(hub: &HubState, request: &OpenRequest) -> Self {
+        let verdict = &request.verdict;
+        Self {
+            link: verdict.link.clone(),
+            packed: wire::pack(&verdict.identity, &verdict.before, &verdict.after, &request.id),
+            answer: Some(hub.settings.answer),
+        }
+    }
 }
 
 /// Sends the request to the agent, and the API server's response to the user.
-pub async fn exchange(
-    hub: &HubState,
-    request: &OpenRequest,
-    user: &mut impl User,
-) -> Result<(), Stop> {
-    let mut body = ask(hub, request, user).await?;
+pub async fn exchange(asked: Asked, flow: &Flow, user: &mut impl User) -> Result<(), Stop> {
+    // Its memory is needed for the start alone.
+    let mut body = Box::pin(ask(asked, flow, user)).await?;
     loop {
+        let wanted = flow.ends_between_events();
+        if wanted && user.is_between_events() {
+            return Err(Stop::EndedBetweenEvents);
+        }
         let data = tokio::select! {
             biased;
-            () = request.end.notified() => return Err(Stop::Ended),
+            () = flow.changed(wanted) => {
+                if flow.is_ended() {
+                    return Err(Stop::Ended);
+                }
+                continue;
+            }
             data = body.data() => data,
             () = user.left() => return Err(Stop::UserLeft),
         };
@@ -48,8 +84,8 @@ pub async fn exchange(
         let size = data.len();
         let complete = tokio::select! {
             biased;
-            passed = user.pass_on(data, request) => passed?,
-            () = request.end.notified() => return Err(Stop::Ended),
+            passed = flow.write(user.pass_on(data, flow)) => passed.unwrap_or(Err(Stop::Failed))?,
+            () = flow.ended() => return Err(Stop::Ended),
         };
         let _ = body.flow_control().release_capacity(size);
         if complete {
@@ -59,27 +95,31 @@ pub async fn exchange(
 }
 
 /// Returns the body with the API server's response.
-async fn ask(
-    hub: &HubState,
-    request: &OpenRequest,
-    user: &mut impl User,
-) -> Result<RecvStream, Stop> {
-    let verdict = &request.verdict;
-    let packed = wire::pack(&verdict.identity, &verdict.before, &verdict.after, &request.id);
-    let sender = verdict.link.sender().ok_or(Stop::Failed)?;
-    let mut sender = sender.ready().await.map_err(|_| Stop::Failed)?;
+async fn ask(asked: Asked, flow: &Flow, user: &mut impl User) -> Result<RecvStream, Stop> {
+    let sender = asked.link.sender().ok_or(Stop::Declined)?;
+    let mut sender = sender.ready().await.map_err(|_| Stop::Declined)?;
     let (response, mut body) =
-        sender.send_request(http::Request::new(()), false).map_err(|_| Stop::Failed)?;
-    body.send_data(packed, true).map_err(|_| Stop::Failed)?;
+        sender.send_request(http::Request::new(()), false).map_err(|_| Stop::Declined)?;
+    body.send_data(asked.packed, true).map_err(|_| Stop::Failed)?;
+    let late = async {
+        match asked.answer {
+            Some(answer) => sleep(answer).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         biased;
-        response = response => {
-            let response = response.map_err(|_| Stop::Failed)?;
-            let served = response.status() == http::StatusCode::OK;
-            if served { Ok(response.into_body()) } else { Err(Stop::Failed) }
-        }
-        () = request.end.notified() => Err(Stop::Ended),
-        () = sleep(hub.settings.answer) => Err(Stop::Late),
+        response = response => match response {
+            Ok(response) => match response.status() {
+                StatusCode::OK => Ok(response.into_body()),
+                StatusCode::MISDIRECTED_REQUEST => Err(Stop::Declined),
+                _ => Err(Stop::Failed),
+            },
+            Err(error) if error.reason() == Some(Reason::REFUSED_STREAM) => Err(Stop::Declined),
+            Err(_) => Err(Stop::Failed),
+        },
+        () = flow.ended() => Err(Stop::Ended),
+        () = late => Err(Stop::Late),
         () = user.left() => Err(Stop::UserLeft),
     }
 }
@@ -102,7 +142,7 @@ impl Entered {
     pub fn refuse(&mut self, stop: Stop) -> Bytes {
         let (response, why) = match stop {
             Stop::Late => (self.request.verdict.late.clone(), End::Timeout),
-            _ => (locked(&self.request.ending).take().unwrap_or_default(), End::Ended),
+            _ => (self.request.flow.take_ending(), End::Ended),
         };
         let status = response.get(9..12).and_then(|code| std::str::from_utf8(code).ok());
         self.end = Some((status.and_then(|code| code.parse().ok()).unwrap_or(0), why));

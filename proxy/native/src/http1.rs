@@ -11,13 +11,16 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use crate::backend::{self, PythonConnection};
-use crate::exchange::{self, Entered, Stop, exchange};
-use crate::hub::{End, HubState, OpenRequest};
+use crate::exchange::{self, Asked, Entered, Stop, exchange};
+use crate::flow::Flow;
+use crate::hub::{End, HubState};
 use crate::link::{self, HubLink};
 use crate::observer::{ResponseObserver, end_of_head};
 use crate::sockets::{Socket, read_some};
+use crate::splice::{HandedOver, Spliced, State};
 
 const BACKLOG: usize = 64 << 10;
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 struct User<S> {
     hub: Arc<HubState>,
@@ -115,7 +118,8 @@ impl<S: Socket> User<S> {
             observer: ResponseObserver::new(request.verdict.head_request),
             begun: false,
         };
-        let result = exchange(&self.hub, &request, &mut answer).await;
+        let asked = Asked::repeated(&self.hub, &request);
+        let result = exchange(asked, &request.flow, &mut answer).await;
         let (begun, keep_alive) = (answer.begun, answer.observer.keep_alive);
         let status = answer.observer.status.unwrap_or(0);
         match result {
@@ -127,8 +131,8 @@ impl<S: Socket> User<S> {
                 let _ = timeout(self.hub.settings.answer, self.socket.shutdown()).await;
             }
             Err(Stop::UserLeft) => entered.end = Some((status, End::UserLeft)),
-            Err(Stop::Failed) if !begun => return Served::Declined,
-            Err(Stop::Failed) => {
+            Err(Stop::Declined | Stop::Failed) if !begun => return Served::Declined,
+            Err(Stop::Declined | Stop::Failed) => {
                 entered.end = Some((status, End::Upstream));
                 self.socket.reset_on_close();
             }
@@ -145,29 +149,99 @@ impl<S: Socket> User<S> {
         Served::Closed
     }
 
+    // Requests that Python has handed over
+
+    async fn serve_spliced(&mut self, mut spliced: Box<Spliced>) -> Served {
+        let order = &mut spliced.order;
+        let (link, packed) = (order.link.clone(), std::mem::take(&mut order.packed));
+        let asked = Asked { link, packed, answer: None };
+        let (keep_alive, flow) = (order.keep_alive, spliced.flow.clone());
+        let mut answer = Answer {
+            stalled: self.hub.settings.stalled,
+            observer: ResponseObserver::new(order.head_request),
+            socket: &mut self.socket,
+            received: &mut self.received,
+            begun: false,
+        };
+        let python = &mut self.python;
+        let mut user = HandedOver { user: &mut answer, spliced: &mut spliced, python };
+        let result = exchange(asked, &flow, &mut user).await;
+        let (begun, keep_alive) = (answer.begun, answer.observer.keep_alive && keep_alive);
+        self.end_spliced(spliced, result, begun, keep_alive).await
+    }
+
+    async fn end_spliced(
+        &mut self,
+        mut spliced: Box<Spliced>,
+        result: Result<(), Stop>,
+        begun: bool,
+        keep_alive: bool,
+    ) -> Served {
+        let last: Bytes = match result {
+            Ok(()) => {
+                spliced.state = State::Over(End::Done);
+                if keep_alive {
+                    return Served::Done;
+                }
+                Bytes::new()
+            }
+            Err(Stop::UserLeft) => return Served::Closed,
+            Err(Stop::Declined) if !begun => {
+                spliced.state = State::Declined;
+                return Served::Declined;
+            }
+            // If Python has ended it, it has a response for the user.
+            Err(Stop::Failed | Stop::Ended) if !begun => {
+                spliced.state = State::Lost;
+                return Served::Declined;
+            }
+            Err(Stop::EndedBetweenEvents) => {
+                spliced.state = State::Over(End::Ended);
+                Bytes::from_static(LAST_CHUNK)
+            }
+            Err(stop) => {
+                let is_ended = matches!(stop, Stop::Ended);
+                spliced.state = State::Over(if is_ended { End::Ended } else { End::Upstream });
+                self.socket.reset_on_close();
+                return Served::Closed;
+            }
+        };
+        drop(spliced);
+        let _ = timeout(self.hub.settings.answer, self.socket.write_all(&last)).await;
+        let _ = timeout(self.hub.settings.answer, self.socket.shutdown()).await;
+        Served::Closed
+    }
+
     // All other requests
 
     /// Passes bytes to and from Python until no request is open; false: the connection has ended.
     async fn ask_python(&mut self) -> bool {
         self.python.take_if(|python| !python.is_fresh());
-        let mut python = match self.python.take() {
-            Some(python) => python,
-            None => match PythonConnection::open(&self.hub, self.source, self.tls).await {
-                Some(python) => python,
-                None => return false,
-            },
-        };
-        let passed = self.splice(&mut python).await;
-        python.used = Instant::now();
-        match passed {
-            Passed::AtRest => {
-                self.python = Some(python);
-                return true;
+        if self.python.is_none() {
+            self.python = PythonConnection::open(&self.hub, self.source, self.tls).await;
+        }
+        while let Some(mut python) = self.python.take() {
+            let passed = self.splice(&mut python).await;
+            python.used = Instant::now();
+            match passed {
+                Passed::AtRest => {
+                    self.python = Some(python);
+                    return true;
+                }
+                Passed::HandedOver(spliced) => {
+                    self.python = Some(python);
+                    match Box::pin(self.serve_spliced(spliced)).await {
+                        Served::Declined => continue,
+                        Served::Done => return true,
+                        Served::Closed => {}
+                    }
+                }
+                Passed::Aborted => self.socket.reset_on_close(),
+                Passed::Ended => {
+                    let _ = timeout(self.hub.settings.answer, self.socket.shutdown()).await;
+                }
             }
-            Passed::Aborted => self.socket.reset_on_close(),
-            Passed::Ended => {
-                let _ = timeout(self.hub.settings.answer, self.socket.shutdown()).await;
-            }
+            break;
         }
         false
     }
@@ -205,15 +279,29 @@ impl<S: Socket> User<S> {
                     Moved::Read(read_some(&mut from_user, &mut self.received).await)
                 }
             };
-            let (downwards, moved) = tokio::select! {
+            let moved = tokio::select! {
                 biased;
-                () = known.abort.notified() => return Passed::Aborted,
-                moved = down => (true, moved),
-                moved = up => (false, moved),
+                () = known.news.notified() => None,
+                moved = down => Some((true, moved)),
+                moved = up => Some((false, moved)),
             };
-            match (downwards, moved) {
+            let Some(moved) = moved else {
+                if known.is_aborted() {
+                    return Passed::Aborted;
+                }
+                let is_free = answer.is_empty() && !unflushed && !user_ended;
+                match known.take_over() {
+                    Some(spliced) if is_free && spliced.fits(python) => {
+                        return Passed::HandedOver(spliced);
+                    }
+                    Some(mut spliced) => spliced.state = State::Declined,
+                    None => {}
+                }
+                continue;
+            };
+            match moved {
                 (true, Moved::Read(Ok(size @ 1..))) => python.received += size as u64,
-                (true, Moved::Read(_)) if known.aborted.load(Ordering::Acquire) => {
+                (true, Moved::Read(_)) if known.is_aborted() => {
                     return Passed::Aborted;
                 }
                 (true, Moved::Read(_)) => return Passed::Ended,
@@ -253,6 +341,7 @@ enum Moved {
 
 enum Passed {
     AtRest,
+    HandedOver(Box<Spliced>),
     Ended,
     Aborted,
 }
@@ -277,7 +366,7 @@ impl<S: Socket> exchange::User for Answer<'_, S> {
         std::future::pending().await
     }
 
-    async fn pass_on(&mut self, data: Bytes, request: &OpenRequest) -> Result<bool, Stop> {
+    async fn pass_on(&mut self, data: Bytes, flow: &Flow) -> Result<bool, Stop> {
         let ready = self.observer.feed(data).map_err(|_| Stop::Failed)?;
         if !ready.is_empty() && self.observer.status.is_some() {
             self.begun = true;
@@ -289,12 +378,20 @@ impl<S: Socket> exchange::User for Answer<'_, S> {
                 self.socket.reset_on_close();
                 return Err(Stop::UserLeft);
             }
-            request.bytes_out.fetch_add(ready.len() as u64, Ordering::Relaxed);
+            flow.bytes_out.fetch_add(ready.len() as u64, Ordering::Relaxed);
         }
         Ok(self.observer.complete)
     }
 
     async fn finish(&mut self) -> Result<(), Stop> {
         self.observer.end().map_err(|_| Stop::Failed)
+    }
+
+    fn begun(&self) -> Option<u16> {
+        self.observer.status.filter(|_| self.begun)
+    }
+
+    fn is_between_events(&self) -> bool {
+        self.observer.is_between_events()
     }
 }

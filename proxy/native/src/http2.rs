@@ -3,7 +3,6 @@
 //! HTTP/1.1 connection that no other stream uses meanwhile.
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,12 +16,13 @@ use tokio::sync::Notify;
 use tokio::time::{interval, timeout};
 
 use crate::backend::{self, Backend, PythonConnection};
-use crate::exchange::{Entered, Stop, exchange};
+use crate::exchange::{Asked, Entered, Stop, exchange};
 use crate::hub::{End, HubState};
 use crate::request_head::{self, Framing};
 use crate::response_stream::ResponseStream;
 use crate::runtime::locked;
 use crate::sockets::Socket;
+use crate::splice::{HandedOver, Spliced, State};
 
 /// Windows for contents of requests: of one stream, and of all streams of a connection.
 const STREAM_WINDOW: u32 = 256 << 10;
@@ -143,7 +143,8 @@ impl Streams {
         let Some(id) = self.hub.ids.take() else { return false };
         let request = self.hub.enter(verdict, id, self.source);
         let mut entered = Entered::new(self.hub.clone(), request.clone());
-        let result = exchange(&self.hub, &request, response).await;
+        let asked = Asked::repeated(&self.hub, &request);
+        let result = exchange(asked, &request.flow, response).await;
         let status = response.observer.status.unwrap_or(0);
         match result {
             Ok(()) => entered.end = Some((status, End::Done)),
@@ -151,7 +152,7 @@ impl Streams {
                 entered.end = Some((status, End::UserLeft));
                 self.on_reset(response);
             }
-            Err(Stop::Failed) if !response.begun => {
+            Err(Stop::Declined | Stop::Failed) if !response.begun => {
                 self.hub.verdicts.decline(head.clone());
                 response.restart();
                 return false;
@@ -178,39 +179,68 @@ impl Streams {
         content: (RecvStream, Framing),
         response: &mut ResponseStream,
     ) {
-        let Some(mut python) = self.connect().await else {
+        let mut python = self.connect().await;
+        if python.is_none() {
             response.reset(Reason::REFUSED_STREAM);
-            return;
-        };
-        let known = python.known.clone();
-        let (from_python, mut to_python) = python.socket.split();
-        let mut sent = None;
-        let received = {
-            let sending = send_request(&mut to_python, head, content);
-            let receiving = pass_response(&from_python, response, &known);
-            tokio::pin!(sending, receiving);
-            loop {
-                tokio::select! {
-                    biased;
-                    () = known.abort.notified() => break Err(Stop::Ended),
-                    received = &mut receiving => break received,
-                    size = &mut sending, if sent.is_none() => match size {
-                        Ok(size) => sent = Some(size),
-                        Err(stop) => break Err(stop),
-                    },
-                }
-            }
-        };
-        match (received, sent) {
-            (Ok(received), Some(sent)) if response.observer.keep_alive => {
-                python.sent += sent;
-                python.received += received;
-                self.keep(python);
-            }
-            (Ok(_), _) => {}
-            (Err(Stop::UserLeft), _) => self.on_reset(response),
-            (Err(_), _) => response.reset(Reason::INTERNAL_ERROR),
         }
+        let mut unsent = Some((head, content));
+        while let Some(mut known) = python.take() {
+            match pass(&mut known, &mut unsent, response).await {
+                Ok(Passed::HandedOver(spliced)) => {
+                    python = Some(known);
+                    if self.serve_spliced(spliced, &mut python, response).await {
+                        return;
+                    }
+                }
+                Ok(Passed::Response { is_sent }) => {
+                    if is_sent && response.observer.keep_alive {
+                        self.keep(known);
+                    }
+                }
+                Err(Stop::UserLeft) => self.on_reset(response),
+                Err(_) => response.reset(Reason::INTERNAL_ERROR),
+            }
+        }
+    }
+
+    // Requests that Python has handed over
+
+    /// Returns false if Python must serve the request.
+    async fn serve_spliced(
+        &self,
+        mut spliced: Box<Spliced>,
+        python: &mut Option<PythonConnection>,
+        response: &mut ResponseStream,
+    ) -> bool {
+        let order = &mut spliced.order;
+        let (link, packed) = (order.link.clone(), std::mem::take(&mut order.packed));
+        let (asked, flow) = (Asked { link, packed, answer: None }, spliced.flow.clone());
+        let mut user = HandedOver { user: &mut *response, spliced: &mut spliced, python };
+        let result = exchange(asked, &flow, &mut user).await;
+        spliced.state = match result {
+            Ok(()) => State::Over(End::Done),
+            Err(Stop::UserLeft) => {
+                self.on_reset(response);
+                State::Over(End::UserLeft)
+            }
+            // If Python has ended it, it has a response for the user.
+            Err(Stop::Declined | Stop::Failed | Stop::Ended) if !response.begun => {
+                response.restart();
+                let is_unsent = matches!(result, Err(Stop::Declined));
+                spliced.state = if is_unsent { State::Declined } else { State::Lost };
+                return false;
+            }
+            Err(Stop::EndedBetweenEvents) => {
+                response.cut();
+                State::Over(End::Ended)
+            }
+            Err(stop) => {
+                response.reset(Reason::INTERNAL_ERROR);
+                let is_ended = matches!(stop, Stop::Ended);
+                State::Over(if is_ended { End::Ended } else { End::Upstream })
+            }
+        };
+        true
     }
 
     async fn connect(&self) -> Option<PythonConnection> {
@@ -244,6 +274,57 @@ impl Streams {
         if !locked(&self.resets).take(Instant::now()) {
             self.too_many_resets.notify_one();
         }
+    }
+}
+
+enum Passed {
+    /// The response is complete. `is_sent`: so is the request.
+    Response {
+        is_sent: bool,
+    },
+    HandedOver(Box<Spliced>),
+}
+
+/// Passes a request to Python, and its response to the user, unless Python hands the request over.
+async fn pass(
+    python: &mut PythonConnection,
+    unsent: &mut Option<(Bytes, (RecvStream, Framing))>,
+    response: &mut ResponseStream,
+) -> Result<Passed, Stop> {
+    let known = python.known.clone();
+    let (mut sent, mut received) = (None, 0);
+    let passed = {
+        let (from_python, mut to_python) = python.socket.split();
+        let sending = async {
+            match unsent.take() {
+                Some((head, content)) => send_request(&mut to_python, head, content).await,
+                None => Ok(0),
+            }
+        };
+        let receiving = pass_response(&from_python, response, &known, &mut received);
+        tokio::pin!(sending, receiving);
+        loop {
+            tokio::select! {
+                biased;
+                () = known.news.notified() => break None,
+                passed = &mut receiving => break Some(passed),
+                size = &mut sending, if sent.is_none() => match size {
+                    Ok(size) => sent = Some(size),
+                    Err(stop) => break Some(Err(stop)),
+                },
+            }
+        }
+    };
+    let is_sent = sent.is_some();
+    python.sent += sent.unwrap_or(0);
+    python.received += received;
+    match (passed, known.take_over()) {
+        (Some(Ok(())), _) => Ok(Passed::Response { is_sent }),
+        (None, Some(spliced)) if is_sent && received == 0 && spliced.fits(python) => {
+            Ok(Passed::HandedOver(spliced))
+        }
+        (Some(Err(stop)), _) => Err(stop),
+        _ => Err(Stop::Ended),
     }
 }
 
@@ -284,13 +365,13 @@ async fn write(to_python: &mut (impl AsyncWrite + Unpin), mut data: impl Buf) ->
     size
 }
 
-/// Passes on Python's response; returns the number of bytes.
+/// Passes on Python's response, and counts its bytes.
 async fn pass_response(
     from_python: &ReadHalf<'_>,
     response: &mut ResponseStream,
     known: &Backend,
-) -> Result<u64, Stop> {
-    let mut received = 0;
+    received: &mut u64,
+) -> Result<(), Stop> {
     loop {
         let piece = tokio::select! {
             biased;
@@ -299,12 +380,12 @@ async fn pass_response(
         };
         let piece = match piece {
             Ok(piece) if !piece.is_empty() => piece,
-            _ if known.aborted.load(Ordering::Acquire) => return Err(Stop::Ended),
-            _ => return response.finish().await.map(|()| received),
+            _ if known.is_aborted() => return Err(Stop::Ended),
+            _ => return response.finish().await,
         };
-        received += piece.len() as u64;
+        *received += piece.len() as u64;
         if response.pass_on(piece.freeze()).await? {
-            return Ok(received);
+            return Ok(());
         }
     }
 }

@@ -10,17 +10,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::accept::{Refused, accept_until, client_of};
 use crate::backend::Backend;
+use crate::flow::Flow;
 use crate::link::{self, HubLinks};
 use crate::proxy_header::Network;
 use crate::runtime::locked;
 use crate::sockets::{HTTP2, Socket, tune_user};
+use crate::splice::Splices;
 use crate::tcp::Tcp;
 use crate::verdicts::{Verdict, Verdicts};
 use crate::wire::AuditIds;
@@ -53,7 +55,7 @@ pub struct HubSettings {
 }
 
 /// Reasons why a request ended; Python knows them by these numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
     Done = 0,
     UserLeft = 1,
@@ -83,10 +85,7 @@ pub struct OpenRequest {
     pub source: SocketAddr,
     pub at: f64,
     pub started: Instant,
-    pub bytes_out: AtomicU64,
-    /// Response of Python that ends it, if none has begun.
-    pub ending: Mutex<Option<Bytes>>,
-    pub end: Notify,
+    pub flow: Flow,
 }
 
 pub struct HubState {
@@ -95,6 +94,7 @@ pub struct HubState {
     pub links: HubLinks,
     pub backends: Mutex<HashMap<u64, Arc<Backend>>>,
     pub open: Mutex<HashMap<u64, Arc<OpenRequest>>>,
+    pub splices: Splices,
     pub ended: Mutex<Vec<Ended>>,
     pub refused: Mutex<Refused>,
     pub ids: AuditIds,
@@ -107,6 +107,7 @@ pub struct HubState {
 impl HubState {
     pub fn new(settings: HubSettings) -> Self {
         Self {
+            splices: Splices::new(settings.max_in_flight),
             settings,
             verdicts: Verdicts::default(),
             links: HubLinks::default(),
@@ -157,9 +158,7 @@ impl HubState {
             source,
             at: since_epoch.as_secs_f64(),
             started: Instant::now(),
-            bytes_out: AtomicU64::new(0),
-            ending: Mutex::default(),
-            end: Notify::new(),
+            flow: Flow::default(),
         });
         locked(&self.open).insert(request.number, request.clone());
         request
@@ -176,7 +175,7 @@ impl HubState {
                 source: request.source,
                 seconds: request.started.elapsed().as_secs_f64(),
                 status,
-                bytes_out: request.bytes_out.load(Ordering::Relaxed),
+                bytes_out: request.flow.bytes_out.load(Ordering::Relaxed),
                 end,
                 number: request.number,
             });

@@ -1,7 +1,7 @@
 //! The control plane's end of data links, which agents open with a ticket.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,8 @@ const ACCEPTED: &[u8] =
 #[derive(Default)]
 pub struct HubLink {
     pub sender: Mutex<Option<SendRequest<Bytes>>>,
+    /// Open requests that Python has handed over.
+    pub spliced: AtomicUsize,
     closed: AtomicBool,
     closing: Notify,
 }

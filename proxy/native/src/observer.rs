@@ -53,6 +53,8 @@ pub struct ResponseObserver {
     pub complete: bool,
     pub keep_alive: bool,
     head_request: bool,
+    /// The content is JSON that is not encoded.
+    json: bool,
     partial: BytesMut,
     body: Body,
 }
@@ -64,6 +66,7 @@ impl ResponseObserver {
             complete: false,
             keep_alive: false,
             head_request,
+            json: false,
             partial: BytesMut::new(),
             body: Body::Unknown,
         }
@@ -100,6 +103,12 @@ impl ResponseObserver {
         }
         self.read_body(&text.slice(at..), parts)?;
         Ok(text)
+    }
+
+    /// Reports whether a stream of JSON lines is at the end of a line, and can be ended here.
+    pub fn is_between_events(&self) -> bool {
+        let Body::Chunked(chunks) = &self.body else { return false };
+        self.json && !self.complete && chunks.is_between_lines()
     }
 
     /// Ends the input, which the sender has ended cleanly.
@@ -139,6 +148,7 @@ impl ResponseObserver {
         let framing = Framing::of(&parsed)?;
         self.status = Some(status);
         self.keep_alive = framing.keep_alive;
+        self.json = framing.json && !framing.encoded;
         if self.head_request || status == 204 || status == 304 {
             (self.body, self.complete) = (Body::Counted(0), true);
         } else if framing.chunked {
@@ -181,11 +191,15 @@ struct Framing {
     length: Option<u64>,
     chunked: bool,
     keep_alive: bool,
+    json: bool,
+    encoded: bool,
 }
 
 impl Framing {
     fn of(head: &httparse::Response) -> Result<Self, BadResponse> {
-        let mut found = Self { length: None, chunked: false, keep_alive: head.version == Some(1) };
+        let keep_alive = head.version == Some(1);
+        let mut found =
+            Self { length: None, chunked: false, keep_alive, json: false, encoded: false };
         for field in head.headers.iter() {
             if field.name.eq_ignore_ascii_case("content-length") {
                 let digits = field.value.trim_ascii();
@@ -202,6 +216,10 @@ impl Framing {
                     ));
                 }
                 found.chunked = true;
+            } else if field.name.eq_ignore_ascii_case("content-type") {
+                found.json = field.value.starts_with(b"application/json");
+            } else if field.name.eq_ignore_ascii_case("content-encoding") {
+                found.encoded = true;
             } else if field.name.eq_ignore_ascii_case("connection") {
                 let options = field.value.split(|byte| *byte == b',');
                 found.keep_alive &= !options
@@ -232,9 +250,16 @@ struct Chunks {
     left: u64,
     line: Vec<u8>,
     trailers: usize,
+    /// The last byte of content does not end a line.
+    in_line: bool,
 }
 
 impl Chunks {
+    fn is_between_lines(&self) -> bool {
+        let between_chunks = matches!(self.step, Step::Size) && self.left == 0;
+        between_chunks && self.line.is_empty() && !self.in_line
+    }
+
     /// Returns the number of bytes that belong to the body.
     fn take(&mut self, data: &Bytes, parts: &mut impl Parts) -> Result<usize, BadResponse> {
         let mut at = 0;
@@ -244,6 +269,7 @@ impl Chunks {
                 self.left -= size;
                 parts.content(data, at..at + size as usize);
                 at += size as usize;
+                self.in_line = data[at - 1] != b'\n';
                 continue;
             }
             let rest = &data[at..];
@@ -392,6 +418,32 @@ mod tests {
         let mut cut = observed(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", 7).unwrap();
         assert!(cut.end().is_err());
         assert!(ResponseObserver::new(false).end().is_err());
+    }
+
+    #[test]
+    fn a_watch_can_end_after_its_head_and_after_each_whole_line() {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json;a=b\r\n\
+            Transfer-Encoding: chunked\r\n";
+        let body = "\r\n3\r\n{}\n\r\n2\r\n{}\r\n1;a=b\r\n\n\r\n0\r\n\r\n";
+        let text = format!("{head}{body}");
+        // After the head, the first chunk and the third one, but not after the second or the last.
+        let ends = [head.len() + 2, head.len() + 10, text.len() - 5];
+        let mut observer = ResponseObserver::new(false);
+        for (at, byte) in text.bytes().enumerate() {
+            observer.feed(Bytes::copy_from_slice(&[byte])).unwrap();
+            assert_eq!(observer.is_between_events(), ends.contains(&(at + 1)), "{at}");
+        }
+        for other in [
+            text.replace("json", "yaml"),
+            text.replacen("Transfer", "Content-Encoding: gzip\r\nTransfer", 1),
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{}\n".into(),
+        ] {
+            let mut observer = ResponseObserver::new(false);
+            for byte in other.bytes() {
+                observer.feed(Bytes::copy_from_slice(&[byte])).unwrap();
+                assert!(!observer.is_between_events());
+            }
+        }
     }
 
     #[test]

@@ -16,18 +16,20 @@ use tokio::sync::watch;
 
 use crate::accept::Refused;
 use crate::agent::{Agent, AgentLink, Server, run_link};
+use crate::flow::Flow;
 use crate::hub::{self, End, HubSettings, HubState, listen};
 use crate::proxy_header::Network;
 use crate::questions::Question;
 use crate::runtime::{handle, locked};
 use crate::sockets::{HTTP1, HTTP2};
+use crate::splice::{Order, Report, Spliced};
 use crate::tls_listener::TlsListener;
 use crate::verdicts::Taught;
 use crate::{sockets, wire};
 
 /// Number of this interface: `core/native.py` uses a module of the same number only. It changes with
 /// each change of a class or a method.
-const INTERFACE: u32 = 4;
+const INTERFACE: u32 = 5;
 const BACKLOG: i32 = 2048;
 /// Audit ID, duration, bytes.
 type EndTuple = (String, f64, u64);
@@ -35,6 +37,8 @@ type EndTuple = (String, f64, u64);
 type GroupTuple = (u64, String, u16, u16, u8, u64, Vec<EndTuple>);
 /// Number, identity, head, audit ID.
 type QuestionTuple = (u64, Vec<u8>, Vec<u8>, [u8; 16]);
+/// Number, state, status, bytes in and out.
+type ReportTuple = (u64, u8, u16, u64, u64);
 /// Number, verdict, audit ID, source host and port, begin, age, bytes.
 type OpenTuple = (u64, u64, String, String, u16, f64, f64, u64);
 
@@ -193,8 +197,7 @@ impl NativeHub {
     /// The user's connection must end with a reset.
     fn abort(&self, connection: u64) {
         if let Some(known) = locked(&self.state.backends).get(&connection) {
-            known.aborted.store(true, Ordering::Release);
-            known.abort.notify_one();
+            known.abort();
         }
     }
 
@@ -227,7 +230,7 @@ impl NativeHub {
         let open: Vec<_> = locked(&self.state.open).values().cloned().collect();
         let tuple = |request: Arc<hub::OpenRequest>| {
             let (host, port) = address(request.source);
-            let size = request.bytes_out.load(Ordering::Relaxed);
+            let size = request.flow.bytes_out.load(Ordering::Relaxed);
             let age = request.started.elapsed().as_secs_f64();
             (
                 request.number,
@@ -245,11 +248,77 @@ impl NativeHub {
 
     /// Ends an open request, with this response if none has begun.
     fn end(&self, number: u64, response: &[u8]) {
-        let found = locked(&self.state.open).get(&number).cloned();
-        if let Some(request) = found {
-            *locked(&request.ending) = Some(Bytes::copy_from_slice(response));
-            request.end.notify_one();
+        let response = Bytes::copy_from_slice(response);
+        if let Some(flow) = locked(&self.state.splices.open).get(&number) {
+            flow.end(response);
+        } else if let Some(request) = locked(&self.state.open).get(&number) {
+            request.flow.end(response);
         }
+    }
+
+    /// Ends a request that was handed over once it is between two events.
+    fn end_between_events(&self, number: u64) {
+        if let Some(flow) = locked(&self.state.splices.open).get(&number) {
+            flow.end_between_events();
+        }
+    }
+
+    /// Hands a request over, after Python has read and written so many bytes of its connection;
+    /// returns its number, 0: Python has to serve it.
+    #[allow(clippy::too_many_arguments)] // Python passes them by name.
+    fn splice(
+        &self,
+        connection: u64,
+        read: u64,
+        written: u64,
+        link: u64,
+        identity: &[u8],
+        before: &[u8],
+        after: &[u8],
+        id: [u8; 16],
+        keep_alive: bool,
+        user: &[u8],
+    ) -> u64 {
+        let backend = locked(&self.state.backends).get(&connection).cloned();
+        let (Some(backend), Some(link)) = (backend, self.state.links.find(link)) else { return 0 };
+        let order = Order {
+            read,
+            written,
+            link,
+            packed: wire::pack(identity, before, after, &id),
+            head_request: before.starts_with(b"HEAD "),
+            keep_alive,
+            user: Bytes::copy_from_slice(user),
+        };
+        let Some(spliced) = Spliced::new(&self.state, order) else { return 0 };
+        let number = spliced.number;
+        backend.hand_over(spliced);
+        number
+    }
+
+    /// Descriptor that is readable while reports wait.
+    fn reports(&self) -> PyResult<RawFd> {
+        Ok(self.state.splices.reports.descriptor()?)
+    }
+
+    /// Takes up to `most` reports about requests that were handed over.
+    fn take_reports(&self, most: usize) -> Vec<ReportTuple> {
+        let reports = self.state.splices.reports.take(most);
+        let tuple = |report: Report| {
+            let state = report.state.number();
+            (report.number, state, report.status, report.bytes_in, report.bytes_out)
+        };
+        reports.into_iter().map(tuple).collect()
+    }
+
+    /// Open requests that were handed over: number, bytes in and out.
+    fn spliced(&self) -> Vec<(u64, u64, u64)> {
+        let open = locked(&self.state.splices.open);
+        let row = |(number, flow): (&u64, &Arc<Flow>)| {
+            let bytes_in = flow.bytes_in.load(Ordering::Relaxed);
+            (*number, bytes_in, flow.bytes_out.load(Ordering::Relaxed))
+        };
+        open.iter().map(row).collect()
     }
 }
 

@@ -14,7 +14,7 @@ use http::{Response, StatusCode};
 use tokio::time::timeout;
 
 use crate::exchange::{Stop, User};
-use crate::hub::OpenRequest;
+use crate::flow::Flow;
 use crate::observer::{BadResponse, Parts, ResponseObserver};
 use crate::request_head::is_of_connection;
 
@@ -133,6 +133,13 @@ impl ResponseStream {
         if ended { Ok(()) } else { self.send().await }
     }
 
+    /// Ends a response that has begun, before its sender has.
+    pub fn cut(&mut self) {
+        if let Some(body) = &mut self.body {
+            let _ = body.send_data(Bytes::new(), true);
+        }
+    }
+
     async fn send(&mut self) -> Result<(), Stop> {
         let content = joined(std::mem::take(&mut self.unsent.content));
         let trailers = std::mem::take(&mut self.unsent.trailers);
@@ -213,15 +220,23 @@ impl User for ResponseStream {
         ResponseStream::left(self).await;
     }
 
-    async fn pass_on(&mut self, data: Bytes, request: &OpenRequest) -> Result<bool, Stop> {
+    async fn pass_on(&mut self, data: Bytes, flow: &Flow) -> Result<bool, Stop> {
         let size = data.len() as u64;
         let complete = ResponseStream::pass_on(self, data).await?;
-        request.bytes_out.fetch_add(size, Ordering::Relaxed);
+        flow.bytes_out.fetch_add(size, Ordering::Relaxed);
         Ok(complete)
     }
 
     async fn finish(&mut self) -> Result<(), Stop> {
         ResponseStream::finish(self).await
+    }
+
+    fn begun(&self) -> Option<u16> {
+        self.observer.status.filter(|_| self.begun)
+    }
+
+    fn is_between_events(&self) -> bool {
+        self.observer.is_between_events()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Options of sockets, and TLS settings.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -20,12 +21,17 @@ use tokio::net::TcpStream;
 use crate::tcp::Tcp;
 
 const PIECE: usize = 16 << 10;
+const LARGE_PIECE: usize = 64 << 10;
 /// Peers that acknowledge nothing for this time are gone.
 const DEAD_USER: Duration = Duration::from_secs(60);
 const DEAD_LINK: Duration = Duration::from_secs(20);
 /// Bytes of a link that wait in the kernel, where small responses cannot overtake large ones.
 const UNSENT: u32 = 128 << 10;
 const UNSENT_AGENT: u32 = 32 << 10;
+
+thread_local! {
+    static READ: RefCell<Vec<u8>> = RefCell::new(vec![0; LARGE_PIECE]);
+}
 
 /// Protocols that TLS negotiates (ALPN).
 pub const HTTP2: &[u8] = b"h2";
@@ -71,6 +77,18 @@ pub async fn read_some(
         ready!(Pin::new(&mut *from).poll_read(context, &mut read))?;
         into.extend_from_slice(read.filled());
         Poll::Ready(Ok(read.filled().len()))
+    })
+    .await
+}
+
+/// Reads at most 64 KiB; empty: the other side has ended. As above, nothing is allocated before.
+pub async fn read_piece(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Bytes> {
+    poll_fn(|context| {
+        READ.with_borrow_mut(|space| {
+            let mut read = ReadBuf::new(space);
+            ready!(Pin::new(&mut *from).poll_read(context, &mut read))?;
+            Poll::Ready(Ok(Bytes::copy_from_slice(read.filled())))
+        })
     })
     .await
 }

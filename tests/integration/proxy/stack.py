@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from core.mux.codec import FEATURE_DATA_LINK
 from core.rpc.calls import CallChannel, CallServer, Metadata, ServerLimits
 from core.rpc.http2_channel import CallTarget, Http2Channel, client_tls
 from core.rpc.http2_server import Http2Server
@@ -86,7 +87,16 @@ class Stack:
         """Start an agent; returns when the proxy knows it."""
         task = self.tasks.spawn("agent", self.agent(upstream, token))
         await eventually(lambda: self.proxy.tunnels.is_connected(CLUSTER) or task.done())
+        await eventually(lambda: self.has_data_link or task.done())
         return task
+
+    @property
+    def has_data_link(self) -> bool:
+        """Reports whether the agent has opened its data link, if it can."""
+        front, link = self.proxy.front, self.proxy.tunnels.find(CLUSTER)
+        if front is None or link is None or not link.features & FEATURE_DATA_LINK:
+            return front is None or link is not None
+        return front.links.use(link) > 0
 
     async def agent(self, upstream: Upstream, token: str) -> str:
         """Run an agent to the end of its link."""

@@ -125,11 +125,12 @@ async def test_a_watch_ends_with_the_groups_that_it_acts_with(
     await begun(stack, user, request(b"GET", b"/api/v1/pods?watch=1"))
     change(stack.installation)
     await stack.proxy.recheck("u1")
-    reasons = [row.reason for row in stack.installation.closed_rows]
-    assert reasons == [EndReason.REVOKED] * ends
     if ends:
         with pytest.raises(ConnectionError):
             await user.rest()
+        await eventually(lambda: stack.installation.closed_rows)
+    reasons = [row.reason for row in stack.installation.closed_rows]
+    assert reasons == [EndReason.REVOKED] * ends
 
 
 async def test_acting_as_another_ends_with_the_right_to_it(
@@ -144,6 +145,7 @@ async def test_acting_as_another_ends_with_the_right_to_it(
     assert stack.installation.closed_rows == []
     rules["ann"] = ImpersonationRule(("ben",), ("team-b",))
     await stack.proxy.recheck(None)
+    await eventually(lambda: stack.installation.closed_rows)
     assert [row.reason for row in stack.installation.closed_rows] == [EndReason.REVOKED]
 
 

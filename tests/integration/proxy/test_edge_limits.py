@@ -193,6 +193,7 @@ async def test_revoking_a_grant_ends_what_it_let_in(
     await eventually(lambda: stack.proxy.here.open_streams(ALL_STREAMS))
     assert stack.proxy.revoke(grant="other") == 0
     assert stack.proxy.revoke(grant="g1") == 1
+    await eventually(lambda: stack.installation.closed_rows)
     assert stack.installation.closed_rows[0].reason is EndReason.REVOKED
 
 

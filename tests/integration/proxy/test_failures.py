@@ -288,7 +288,7 @@ async def test_too_many_requests_of_one_user(authority: TestAuthority) -> None:
             assert b"Retry-After: 1\r\n" in head
             recorder.script = None
             watcher.writer.close()
-            await eventually(lambda: not stack.proxy.gateway.proxied_requests)
+            await eventually(lambda: not stack.proxy.gateway.open_requests)
             assert (await user.ask(request()))[0] == 200
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from proxy.domain.audit import EndReason
-from proxy.gateway.forward.proxied_request import ProxiedRequest
+from proxy.gateway.forward.open_request import OpenRequest
 from tests.fakes.local_server import LocalServer, copy
 from tests.integration.proxy.conftest import Kubectl, stop
 from tests.integration.proxy.stack import Stack, eventually
@@ -177,7 +177,7 @@ async def test_killing_kubectl_ends_the_exec_upstream(
         assert await shell.stdout.readline() == b"hello\n"
     shell.kill()
     await shell.communicate()
-    await eventually(lambda: not stack.proxy.gateway.proxied_requests, 5)
+    await eventually(lambda: not stack.proxy.gateway.open_requests, 5)
     rows = [row for row in stack.installation.closed_rows if row.upgrade]
     assert [row.reason for row in rows] == [EndReason.USER_LEFT]
 
@@ -196,7 +196,7 @@ async def test_revocation_ends_an_exec_and_a_watch(
         await watch.stdout.readline()
         await watch.stdout.readline()
     # What was printed is of the list before the watch, which may still be open.
-    await eventually(lambda: sum(map(lasts, stack.proxy.gateway.proxied_requests)) == 2, 20)
+    await eventually(lambda: sum(map(lasts, stack.proxy.gateway.open_requests)) == 2, 20)
     stack.installation.users.clear()
     assert stack.proxy.revoke(token="t1") == 2
     async with asyncio.timeout(5):
@@ -205,7 +205,7 @@ async def test_revocation_ends_an_exec_and_a_watch(
     assert reasons == [EndReason.REVOKED]
 
 
-def lasts(request: ProxiedRequest) -> bool:
+def lasts(request: OpenRequest) -> bool:
     """The agent has the request, and it is a watch or an exec."""
     attributes = request.record.attributes
     return request.ready and (request.record.upgrade or attributes.verb == "watch")

@@ -1,0 +1,129 @@
+"""Requests that the gateway has authorized, and whose bytes the native hub moves to their end."""
+
+import asyncio
+from dataclasses import dataclass
+
+from core.mux.codec import FEATURE_SPLICE, FLAG_HEAD, FLAG_NOBODY, Open
+from core.native import NativeHub, Report
+from proxy.domain.audit import EndReason
+from proxy.gateway.forward.agent_request import split_at_audit_id, tenant_of
+from proxy.gateway.forward.proxied_request import ProxiedRequest
+from proxy.gateway.forward.splice import SpliceEnd
+from proxy.tunnel.data_links import DataLinks
+
+REPORTS_AT_ONCE = 200
+_ENDED, _DECLINED, _LOST, _BEGUN = 4, 5, 6, 7
+_REASONS = (EndReason.DONE, EndReason.USER_LEFT, EndReason.UPSTREAM, EndReason.TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionPlace:
+    """A connection of the hub, and the numbers of its bytes that were read and written."""
+
+    connection: int
+    read: int
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class HubSplice:
+    """Implements the port `Splice` for a request of the hub."""
+
+    hub: NativeHub
+    number: int
+
+    def end(self) -> None:
+        self.hub.end(self.number, b"")
+
+    def end_between_events(self) -> None:
+        self.hub.end_between_events(self.number)
+
+
+class SplicedRequests:
+    """Hands requests over to the hub, and follows them to their end. `served` counts those whose
+    response the hub has begun.
+    """
+
+    def __init__(self, hub: NativeHub, links: DataLinks) -> None:
+        self._hub, self._links = hub, links
+        self._requests: dict[int, ProxiedRequest] = {}
+        # Python serves a request after all if the hub reports that it cannot.
+        self._messages: dict[int, Open] = {}
+        self.served = 0
+
+    def start(self) -> None:
+        """Starts to follow what the hub reports."""
+        asyncio.get_running_loop().add_reader(self._hub.reports(), self.take_reports)
+
+    def stop(self) -> None:
+        """Ends what is still open; the hub serves nothing any more."""
+        asyncio.get_running_loop().remove_reader(self._hub.reports())
+        self.take_reports()
+        for request in tuple(self._requests.values()):
+            request.on_splice_over(SpliceEnd(0, 0, 0, EndReason.DRAINED))
+        self._requests.clear()
+        self._messages.clear()
+
+    def requests(self) -> list[ProxiedRequest]:
+        """Lists the open requests whose response has begun, with their present sizes."""
+        for number, bytes_in, bytes_out in self._hub.spliced():
+            if (request := self._requests.get(number)) is not None:
+                request.record.bytes_in, request.record.bytes_out = bytes_in, bytes_out
+        return [request for request in self._requests.values() if request.detached]
+
+    def hand_over(self, place: ConnectionPlace, request: ProxiedRequest, message: Open) -> bool:
+        """Hands a request over; False: the gateway has to forward it."""
+        authorized = request.authorized
+        if authorized is None or not _can_move(request, message):
+            return False
+        agent = authorized.agent
+        link = self._links.use(agent) if agent.features & FEATURE_SPLICE else 0
+        parts = split_at_audit_id(message.head, message.request_id) if link else None
+        if parts is None:
+            return False
+        number = self._hub.splice(
+            place.connection,
+            place.read,
+            place.written,
+            link,
+            message.identity,
+            *parts,
+            message.request_id,
+            request.keeps_alive,
+            tenant_of(message, authorized),
+        )
+        if not number:
+            return False
+        self._requests[number], self._messages[number] = request, message
+        request.splice = HubSplice(self._hub, number)
+        return True
+
+    def take_reports(self) -> None:
+        """Handles what has happened to the requests."""
+        for report in self._hub.take_reports(REPORTS_AT_ONCE):
+            self._on_report(report)
+
+    def _on_report(self, report: Report) -> None:
+        number, state, status, bytes_in, bytes_out = report
+        request = self._requests.get(number)
+        if request is None:
+            return
+        if state == _BEGUN:
+            self.served += 1
+            del self._messages[number]
+            request.on_splice_begun(status)
+            return
+        del self._requests[number]
+        message = self._messages.pop(number, None)
+        if state in {_DECLINED, _LOST} and message is not None:
+            request.take_back(message, unsent=state == _DECLINED)
+        else:
+            reason = None if state == _ENDED else _REASONS[state]
+            request.on_splice_over(SpliceEnd(status, bytes_in, bytes_out, reason))
+
+
+def _can_move(request: ProxiedRequest, message: Open) -> bool:
+    """Reports whether native code can serve a request: a long-running read without content."""
+    attributes = request.record.attributes
+    is_long = attributes is not None and attributes.long_running
+    return is_long and message.flags & ~FLAG_HEAD == FLAG_NOBODY and not request.record.recorded

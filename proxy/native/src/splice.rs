@@ -1,0 +1,226 @@
+//! Requests that Python has decided about, and whose bytes are moved here to their end.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+
+use crate::backend::PythonConnection;
+use crate::exchange::{Stop, User};
+use crate::flow::{Flow, Stalls};
+use crate::hub::{End, HubState};
+use crate::inbox::Inbox;
+use crate::link::HubLink;
+use crate::runtime::locked;
+
+/// More streams of one link are left to Python, so that reads still find some.
+const MAX_ON_LINK: usize = 4096;
+
+/// News of a request; Python knows them by these numbers, below which are those of `End`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Over(End),
+    /// Nothing was sent to the API server: Python serves the request.
+    Declined,
+    /// No response has begun, but the API server may have got the request.
+    Lost,
+    /// The response has begun.
+    Begun,
+}
+
+impl State {
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Over(end) => end as u8,
+            Self::Declined => 5,
+            Self::Lost => 6,
+            Self::Begun => 7,
+        }
+    }
+}
+
+pub struct Report {
+    pub number: u64,
+    pub state: State,
+    pub status: u16,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+}
+
+pub struct Splices {
+    pub reports: Inbox<Report>,
+    pub open: Mutex<HashMap<u64, Arc<Flow>>>,
+    stalls: Arc<Stalls>,
+}
+
+impl Splices {
+    /// `most`: slow readers whose windows fit into the memory.
+    pub fn new(most: usize) -> Self {
+        let (reports, open) = (Inbox::default(), Mutex::default());
+        Self { reports, open, stalls: Stalls::new(most) }
+    }
+}
+
+/// A request as Python hands it over, after it has read and written these numbers of bytes of its
+/// connection.
+pub struct Order {
+    pub read: u64,
+    pub written: u64,
+    pub link: Arc<HubLink>,
+    /// The packed request; taken when it is sent.
+    pub packed: Bytes,
+    pub head_request: bool,
+    pub keep_alive: bool,
+    pub user: Bytes,
+}
+
+/// A request that was handed over. However it ends, Python gets a report.
+pub struct Spliced {
+    hub: Arc<HubState>,
+    pub number: u64,
+    pub order: Order,
+    pub flow: Arc<Flow>,
+    pub status: u16,
+    pub state: State,
+}
+
+impl Spliced {
+    /// None: the link has too many.
+    pub fn new(hub: &Arc<HubState>, order: Order) -> Option<Box<Self>> {
+        if order.link.spliced.fetch_add(1, Ordering::Relaxed) >= MAX_ON_LINK {
+            order.link.spliced.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let number = hub.last_number.fetch_add(1, Ordering::Relaxed) + 1;
+        let flow = Arc::new(Flow::of(hub.splices.stalls.share(order.user.clone())));
+        locked(&hub.splices.open).insert(number, flow.clone());
+        let (hub, state) = (hub.clone(), State::Over(End::UserLeft));
+        Some(Box::new(Self { hub, number, order, flow, status: 0, state }))
+    }
+
+    /// Reports whether all bytes of the connection have arrived at the other side.
+    pub fn fits(&self, python: &PythonConnection) -> bool {
+        (self.order.read, self.order.written) == (python.sent, python.received)
+    }
+
+    fn report(&self, state: State, status: u16) {
+        self.hub.splices.reports.put(Report {
+            number: self.number,
+            state,
+            status,
+            bytes_in: self.flow.bytes_in.load(Ordering::Relaxed),
+            bytes_out: self.flow.bytes_out.load(Ordering::Relaxed),
+        });
+    }
+}
+
+impl Drop for Spliced {
+    fn drop(&mut self) {
+        self.order.link.spliced.fetch_sub(1, Ordering::Relaxed);
+        locked(&self.hub.splices.open).remove(&self.number);
+        self.report(self.state, self.status);
+    }
+}
+
+/// The user of such a request. Its connection to Python ends when its response begins.
+pub struct HandedOver<'a, U> {
+    pub user: &'a mut U,
+    pub spliced: &'a mut Spliced,
+    pub python: &'a mut Option<PythonConnection>,
+}
+
+impl<U: User> User for HandedOver<'_, U> {
+    async fn left(&mut self) {
+        self.user.left().await;
+    }
+
+    async fn pass_on(&mut self, data: Bytes, flow: &Flow) -> Result<bool, Stop> {
+        let passed = self.user.pass_on(data, flow).await;
+        if let Some(status) = self.user.begun()
+            && self.python.take().is_some()
+        {
+            self.spliced.status = status;
+            self.spliced.report(State::Begun, status);
+        }
+        passed
+    }
+
+    async fn finish(&mut self) -> Result<(), Stop> {
+        self.user.finish().await
+    }
+
+    fn begun(&self) -> Option<u16> {
+        self.user.begun()
+    }
+
+    fn is_between_events(&self) -> bool {
+        self.user.is_between_events()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hub::HubSettings;
+    use std::time::Duration;
+
+    fn hub() -> Arc<HubState> {
+        let second = Duration::from_secs(1);
+        let hub = HubState::new(HubSettings {
+            backend: "none".into(),
+            idle: second,
+            answer: second,
+            stalled: second,
+            max_connections: 1,
+            max_in_flight: 1,
+            window: 1 << 16,
+            full: Bytes::new(),
+            proxy_protocol: Vec::new(),
+            http2: true,
+            max_streams: 1,
+            max_head: 1 << 16,
+        });
+        hub.splices.reports.descriptor().unwrap();
+        Arc::new(hub)
+    }
+
+    fn order(link: &Arc<HubLink>) -> Order {
+        Order {
+            read: 0,
+            written: 0,
+            link: link.clone(),
+            packed: Bytes::new(),
+            head_request: false,
+            keep_alive: true,
+            user: Bytes::from_static(b"ann"),
+        }
+    }
+
+    fn states(hub: &HubState) -> Vec<State> {
+        hub.splices.reports.take(9).into_iter().map(|report| report.state).collect()
+    }
+
+    #[test]
+    fn python_learns_how_a_request_ends_whoever_drops_it() {
+        let (hub, link) = (hub(), Arc::default());
+        drop(Spliced::new(&hub, order(&link)));
+        let mut lost = Spliced::new(&hub, order(&link)).unwrap();
+        assert_eq!(locked(&hub.splices.open).len(), 1);
+        lost.state = State::Lost;
+        drop(lost);
+        assert_eq!(states(&hub), [State::Over(End::UserLeft), State::Lost]);
+        assert!(locked(&hub.splices.open).is_empty());
+    }
+
+    #[test]
+    fn a_link_has_room_for_reads_beside_them() {
+        let (hub, link) = (hub(), Arc::default());
+        let mut open: Vec<_> = (0..MAX_ON_LINK).map(|_| Spliced::new(&hub, order(&link))).collect();
+        assert!(open.iter().all(Option::is_some));
+        assert!(Spliced::new(&hub, order(&link)).is_none());
+        assert!(Spliced::new(&hub, order(&Arc::default())).is_some());
+        open.pop();
+        assert!(Spliced::new(&hub, order(&link)).is_some());
+    }
+}
