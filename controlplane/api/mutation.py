@@ -185,12 +185,8 @@ class Mutation(
         row = await services.delete(info.context.actor, id, Removal.ORPHAN)
         return await service_type(info, row)
 
-    @strawberry.mutation
-    async def kick_service(self, info: Info, service_id: strawberry.ID) -> ServiceDeployment | None:
-        """Syncs a service now: polls for commits and compares the cluster."""
-        services = info.context[Services]
-        return await service_type(info, await services.sync(info.context.actor, service_id))
-
+    kick_service = _SERVICES.call(Services.sync, id="service_id")
+    """Syncs a service now: polls for commits and compares the cluster."""
     force_service = _SERVICES.action(Services.force)
     """Renders and applies a service again, even without changes."""
     proceed_service = _SERVICES.action(Services.proceed)
@@ -215,19 +211,8 @@ class Mutation(
         row = await services.clone(actor, service_id, cluster_id, attributes.change())
         return await service_type(info, row)
 
-    @strawberry.mutation
-    async def rollback_service(
-        self, info: Info, id: strawberry.ID, revision_id: strawberry.ID
-    ) -> ServiceDeployment | None:
-        """Rolls a service back to a revision and pins it there.
-
-        Args:
-            id: ID of the service.
-        """
-        services = info.context[Services]
-        row = await services.rollback(info.context.actor, id, revision_id)
-        return await service_type(info, row)
-
+    rollback_service = _SERVICES.call(Services.rollback)
+    """Rolls a service back to a revision and pins it there."""
     release_service = _SERVICES.action(Services.release)
     """Unpins a service after a rollback. It follows its ref again."""
 
@@ -299,16 +284,9 @@ class Mutation(
 
     resume_pipeline = PIPELINES.action(Pipelines.resume)
     """Resumes a paused pipeline."""
+    retry_pipeline = PIPELINES.call(Pipelines.retry)
+    """Retries a rejected or failed release in a stage.
 
-    @strawberry.mutation
-    async def retry_pipeline(
-        self, info: Info, id: strawberry.ID, stage: str
-    ) -> PipelineType | None:
-        """Retries a rejected or failed release in a stage.
-
-        Args:
-            id: ID of the pipeline.
-            stage: Name of the stage.
-        """
-        pipelines = info.context[Pipelines]
-        return PipelineType.of(await pipelines.retry(info.context.actor, id, stage))
+    Args:
+        stage: Name of the stage.
+    """

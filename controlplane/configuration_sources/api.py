@@ -107,33 +107,17 @@ class ConfigurationSourceMutation:
     """
     delete_configuration_source = _SOURCES.action(ConfigurationSources.delete)
     """Deletes a configuration source and keeps its resources."""
+    sync_configuration_source = _SOURCES.call(ConfigurationSources.sync)
+    """Fetches the repository now, and applies the folder again.
 
-    @strawberry.mutation
-    async def sync_configuration_source(
-        self, info: Info, id: strawberry.ID, force: bool = False
-    ) -> ConfigurationSourceType | None:
-        """Fetches the repository now, and applies the folder again.
+    Args:
+        force: True takes over fields of other managers, except of other sources. Default:
+            false.
+    """
+    approve_configuration_source = _SOURCES.call(ConfigurationSources.approve)
+    """Approves the plan of a configuration source.
 
-        Args:
-            id: ID of the configuration source.
-            force: True takes over fields of other managers, except of other sources. Default:
-                false.
-        """
-        sources = info.context[ConfigurationSources]
-        row = await sources.sync(info.context.actor, id, force=force)
-        return await _SOURCES.one(info, row)
-
-    @strawberry.mutation
-    async def approve_configuration_source(
-        self, info: Info, id: strawberry.ID, digest: str
-    ) -> ConfigurationSourceType | None:
-        """Approves the plan of a configuration source.
-
-        Args:
-            id: ID of the configuration source.
-            digest: Digest of the plan that the caller reviewed. Fails with CONFLICT if the source
-                has another plan by now.
-        """
-        sources = info.context[ConfigurationSources]
-        row = await sources.approve(info.context.actor, id, digest)
-        return await _SOURCES.one(info, row)
+    Args:
+        digest: Digest of the plan that the caller reviewed. Fails with CONFLICT if the source
+            has another plan by now.
+    """

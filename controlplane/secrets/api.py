@@ -294,29 +294,18 @@ class SecretMutation:
         views = await secrets.use(info.context.actor, service_id, secrets_by_name(uses))
         return [SecretUseType.of_view(view) for view in views]
 
-    @strawberry.mutation
-    async def revoke_secret_version(self, info: Info, id: strawberry.ID, number: int) -> SecretType:
-        """Destroys the value of a version that no service uses.
+    revoke_secret_version = _SECRETS.call(Secrets.revoke)
+    """Destroys the value of a version that no service uses.
 
-        Args:
-            id: ID of the secret.
-            number: Version number.
-        """
-        row = await info.context[Secrets].revoke(info.context.actor, id, number)
-        return await _SECRETS.one(info, row)
+    Args:
+        number: Version number.
+    """
+    decide_secret_rotation = _SECRETS.call(Secrets.decide)
+    """Resumes, completes or aborts the active rotation of a secret.
 
-    @strawberry.mutation
-    async def decide_secret_rotation(
-        self, info: Info, id: strawberry.ID, decision: RotationDecision
-    ) -> SecretType:
-        """Resumes, completes or aborts the active rotation of a secret.
-
-        Args:
-            id: ID of the secret.
-            decision: Decision.
-        """
-        row = await info.context[Secrets].decide(info.context.actor, id, decision)
-        return await _SECRETS.one(info, row)
+    Args:
+        decision: Decision.
+    """
 
     @strawberry.mutation
     async def refresh_secret(self, info: Info, id: strawberry.ID) -> SecretType:

@@ -56,6 +56,7 @@ _RULES = ResourceFields(
 _TOKENS = ResourceFields(
     "token", CredentialAuthenticator, AccessToken, each(AccessToken.of), is_nullable=False
 )
+_USERS = ResourceFields("user", Users, UserType, each(UserType.of))
 _GROUPS = ResourceFields("group", Groups, GroupType, each(GroupType.of))
 _ROLES = ResourceFields("role", Roles, RoleType, each(RoleType.of))
 _BINDINGS = ResourceFields("role binding", RoleBindings, RoleBinding, each(RoleBinding.of_view))
@@ -93,18 +94,12 @@ class AccessMutation:
             raise Invalid("updateUser does not change roles; use upsertUser", field="role")
         return UserType.of(await users.update(actor, id or "", attributes.name, attributes.email))
 
-    @strawberry.mutation
-    async def disable_user(
-        self, info: Info, id: strawberry.ID, disabled: bool = True
-    ) -> UserType | None:
-        """Disables or enables a user. Disabling ends all sessions and open requests of the user.
+    disable_user = _USERS.call(Users.disable, user_id="id")
+    """Disables or enables a user. Disabling ends all sessions and open requests of the user.
 
-        Args:
-            id: ID of the user.
-            disabled: False enables the user again. Default: true.
-        """
-        users = info.context[Users]
-        return UserType.of(await users.disable(info.context.actor, id, disabled))
+    Args:
+        disabled: False enables the user again. Default: true.
+    """
 
     @strawberry.mutation
     async def create_service_account(
@@ -198,10 +193,8 @@ class AccessMutation:
         groups, change = info.context[Groups], attributes.change()
         return GroupType.of(await groups.update(info.context.actor, group_id, change))
 
-    @strawberry.mutation
-    async def delete_group(self, info: Info, group_id: strawberry.ID) -> GroupType | None:
-        """Deletes a group and its role bindings."""
-        return GroupType.of(await info.context[Groups].delete(info.context.actor, group_id))
+    delete_group = _GROUPS.call(Groups.delete, id="group_id")
+    """Deletes a group and its role bindings."""
 
     @strawberry.mutation
     async def create_group_member(
@@ -264,7 +257,6 @@ class AccessMutation:
 
     create_role = _ROLES.create(Roles.create, RoleAttributes)
     """Creates a role."""
-
     update_role = _ROLES.update(Roles.update, RoleAttributes)
     """Updates a role for all its holders."""
     delete_role = _ROLES.action(Roles.delete)

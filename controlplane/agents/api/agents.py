@@ -17,7 +17,7 @@ from controlplane.platform.graphql.resource_fields import ResourceFields, each
 from controlplane.platform.graphql.scalars import Json
 from controlplane.platform.ports import Bus
 from controlplane.services.api.inputs import ConfigAttributes
-from controlplane.services.api.loading import service_type
+from controlplane.services.api.loading import service_type, service_types
 from controlplane.services.api.types import ServiceDeployment
 from controlplane.services.model.objects import DryRunResult
 from core.spec.jobs import JobPhase
@@ -80,6 +80,8 @@ class ClusterJobLog:
     """The job with its current phase."""
 
 
+_SERVICES = ResourceFields("service", AgentCommands, ServiceDeployment, service_types)
+_CLUSTERS = ResourceFields("cluster", AgentCommands, ClusterType, each(ClusterType.of))
 _JOBS = ResourceFields("job", ClusterJobs, ClusterJobType, each(ClusterJobType.of))
 
 
@@ -145,41 +147,22 @@ class AgentMutation:
         row = await context[AgentCommands].sync_objects(context.actor, service_id, selection)
         return await service_type(info, row)
 
-    @strawberry.mutation
-    async def terminate_service(
-        self, info: Info, service_id: strawberry.ID
-    ) -> ServiceDeployment | None:
-        """Stops the running sync of a service, hooks included."""
-        row = await info.context[AgentCommands].terminate(info.context.actor, service_id)
-        return await service_type(info, row)
+    terminate_service = _SERVICES.call(AgentCommands.terminate)
+    """Stops the running sync of a service, hooks included."""
+    upgrade_agent = _CLUSTERS.call(AgentCommands.upgrade_agent)
+    """Upgrades the agent of a cluster. The agent rolls itself back if the upgrade fails.
 
-    @strawberry.mutation
-    async def upgrade_agent(
-        self, info: Info, cluster_id: strawberry.ID, version: str, image: str
-    ) -> ClusterType | None:
-        """Upgrades the agent of a cluster. The agent rolls itself back if the upgrade fails.
+    Args:
+        version: Version of the agent.
+        image: Container image of the agent.
+    """
+    deliver_freeze_statement = _CLUSTERS.call(AgentCommands.deliver_freeze_statement)
+    """Passes a signed freeze or thaw statement on to the agent of a cluster. The agent obeys it
+    if a freeze key of its cluster has signed it. `agentAlarm` then shows a freeze.
 
-        Args:
-            version: Version of the agent.
-            image: Container image of the agent.
-        """
-        context, actor = info.context, info.context.actor
-        row = await context[AgentCommands].upgrade_agent(actor, cluster_id, version, image)
-        return ClusterType.of(row)
-
-    @strawberry.mutation
-    async def deliver_freeze_statement(
-        self, info: Info, cluster_id: strawberry.ID, statement: str
-    ) -> ClusterType | None:
-        """Passes a signed freeze or thaw statement on to the agent of a cluster. The agent obeys it
-        if a freeze key of its cluster has signed it. `agentAlarm` then shows a freeze.
-
-        Args:
-            statement: Output of `towline freeze --print` or `towline thaw --print`.
-        """
-        context, actor = info.context, info.context.actor
-        row = await context[AgentCommands].deliver_freeze_statement(actor, cluster_id, statement)
-        return ClusterType.of(row)
+    Args:
+        statement: Output of `towline freeze --print` or `towline thaw --print`.
+    """
 
     @strawberry.mutation
     async def upgrade_agents(

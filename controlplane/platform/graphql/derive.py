@@ -238,6 +238,16 @@ def draft(
     return decorate
 
 
+def argument_type(name: str, hint: object) -> object:
+    """Returns the published type of an operation's argument. TypeError: it would need a conversion,
+    or has no published form.
+    """
+    form = _published(name, hint, is_input=True)
+    if form.convert is not None:
+        raise TypeError(f"{name}: {hint} has another published form; write the resolver")
+    return form.annotation
+
+
 class _Source(NamedTuple):
     """The field of a dataclass behind a published field."""
 

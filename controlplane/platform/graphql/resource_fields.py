@@ -1,7 +1,8 @@
 """Fields of the API that call one operation on resources of a kind, with the usual arguments."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar, cast
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Concatenate, Generic, TypeVar, cast, get_type_hints
 
 import strawberry
 from strawberry.types.field import StrawberryField
@@ -9,7 +10,7 @@ from strawberry.types.field import StrawberryField
 from controlplane.authorization import Actor
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
-from controlplane.platform.graphql.derive import Draft
+from controlplane.platform.graphql.derive import Draft, argument_type
 from controlplane.platform.ports import Page, PageQuery
 
 C = TypeVar("C")
@@ -127,6 +128,24 @@ class ResourceFields(Generic[P, R, N]):
         """Returns a mutation of a resource without other arguments, such as its deletion."""
         return self.mutation(self._calling(operation))
 
+    def call(
+        self, operation: Callable[Concatenate[P, Actor, ...], Awaitable[R]], **names: str
+    ) -> StrawberryField:
+        """Returns a mutation of a resource with the arguments of its operation.
+
+        `names` has the published names of those that differ.
+        """
+
+        async def resolve(info: Info, **arguments: object) -> object:
+            given = {name: arguments[shown.name] for name, shown in parameters.items()}
+            return await self.one(info, await operation(*self.caller(info), **given))
+
+        parameters = dict(_parameters(operation, names))
+        info = inspect.Parameter("info", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Info)
+        signature = inspect.Signature([info, *parameters.values()], return_annotation=self._changed)
+        setattr(resolve, "__signature__", signature)  # noqa: B010
+        return self.mutation(resolve)
+
     def related(
         self,
         read: Callable[[P, Actor, str], Awaitable[Sequence[X]]],
@@ -149,6 +168,18 @@ class ResourceFields(Generic[P, R, N]):
     def caller(self, info: Info) -> tuple[P, Actor]:
         """Returns the operations, and the user who calls them."""
         return info.context[self._operations], info.context.actor
+
+
+def _parameters(
+    operation: Callable[..., object], names: Mapping[str, str]
+) -> Iterator[tuple[str, inspect.Parameter]]:
+    """Yields the parameters of an operation after the actor, by name, in their published form."""
+    hints: Mapping[str, object] = get_type_hints(operation)
+    for name, parameter in list(inspect.signature(operation).parameters.items())[2:]:
+        shown = names.get(name, name)
+        annotation = argument_type(shown, hints[name])
+        kind = inspect.Parameter.KEYWORD_ONLY
+        yield name, parameter.replace(name=shown, kind=kind, annotation=annotation)
 
 
 def _field(resolve: Resolver, returned: object, **descriptions: str) -> StrawberryField:

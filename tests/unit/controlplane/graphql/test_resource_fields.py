@@ -54,6 +54,15 @@ class Boats:
         self.calls.append((actor, id))
         return Boat(id, "Fram")
 
+    async def sail(
+        self, actor: Actor, boat_id: str, port_id: str, *, slow: bool = False, by: str | None = None
+    ) -> Boat:
+        self.calls.append((actor, boat_id, port_id, slow, by))
+        return Boat(boat_id, "Fram")
+
+    async def paint(self, actor: Actor, id: str, colors: tuple[str, ...]) -> Boat:
+        return Boat(id, ", ".join(colors))
+
     async def fleet(self, actor: Actor, id: str) -> Sequence[Boat]:
         return [Boat(id, "Fram"), Boat("2", "Gjøa")]
 
@@ -99,6 +108,12 @@ class Mutation:
     """Changes a boat."""
     sink_boat = _BOATS.action(Boats.sink)
     """Sinks a boat."""
+    sail_boat = _BOATS.call(Boats.sail, boat_id="id")
+    """Sails a boat to a port.
+
+    Args:
+        by: Name of the captain.
+    """
 
 
 SCHEMA = strawberry.Schema(Query, Mutation)
@@ -157,6 +172,27 @@ async def test_the_operation_gets_the_caller_and_the_id() -> None:
     assert boats.calls == [(ADMIN, "7")]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        ('id: 7, portId: "o"', ("7", "o", False, None)),
+        ('id: 7, portId: "o", slow: true, by: "Nansen"', ("7", "o", True, "Nansen")),
+        ('id: 7, portId: "o", by: null', ("7", "o", False, None)),
+    ],
+)
+async def test_the_arguments_of_a_call_are_those_of_its_operation(
+    arguments: str, given: tuple[object, ...]
+) -> None:
+    data, boats = await run(f"mutation {{sailBoat({arguments}) {{id name}}}}")
+    assert data == {"sailBoat": {"id": "7", "name": "Fram!"}}
+    assert boats.calls == [(ADMIN, *given)]
+
+
+def test_an_argument_that_needs_a_conversion_needs_a_resolver() -> None:
+    with pytest.raises(TypeError, match="colors: .* write the resolver"):
+        _BOATS.call(Boats.paint)
+
+
 def published(kind: str, name: str) -> GraphQLField:
     describe(SCHEMA._schema)
     found = SCHEMA._schema.type_map[kind]
@@ -173,6 +209,18 @@ def test_the_noun_describes_arguments_unless_the_docstring_does() -> None:
     }
     create = published("Mutation", "createBoat")
     assert create.args["attributes"].description == "Fields of the boat."
+
+
+def test_the_arguments_of_a_call_have_published_types() -> None:
+    sail = published("Mutation", "sailBoat")
+    assert {name: str(given.type) for name, given in sail.args.items()} == {
+        "id": "ID!",
+        "portId": "ID!",
+        "slow": "Boolean!",
+        "by": "String",
+    }
+    assert sail.args["id"].description == "ID of the boat."
+    assert sail.args["by"].description == "Name of the captain."
 
 
 def test_queries_are_nullable_and_mutations_as_declared() -> None:
