@@ -1,6 +1,6 @@
 """Users, groups and bindings for tests of access, and the ports of sign-in as fakes."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -24,7 +24,7 @@ from controlplane.authorization import (
 )
 from controlplane.platform.ports import Store, Transaction
 from core.errors import NotFound, Unauthenticated, Unavailable
-from core.identity import TokenKind, new_token, token_hash
+from core.identity import ClusterId, TokenKind, new_token, token_hash
 from tests.fakes.clock import START
 
 _PEOPLE = (ResourceKind.USER, ResourceKind.GROUP, ResourceKind.ROLE, ResourceKind.BINDING)
@@ -130,6 +130,16 @@ class FakeIssuers:
         if claims.every.get("aud") != audience:
             raise Unauthenticated("another audience")
         return claims
+
+
+class FakeDeployTokens:
+    """Implements `DeployTokens` with a dictionary."""
+
+    def __init__(self, rows: Mapping[str, tuple[Token, ClusterId | None]]) -> None:
+        self.rows = rows
+
+    async def find(self, hash: str) -> tuple[Token, ClusterId | None] | None:
+        return self.rows.get(hash)
 
 
 class ReadOnlyStore:

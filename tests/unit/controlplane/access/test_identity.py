@@ -1,6 +1,5 @@
 """Authentication of credentials, and the tokens and sessions of the caller."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -17,7 +16,14 @@ from controlplane.authorization import ANONYMOUS, Actor, ActorKind, Limit, Polic
 from controlplane.platform.context import REVOKED
 from core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 from core.identity import ClusterId, TokenKind, new_token, token_hash
-from tests.fakes.access import FakeIssuers, ReadOnlyStore, bind, make_token, make_user
+from tests.fakes.access import (
+    FakeDeployTokens,
+    FakeIssuers,
+    ReadOnlyStore,
+    bind,
+    make_token,
+    make_user,
+)
 from tests.fakes.actors import ADMIN, VIEWER, person
 from tests.fakes.clock import START
 from tests.fakes.operations import MemoryOperations, make_cluster, operations_over_memory
@@ -25,16 +31,6 @@ from tests.fakes.operations import MemoryOperations, make_cluster, operations_ov
 ADA, BOB = make_user("ada"), make_user("bob")
 ASKER = person(None, "ada")
 HOUR = timedelta(hours=1)
-
-
-class FakeDeployTokens:
-    """Implements `DeployTokens` with a dictionary."""
-
-    def __init__(self, rows: Mapping[str, tuple[Token, ClusterId | None]]) -> None:
-        self.rows = rows
-
-    async def find(self, hash: str) -> tuple[Token, ClusterId | None] | None:
-        return self.rows.get(hash)
 
 
 @pytest.fixture
