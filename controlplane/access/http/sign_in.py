@@ -4,7 +4,7 @@ RFC 8628 (device code), RFC 8693 (token exchange), OpenID Connect as relying par
 """
 
 from collections.abc import Awaitable, Callable
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import orjson
 from starlette.requests import Request
@@ -244,9 +244,8 @@ class SignInRoutes:
 
 def local_path(text: str) -> str:
     """Returns a path on this host for any input, never a URL of another host."""
-    parts = urlsplit(text)
-    is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and "\\" not in text
-    if not is_own or parts.scheme or parts.netloc or any(ord(char) < 33 for char in text):
+    is_own = text.startswith("/") and not text.startswith("//") and "\\" not in text
+    if not is_own or any(ord(char) < 33 for char in text):
         return "/"
     return text[:1000]
 

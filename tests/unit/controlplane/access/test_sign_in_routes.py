@@ -111,6 +111,7 @@ async def test_programs_learn_how_to_sign_in(here: Installation) -> None:
         "https://evil.example.org",
         "/\\evil.example.org",
         "/\t/evil.example.org",
+        "//[",
         "",
     ],
 )
@@ -122,6 +123,7 @@ async def test_a_sign_in_never_leads_to_another_host(here: Installation, back: s
 
 
 @given(st.text(st.sampled_from("/\\[]:@?#% \tahtps."), max_size=12))
+@example("//[")
 @example("/clusters?q=a#b")
 def test_any_text_gives_a_path_of_this_host(text: str) -> None:
     path = local_path(text)
