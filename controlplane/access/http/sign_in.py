@@ -27,6 +27,7 @@ from core.errors import HTTP_STATUS, Code, Invalid, TowlineError, Unauthenticate
 from core.runtime.clock import Clock
 
 MAX_FORM_BYTES = 64 << 10
+MAX_FORM_FIELDS = 50
 POLL_SECONDS = 5
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 EXCHANGE_GRANT = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -288,7 +289,10 @@ async def _form(request: Request) -> dict[str, str]:
     if len(body) > MAX_FORM_BYTES:
         raise Invalid(f"the form exceeds {MAX_FORM_BYTES} bytes")
     if kind == "application/x-www-form-urlencoded":
-        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=50)
+        try:
+            fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=MAX_FORM_FIELDS)
+        except ValueError:
+            raise Invalid(f"the form must have at most {MAX_FORM_FIELDS} fields") from None
         return {name: values[0] for name, values in fields.items()}
     if kind == "application/json":
         try:

@@ -13,6 +13,7 @@ from controlplane.access.http.sign_in import (
     DEVICE_GRANT,
     EXCHANGE_GRANT,
     MAX_FORM_BYTES,
+    MAX_FORM_FIELDS,
     SignInRoutes,
     local_path,
 )
@@ -189,6 +190,7 @@ async def test_a_refused_origin_names_the_setting_to_change(here: Installation) 
         ("application/json", b"[]", "send a form"),
         ("application/json", b"{", "send a form"),
         (FORM, b"a=" + b"x" * MAX_FORM_BYTES, f"exceeds {MAX_FORM_BYTES} bytes"),
+        (FORM, b"&".join(b"a=1" for _ in range(MAX_FORM_FIELDS + 1)), "at most 50 fields"),
     ],
 )
 async def test_an_unreadable_form_is_refused(
