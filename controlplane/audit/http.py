@@ -18,6 +18,7 @@ from controlplane.authorization import Actor, Resource, ResourceKind, Verb
 from controlplane.authorization.actor import require_any
 from controlplane.platform.audit_entry import AuditVerdict
 from controlplane.platform.http.tokens import token_of
+from controlplane.platform.time_text import parse_time
 from core.errors import Code, Invalid, TowlineError, Unauthenticated
 from core.identity import TokenKind, token_kind
 
@@ -111,7 +112,7 @@ def _time(text: str | None, field: str) -> datetime | None:
     if not text:
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        moment = parse_time(text)
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:

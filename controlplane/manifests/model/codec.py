@@ -23,6 +23,7 @@ from controlplane.platform.plugin_settings import (
     default_of,
     setting_fields,
 )
+from controlplane.platform.time_text import parse_time
 from core.errors import Invalid
 from core.json_object import JsonMapping, JsonObject, JsonValue
 from core.sealed_places import SEALED
@@ -477,7 +478,7 @@ def _hint_on_sources(value: JsonValue) -> str:
 
 def _check_time(hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
     try:
-        found = hint.fromisoformat(value)
+        found = parse_time(value) if hint is datetime else hint.fromisoformat(value)
     except (TypeError, ValueError):
         report(path, "must be a date or time in ISO 8601, such as '2026-01-31T09:30:00Z'")
         return value

@@ -8,6 +8,7 @@ import strawberry
 from strawberry.types.scalar import ScalarDefinition
 
 from controlplane.platform.graphql.limits import check_values
+from controlplane.platform.time_text import parse_time
 from core.errors import Invalid
 from core.json_object import JsonValue
 
@@ -32,7 +33,7 @@ def _parse_json(value: JsonValue) -> object:
 
 def _parse_time(value: Any) -> datetime:
     try:
-        given = datetime.fromisoformat(value)
+        given = parse_time(value)
     except (TypeError, ValueError) as error:
         raise Invalid("a DateTime value must be like 2026-01-31T12:00:00Z") from error
     return given if given.tzinfo else given.replace(tzinfo=UTC)

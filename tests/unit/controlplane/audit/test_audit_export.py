@@ -135,6 +135,7 @@ async def test_an_export_has_more_than_one_page(export: Export) -> None:
         "verdict=denied",
         "since=yesterday",
         "since=2026-01-01T00:00:00",
+        "until=0001-01-01T00:00:00%2B14:00",
         f"q={'a' * 321}",
         "q=a%00b",
     ],

@@ -253,6 +253,7 @@ async def test_a_role_binding_loses_its_expiry_and_moves(world: ManifestWorld) -
         ({"expireAt": "2030-01-31T09:30:00Z"}, "did you mean expiresAt?", "spec.expireAt"),
         ({"expiresAt": "2030-01-31T09:30:00"}, "needs a time zone", "spec.expiresAt"),
         ({"expiresAt": "tomorrow"}, "must be a date or time", "spec.expiresAt"),
+        ({"expiresAt": "0001-01-01T00:00:00+14:00"}, "must be a date or time", "spec.expiresAt"),
         ({"role": "owner"}, "Role 'owner' does not exist", ""),
         ({"subject": {}}, "specify either a user or a group", ""),
         ({"scope": {"cluster": "dev", "project": "default"}}, "names several resources", ""),
