@@ -143,10 +143,11 @@ class FakeDeployTokens:
 
 
 class ReadOnlyStore:
-    """A store that reads, and refuses each transaction that writes."""
+    """A store that reads, and refuses each transaction that writes while `is_read_only`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.is_read_only = True
 
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[Transaction, None]:
@@ -155,5 +156,7 @@ class ReadOnlyStore:
 
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[Transaction, None]:
-        raise Unavailable("read-only")
-        yield
+        if self.is_read_only:
+            raise Unavailable("read-only")
+        async with self._store.write() as tx:
+            yield tx
