@@ -84,6 +84,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
             item.add_marker(pytest.mark.cluster)
             group = _GROUPS.get(item.path.parent.name, "agents")
             item.add_marker(pytest.mark.xdist_group(group))
+        elif "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("console"))
         elif not item.get_closest_marker("xdist_group") and _shares_with_its_module(item):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
     yield

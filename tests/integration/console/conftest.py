@@ -2,8 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,7 +32,8 @@ PUBLIC_HOST = "towline.example.org"
 PATIENCE = 30_000
 SCREEN: ViewportSize = {"width": 1440, "height": 900}
 expect.set_options(timeout=PATIENCE)
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+# The headless shell does the same for half of the CPU time.
+_BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 # Messages of the browser about responses that a test provokes.
 _EXPECTED = re.compile(r"Failed to load resource|WebSocket connection")
 
@@ -109,17 +109,6 @@ def set_up(page: Page, url: str, data: Path) -> None:
     expect(page.get_by_role("heading", name="Fleet")).to_be_visible()
 
 
-@contextmanager
-def launched() -> Generator[Browser]:
-    """Runs a browser; one at a time, because its driver occupies the event loop."""
-    program = browser_program()
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", f"--host-resolver-rules=MAP {PUBLIC_HOST} 127.0.0.1"]
-        browser = playwright.chromium.launch(executable_path=program, args=arguments)
-        yield browser
-        browser.close()
-
-
 @dataclass
 class Desk:
     """Browser tab of a user; records errors of the page."""
@@ -159,25 +148,30 @@ class Desk:
             self.complaints.append(f"asked {url}")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    """Starts a browser per module: its driver occupies the event loop that other modules need."""
-    with launched() as browser:
+    """Starts a browser for this folder: its driver occupies the event loop that others need."""
+    program = browser_program()
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", f"--host-resolver-rules=MAP {PUBLIC_HOST} 127.0.0.1"]
+        browser = playwright.chromium.launch(executable_path=program, args=arguments)
         yield browser
+        browser.close()
 
 
-@pytest.fixture(scope="session")
-def stage(kubernetes: Path) -> Iterator[DemoEnvironment]:
+@pytest.fixture(scope="package")
+def stage(kubernetes: Path, chromium: Browser) -> Iterator[DemoEnvironment]:
     """Starts a demo stage: two clusters with agents, and an administrator with a password."""
     with DemoEnvironment(lambda _: None) as made:
         put_sqlite(made.data)
         made.start()
-        with launched() as browser:
-            set_up(browser.new_page(), made.http_url, made.data)
+        page = chromium.new_page()
+        set_up(page, made.http_url, made.data)
+        page.close()
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def story(stage: DemoEnvironment) -> DemoSteps:
     """Deploys the shop: healthy in dev, with a release that waits for prod."""
     begun = DemoSteps.begin(stage, lambda _: None)
