@@ -107,6 +107,7 @@ def normalize_proxy_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, "", "", ""))
 
 
+@lru_cache(1024)
 def is_ambiguous_address(host: str) -> bool:
     """Detects IPv4 addresses in ambiguous forms, such as `127.1` or `0x7f.1`.
 

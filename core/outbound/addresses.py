@@ -7,6 +7,7 @@ DNS changes have no effect (DNS rebinding).
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -110,6 +111,8 @@ class AddressGuard(AbstractResolver):
         return _is_public(address) or any(address in network for network in self._allowed)
 
 
+# Each request asks again for the same few hosts.
+@lru_cache(1024)
 def _literal(text: str) -> Address | None:
     """Parses an IP address; an IPv4-mapped IPv6 address becomes IPv4."""
     try:
