@@ -37,7 +37,7 @@ from controlplane.authorization import (
     Verb,
 )
 from controlplane.authorization.resources import scope_of
-from controlplane.platform.kinds import ManifestKind, OperatedKind, Placement
+from controlplane.platform.kinds import KindWithOperations, ManifestKind, OperatedKind, Placement
 from controlplane.platform.names import LABEL_NAME, handle_from
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
@@ -255,7 +255,7 @@ def _name_of_binding(view: BindingView) -> str:
     return f"{handle_from(f'{view.role.name}-{view.subject}')[:54].strip('-')}-{digest}"
 
 
-class RoleBindingKind(ManifestKind[BindingView]):
+class RoleBindingKind(KindWithOperations[BindingView, RoleBindings]):
     """Role bindings. Those in `bindings` of projects, clusters and services, and temporary ones
     without a name, are none."""
 
@@ -270,9 +270,6 @@ class RoleBindingKind(ManifestKind[BindingView]):
         "BindingSubject.group_id": "Group",
     }
     takes_all = True
-
-    def __init__(self, bindings: RoleBindings) -> None:
-        self._bindings = bindings
 
     async def all(self, tx: Transaction) -> Sequence[BindingView]:
         return await self._views(tx, await tx[RoleBindingStore].all())
@@ -292,7 +289,7 @@ class RoleBindingKind(ManifestKind[BindingView]):
 
     async def _views(self, tx: Transaction, rows: Sequence[Binding]) -> Sequence[BindingView]:
         shown = [row for row in rows if row.name is not None or _is_in_no_other_manifest(row)]
-        views = await self._bindings.views(tx, shown)
+        views = await self._operations.views(tx, shown)
         taken = {view.row.name for view in views}
         return [view for view in views if view.row.name or self.name_of(view) not in taken]
 
@@ -316,14 +313,11 @@ class RoleBindingKind(ManifestKind[BindingView]):
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         draft = row_of(RoleBindingSpec, columns).draft(placement.name)
-        return (await self._bindings.create(actor, draft)).id
+        return (await self._operations.create(actor, draft)).id
 
     async def update(self, actor: Actor, row: BindingView, columns: Columns) -> None:
         draft = row_of(RoleBindingSpec, columns).draft(self.name_of(row))
-        await self._bindings.update(actor, row.id, draft)
-
-    async def delete(self, actor: Actor, row: BindingView) -> None:
-        await self._bindings.delete(actor, row.id)
+        await self._operations.update(actor, row.id, draft)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +328,7 @@ class GroupSpec(GroupChange):
     """E-mail addresses of the members. Empty if an identity provider manages them."""
 
 
-class GroupKind(ManifestKind[Group]):
+class GroupKind(KindWithOperations[Group, Groups]):
     """Groups. Members that an identity provider added are not part of the spec."""
 
     name = "Group"
@@ -344,9 +338,6 @@ class GroupKind(ManifestKind[Group]):
     has_project = False
     hidden = ("name",)
     references = {"GroupSpec.members": "User"}
-
-    def __init__(self, groups: Groups) -> None:
-        self._groups = groups
 
     async def values(self, tx: Transaction, rows: Sequence[Group]) -> Sequence[Columns]:
         found: dict[str, set[str]] = {row.id: set() for row in rows}
@@ -358,25 +349,22 @@ class GroupKind(ManifestKind[Group]):
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         given = {name: value for name, value in columns.items() if name != "members"}
         change = row_of(GroupChange, self.placed(placement, given))
-        group = await self._groups.create(actor, change)
+        group = await self._operations.create(actor, change)
         for user_id in sorted(columns.get("members", ())):
-            await self._groups.add_member(actor, group.id, user_id)
+            await self._operations.add_member(actor, group.id, user_id)
         return group.id
 
     async def update(self, actor: Actor, row: Group, columns: Columns) -> None:
         given = {name: value for name, value in columns.items() if name != "members"}
         if given:
-            await self._groups.update(actor, row.id, row_of(GroupChange, given))
+            await self._operations.update(actor, row.id, row_of(GroupChange, given))
         if "members" in columns:
-            members = await self._groups.members(actor, row.id)
+            members = await self._operations.members(actor, row.id)
             before = {user.id for user in members}
             for user_id in sorted(columns["members"] - before):
-                await self._groups.add_member(actor, row.id, user_id)
+                await self._operations.add_member(actor, row.id, user_id)
             for user_id in sorted(before - columns["members"]):
-                await self._groups.remove_member(actor, row.id, user_id)
-
-    async def delete(self, actor: Actor, row: Group) -> None:
-        await self._groups.delete(actor, row.id)
+                await self._operations.remove_member(actor, row.id, user_id)
 
 
 class AccountKind(ManifestKind[User]):

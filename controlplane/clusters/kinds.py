@@ -15,14 +15,14 @@ from controlplane.clusters.operations.agent_settings import (
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
 from controlplane.clusters.ports import AgentSettingsStore, ClusterGroupStore, ClusterStore
-from controlplane.platform.kinds import ManifestKind, OperatedKind, Placement
+from controlplane.platform.kinds import KindWithOperations, OperatedKind, Placement
 from controlplane.platform.names import LABEL_NAME
 from controlplane.platform.parts import Columns, row_of
 from controlplane.platform.ports import Transaction
 from core.errors import Invalid
 
 
-class ClusterKind(TargetedKind[Cluster]):
+class ClusterKind(KindWithOperations[Cluster, Clusters], TargetedKind[Cluster]):
     """Registered clusters. `towline clusters rotate-token` gives the deploy token of a new one."""
 
     name = "Cluster"
@@ -33,9 +33,6 @@ class ClusterKind(TargetedKind[Cluster]):
     hidden = ("handle", "project_id")
     named_by = "handle"
     rename = {"name": "display_name", "subjects": "bindings"}
-
-    def __init__(self, clusters: Clusters) -> None:
-        self._clusters = clusters
 
     async def named(
         self, tx: Transaction, names: Collection[str], scopes: Collection[str]
@@ -49,16 +46,12 @@ class ClusterKind(TargetedKind[Cluster]):
         return row.ending_at is None
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        given = {"name": placement.name, **columns}
-        given |= {"handle": placement.name, "project_id": placement.project_id}
-        cluster, _ = await self._clusters.create(actor, row_of(ClusterChange, given))
+        given = {"name": placement.name} | self.placed(placement, columns)
+        cluster, _ = await self._operations.create(actor, row_of(ClusterChange, given))
         return cluster.id
 
     async def update(self, actor: Actor, row: Cluster, columns: Columns) -> None:
-        await self._clusters.update(actor, row.id, row_of(ClusterChange, columns))
-
-    async def delete(self, actor: Actor, row: Cluster) -> None:
-        await self._clusters.delete(actor, row.id)
+        await self._operations.update(actor, row.id, row_of(ClusterChange, columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +67,7 @@ class ClusterGroupSpec(ClusterGroupChange):
 _FREEZE = ("frozen", "reason")
 
 
-class ClusterGroupKind(ManifestKind[ClusterGroup]):
+class ClusterGroupKind(KindWithOperations[ClusterGroup, ClusterGroups]):
     """Cluster groups, with their freezes."""
 
     name = "ClusterGroup"
@@ -87,31 +80,25 @@ class ClusterGroupKind(ManifestKind[ClusterGroup]):
     rename = {"reason": "freeze_reason"}
     concluding = _FREEZE
 
-    def __init__(self, groups: ClusterGroups) -> None:
-        self._groups = groups
-
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         given = self.placed(placement, _without_freeze(columns))
-        return (await self._groups.create(actor, row_of(ClusterGroupChange, given))).id
+        return (await self._operations.create(actor, row_of(ClusterGroupChange, given))).id
 
     async def update(self, actor: Actor, row: ClusterGroup, columns: Columns) -> None:
         if row.frozen and columns.get("frozen") is False:
             # Other fields of a frozen group cannot be changed.
-            await self._groups.unfreeze(actor, row.id)
+            await self._operations.unfreeze(actor, row.id)
         if rest := _without_freeze(columns):
-            await self._groups.update(actor, row.id, row_of(ClusterGroupChange, rest))
+            await self._operations.update(actor, row.id, row_of(ClusterGroupChange, rest))
 
     async def conclude(self, actor: Actor, id: str, columns: Columns) -> None:
         """Freezes a group, or changes the reason."""
-        row = await self._groups.get(actor, id)
+        row = await self._operations.get(actor, id)
         frozen, reason = columns.get("frozen", row.frozen), columns.get("reason", row.reason)
         if reason and not frozen:
             raise Invalid("needs frozen: true", field="freezeReason")
         if frozen and (frozen, reason) != (row.frozen, row.reason):
-            await self._groups.freeze(actor, id, reason)
-
-    async def delete(self, actor: Actor, row: ClusterGroup) -> None:
-        await self._groups.delete(actor, row.id)
+            await self._operations.freeze(actor, id, reason)
 
 
 def _without_freeze(columns: Columns) -> Columns:

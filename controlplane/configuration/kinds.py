@@ -19,7 +19,7 @@ from controlplane.configuration.ports import (
     ServiceExportStore,
     ServiceImportStore,
 )
-from controlplane.platform.kinds import ManifestKind, Placement
+from controlplane.platform.kinds import KindWithOperations, Placement
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
 from controlplane.services.kinds import ServiceKind, UseSecrets
@@ -64,7 +64,7 @@ _FIELD_OF_LAYER = {
 }
 
 
-class ContextKind(ManifestKind[ServiceContext]):
+class ContextKind(KindWithOperations[ServiceContext, ServiceContexts]):
     """Service contexts. Overrides name their project, cluster group or cluster."""
 
     name = "Context"
@@ -78,9 +78,6 @@ class ContextKind(ManifestKind[ServiceContext]):
         "ContextChange.types": Mapping[str, ValueType],
     }
     sensitive = ("secrets",)
-
-    def __init__(self, contexts: ServiceContexts) -> None:
-        self._contexts = contexts
 
     async def values(self, tx: Transaction, rows: Sequence[ServiceContext]) -> Sequence[Columns]:
         overrides: dict[str, list[OverrideSpec]] = {row.id: [] for row in rows}
@@ -96,17 +93,14 @@ class ContextKind(ManifestKind[ServiceContext]):
         ]
 
     async def secrets(self, tx: Transaction, row: ServiceContext) -> Columns:
-        return {"secrets": self._contexts.secrets_of(row)}
+        return {"secrets": self._operations.secrets_of(row)}
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         change = _change(columns | {"project_id": placement.project_id})
-        return (await self._contexts.save(actor, placement.name, change)).id
+        return (await self._operations.save(actor, placement.name, change)).id
 
     async def update(self, actor: Actor, row: ServiceContext, columns: Columns) -> None:
-        await self._contexts.save(actor, row.name, _change(columns))
-
-    async def delete(self, actor: Actor, row: ServiceContext) -> None:
-        await self._contexts.delete(actor, row.id)
+        await self._operations.save(actor, row.name, _change(columns))
 
 
 def _change(columns: Columns) -> ContextChange:

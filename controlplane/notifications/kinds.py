@@ -9,12 +9,12 @@ from controlplane.notifications.operations.routers import RouterDraft, Routers
 from controlplane.notifications.operations.sinks import SinkDraft, Sinks
 from controlplane.notifications.ports import RouterStore, SinkStore
 from controlplane.notifications.sinks import BY_KIND
-from controlplane.platform.kinds import ManifestKind, Placement
+from controlplane.platform.kinds import KindWithOperations, Placement
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
 
 
-class NotificationSinkKind(ManifestKind[Sink]):
+class NotificationSinkKind(KindWithOperations[Sink, Sinks]):
     """Notification sinks. Their secrets are never returned."""
 
     name = "NotificationSink"
@@ -26,29 +26,25 @@ class NotificationSinkKind(ManifestKind[Sink]):
     plugins = {SinkKind: BY_KIND}
     takes_all = True
 
-    def __init__(self, sinks: Sinks) -> None:
-        self._sinks = sinks
-
     def concealed(self, actor: Actor, row: Sink) -> Collection[str]:
         return () if actor.may(Verb.WRITE, row.target) else ("settings",)
 
     async def values(self, tx: Transaction, rows: Sequence[Sink]) -> Sequence[Columns]:
-        return [column_values(row) | {"settings": self._sinks.settings_of(row)} for row in rows]
+        return [
+            column_values(row) | {"settings": self._operations.settings_of(row)} for row in rows
+        ]
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        sink, _ = await self._sinks.upsert(
+        sink, _ = await self._operations.upsert(
             actor, row_of(SinkDraft, self.placed(placement, columns))
         )
         return sink.id
 
     async def update(self, actor: Actor, row: Sink, columns: Columns) -> None:
-        await self._sinks.upsert(actor, row_of(SinkDraft, columns | {"name": row.name}))
-
-    async def delete(self, actor: Actor, row: Sink) -> None:
-        await self._sinks.delete(actor, row.id)
+        await self._operations.upsert(actor, row_of(SinkDraft, columns | {"name": row.name}))
 
 
-class NotificationRuleKind(ManifestKind[Router]):
+class NotificationRuleKind(KindWithOperations[Router, Routers]):
     """Notification rules: which notifications each sink receives."""
 
     name = "NotificationRule"
@@ -60,15 +56,9 @@ class NotificationRuleKind(ManifestKind[Router]):
     references = {"RouterDraft.sinks": "NotificationSink"}
     takes_all = True
 
-    def __init__(self, routers: Routers) -> None:
-        self._routers = routers
-
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         draft = row_of(RouterDraft, self.placed(placement, columns))
-        return (await self._routers.upsert(actor, draft)).id
+        return (await self._operations.upsert(actor, draft)).id
 
     async def update(self, actor: Actor, row: Router, columns: Columns) -> None:
-        await self._routers.upsert(actor, row_of(RouterDraft, columns | {"name": row.name}))
-
-    async def delete(self, actor: Actor, row: Router) -> None:
-        await self._routers.delete(actor, row.id)
+        await self._operations.upsert(actor, row_of(RouterDraft, columns | {"name": row.name}))

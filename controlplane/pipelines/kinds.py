@@ -20,7 +20,7 @@ from controlplane.pipelines.operations.drafts import (
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.pipelines.triggers import kinds as triggers
-from controlplane.platform.kinds import ManifestKind, Placement
+from controlplane.platform.kinds import KindWithOperations, Placement
 from controlplane.platform.parts import Columns, column_values, row_of
 from controlplane.platform.ports import Transaction
 
@@ -33,7 +33,7 @@ class PipelineSpec(PipelineDraft):
     """True: no release enters a stage. Default: false."""
 
 
-class PipelineKind(ManifestKind[PipelineRecord]):
+class PipelineKind(KindWithOperations[PipelineRecord, Pipelines]):
     """Pipelines. Signing secrets are never returned."""
 
     name = "Pipeline"
@@ -50,9 +50,6 @@ class PipelineKind(ManifestKind[PipelineRecord]):
     sensitive = ("webhook_secret",)
     takes_all = True
 
-    def __init__(self, pipelines: Pipelines) -> None:
-        self._pipelines = pipelines
-
     async def values(self, tx: Transaction, rows: Sequence[PipelineRecord]) -> Sequence[Columns]:
         return [
             column_values(_draft_of(pipeline_from_json(row.spec), {})) | {"paused": _is_paused(row)}
@@ -60,7 +57,7 @@ class PipelineKind(ManifestKind[PipelineRecord]):
         ]
 
     async def secrets(self, tx: Transaction, row: PipelineRecord) -> Columns:
-        return column_values(_draft_of(*await self._pipelines.with_secrets(tx, row)))
+        return column_values(_draft_of(*await self._operations.with_secrets(tx, row)))
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         return await self._save(actor, self.placed(placement, columns), is_paused=False)
@@ -70,16 +67,13 @@ class PipelineKind(ManifestKind[PipelineRecord]):
 
     async def _save(self, actor: Actor, columns: Columns, *, is_paused: bool) -> str:
         draft = {name: value for name, value in columns.items() if name != "paused"}
-        id = (await self._pipelines.save(actor, row_of(PipelineDraft, draft))).row.id
+        id = (await self._operations.save(actor, row_of(PipelineDraft, draft))).row.id
         pause = columns.get("paused", False)
         if pause and not is_paused:
-            await self._pipelines.pause(actor, id)
+            await self._operations.pause(actor, id)
         elif is_paused and not pause:
-            await self._pipelines.resume(actor, id)
+            await self._operations.resume(actor, id)
         return id
-
-    async def delete(self, actor: Actor, row: PipelineRecord) -> None:
-        await self._pipelines.delete(actor, row.id)
 
 
 def _is_paused(row: PipelineRecord) -> bool:

@@ -17,6 +17,7 @@ from controlplane.platform.ports import Transaction
 from core.json_object import JsonMapping
 
 R = TypeVar("R", bound="DeclaredRow")
+P = TypeVar("P", bound="DeletingOperations")
 
 
 class DeclaredRow(Protocol):
@@ -26,14 +27,18 @@ class DeclaredRow(Protocol):
     def id(self) -> str: ...
 
 
-class ResourceOperations(Protocol):
+class DeletingOperations(Protocol):
+    """Operations on resources that manifests describe."""
+
+    async def delete(self, actor: Actor, id: str, /) -> object: ...
+
+
+class ResourceOperations(DeletingOperations, Protocol):
     """Operations with the usual verbs, on resources that manifests describe."""
 
     async def create(self, actor: Actor, change: Any, /) -> DeclaredRow: ...
 
     async def update(self, actor: Actor, id: str, change: Any, /) -> object: ...
-
-    async def delete(self, actor: Actor, id: str, /) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +193,7 @@ class ManifestKind(ABC, Generic[R]):
     def placed(self, placement: Placement, columns: Columns) -> Columns:
         """Returns the fields of a new resource, with its name and project."""
         project = {"project_id": placement.project_id} if self.has_project else {}
-        return columns | {"name": placement.name} | project
+        return columns | {self.named_by: placement.name} | project
 
     @abstractmethod
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
@@ -206,11 +211,18 @@ class ManifestKind(ABC, Generic[R]):
         """Deletes a resource through its operation."""
 
 
-class OperatedKind(ManifestKind[R]):
-    """A kind whose operations have the usual verbs, with `change` as their argument."""
+class KindWithOperations(ManifestKind[R], Generic[R, P]):
+    """A kind whose resources one class of operations changes, and deletes by ID."""
 
-    def __init__(self, operations: ResourceOperations) -> None:
+    def __init__(self, operations: P) -> None:
         self._operations = operations
+
+    async def delete(self, actor: Actor, row: R) -> None:
+        await self._operations.delete(actor, row.id)
+
+
+class OperatedKind(KindWithOperations[R, ResourceOperations]):
+    """A kind whose operations have the usual verbs, with `change` as their argument."""
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         change = row_of(self.change, self.placed(placement, columns))
@@ -218,9 +230,6 @@ class OperatedKind(ManifestKind[R]):
 
     async def update(self, actor: Actor, row: R, columns: Columns) -> None:
         await self._operations.update(actor, row.id, row_of(self.change, columns))
-
-    async def delete(self, actor: Actor, row: R) -> None:
-        await self._operations.delete(actor, row.id)
 
 
 AnyKind = ManifestKind[Any]

@@ -53,8 +53,7 @@ class GitRepositoryKind(ManifestKind[Repository]):
         return self._repositories.secrets_of(row)
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        given = columns | {"url": placement.name, "project_id": placement.project_id}
-        change = row_of(RepositoryChange, given)
+        change = row_of(RepositoryChange, self.placed(placement, columns))
         return (await self._repositories.create(actor, change, self.repository_kind)).id
 
     async def update(self, actor: Actor, row: Repository, columns: Columns) -> None:

@@ -1,7 +1,7 @@
 """The kind of manifests for secrets."""
 
 from controlplane.authorization import Actor
-from controlplane.platform.kinds import ManifestKind, Placement
+from controlplane.platform.kinds import KindWithOperations, Placement
 from controlplane.platform.names import NameForm, check_any_name
 from controlplane.platform.parts import Columns, row_of
 from controlplane.platform.ports import Transaction
@@ -12,7 +12,7 @@ from controlplane.secrets.ports import SecretStore
 from controlplane.secrets.sources import BY_KIND
 
 
-class SecretKind(ManifestKind[Secret]):
+class SecretKind(KindWithOperations[Secret, Secrets]):
     """Secrets: references to external stores, or values, which are never returned."""
 
     name = "Secret"
@@ -26,21 +26,15 @@ class SecretKind(ManifestKind[Secret]):
     plugins = {SecretSource: BY_KIND}
     sensitive = ("value",)
 
-    def __init__(self, secrets: Secrets) -> None:
-        self._secrets = secrets
-
     async def secrets(self, tx: Transaction, row: Secret) -> Columns:
-        return {"value": await self._secrets.current_value(tx, row)}
+        return {"value": await self._operations.current_value(tx, row)}
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         change = _change(columns | {"project_id": placement.project_id})
-        return (await self._secrets.save(actor, placement.name, change)).id
+        return (await self._operations.save(actor, placement.name, change)).id
 
     async def update(self, actor: Actor, row: Secret, columns: Columns) -> None:
-        await self._secrets.save(actor, row.name, _change(columns))
-
-    async def delete(self, actor: Actor, row: Secret) -> None:
-        await self._secrets.delete(actor, row.id)
+        await self._operations.save(actor, row.name, _change(columns))
 
 
 def _change(columns: Columns) -> SecretChange:
