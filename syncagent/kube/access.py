@@ -20,6 +20,7 @@ import yaml
 
 from core.errors import Invalid, Unavailable
 from core.json_object import JsonObject
+from core.kubernetes_tls import api_server_tls
 from core.remotes import is_loopback_host
 from core.runtime.atomic_files import write_atomically
 from core.runtime.clock import Clock
@@ -102,7 +103,7 @@ def in_cluster(
 
     authority = folder / "ca.crt"
     tls = RotatedTls(
-        lambda: ssl.create_default_context(cafile=str(authority)),
+        lambda: api_server_tls(file=authority),
         lambda: file_versions([authority]),
     ).context
     token = BearerToken(_from_file(folder / "token", clock), clock)
@@ -213,7 +214,7 @@ def _named(config: Section, kind: str, name: str) -> Section:
 
 def _tls(cluster: dict[str, object], base: Path) -> ssl.SSLContext:
     authority = _content(cluster, "certificate-authority", base)
-    tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
+    tls = api_server_tls(text=authority.decode() if authority else None)
     if cluster.get("insecure-skip-tls-verify"):
         raise Invalid(
             "the kubeconfig turns off the verification of TLS certificates "

@@ -12,26 +12,51 @@ from cryptography.x509.oid import NameOID
 
 _SINCE = datetime(2020, 1, 1, tzinfo=UTC)
 _UNTIL = _SINCE + timedelta(days=36500)
+_SIGNS = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 class TestAuthority:
     """`ca`, `certificate` and `key` are PEM files in `folder`; the certificate names `host`
-    besides 127.0.0.1 and is good until then."""
+    besides 127.0.0.1 and is good until then. `strict`: they have all that RFC 5280 wants, which
+    those of many clusters have not."""
 
     __test__ = False
 
-    def __init__(self, folder: Path, *, host: str = "localhost", until: datetime = _UNTIL) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        host: str = "localhost",
+        until: datetime = _UNTIL,
+        strict: bool = True,
+    ) -> None:
         self.ca, self.certificate, self.key = (
             folder / name for name in ("ca.pem", "server.pem", "server.key")
         )
         ca_key = ec.generate_private_key(ec.SECP256R1())
         ca = _builder("test authority", ca_key.public_key(), "test authority")
         ca = ca.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        if strict:
+            own = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
+            ca = ca.add_extension(_SIGNS, critical=True).add_extension(own, critical=False)
         self.ca.write_bytes(_pem(ca.sign(ca_key, hashes.SHA256())))
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName(host), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         leaf = _builder("127.0.0.1", key.public_key(), "test authority", until)
         leaf = leaf.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        if strict:
+            issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
+            leaf = leaf.add_extension(issuer, critical=False)
         self.certificate.write_bytes(_pem(leaf.sign(ca_key, hashes.SHA256())))
         self.key.write_bytes(
             key.private_bytes(
