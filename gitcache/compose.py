@@ -26,7 +26,7 @@ from gitcache.domain.message_auth import MessageAuthenticator, derive_key
 from gitcache.mirror.cgroup_memory import container_memory
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
 from gitcache.mirror.transport.http import address_guard
-from gitcache.mirror.transport.tls import client_context
+from gitcache.mirror.transport.tls import repository_context
 from gitcache.oci.mirror import ArtifactMirror, ArtifactStores
 from gitcache.ports import (
     ClusterEgress,
@@ -225,7 +225,7 @@ def _chart_client(settings: GitCacheSettings) -> OutboundClient:
     proxy = normalize_proxy_url(options.proxy) if options.proxy else None
     return OutboundClient(
         address_guard(allow_private_hosts=options.allow_private_hosts),
-        OutboundRoute(client_context(None, options.authority), proxy, trusted_proxy=True),
+        OutboundRoute(repository_context(None, options.authority), proxy, trusted_proxy=True),
         seconds=options.fetch_seconds,
         connections=100,
         per_host=4,

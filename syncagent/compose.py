@@ -26,6 +26,7 @@ from core.runtime.trust_files import file_versions, system_authorities
 from core.spec.objects import ObjectRef
 from core.spec.statements.attestation import TrustedKeys, read_public_keys
 from core.spec.statements.freeze import FreezeKeys
+from core.tls import client_context
 from syncagent.autonomy.admission import DesiredStateAdmission, StoredStateCheck
 from syncagent.autonomy.definition_sources import (
     DefinitionConfigMaps,
@@ -718,7 +719,7 @@ def _pipe(hub: HubSettings) -> WebSocketForwarder | None:
     own = [hub.ca_file] if hub.ca_file else []
 
     def load() -> ssl.SSLContext:
-        tls = ssl.create_default_context()
+        tls = client_context()
         for path in own:
             tls.load_verify_locations(path)
         return tls

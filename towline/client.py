@@ -22,6 +22,7 @@ from core.errors import (
     Unavailable,
 )
 from core.json_object import JsonObject
+from core.tls import client_context
 from towline.contexts import ControlPlaneTarget
 from towline.device_grant import OAuthResponse
 from towline.operations import GraphQLDocument
@@ -166,7 +167,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 def _trust(ca: str) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cadata=ca or None)
+        return client_context(text=ca)
     except ssl.SSLError:
         raise Invalid("the file is not a certificate in PEM format", field="ca-file") from None
 

@@ -13,8 +13,8 @@ from kubernetes import client, config
 from yaml import YAMLError
 
 from core.errors import Invalid, Unavailable
-from core.kubernetes_tls import api_server_tls
 from core.runtime.clock import Clock
+from core.tls import client_context
 from syncagent.kube.access import ApiServerAccess, Bearer, BearerToken, refuse_impersonation
 
 _TOKEN_LIFE = timedelta(seconds=60)
@@ -55,7 +55,7 @@ def _authorization(configuration: client.Configuration) -> str:
 
 
 def _tls(configuration: client.Configuration) -> ssl.SSLContext:
-    tls = api_server_tls(file=configuration.ssl_ca_cert)
+    tls = client_context(file=configuration.ssl_ca_cert)
     if not configuration.verify_ssl:
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     if configuration.cert_file:

@@ -4,7 +4,6 @@ Standard library only: the kubectl credential plugin uses it.
 """
 
 import json
-import ssl
 import time
 import urllib.error
 import urllib.request
@@ -13,6 +12,7 @@ from typing import NamedTuple, TypedDict
 from urllib.parse import urlencode
 
 from core.errors import Unauthenticated, Unavailable
+from core.tls import client_context
 from towline.contexts import ControlPlaneTarget
 
 CLIENT = "towline-kubectl-login"
@@ -128,7 +128,7 @@ class DeviceGrant:
 
 
 def _send(request: urllib.request.Request, ca: str) -> bytes:
-    context = ssl.create_default_context(cadata=ca or None)
+    context = client_context(text=ca)
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT, context=context) as answer:
             return answer.read(_MAX_BYTES)

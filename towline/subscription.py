@@ -1,7 +1,6 @@
 """Subscriptions over graphql-transport-ws."""
 
 import json
-import ssl
 from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -9,6 +8,7 @@ import websocket
 
 from core.errors import Unavailable
 from core.json_object import JsonObject
+from core.tls import client_context
 from towline.contexts import ControlPlaneTarget
 from towline.operations import GraphQLDocument
 
@@ -35,7 +35,7 @@ class Subscription(Generic[Data]):
                 timeout=_CONNECT_SECONDS,
                 subprotocols=[_PROTOCOL],
                 suppress_origin=True,
-                sslopt={"context": ssl.create_default_context(cadata=target.ca or None)},
+                sslopt={"context": client_context(text=target.ca)},
             )
         except _FAILURES as error:
             raise Unavailable(f"cannot subscribe: {error}") from None

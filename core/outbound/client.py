@@ -17,6 +17,7 @@ from yarl import URL
 from core.errors import Invalid, Unavailable
 from core.outbound.addresses import AddressGuard
 from core.outbound.reply import MAX_REPLY_BYTES, HttpReply
+from core.tls import client_context
 
 SECONDS = 10.0
 _CONNECT_SECONDS = 5.0
@@ -194,7 +195,7 @@ def client_tls(ca_file: Path | None = None) -> ssl.SSLContext:
     Raises Invalid for an unreadable file.
     """
     try:
-        return ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+        return client_context(file=ca_file)
     except OSError as error:
         raise Invalid(f"cannot read the certificate authorities in {ca_file}: {error}") from None
 

@@ -16,6 +16,7 @@ from core.rpc.sockets import ALPN, Http2SocketProtocol, OpenConnections
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.runtime.trust_files import Version, file_versions, system_authorities
+from core.tls import client_context
 
 _CONNECT_SECONDS = 20.0
 _QUIET_SECONDS, _ANSWER_SECONDS = 120.0, 20.0
@@ -58,13 +59,11 @@ def _client_tls(ca: bytes | None, _: tuple[Version, ...]) -> ssl.SSLContext:
     if ca is not None and not ca.strip():
         raise Invalid(_NO_CERTIFICATES)
     try:
-        tls = ssl.create_default_context(cadata=ca.decode("ascii", "replace") if ca else None)
+        tls = client_context(text=ca.decode("ascii", "replace") if ca else None)
     except (ssl.SSLError, TypeError) as error:
         raise Invalid(_NO_CERTIFICATES) from error
-    # As in grpcio: trust also intermediate CAs, and certificates that violate RFC 5280, which
-    # Python 3.13 and later reject by default.
+    # As in grpcio: trust also intermediate CAs.
     tls.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     tls.set_alpn_protocols([ALPN])
     return tls

@@ -20,11 +20,11 @@ import yaml
 
 from core.errors import Invalid, Unavailable
 from core.json_object import JsonObject
-from core.kubernetes_tls import api_server_tls
 from core.remotes import is_loopback_host
 from core.runtime.atomic_files import write_atomically
 from core.runtime.clock import Clock
 from core.runtime.trust_files import file_versions, system_authorities
+from core.tls import client_context
 from syncagent.kube.server_tls import RotatedTls, TlsSource
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -103,7 +103,7 @@ def in_cluster(
 
     authority = folder / "ca.crt"
     tls = RotatedTls(
-        lambda: api_server_tls(file=authority),
+        lambda: client_context(file=authority),
         lambda: file_versions([authority]),
     ).context
     token = BearerToken(_from_file(folder / "token", clock), clock)
@@ -214,7 +214,7 @@ def _named(config: Section, kind: str, name: str) -> Section:
 
 def _tls(cluster: dict[str, object], base: Path) -> ssl.SSLContext:
     authority = _content(cluster, "certificate-authority", base)
-    tls = api_server_tls(text=authority.decode() if authority else None)
+    tls = client_context(text=authority.decode() if authority else None)
     if cluster.get("insecure-skip-tls-verify"):
         raise Invalid(
             "the kubeconfig turns off the verification of TLS certificates "

@@ -17,6 +17,7 @@ from core.json_object import JsonValue
 from core.rpc.calls import CallChannel, CallFailed, CallStatus
 from core.rpc.methods import FETCH, TUNNEL
 from core.spec.bundle import KubeObject
+from core.tls import client_context
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.ports import PinnedKey
 
@@ -168,7 +169,7 @@ async def _speaks_tls(way: ControlPlaneAccess) -> DoctorResult:
         return DoctorResult("speaks tls", True, "not checked through a proxy; see the sign-in step")
     host, port = _host_port(way.address)
     ca = way.ca.decode("ascii", "ignore") if way.ca else None
-    context = ssl.create_default_context(cadata=ca)
+    context = client_context(text=ca)
     context.set_alpn_protocols(["http/1.1" if scheme == "wss" else "h2"])
     name = way.server_name or host
     try:

@@ -14,7 +14,7 @@ from core.runtime.clock import Clock
 from core.spec.source import GitCredentials, RepositorySpec
 from gitcache.mirror.transport.app_tokens import AppTokens
 from gitcache.mirror.transport.route import CredentialsRefused, ServerRoute
-from gitcache.mirror.transport.tls import authorities, client_context
+from gitcache.mirror.transport.tls import authorities, repository_context
 from gitcache.ports import ClusterEgress
 
 _EXIT_SECONDS = 600.0
@@ -137,7 +137,7 @@ class RouteFinder:
         for host in (remote.host, urlsplit(own or "").hostname):
             self._guard.check_host(host or "")
         outbound = OutboundRoute(
-            client_context(spec.credentials, self._authority),
+            repository_context(spec.credentials, self._authority),
             normalize_proxy_url(own) if own else self._proxy,
             trusted_proxy=own is None,
         )

@@ -5,10 +5,11 @@ from functools import lru_cache
 
 from core.errors import Invalid
 from core.spec.source import GitCredentials
+from core.tls import client_context
 from gitcache.mirror.transport.secret_files import secret_path
 
 
-def client_context(credentials: GitCredentials | None, authority: str | None) -> ssl.SSLContext:
+def repository_context(credentials: GitCredentials | None, authority: str | None) -> ssl.SSLContext:
     """Returns the context of a repository; equal settings share one, and so its connections.
 
     `authority` (PEM) is the installation's CA. Raises Invalid for an unusable certificate or key.
@@ -30,7 +31,7 @@ def authorities(credentials: GitCredentials | None, authority: str | None) -> st
 def _context(
     installation: str | None, own: str | None, certificate: str | None, key: str | None
 ) -> ssl.SSLContext:
-    context = ssl.create_default_context()
+    context = client_context()
     for text in (installation, own):
         if text:
             _trust(context, text)

@@ -1,11 +1,11 @@
-"""Verification of API servers whose authority is older than the strict checks of RFC 5280."""
+"""Verification of servers whose authority is older than the strict checks of RFC 5280."""
 
 import ssl
 from pathlib import Path
 
 import pytest
 
-from core.kubernetes_tls import api_server_tls
+from core.tls import client_context
 from tests.fakes.tls import TestAuthority
 
 
@@ -25,14 +25,14 @@ def shake_hands(authority: TestAuthority, context: ssl.SSLContext, host: str) ->
 
 @pytest.fixture
 def older(tmp_path: Path) -> TestAuthority:
-    """An authority as of clusters that were created years ago."""
+    """An authority like that of a cluster that was created years ago."""
     return TestAuthority(tmp_path, strict=False)
 
 
 def test_an_older_authority_is_trusted(older: TestAuthority) -> None:
     """Strict verification, the default of Python 3.13, would refuse it."""
-    shake_hands(older, api_server_tls(file=older.ca), "localhost")
-    shake_hands(older, api_server_tls(text=older.ca.read_text()), "127.0.0.1")
+    shake_hands(older, client_context(file=older.ca), "localhost")
+    shake_hands(older, client_context(text=older.ca.read_text()), "127.0.0.1")
     strict = older.client_context()
     strict.verify_flags |= ssl.VERIFY_X509_STRICT
     with pytest.raises(ssl.SSLCertVerificationError, match="Key Identifier|keyid"):
@@ -42,17 +42,17 @@ def test_an_older_authority_is_trusted(older: TestAuthority) -> None:
 def test_all_other_checks_stay(older: TestAuthority, tmp_path: Path) -> None:
     """Neither another name nor another authority is accepted."""
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
-        shake_hands(older, api_server_tls(file=older.ca), "example.org")
+        shake_hands(older, client_context(file=older.ca), "example.org")
     (tmp_path / "other").mkdir()
     other = TestAuthority(tmp_path / "other", strict=False)
     with pytest.raises(ssl.SSLCertVerificationError, match="signature|self-signed|unable to get"):
-        shake_hands(older, api_server_tls(file=other.ca), "localhost")
+        shake_hands(older, client_context(file=other.ca), "localhost")
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake_hands(older, api_server_tls(), "localhost")
+        shake_hands(older, client_context(), "localhost")
 
 
 def test_an_unreadable_authority_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OSError):
-        api_server_tls(file=tmp_path / "missing.crt")
+        client_context(file=tmp_path / "missing.crt")
     with pytest.raises(ssl.SSLError):
-        api_server_tls(text="no certificate")
+        client_context(text="no certificate")
