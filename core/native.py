@@ -13,10 +13,10 @@ except ImportError:
     _module = None
 
 # Equals `INTERFACE` of `proxy/native/src/python.rs`.
-INTERFACE = 5
+INTERFACE = 6
 
 Ends = tuple[int, str, int, int, int, int, Sequence[tuple[str, float, int]]]
-Question = tuple[int, bytes, bytes, bytes]
+Question = tuple[int, bytes, bytes, bytes, bool]
 Report = tuple[int, int, int, int, int]
 OpenRow = tuple[int, int, str, str, int, float, float, int]
 
@@ -125,13 +125,15 @@ class NativeHub(Protocol):
         before: bytes,
         after: bytes,
         id: bytes,
+        upgrade: bool,
         keep_alive: bool,
         user: bytes,
     ) -> int:
         """Hands a request over, whose bytes move natively from then on; returns its number, 0: it
         does not take it. Python has `read` and `written` these numbers of bytes of its connection.
-        `before` and `after` surround the audit ID `id` in the head to send. `keep_alive`: a further
-        request may follow. `user`: the unit of memory for slow readers.
+        `before` and `after` surround the audit ID `id` in the head to send. `upgrade`: after a 101,
+        raw bytes follow in both directions. `keep_alive`: a further request may follow. `user`: the
+        unit of memory for slow readers.
         """
         ...
 
@@ -225,7 +227,7 @@ class NativeAgent(Protocol):
 
     def take_questions(self, most: int) -> Sequence[Question]:
         """Takes up to `most` requests that were not admitted: number of the question, identity,
-        head, audit ID. Each waits 5 s for `answer`.
+        head, audit ID, whether it asks for an upgrade. Each waits 5 s for `answer`.
         """
         ...
 

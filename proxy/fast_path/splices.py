@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from core.mux.codec import FEATURE_SPLICE, FLAG_HEAD, FLAG_NOBODY, Open
+from core.mux.codec import FEATURE_SPLICE, FLAG_HEAD, FLAG_NOBODY, FLAG_UPGRADE, Open
 from core.native import NativeHub, Report
 from proxy.domain.audit import EndReason
 from proxy.gateway.forward.agent_request import split_at_audit_id, tenant_of
@@ -89,6 +89,7 @@ class SplicedRequests:
             message.identity,
             *parts,
             message.request_id,
+            bool(message.flags & FLAG_UPGRADE),
             request.keeps_alive,
             tenant_of(message, authorized),
         )
@@ -123,7 +124,10 @@ class SplicedRequests:
 
 
 def _can_move(request: ProxiedRequest, message: Open) -> bool:
-    """Reports whether native code can serve a request: a long-running read without content."""
-    attributes = request.record.attributes
-    is_long = attributes is not None and attributes.long_running
-    return is_long and message.flags & ~FLAG_HEAD == FLAG_NOBODY and not request.record.recorded
+    """Reports whether native code can serve a request: a long-running one without content, or an
+    upgrade that is not recorded.
+    """
+    attributes, flags = request.record.attributes, message.flags & ~FLAG_HEAD
+    if flags == FLAG_UPGRADE:
+        return not request.record.recorded
+    return attributes is not None and attributes.long_running and flags == FLAG_NOBODY

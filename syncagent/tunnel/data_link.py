@@ -124,8 +124,8 @@ class DataLink:
 
     def _take_questions(self) -> None:
         """Checks requests that were not admitted."""
-        for number, identity, head, request_id in self._native.take_questions(QUESTIONS_AT_ONCE):
-            request = Open(head, identity, request_id, FLAG_NOBODY)
+        for number, identity, head, id, upgrade in self._native.take_questions(QUESTIONS_AT_ONCE):
+            request = Open(head, identity, id, FLAG_UPGRADE if upgrade else FLAG_NOBODY)
             if not self._allows(request):
                 self._native.answer(number, None)
             elif (fields := self._pool.fields) is not None:

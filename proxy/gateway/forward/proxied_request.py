@@ -7,7 +7,7 @@ import structlog
 
 from core.errors import Unavailable
 from core.http1.chunked import BadChunk
-from core.http1.response import BadResponse, ResponseObserver, add_fields
+from core.http1.response import SWITCHING, BadResponse, ResponseObserver, add_fields
 from core.mux.codec import END, PROTOCOL, Buffer, Open
 from core.runtime.clock import Clock
 from proxy.domain.audit import EndReason, RequestRecord
@@ -197,6 +197,9 @@ class ProxiedRequest:
         self.record.status = status
         self._answering = self.detached = True
         self._client = DETACHED
+        if status == SWITCHING:
+            self.raw = True
+            self._recorder.upgraded(self.record)
 
     def on_splice_over(self, end: SpliceEnd) -> None:
         """Handles the end of the request."""

@@ -18,8 +18,10 @@ use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use crate::budget::Budget;
 use crate::observer::{ResponseObserver, end_of_head};
 use crate::questions::Questions;
+use crate::raw::{send, splice_server};
 use crate::runtime::locked;
 use crate::sockets::{Socket, read_piece, tune_link, tune_user};
 use crate::tcp::Tcp;
@@ -30,7 +32,12 @@ const IDLE_LIMIT: usize = 256;
 const ADMITTED_LIMIT: usize = 4096;
 const MAX_STREAMS: u32 = 8192;
 const PIECE: usize = 64 << 10;
-const WINDOW: u32 = 256 << 10;
+/// Bytes of one upgraded connection, and of all, that may wait here for the API server.
+const WINDOW: u32 = 1 << 20;
+const MEMORY: usize = 32 << 20;
+/// See `link::carry`: the windows of the streams bound it, and frames that wait cost memory.
+const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+const UNREAD_OVERHEAD: usize = 16 << 20;
 const UNAUTHORIZED: u16 = 401;
 
 /// Address and TLS of a server.
@@ -70,6 +77,7 @@ pub struct Agent {
     credential: Mutex<Option<Credential>>,
     idle: Mutex<Vec<Box<dyn Socket>>>,
     pub questions: Questions,
+    budget: Arc<Budget>,
     /// Changes when all open requests must end.
     cleared: watch::Sender<u64>,
 }
@@ -82,6 +90,7 @@ impl Agent {
             credential: Mutex::default(),
             idle: Mutex::default(),
             questions: Questions::default(),
+            budget: Budget::new(MEMORY),
             cleared: watch::Sender::new(0),
         }
     }
@@ -108,13 +117,13 @@ impl Agent {
     }
 
     /// Returns the bytes to send for a request; None: it is left to the control link.
-    async fn prepare(&self, packed: &[u8], id: [u8; 16]) -> Option<Bytes> {
-        if let (Some(admitted), Some(fields)) = (self.find(packed), self.fields()) {
+    async fn prepare(&self, packed: &[u8], id: [u8; 16], upgrade: bool) -> Option<Bytes> {
+        if !upgrade && let (Some(admitted), Some(fields)) = (self.find(packed), self.fields()) {
             let hex = wire::hex(&id);
             let parts: [&[u8]; 5] = [&admitted.before, &hex, &admitted.after, &fields, b"\r\n"];
             return Some(Bytes::from(parts.concat()));
         }
-        self.questions.ask(packed, id).await
+        self.questions.ask(packed, id, upgrade).await
     }
 
     fn find(&self, packed: &[u8]) -> Option<Arc<Admitted>> {
@@ -175,7 +184,8 @@ async fn serve_link(
     let socket = timeout(DIAL, join(&hub, &ticket)).await.ok()??;
     let mut connection = h2::server::Builder::new()
         .initial_window_size(WINDOW)
-        .initial_connection_window_size(8 << 20)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .data_frame_budget(UNREAD_OVERHEAD)
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(4096)
         .max_send_buffer_size(PIECE)
@@ -186,7 +196,8 @@ async fn serve_link(
         let (agent, link) = (agent.clone(), link.clone());
         tokio::spawn(async move {
             link.requests.fetch_add(1, Ordering::Relaxed);
-            serve_request(&agent, request.into_body(), respond).await;
+            let upgrade = request.uri().path() == wire::UPGRADE_PATH;
+            serve_request(&agent, upgrade, request.into_body(), respond).await;
             link.requests.fetch_sub(1, Ordering::Relaxed);
         });
     }
@@ -218,10 +229,22 @@ async fn join(hub: &Server, ticket: &str) -> Option<Box<dyn Socket>> {
     head.starts_with(b"HTTP/1.1 101 ").then_some(socket)
 }
 
-async fn serve_request(agent: &Agent, body: RecvStream, mut respond: SendResponse<Bytes>) {
+async fn serve_request(
+    agent: &Agent,
+    upgrade: bool,
+    body: RecvStream,
+    mut respond: SendResponse<Bytes>,
+) {
     let mut cleared = agent.cleared.subscribe();
+    let forwarding = async {
+        if upgrade {
+            Box::pin(forward_upgrade(agent, body, &mut respond)).await
+        } else {
+            forward(agent, body, &mut respond).await
+        }
+    };
     let served = tokio::select! {
-        served = forward(agent, body, &mut respond) => served,
+        served = forwarding => served,
         _ = cleared.changed() => Err(()),
     };
     if served.is_err() {
@@ -245,7 +268,7 @@ async fn forward(
     let mut packed = read_packed(body).await.ok_or(())?;
     let id = wire::take_id(&mut packed).ok_or(())?;
     let prepared = tokio::select! {
-        prepared = agent.prepare(&packed, id) => prepared,
+        prepared = agent.prepare(&packed, id, false) => prepared,
         _ = poll_fn(|context| respond.poll_reset(context)) => return Err(()),
     };
     let Some(request) = prepared else { return decline(respond) };
@@ -262,6 +285,52 @@ async fn forward(
         agent.give_back(connection);
     }
     Ok(())
+}
+
+/// Forwards a request that asks for an upgrade. It is never sent twice: what it starts may change
+/// something.
+async fn forward_upgrade(
+    agent: &Agent,
+    mut body: RecvStream,
+    respond: &mut SendResponse<Bytes>,
+) -> Result<(), ()> {
+    let (mut packed, received) = read_prefixed(&mut body).await.ok_or(())?;
+    let id = wire::take_id(&mut packed).ok_or(())?;
+    let share = agent.budget.share(identity_of(&packed));
+    let prepared = tokio::select! {
+        prepared = agent.prepare(&packed, id, true) => prepared,
+        _ = poll_fn(|context| respond.poll_reset(context)) => return Err(()),
+    };
+    let Some(request) = prepared else { return decline(respond) };
+    let Ok(Ok(connection)) = timeout(DIAL, agent.upstream.dial()).await else {
+        return decline(respond);
+    };
+    let (connection, first) = start(connection, &request, respond).await?.ok_or(())?;
+    let mut answer = Answer { observer: ResponseObserver::of_upgrade(), stream: None, respond };
+    let (connection, _) = answer.pass_on(agent, connection, first).await?;
+    if let (true, Some(stream)) = (answer.observer.upgraded, &mut answer.stream) {
+        let tls = agent.upstream.tls.is_some();
+        splice_server(connection, tls, (body, received), stream, &share).await?;
+    }
+    Ok(())
+}
+
+fn identity_of(packed: &[u8]) -> Bytes {
+    let (identity, ..) = wire::parts(packed).unwrap_or_default();
+    Bytes::copy_from_slice(identity)
+}
+
+/// Returns the packed request, and the bytes that follow it.
+async fn read_prefixed(body: &mut RecvStream) -> Option<(BytesMut, Bytes)> {
+    let mut received = BytesMut::new();
+    loop {
+        if let Some(packed) = wire::take_prefixed(&mut received)? {
+            return Some((packed, received.freeze()));
+        }
+        let data = body.data().await?.ok()?;
+        let _ = body.flow_control().release_capacity(data.len());
+        received.extend_from_slice(&data);
+    }
 }
 
 async fn read_packed(mut body: RecvStream) -> Option<BytesMut> {
@@ -338,8 +407,8 @@ impl Answer<'_> {
             if !ready.is_empty() || complete {
                 self.send(ready, complete).await?;
             }
-            if complete {
-                return Ok((connection, self.observer.keep_alive));
+            if complete || self.observer.upgraded {
+                return Ok((connection, complete && self.observer.keep_alive));
             }
             data = self.read(&mut connection).await?;
             if data.is_empty() {
@@ -362,7 +431,7 @@ impl Answer<'_> {
         }
     }
 
-    async fn send(&mut self, mut data: Bytes, end: bool) -> Result<(), ()> {
+    async fn send(&mut self, data: Bytes, end: bool) -> Result<(), ()> {
         let stream = match self.stream.as_mut() {
             Some(stream) => stream,
             None => {
@@ -370,21 +439,6 @@ impl Answer<'_> {
                 self.stream.insert(self.respond.send_response(head, false).map_err(drop)?)
             }
         };
-        while !data.is_empty() {
-            stream.reserve_capacity(data.len());
-            while stream.capacity() == 0 {
-                poll_fn(|context| stream.poll_capacity(context)).await.ok_or(())?.map_err(drop)?;
-            }
-            let piece = data.split_to(stream.capacity().min(data.len()));
-            let last = end && data.is_empty();
-            stream.send_data(piece, last).map_err(drop)?;
-            if last {
-                return Ok(());
-            }
-        }
-        if end {
-            stream.send_data(Bytes::new(), true).map_err(drop)?;
-        }
-        Ok(())
+        send(stream, data, end).await
     }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::{Reason, RecvStream};
+use h2::{Reason, RecvStream, SendStream};
 use http::StatusCode;
 use tokio::time::sleep;
 
+use crate::budget::Incoming;
 use crate::flow::Flow;
 use crate::hub::{End, HubState, OpenRequest};
 use crate::link::HubLink;
@@ -41,11 +42,18 @@ pub trait User {
 }
 
 /// A packed request and its way. `answer`: how long the user waits for the response; None: it may
-/// take any time.
+/// take any time. `upgrade`: it asks for an upgrade.
 pub struct Asked {
     pub link: Arc<HubLink>,
     pub packed: Bytes,
     pub answer: Option<Duration>,
+    pub upgrade: bool,
+}
+
+/// Both directions of a request. `to_agent` has ended unless it asks for an upgrade.
+pub struct Channel {
+    pub from_agent: RecvStream,
+    pub to_agent: SendStream<Bytes>,
 }
 
 impl Asked {
@@ -55,14 +63,26 @@ impl Asked {
             link: verdict.link.clone(),
             packed: wire::pack(&verdict.identity, &verdict.before, &verdict.after, &request.id),
             answer: Some(hub.settings.answer),
+            upgrade: false,
         }
     }
 }
 
-/// Sends the request to the agent, and the API server's response to the user.
-pub async fn exchange(asked: Asked, flow: &Flow, user: &mut impl User) -> Result<(), Stop> {
+/// Sends the request to the agent, and the API server's response to the user. Returns the channel,
+/// which is still needed after an upgrade.
+pub async fn exchange(asked: Asked, flow: &Flow, user: &mut impl User) -> Result<Channel, Stop> {
     // Its memory is needed for the start alone.
-    let mut body = Box::pin(ask(asked, flow, user)).await?;
+    let mut channel = Box::pin(ask(asked, flow, user)).await?;
+    pass_response(&mut channel.from_agent, flow, user).await?;
+    Ok(channel)
+}
+
+async fn pass_response(
+    body: &mut RecvStream,
+    flow: &Flow,
+    user: &mut impl User,
+) -> Result<(), Stop> {
+    let mut incoming = Incoming::new(body, flow.share.as_ref());
     loop {
         let wanted = flow.ends_between_events();
         if wanted && user.is_between_events() {
@@ -76,31 +96,36 @@ pub async fn exchange(asked: Asked, flow: &Flow, user: &mut impl User) -> Result
                 }
                 continue;
             }
-            data = body.data() => data,
+            data = incoming.next() => data.map_err(|_| Stop::Failed)?,
             () = user.left() => return Err(Stop::UserLeft),
         };
         let Some(data) = data else { return user.finish().await };
-        let data = data.map_err(|_| Stop::Failed)?;
         let size = data.len();
         let complete = tokio::select! {
             biased;
-            passed = flow.write(user.pass_on(data, flow)) => passed.unwrap_or(Err(Stop::Failed))?,
+            passed = incoming.write(size, user.pass_on(data, flow)) => {
+                passed.unwrap_or(Err(Stop::Failed))?
+            }
             () = flow.ended() => return Err(Stop::Ended),
         };
-        let _ = body.flow_control().release_capacity(size);
         if complete {
             return Ok(());
         }
     }
 }
 
-/// Returns the body with the API server's response.
-async fn ask(asked: Asked, flow: &Flow, user: &mut impl User) -> Result<RecvStream, Stop> {
+async fn ask(asked: Asked, flow: &Flow, user: &mut impl User) -> Result<Channel, Stop> {
     let sender = asked.link.sender().ok_or(Stop::Declined)?;
     let mut sender = sender.ready().await.map_err(|_| Stop::Declined)?;
-    let (response, mut body) =
-        sender.send_request(http::Request::new(()), false).map_err(|_| Stop::Declined)?;
-    body.send_data(asked.packed, true).map_err(|_| Stop::Failed)?;
+    let mut request = http::Request::new(());
+    let mut data = asked.packed;
+    if asked.upgrade {
+        *request.uri_mut() = http::Uri::from_static(wire::UPGRADE_PATH);
+        data = wire::prefixed(&data);
+    }
+    let (response, mut to_agent) =
+        sender.send_request(request, false).map_err(|_| Stop::Declined)?;
+    to_agent.send_data(data, !asked.upgrade).map_err(|_| Stop::Failed)?;
     let late = async {
         match asked.answer {
             Some(answer) => sleep(answer).await,
@@ -111,7 +136,7 @@ async fn ask(asked: Asked, flow: &Flow, user: &mut impl User) -> Result<RecvStre
         biased;
         response = response => match response {
             Ok(response) => match response.status() {
-                StatusCode::OK => Ok(response.into_body()),
+                StatusCode::OK => Ok(Channel { from_agent: response.into_body(), to_agent }),
                 StatusCode::MISDIRECTED_REQUEST => Err(Stop::Declined),
                 _ => Err(Stop::Failed),
             },

@@ -11,11 +11,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use crate::backend::{self, PythonConnection};
-use crate::exchange::{self, Asked, Entered, Stop, exchange};
+use crate::exchange::{self, Asked, Channel, Entered, Stop, exchange};
 use crate::flow::Flow;
 use crate::hub::{End, HubState};
 use crate::link::{self, HubLink};
 use crate::observer::{ResponseObserver, end_of_head};
+use crate::raw::{RawUser, splice_user};
 use crate::sockets::{Socket, read_some};
 use crate::splice::{HandedOver, Spliced, State};
 
@@ -116,6 +117,7 @@ impl<S: Socket> User<S> {
             socket: &mut self.socket,
             received: &mut self.received,
             observer: ResponseObserver::new(request.verdict.head_request),
+            closes: false,
             begun: false,
         };
         let asked = Asked::repeated(&self.hub, &request);
@@ -123,7 +125,7 @@ impl<S: Socket> User<S> {
         let (begun, keep_alive) = (answer.begun, answer.observer.keep_alive);
         let status = answer.observer.status.unwrap_or(0);
         match result {
-            Ok(()) => {
+            Ok(_) => {
                 entered.end = Some((status, End::Done));
                 if keep_alive {
                     return Served::Done;
@@ -152,22 +154,37 @@ impl<S: Socket> User<S> {
     // Requests that Python has handed over
 
     async fn serve_spliced(&mut self, mut spliced: Box<Spliced>) -> Served {
-        let order = &mut spliced.order;
-        let (link, packed) = (order.link.clone(), std::mem::take(&mut order.packed));
-        let asked = Asked { link, packed, answer: None };
-        let (keep_alive, flow) = (order.keep_alive, spliced.flow.clone());
+        let (asked, observer) = (spliced.order.take(), spliced.order.observer());
+        let flow = spliced.flow.clone();
         let mut answer = Answer {
             stalled: self.hub.settings.stalled,
-            observer: ResponseObserver::new(order.head_request),
+            observer,
             socket: &mut self.socket,
             received: &mut self.received,
+            closes: spliced.order.upgrade,
             begun: false,
         };
         let python = &mut self.python;
         let mut user = HandedOver { user: &mut answer, spliced: &mut spliced, python };
         let result = exchange(asked, &flow, &mut user).await;
-        let (begun, keep_alive) = (answer.begun, answer.observer.keep_alive && keep_alive);
+        let (begun, observer) = (answer.begun, answer.observer);
+        let result = match result {
+            Ok(channel) if observer.upgraded => self.splice_raw(channel, &flow).await,
+            result => result.map(drop),
+        };
+        let keep_alive = observer.keep_alive && spliced.order.keep_alive;
         self.end_spliced(spliced, result, begun, keep_alive).await
+    }
+
+    /// Moves the bytes of an upgraded connection to its end.
+    async fn splice_raw(&mut self, channel: Channel, flow: &Flow) -> Result<(), Stop> {
+        let user = RawUser {
+            socket: &mut self.socket,
+            received: self.received.split().freeze(),
+            tls: self.tls,
+            stalled: self.hub.settings.stalled,
+        };
+        splice_user(user, channel, flow).await
     }
 
     async fn end_spliced(
@@ -346,12 +363,24 @@ enum Passed {
     Aborted,
 }
 
+/// Says in the first head that the connection ends, if that is the final one.
+fn with_close(data: Bytes, status: u16) -> Bytes {
+    let line = data.windows(2).position(|two| two == b"\r\n").unwrap_or(data.len());
+    if data.get(9..12) != Some(status.to_string().as_bytes()) {
+        return data;
+    }
+    let (line, rest) = data.split_at(line);
+    [line, b"\r\nConnection: close", rest].concat().into()
+}
+
 /// The response to one request.
 struct Answer<'a, S> {
     stalled: Duration,
     socket: &'a mut S,
     received: &'a mut BytesMut,
     observer: ResponseObserver,
+    /// The connection ends after the response, unless it is an upgrade.
+    closes: bool,
     begun: bool,
 }
 
@@ -367,8 +396,13 @@ impl<S: Socket> exchange::User for Answer<'_, S> {
     }
 
     async fn pass_on(&mut self, data: Bytes, flow: &Flow) -> Result<bool, Stop> {
-        let ready = self.observer.feed(data).map_err(|_| Stop::Failed)?;
-        if !ready.is_empty() && self.observer.status.is_some() {
+        let mut ready = self.observer.feed(data).map_err(|_| Stop::Failed)?;
+        if let Some(status) = self.observer.status
+            && !ready.is_empty()
+        {
+            if self.closes && !self.begun && !self.observer.upgraded {
+                ready = with_close(ready, status);
+            }
             self.begun = true;
             let writing = async {
                 self.socket.write_all(&ready).await?;
@@ -380,7 +414,7 @@ impl<S: Socket> exchange::User for Answer<'_, S> {
             }
             flow.bytes_out.fetch_add(ready.len() as u64, Ordering::Relaxed);
         }
-        Ok(self.observer.complete)
+        Ok(self.observer.complete || self.observer.upgraded)
     }
 
     async fn finish(&mut self) -> Result<(), Stop> {

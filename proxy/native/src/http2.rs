@@ -147,7 +147,7 @@ impl Streams {
         let result = exchange(asked, &request.flow, response).await;
         let status = response.observer.status.unwrap_or(0);
         match result {
-            Ok(()) => entered.end = Some((status, End::Done)),
+            Ok(_) => entered.end = Some((status, End::Done)),
             Err(Stop::UserLeft) => {
                 entered.end = Some((status, End::UserLeft));
                 self.on_reset(response);
@@ -212,13 +212,11 @@ impl Streams {
         python: &mut Option<PythonConnection>,
         response: &mut ResponseStream,
     ) -> bool {
-        let order = &mut spliced.order;
-        let (link, packed) = (order.link.clone(), std::mem::take(&mut order.packed));
-        let (asked, flow) = (Asked { link, packed, answer: None }, spliced.flow.clone());
+        let (asked, flow) = (spliced.order.take(), spliced.flow.clone());
         let mut user = HandedOver { user: &mut *response, spliced: &mut spliced, python };
         let result = exchange(asked, &flow, &mut user).await;
         spliced.state = match result {
-            Ok(()) => State::Over(End::Done),
+            Ok(_) => State::Over(End::Done),
             Err(Stop::UserLeft) => {
                 self.on_reset(response);
                 State::Over(End::UserLeft)

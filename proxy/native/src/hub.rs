@@ -107,7 +107,7 @@ pub struct HubState {
 impl HubState {
     pub fn new(settings: HubSettings) -> Self {
         Self {
-            splices: Splices::new(settings.max_in_flight),
+            splices: Splices::new(settings.max_in_flight * settings.window as usize),
             settings,
             verdicts: Verdicts::default(),
             links: HubLinks::default(),

@@ -7,6 +7,7 @@
 mod accept;
 mod agent;
 mod backend;
+mod budget;
 mod exchange;
 mod flow;
 mod http1;
@@ -19,6 +20,7 @@ mod proxy_header;
 #[cfg(feature = "python")]
 mod python;
 mod questions;
+mod raw;
 mod request_head;
 mod response_stream;
 mod runtime;

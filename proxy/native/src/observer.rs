@@ -45,14 +45,17 @@ enum Body {
     UntilClose,
 }
 
-/// Observes the response to one request that does not upgrade its connection.
-/// `status` is the final one. `keep_alive`: the connection can be reused.
+/// Observes the response to one request.
+/// `status` is the final one. `keep_alive`: the connection can be reused. `upgraded`: raw bytes
+/// follow the head.
 #[derive(Debug)]
 pub struct ResponseObserver {
     pub status: Option<u16>,
     pub complete: bool,
     pub keep_alive: bool,
+    pub upgraded: bool,
     head_request: bool,
+    may_upgrade: bool,
     /// The content is JSON that is not encoded.
     json: bool,
     partial: BytesMut,
@@ -65,11 +68,18 @@ impl ResponseObserver {
             status: None,
             complete: false,
             keep_alive: false,
+            upgraded: false,
             head_request,
+            may_upgrade: false,
             json: false,
             partial: BytesMut::new(),
             body: Body::Unknown,
         }
+    }
+
+    /// Observes the response to a request that asks for an upgrade.
+    pub fn of_upgrade() -> Self {
+        Self { may_upgrade: true, ..Self::new(false) }
     }
 
     /// Returns the bytes that may be forwarded now; a head only once it is complete.
@@ -136,7 +146,7 @@ impl ResponseObserver {
         }
         let status = parsed.code.unwrap_or(0);
         if status == 101 {
-            return Err(BadResponse("unrequested upgrade"));
+            return self.switch();
         }
         if !(100..=999).contains(&status) {
             return Err(BadResponse("the response head is malformed"));
@@ -158,6 +168,14 @@ impl ResponseObserver {
         } else {
             (self.body, self.keep_alive) = (Body::UntilClose, false);
         }
+        Ok(())
+    }
+
+    fn switch(&mut self) -> Result<(), BadResponse> {
+        if !self.may_upgrade {
+            return Err(BadResponse("unrequested upgrade"));
+        }
+        (self.status, self.upgraded, self.body) = (Some(101), true, Body::UntilClose);
         Ok(())
     }
 
@@ -443,6 +461,28 @@ mod tests {
                 observer.feed(Bytes::copy_from_slice(&[byte])).unwrap();
                 assert!(!observer.is_between_events());
             }
+        }
+    }
+
+    #[test]
+    fn raw_bytes_follow_an_upgrade_however_it_is_cut() {
+        let text = b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n\
+            HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\n\r\nHTTP/1.1 raw\r\n\r\n";
+        for piece in 1..=text.len() {
+            let mut observer = ResponseObserver::of_upgrade();
+            let mut forwarded = Vec::new();
+            for part in text.chunks(piece) {
+                let ready = observer.feed(Bytes::copy_from_slice(part)).unwrap();
+                forwarded.extend_from_slice(&ready);
+            }
+            assert_eq!(forwarded, text);
+            assert_eq!((observer.status, observer.upgraded), (Some(101), true));
+            assert!(!observer.complete && !observer.is_between_events());
+        }
+        for text in GOOD {
+            let mut observer = ResponseObserver::of_upgrade();
+            observer.feed(Bytes::from_static(text)).unwrap();
+            assert!(observer.complete && !observer.upgraded);
         }
     }
 

@@ -29,14 +29,14 @@ use crate::{sockets, wire};
 
 /// Number of this interface: `core/native.py` uses a module of the same number only. It changes with
 /// each change of a class or a method.
-const INTERFACE: u32 = 5;
+const INTERFACE: u32 = 6;
 const BACKLOG: i32 = 2048;
 /// Audit ID, duration, bytes.
 type EndTuple = (String, f64, u64);
 /// Verdict, host and port of one source, status, reason, number, ends.
 type GroupTuple = (u64, String, u16, u16, u8, u64, Vec<EndTuple>);
-/// Number, identity, head, audit ID.
-type QuestionTuple = (u64, Vec<u8>, Vec<u8>, [u8; 16]);
+/// Number, identity, head, audit ID, whether it asks for an upgrade.
+type QuestionTuple = (u64, Vec<u8>, Vec<u8>, [u8; 16], bool);
 /// Number, state, status, bytes in and out.
 type ReportTuple = (u64, u8, u16, u64, u64);
 /// Number, verdict, audit ID, source host and port, begin, age, bytes.
@@ -276,6 +276,7 @@ impl NativeHub {
         before: &[u8],
         after: &[u8],
         id: [u8; 16],
+        upgrade: bool,
         keep_alive: bool,
         user: &[u8],
     ) -> u64 {
@@ -287,6 +288,7 @@ impl NativeHub {
             link,
             packed: wire::pack(identity, before, after, &id),
             head_request: before.starts_with(b"HEAD "),
+            upgrade,
             keep_alive,
             user: Bytes::copy_from_slice(user),
         };
@@ -424,7 +426,8 @@ impl NativeAgent {
     fn take_questions(&self, most: usize) -> Vec<QuestionTuple> {
         let questions = self.agent.questions.inbox.take(most);
         let tuple = |asked: Question| {
-            (asked.number, asked.identity.to_vec(), asked.head.to_vec(), asked.id)
+            let (identity, head) = (asked.identity.to_vec(), asked.head.to_vec());
+            (asked.number, identity, head, asked.id, asked.upgrade)
         };
         questions.into_iter().map(tuple).collect()
     }

@@ -23,6 +23,7 @@ pub struct Question {
     pub id: [u8; 16],
     pub identity: Bytes,
     pub head: Bytes,
+    pub upgrade: bool,
 }
 
 #[derive(Default)]
@@ -34,12 +35,13 @@ pub struct Questions {
 
 impl Questions {
     /// Returns the bytes to send; None: Python declines the packed request or is not in time.
-    pub async fn ask(&self, packed: &[u8], id: [u8; 16]) -> Option<Bytes> {
+    pub async fn ask(&self, packed: &[u8], id: [u8; 16], upgrade: bool) -> Option<Bytes> {
         let (identity, before, after) = wire::parts(packed)?;
         let head = Bytes::from([before, &wire::hex(&id), after].concat());
         let identity = Bytes::copy_from_slice(identity);
         let (asked, answer) = self.begin()?;
-        let is_asked = self.inbox.put(Question { number: asked.number, id, identity, head });
+        let number = asked.number;
+        let is_asked = self.inbox.put(Question { number, id, identity, head, upgrade });
         if !is_asked {
             return None;
         }
@@ -110,7 +112,8 @@ mod tests {
             questions.answer(first.number, None);
             questions.answer(99, None);
         };
-        let (asked, declined) = (questions.ask(&packed, id), questions.ask(&packed, id));
+        let (asked, declined) =
+            (questions.ask(&packed, id, false), questions.ask(&packed, id, false));
         let (asked, declined, ()) = tokio::join!(asked, declined, answering);
         assert_eq!((asked.as_deref(), declined), (Some(&b"sent"[..]), None));
         assert!(locked(&questions.waiting).is_empty());
@@ -120,22 +123,22 @@ mod tests {
     async fn only_so_many_questions_wait_and_a_dropped_one_does_not() {
         let questions = Questions::default();
         let (packed, id) = (packed(), [7; 16]);
-        assert!(questions.ask(&packed, id).await.is_none(), "nobody answers");
+        assert!(questions.ask(&packed, id, false).await.is_none(), "nobody answers");
         questions.inbox.descriptor().unwrap();
         let mut waiting = Vec::new();
         for _ in 0..MAX_WAITING {
-            let mut asked = Box::pin(questions.ask(&packed, id));
+            let mut asked = Box::pin(questions.ask(&packed, id, false));
             assert!(
                 poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending())).await
             );
             waiting.push(asked);
         }
-        assert!(questions.ask(&packed, id).await.is_none());
+        assert!(questions.ask(&packed, id, false).await.is_none());
         waiting.clear();
         assert!(locked(&questions.waiting).is_empty());
-        assert!(questions.ask(&packed, id).await.is_none(), "Python has taken none");
+        assert!(questions.ask(&packed, id, false).await.is_none(), "Python has taken none");
         questions.inbox.take(MAX_WAITING);
-        let mut asked = pin!(questions.ask(&packed, id));
+        let mut asked = pin!(questions.ask(&packed, id, false));
         assert!(poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending())).await);
     }
 
@@ -145,7 +148,7 @@ mod tests {
         questions.inbox.descriptor().unwrap();
         let packed = packed();
         for size in 0..60 {
-            assert!(questions.ask(&packed[..size], [7; 16]).await.is_none());
+            assert!(questions.ask(&packed[..size], [7; 16], false).await.is_none());
         }
         assert_eq!(questions.inbox.len(), 0);
     }

@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 
 use crate::backend::PythonConnection;
-use crate::exchange::{Stop, User};
-use crate::flow::{Flow, Stalls};
+use crate::budget::Budget;
+use crate::exchange::{Asked, Stop, User};
+use crate::flow::Flow;
 use crate::hub::{End, HubState};
 use crate::inbox::Inbox;
 use crate::link::HubLink;
+use crate::observer::ResponseObserver;
 use crate::runtime::locked;
 
 /// More streams of one link are left to Python, so that reads still find some.
@@ -51,14 +53,14 @@ pub struct Report {
 pub struct Splices {
     pub reports: Inbox<Report>,
     pub open: Mutex<HashMap<u64, Arc<Flow>>>,
-    stalls: Arc<Stalls>,
+    budget: Arc<Budget>,
 }
 
 impl Splices {
-    /// `most`: slow readers whose windows fit into the memory.
-    pub fn new(most: usize) -> Self {
+    /// `memory`: bytes that may wait for slow readers.
+    pub fn new(memory: usize) -> Self {
         let (reports, open) = (Inbox::default(), Mutex::default());
-        Self { reports, open, stalls: Stalls::new(most) }
+        Self { reports, open, budget: Budget::new(memory) }
     }
 }
 
@@ -71,8 +73,25 @@ pub struct Order {
     /// The packed request; taken when it is sent.
     pub packed: Bytes,
     pub head_request: bool,
+    pub upgrade: bool,
     pub keep_alive: bool,
     pub user: Bytes,
+}
+
+impl Order {
+    /// Takes the request to send.
+    pub fn take(&mut self) -> Asked {
+        let (link, packed) = (self.link.clone(), std::mem::take(&mut self.packed));
+        Asked { link, packed, answer: None, upgrade: self.upgrade }
+    }
+
+    pub fn observer(&self) -> ResponseObserver {
+        if self.upgrade {
+            ResponseObserver::of_upgrade()
+        } else {
+            ResponseObserver::new(self.head_request)
+        }
+    }
 }
 
 /// A request that was handed over. However it ends, Python gets a report.
@@ -93,7 +112,7 @@ impl Spliced {
             return None;
         }
         let number = hub.last_number.fetch_add(1, Ordering::Relaxed) + 1;
-        let flow = Arc::new(Flow::of(hub.splices.stalls.share(order.user.clone())));
+        let flow = Arc::new(Flow::of(hub.splices.budget.share(order.user.clone())));
         locked(&hub.splices.open).insert(number, flow.clone());
         let (hub, state) = (hub.clone(), State::Over(End::UserLeft));
         Some(Box::new(Self { hub, number, order, flow, status: 0, state }))
@@ -192,6 +211,7 @@ mod tests {
             link: link.clone(),
             packed: Bytes::new(),
             head_request: false,
+            upgrade: false,
             keep_alive: true,
             user: Bytes::from_static(b"ann"),
         }

@@ -4,13 +4,16 @@
 
 use std::sync::Mutex;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::runtime::locked;
 
 pub const MAX_REQUEST: usize = 96 << 10;
 pub const UPGRADE: &str = "towline-data";
 pub const PATH: &str = "/k8s/data-link";
+/// Path of a request that asks for an upgrade. Its body starts with the length of the packed
+/// request, and after the 101 it goes on with the user's bytes.
+pub const UPGRADE_PATH: &str = "/upgrade";
 /// Status by which an agent leaves a request to the link that Python serves.
 pub const DECLINED: u16 = 421;
 
@@ -26,6 +29,29 @@ pub fn pack(identity: &[u8], before: &[u8], after: &[u8], id: &[u8; 16]) -> Byte
     packed.put_slice(before);
     packed.put_slice(after);
     packed.freeze()
+}
+
+/// Puts its length before a packed request.
+pub fn prefixed(packed: &[u8]) -> Bytes {
+    let mut prefixed = BytesMut::with_capacity(4 + packed.len());
+    prefixed.put_u32(packed.len() as u32);
+    prefixed.put_slice(packed);
+    prefixed.freeze()
+}
+
+/// Takes a packed request from what follows its length. Some(None): it is incomplete; None: it is
+/// too long.
+pub fn take_prefixed(received: &mut BytesMut) -> Option<Option<BytesMut>> {
+    let Some(length) = received.first_chunk() else { return Some(None) };
+    let size = u32::from_be_bytes(*length) as usize;
+    if size > MAX_REQUEST {
+        return None;
+    }
+    if received.len() < 4 + size {
+        return Some(None);
+    }
+    received.advance(4);
+    Some(Some(received.split_to(size)))
 }
 
 /// Returns the identity, and the head before and after the audit ID; None: malformed.
@@ -73,5 +99,43 @@ impl AuditIds {
             left.extend(random::<4096>()?.as_chunks().0);
         }
         left.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packed_request_is_taken_however_it_is_cut() {
+        let packed = pack(b"Impersonate-User: a\r\n", b"GET /a", b"\r\n\r\n", &[7; 16]);
+        let sent = [&prefixed(&packed)[..], b"raw"].concat();
+        for cut in 0..=sent.len() {
+            let mut received = BytesMut::from(&sent[..cut]);
+            let first = take_prefixed(&mut received).unwrap();
+            assert_eq!(first.is_some(), cut >= 4 + packed.len());
+            received.extend_from_slice(&sent[cut..]);
+            let taken = first.or_else(|| take_prefixed(&mut received).unwrap()).unwrap();
+            assert_eq!((&taken[..], &received[..]), (&packed[..], &b"raw"[..]));
+        }
+        let mut long = BytesMut::from(&(MAX_REQUEST as u32 + 1).to_be_bytes()[..]);
+        assert!(take_prefixed(&mut long).is_none());
+    }
+
+    #[test]
+    fn the_parts_of_a_packed_request_are_found_or_it_is_malformed() {
+        let packed = pack(b"identity", b"before", b"after", &[7; 16]);
+        let expected: (&[u8], &[u8], &[u8]) = (b"identity", b"before", b"after");
+        assert_eq!(parts(&packed), Some(expected));
+        for _ in 0..20_000 {
+            let random: [u8; 8] = random().unwrap();
+            let mut changed = packed.to_vec();
+            changed[usize::from(random[0]) % 8] = random[1];
+            changed.truncate(usize::from(random[2]) % (packed.len() + 1));
+            if let Some((identity, before, after)) = parts(&changed) {
+                let size = FIXED + identity.len() + before.len() + after.len();
+                assert_eq!(size, changed.len());
+            }
+        }
     }
 }

@@ -160,6 +160,8 @@ async def test_a_session_ends_where_policy_begins_to_record(
     await begun(stack, user, request(b"GET", path, *more))
     stack.installation.recording = RecordingPolicy.OUTPUT
     await stack.proxy.recheck(None)
+    if terminal:
+        await eventually(lambda: stack.installation.closed_rows)
     reasons = [row.reason for row in stack.installation.closed_rows]
     assert reasons == [EndReason.REVOKED] * terminal
 

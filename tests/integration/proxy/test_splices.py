@@ -1,12 +1,15 @@
-"""Requests that run for long, over both data planes: the native hub moves the bytes of a watch to
-its end, and everything else is as on the portable one.
+"""Requests that run for long, over both data planes: the native hub moves the bytes of watches and
+upgrades to their end, and everything else is as on the portable one.
 """
 
 import asyncio
+from socket import SO_LINGER, SOL_SOCKET
+from struct import pack
 
 import pytest
 
 from core.open_streams import ALL_STREAMS, OpenStream
+from proxy.domain.access import RecordingPolicy
 from proxy.domain.audit import EndReason
 from proxy.settings import DataPlane
 from tests.fakes.kube_proxy import CLUSTER
@@ -58,13 +61,16 @@ def moved(stack: Stack) -> int:
     return 0 if stack.proxy.front is None else stack.proxy.front.splices.served
 
 
+def is_native() -> bool:
+    return chosen_plane(DataPlane.PORTABLE) is DataPlane.NATIVE
+
+
 async def watch(stack: Stack, user: User) -> OpenStream:
     """Opens a watch, which the native hub serves if there is one; returns its row."""
     before = moved(stack)
     user.writer.write(WATCH)
     await user.reader.readuntil(CHUNK)
-    is_native = chosen_plane(DataPlane.PORTABLE) is DataPlane.NATIVE
-    await eventually(lambda: moved(stack) == before + is_native)
+    await eventually(lambda: moved(stack) == before + is_native())
     return stack.proxy.here.open_streams(ALL_STREAMS)[-1]
 
 
@@ -243,7 +249,7 @@ async def test_a_watch_over_http2_is_moved_too(stack: Stack, events: Events, use
         for stream in (done, left, ended):
             assert (await h2.until(stream, over=False)).status == 200
         await eventually(lambda: moved(stack) == 3)
-        assert not stack.proxy.gateway.connections
+        await eventually(lambda: not stack.proxy.gateway.connections)
         sizes = {row.bytes_out for row in stack.proxy.here.open_streams(ALL_STREAMS)}
         assert sizes == {BEGUN}
         h2.h2.reset_stream(left)
@@ -291,3 +297,230 @@ async def test_python_serves_a_watch_whose_data_link_ends_before_its_response(
     await eventually(lambda: stack.installation.closed_rows)
     assert [row.id for row in stack.installation.began_rows] == [listed.id]
     assert [row.id for row in stack.installation.closed_rows] == [listed.id]
+
+
+# Upgrades
+
+EXEC = request(
+    b"POST", b"/api/v1/namespaces/a/pods/b/exec?command=sh",
+    b"Connection: Upgrade", b"Upgrade: SPDY/3.1", b"Content-Length: 0",
+)  # fmt: skip
+SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
+SIZE = 3_000_000
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Accepts an upgrade, and returns all bytes; the end of them too."""
+    writer.write(SWITCHING)
+    while data := await reader.read(1 << 16):
+        writer.write(data)
+        await writer.drain()
+    writer.write(b"bye")
+
+
+async def size_until_end(reader: asyncio.StreamReader) -> int:
+    """Number of bytes up to the word `end`."""
+    size, last = 0, b""
+    while not last.endswith(b"end"):
+        data = await reader.read(1 << 16)
+        assert data
+        size, last = size + len(data), (last + data)[-3:]
+    return size
+
+
+async def upgrade(stack: Stack, user: User) -> OpenStream:
+    """Opens a session, which the native hub serves if there is one; returns its row."""
+    before = moved(stack)
+    user.writer.write(EXEC)
+    assert await user.reader.readuntil(b"\r\n\r\n") == SWITCHING
+    await eventually(lambda: moved(stack) == before + is_native())
+    return stack.proxy.here.open_streams(ALL_STREAMS)[-1]
+
+
+async def test_an_upgraded_connection_carries_bytes_both_ways_and_counts_them(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """After its audit row was stored; a user who ends one direction still gets the other."""
+    recorder.script = echo
+    listed = await upgrade(stack, user)
+    assert (listed.kind, listed.bytes_in, listed.bytes_out) == ("upgrade", 0, len(SWITCHING))
+    assert [row.id for row in stack.installation.opened_rows] == [listed.id]
+    sent = bytes(range(250)) * (SIZE // 250)
+    user.writer.write(sent)
+    async with asyncio.timeout(10):
+        assert await user.reader.readexactly(SIZE) == sent
+    (listed,) = stack.proxy.here.open_streams(ALL_STREAMS)
+    assert (listed.bytes_in, listed.bytes_out) == (SIZE, len(SWITCHING) + SIZE)
+    user.writer.write_eof()
+    assert await user.rest() == b"bye"
+    await eventually(lambda: stack.installation.closed_rows)
+    (row,) = stack.installation.closed_rows
+    assert (row.id, row.status, row.reason) == (listed.id, 101, EndReason.DONE)
+    assert (row.bytes_in, row.bytes_out) == (SIZE, len(SWITCHING) + SIZE + 3)
+    assert stack.proxy.here.requests.empty
+
+
+async def test_bytes_that_a_user_sends_before_the_upgrade_follow_it(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    go = asyncio.Event()
+
+    async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await go.wait()
+        await echo(reader, writer)
+
+    recorder.script = late
+    user.writer.write(EXEC)
+    await eventually(lambda: recorder.heads)
+    user.writer.write(b"early")
+    await asyncio.sleep(0.05)
+    go.set()
+    assert await user.reader.readexactly(len(SWITCHING) + 5) == SWITCHING + b"early"
+    await eventually(lambda: moved(stack) == is_native())
+
+
+@pytest.mark.parametrize("how", ["revoked", "ended", "left", "frozen"])
+async def test_a_session_that_is_ended_ends_at_both_sides(
+    stack: Stack, recorder: RecordingUpstream, user: User, how: str
+) -> None:
+    left = asyncio.Event()
+
+    async def until_left(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(SWITCHING + b"$ ")
+        while await reader.read(100):
+            pass
+        left.set()
+
+    recorder.script = until_left
+    listed = await upgrade(stack, user)
+    assert await user.reader.readexactly(2) == b"$ "
+    if how == "revoked":
+        assert stack.proxy.revoke(user="u1") == 1
+    elif how == "ended":
+        assert stack.proxy.here.end_stream(listed.id, "root")
+    elif how == "frozen":
+        assert stack.client is not None
+        stack.client.end_streams("an incident")
+    else:
+        user.writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, pack("ii", 1, 0))
+        user.writer.transport.abort()
+    if how != "left":
+        with pytest.raises(ConnectionResetError):
+            await user.rest()
+    async with asyncio.timeout(5):
+        await left.wait()
+    await eventually(lambda: stack.installation.closed_rows)
+    reasons = {
+        "revoked": EndReason.REVOKED,
+        "ended": EndReason.ENDED,
+        "left": EndReason.USER_LEFT,
+        "frozen": EndReason.UPSTREAM,
+    }
+    (row,) = stack.installation.closed_rows
+    assert (row.reason, row.status) == (reasons[how], 101)
+    assert stack.proxy.here.requests.empty
+
+
+async def test_an_upgrade_that_is_refused_ends_the_connection(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """The bytes after it would be ambiguous."""
+    recorder.answer = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
+    status, head, body = await user.ask(EXEC)
+    assert (status, body) == (403, b"no")
+    assert head.startswith(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\n")
+    assert await user.rest() == b""
+    await eventually(lambda: stack.installation.closed_rows)
+    (row,) = stack.installation.closed_rows
+    assert (row.status, row.reason, row.bytes_out) == (403, EndReason.DONE, len(head + body))
+    await eventually(lambda: moved(stack) == is_native())
+
+
+async def test_a_session_is_never_started_twice(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Although nobody knows whether the API server has started it."""
+
+    async def gone(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    recorder.script = gone
+    assert (await user.ask(EXEC))[0] == 502
+    assert len(recorder.heads) == 1
+    await eventually(lambda: stack.installation.closed_rows)
+    (row,) = stack.installation.closed_rows
+    assert (row.status, row.reason, row.refused) == (502, EndReason.UPSTREAM, True)
+
+
+async def test_python_starts_a_session_that_the_data_link_did_not(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """With the one row that was stored for it."""
+    front, link = stack.proxy.front, stack.proxy.tunnels.find(CLUSTER)
+    if front is not None and link is not None:
+        front.links.forget(link)
+    recorder.script = echo
+    user.writer.write(EXEC + b"hello")
+    answer = await user.reader.readexactly(len(SWITCHING) + 5)
+    assert (answer, moved(stack)) == (SWITCHING + b"hello", 0)
+    assert len(stack.installation.opened_rows) == 1
+
+
+async def test_a_recorded_session_stays_in_python(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Another upgrade of the same user does not."""
+    stack.installation.recording = RecordingPolicy.ALL
+    recorder.script = echo
+    user.writer.write(EXEC)
+    assert await user.reader.readuntil(b"\r\n\r\n") == SWITCHING
+    (listed,) = stack.proxy.here.open_streams(ALL_STREAMS)
+    assert (listed.recorded, moved(stack)) == (True, 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", stack.plain_port)
+    writer.write(EXEC.replace(b"/exec?command=sh", b"/portforward"))
+    assert await reader.readuntil(b"\r\n\r\n") == SWITCHING
+    await eventually(lambda: moved(stack) == is_native())
+    writer.close()
+
+
+@pytest.mark.parametrize("side", ["user", "server"])
+async def test_a_side_that_does_not_read_stops_the_other(
+    stack: Stack, recorder: RecordingUpstream, user: User, side: str
+) -> None:
+    """Within the windows; then all bytes arrive."""
+    sent, go = 0, asyncio.Event()
+
+    async def send(writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        while not go.is_set():
+            writer.write(bytes(1 << 16))
+            await writer.drain()
+            sent += 1 << 16
+        writer.write(b"end")
+
+    async def server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(SWITCHING)
+        if side == "user":
+            await send(writer)
+        else:
+            await go.wait()
+            writer.write(b"got %d." % await size_until_end(reader))
+        await reader.read()
+
+    recorder.script = server
+    await upgrade(stack, user)
+    sending = stack.tasks.spawn("user", send(user.writer)) if side == "server" else None
+    seen = -1
+    while seen != sent:
+        seen = sent
+        await asyncio.sleep(0.3)
+    assert 0 < sent < 48 << 20
+    go.set()
+    async with asyncio.timeout(20):
+        if sending is None:
+            received = await size_until_end(user.reader)
+        else:
+            await sending
+            await user.reader.readuntil(b"got ")
+            received = int((await user.reader.readuntil(b"."))[:-1])
+    assert received == sent + 3

@@ -1,0 +1,142 @@
+//! The bytes of a connection that was upgraded, in both directions.
+
+use std::future::{pending, poll_fn};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::{RecvStream, SendStream};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+
+use crate::budget::{Incoming, Share};
+use crate::exchange::{Channel, Stop};
+use crate::flow::Flow;
+use crate::sockets::{Socket, read_piece};
+
+/// The user's side of an upgraded connection. `tls`: it cannot end one direction alone. `stalled`:
+/// how long the user may leave data unread.
+pub struct RawUser<'a, S> {
+    pub socket: &'a mut S,
+    pub received: Bytes,
+    pub tls: bool,
+    pub stalled: Duration,
+}
+
+/// Moves bytes between the user and the agent until one of them ends the connection.
+pub async fn splice_user<S: Socket>(
+    user: RawUser<'_, S>,
+    channel: Channel,
+    flow: &Flow,
+) -> Result<(), Stop> {
+    let Channel { mut from_agent, mut to_agent } = channel;
+    let (mut from_user, mut to_user) = tokio::io::split(user.socket);
+    let down = async {
+        let mut incoming = Incoming::new(&mut from_agent, flow.share.as_ref());
+        while let Some(data) = incoming.next().await.map_err(|_| Stop::Failed)? {
+            let writing = timeout(user.stalled, write_all(&mut to_user, &data));
+            match incoming.write(data.len(), writing).await {
+                Ok(Ok(Ok(()))) => {}
+                Ok(_) => return Err(Stop::UserLeft),
+                Err(_) => return Err(Stop::Failed),
+            }
+            flow.bytes_out.fetch_add(data.len() as u64, Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    let up = async {
+        let mut data = user.received;
+        loop {
+            flow.bytes_in.fetch_add(data.len() as u64, Ordering::Relaxed);
+            if send(&mut to_agent, data, false).await.is_err() {
+                // The other direction says how it has ended.
+                return pending().await;
+            }
+            data = match read_piece(&mut from_user).await {
+                Ok(data) => data,
+                Err(_) => return Stop::UserLeft,
+            };
+            if data.is_empty() && user.tls {
+                return Stop::UserLeft;
+            }
+            if data.is_empty() {
+                let _ = to_agent.send_data(data, true);
+                return pending().await;
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = flow.ended() => Err(Stop::Ended),
+        ended = down => ended,
+        stop = up => Err(stop),
+    }
+}
+
+/// Moves bytes between the control plane and the API server until one of them ends the connection.
+/// Err: the control plane has reset the stream.
+pub async fn splice_server(
+    socket: impl Socket,
+    tls: bool,
+    (mut body, received): (RecvStream, Bytes),
+    stream: &mut SendStream<Bytes>,
+    share: &Share,
+) -> Result<(), ()> {
+    let (mut from_server, mut to_server) = tokio::io::split(socket);
+    let down = async {
+        loop {
+            let data = read_piece(&mut from_server).await.unwrap_or_default();
+            let is_last = data.is_empty();
+            send(stream, data, is_last).await?;
+            if is_last {
+                return Ok(());
+            }
+        }
+    };
+    let up = async {
+        if write_all(&mut to_server, &received).await.is_err() {
+            return pending().await;
+        }
+        let mut incoming = Incoming::new(&mut body, Some(share));
+        while let Some(data) = incoming.next().await.map_err(drop)? {
+            let written = incoming.write(data.len(), write_all(&mut to_server, &data)).await;
+            // If the API server takes no more, the other direction says how it has ended.
+            if written.map_err(drop)?.is_err() {
+                return pending().await;
+            }
+        }
+        if !tls {
+            let _ = to_server.shutdown().await;
+        }
+        pending().await
+    };
+    tokio::select! {
+        ended = down => ended,
+        ended = up => ended,
+    }
+}
+
+async fn write_all(to: &mut (impl AsyncWrite + Unpin), data: &[u8]) -> std::io::Result<()> {
+    to.write_all(data).await?;
+    to.flush().await
+}
+
+/// Sends data as fast as the other side takes it. Err: it has reset the stream.
+pub async fn send(stream: &mut SendStream<Bytes>, mut data: Bytes, end: bool) -> Result<(), ()> {
+    while !data.is_empty() {
+        stream.reserve_capacity(data.len());
+        while stream.capacity() == 0 {
+            poll_fn(|context| stream.poll_capacity(context)).await.ok_or(())?.map_err(drop)?;
+        }
+        let piece = data.split_to(stream.capacity().min(data.len()));
+        let is_last = end && data.is_empty();
+        stream.send_data(piece, is_last).map_err(drop)?;
+        if is_last {
+            return Ok(());
+        }
+    }
+    if end {
+        stream.send_data(Bytes::new(), true).map_err(drop)?;
+    }
+    Ok(())
+}
