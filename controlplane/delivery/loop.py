@@ -75,6 +75,9 @@ class RenderLoop(BackgroundLoop):
                 self._counts.add(f"{repository_id}/{service_id}")
         except TowlineError:
             self._requested.setdefault(repository_id, set()).update(requested)
+            if state is not None:
+                # The git cache reports each state once, and may have reported a newer one.
+                self._states.setdefault(repository_id, state)
             raise
 
     async def _follow(self) -> None:
