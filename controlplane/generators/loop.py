@@ -98,8 +98,9 @@ class GeneratorLoop(BackgroundLoop):
             id: _selector_properties(found.get(ClusterId(id))) for id in ids
         }
         if any(self._marks.get(id, _UNKNOWN) != mark for id, mark in marks.items()):
-            self._marks |= marks
             await self._schedule_all()
+            # Only now, because a failed attempt is repeated, and must see the change again.
+            self._marks |= marks
 
 
 def _selector_properties(cluster: Cluster | None) -> object:
