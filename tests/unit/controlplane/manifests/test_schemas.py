@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
+from controlplane.manifest_schemas import write_schemas
 from controlplane.manifests.model.documents import write_documents
 from controlplane.manifests.model.plan import ManifestAction
 from tests.fakes.actors import ADMIN
@@ -150,3 +151,14 @@ async def test_an_export_with_managed_fields_is_a_manifest() -> None:
         True,
         [ManifestAction.UNCHANGED],
     )
+
+
+def test_the_schemas_of_a_folder_are_those_of_the_present_kinds(tmp_path: Path) -> None:
+    """A schema of a kind that no longer exists would still be published."""
+    (tmp_path / "Vanished.json").write_text("{}")
+    (tmp_path / "Cluster.json").write_text("{}")
+    (tmp_path / "README.md").write_text("Schemas.")
+    write_schemas(tmp_path)
+    assert {path.stem for path in tmp_path.glob("*.json")} == set(MANIFESTS.kind_names())
+    assert json.loads((tmp_path / "Cluster.json").read_text()) == MANIFESTS.schema("Cluster")
+    assert (tmp_path / "README.md").exists()

@@ -1,0 +1,112 @@
+"""Search by name, and the changes that subscribers missed."""
+
+from datetime import timedelta
+
+import pytest
+
+from controlplane.authorization import ANONYMOUS, ResourceKind, Scope
+from controlplane.authorization.roles import BuiltInRole
+from controlplane.pipelines.model.records import PipelineRecord
+from controlplane.search.model import NamedItemKind
+from controlplane.search.operations import MAX_RESULTS, SearchOperations
+from core.errors import Invalid, LimitExceeded, Unauthenticated
+from tests.fakes.actors import ADMIN, NOBODY, person
+from tests.fakes.clock import START
+from tests.fakes.operations import (
+    MemoryOperations,
+    make_cluster,
+    make_repository,
+    make_service,
+    operations_over_memory,
+)
+
+DEV, PROD = make_cluster("dev"), make_cluster("prod")
+WEB, API = make_service("web", DEV), make_service("api-dev", PROD)
+OF_DEV = person(BuiltInRole.VIEWER, "dana", Scope("cluster:dev"))
+LATER = START + timedelta(hours=1)
+
+
+@pytest.fixture
+async def world() -> MemoryOperations:
+    world = operations_over_memory()
+    await world.given(DEV, PROD, WEB, API, make_repository("dev-tools"))
+    await world.given(PipelineRecord("p", "dev-to-prod", START, START))
+    return world
+
+
+@pytest.fixture
+def search(world: MemoryOperations) -> SearchOperations:
+    return SearchOperations(world.context)
+
+
+async def test_resources_are_found_by_a_part_of_their_name(search: SearchOperations) -> None:
+    found = [(item.kind, item.name) for item in await search.places(ADMIN, "dev")]
+    assert found[0] == (NamedItemKind.CLUSTER, "dev"), "the exact name comes first"
+    assert (NamedItemKind.SERVICE, "api-dev") in found
+    assert (NamedItemKind.PIPELINE, "dev-to-prod") in found
+    assert len(await search.places(ADMIN, "dev", 2)) == 2
+
+
+async def test_only_visible_resources_are_found(search: SearchOperations) -> None:
+    found = [(item.kind, item.name) for item in await search.places(OF_DEV, "dev")]
+    assert found == [(NamedItemKind.CLUSTER, "dev")]
+    assert list(await search.places(NOBODY, "dev")) == []
+
+
+@pytest.mark.parametrize(("text", "most"), [("a" * 201, 10), ("a\x00", 10), ("a", 0), ("a", 51)])
+async def test_an_invalid_search_is_refused(search: SearchOperations, text: str, most: int) -> None:
+    assert MAX_RESULTS == 50
+    with pytest.raises(Invalid):
+        await search.places(ADMIN, text, most)
+
+
+@pytest.mark.parametrize(
+    ("text", "first"), [("status:Odd", 10), ("kind:Pod", 0), ("kind:Pod", 101)]
+)
+async def test_an_invalid_search_of_objects_is_refused(
+    search: SearchOperations, text: str, first: int
+) -> None:
+    with pytest.raises(Invalid):
+        await search.objects(ADMIN, text, first, None)
+
+
+async def test_a_search_needs_a_credential(search: SearchOperations) -> None:
+    with pytest.raises(Unauthenticated):
+        await search.places(ANONYMOUS, "dev")
+    with pytest.raises(Unauthenticated):
+        await search.changed_since(ANONYMOUS, ResourceKind.CLUSTER, START)
+    with pytest.raises(Unauthenticated):
+        await search.concerned(ANONYMOUS, [], [])
+
+
+async def test_a_subscriber_learns_of_the_changes_that_it_missed(
+    world: MemoryOperations, search: SearchOperations
+) -> None:
+    """Also of changes in the minute before, whose transaction was perhaps still open."""
+    await world.given(make_cluster("late", pinged_at=LATER))
+    for kind, moment, found in (
+        (ResourceKind.CLUSTER, START, ["dev", "late", "prod"]),
+        (ResourceKind.CLUSTER, START + timedelta(seconds=59), ["dev", "late", "prod"]),
+        (ResourceKind.CLUSTER, START + timedelta(seconds=61), ["late"]),
+        (ResourceKind.SERVICE, START, [WEB.id, API.id]),
+        (ResourceKind.PIPELINE, START, ["p"]),
+        (ResourceKind.PIPELINE, LATER, []),
+    ):
+        assert sorted(await search.changed_since(ADMIN, kind, moment)) == sorted(found)
+    assert await search.changed_since(OF_DEV, ResourceKind.CLUSTER, START) == ["dev"]
+    assert await search.changed_since(OF_DEV, ResourceKind.SERVICE, START) == [WEB.id]
+
+
+async def test_after_too_many_changes_a_subscriber_reads_the_list_again(
+    world: MemoryOperations, search: SearchOperations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controlplane.search.operations.MAX_CHANGES", 2)
+    assert len(await search.changed_since(ADMIN, ResourceKind.CLUSTER, START)) == 2
+    await world.given(make_cluster("one-more"))
+    with pytest.raises(LimitExceeded, match="more than 2 changes: read the list again"):
+        await search.changed_since(ADMIN, ResourceKind.CLUSTER, START)
+
+
+async def test_changed_services_concern_their_clusters(search: SearchOperations) -> None:
+    assert await search.concerned(ADMIN, [WEB.id, "gone"], ["prod"]) == {"dev", "prod"}
+    assert await search.concerned(ADMIN, [], [f"c{number}" for number in range(1_001)]) is None
