@@ -1,5 +1,6 @@
 """Open requests to clusters, and recordings of past ones."""
 
+from collections import OrderedDict
 from dataclasses import replace
 
 from controlplane.agents.ports import ProxySessions
@@ -12,6 +13,8 @@ from core.identity import ClusterId
 from core.open_streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 
 PART_BYTES = 256 << 10
+_READING_SECONDS = 600.0
+_MAX_READINGS = 1_000
 _NOT_OPEN = "no open request has this id: it has ended, or you have no access to it"
 
 
@@ -24,6 +27,7 @@ class OpenRequestOperations:
     def __init__(self, context: OperationContext, sessions: ProxySessions | None = None) -> None:
         self._context = context
         self._sessions = sessions
+        self._readings: OrderedDict[tuple[str, str], float] = OrderedDict()
 
     async def page(
         self, actor: Actor, cluster: str | None = None, user: str | None = None
@@ -53,15 +57,31 @@ class OpenRequestOperations:
         return stream
 
     async def recording(self, actor: Actor, request_id: str, offset: int = 0) -> RecordingPart:
-        """A part of a request's recording; needs read access to the audit log."""
+        """A part of a request's recording; needs read access to the audit log.
+
+        Audits the first part that the caller reads, at whatever offset.
+        """
         require(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
         if self._sessions is None:
             raise Unavailable("this process stores no recordings")
-        part = await self._sessions.recording(request_id, max(0, offset), PART_BYTES)
-        if offset == 0:
+        start = max(0, offset)
+        part = await self._sessions.recording(request_id, start, PART_BYTES)
+        if start == 0 or not self._is_reading(actor, request_id):
             async with self._context.change(actor, "readRecording") as tx:
                 tx.audit(request_id, request_id)
+        self._note_reading(actor, request_id)
         return part
+
+    def _is_reading(self, actor: Actor, request_id: str) -> bool:
+        """True if the caller has just read another part of the recording, which was audited."""
+        last = self._readings.get((actor.id, request_id))
+        return last is not None and self._context.clock.monotonic() - last < _READING_SECONDS
+
+    def _note_reading(self, actor: Actor, request_id: str) -> None:
+        self._readings[actor.id, request_id] = self._context.clock.monotonic()
+        self._readings.move_to_end((actor.id, request_id))
+        if len(self._readings) > _MAX_READINGS:
+            self._readings.popitem(last=False)
 
     async def _find(self, actor: Actor, stream_filter: StreamFilter) -> FoundStreams:
         require_member(actor)
