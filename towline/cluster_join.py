@@ -18,6 +18,7 @@ from urllib3.exceptions import HTTPError
 from yaml import YAMLError, safe_load
 
 from core.errors import Forbidden, Invalid, Unavailable
+from core.tls import client_context
 from towline.context_file import write_private
 
 AGENT = "towline-agent"
@@ -250,9 +251,19 @@ def open_cluster(kubeconfig: Path, context: str | None, handle: str) -> JoinedCl
         if name not in names:
             raise Invalid(f"{kubeconfig} has no context {name!r}; known: {', '.join(names)}")
         config.load_kube_config(str(kubeconfig), name, configuration, persist_config=False)
+        api = _client(configuration)
     except (config.ConfigException, OSError, *_MALFORMED) as error:
         raise Invalid(f"kubeconfig {kubeconfig} is not usable: {error}") from None
-    return JoinedCluster(kubeconfig, name, handle, client.ApiClient(configuration))
+    return JoinedCluster(kubeconfig, name, handle, api)
+
+
+def _client(configuration: client.Configuration) -> client.ApiClient:
+    api = client.ApiClient(configuration)
+    if configuration.verify_ssl:
+        # The library has no setting for the checks of `client_context`.
+        tls = client_context(file=configuration.ssl_ca_cert)
+        api.rest_client.pool_manager.connection_pool_kw["ssl_context"] = tls
+    return api
 
 
 def _listed(list_objects: Callable[..., Any], selector: str) -> list[str]:
