@@ -171,6 +171,17 @@ def compare_deployments(
     return changes
 
 
+def period_edges(since: datetime, until: datetime, period: ReportPeriod | None) -> list[datetime]:
+    """Returns the start of each period of a window, and its end; the last period may be shorter.
+
+    Without a period, the window is one.
+    """
+    if period is None:
+        return [since, until]
+    count = max(1, -((since - until) // period.length))
+    return [*(since + number * period.length for number in range(count)), until]
+
+
 def nearest_rank(count: int, part: float) -> int:
     """Returns the zero-based rank of a percentile among `count` sorted values (nearest rank)."""
     return max(0, -int(-count * part // 1) - 1)

@@ -50,6 +50,7 @@ from controlplane.reports.model.dora import (
     DoraMetrics,
     ReportPeriod,
     nearest_rank,
+    period_edges,
 )
 from controlplane.reports.model.spans import EndedDeployment
 from controlplane.reports.ports import DeploymentStore, DesiredBetween, ReportFilter
@@ -342,11 +343,9 @@ class SqlDeployments(SqlReading[Deployment]):
         until: datetime,
         period: ReportPeriod | None,
     ) -> list[DeploymentCounts]:
-        length = period.length if period else until - since
-        last = int((until - since) / length) if period else 0
-        ends = [since + number * length for number in range(1, last + 1)]
-        edges = [since, *ends, until]
+        edges = period_edges(since, until, period)
         if self._connection.dialect == "postgresql":
+            length = period.length if period else until - since
             counted = _by_number(inside, edges, length)
         else:
             counted = _by_ranges(inside, edges)
@@ -420,7 +419,8 @@ def _by_number(
     passed = func.floor(
         _seconds("postgresql", start, _T.desired_at) / length.total_seconds() + 1e-9
     )
-    number = cast(passed, Integer).label("number")
+    # Rounding must not move a row of the last microseconds behind the window.
+    number = cast(func.least(passed, len(edges) - 2), Integer).label("number")
     where = and_(inside, _T.desired_at >= start, _T.desired_at < edges[-1])
     return select(number, *_COUNTS).where(where).group_by(number)
 

@@ -18,6 +18,7 @@ from controlplane.reports.model.dora import (
     DoraMetrics,
     ReportPeriod,
     nearest_rank,
+    period_edges,
 )
 from controlplane.reports.model.spans import EndedDeployment
 from controlplane.reports.ports import DesiredBetween, ReportFilter
@@ -201,9 +202,7 @@ class MemoryDeployments(MemoryReading[Deployment]):
         period: ReportPeriod | None = None,
     ) -> DoraMetrics:
         rows = self._inside(within, visible, lambda row: since <= row["desired_at"] < until)
-        length = period.length if period else until - since
-        last = int((until - since) / length) if period else 0
-        edges = [since, *(since + number * length for number in range(1, last + 1)), until]
+        edges = period_edges(since, until, period)
         parts = tuple(
             _counts([row for row in rows if start <= row["desired_at"] < end])
             for start, end in pairwise(edges)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from controlplane.reports.model.dora import (
     ReportPeriod,
     compare_deployments,
     nearest_rank,
+    period_edges,
 )
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.status_codes import StatusCode
@@ -86,3 +88,21 @@ def test_a_window_without_deployments_has_no_rates() -> None:
 
 def test_parts_of_a_report_have_equal_lengths() -> None:
     assert [period.length.days for period in ReportPeriod] == [1, 7, 30]
+
+
+@pytest.mark.parametrize(
+    ("days", "period", "lengths"),
+    [
+        (2, ReportPeriod.DAY, [1, 1]),
+        (2.5, ReportPeriod.DAY, [1, 1, 0.5]),
+        (0.5, ReportPeriod.DAY, [0.5]),
+        (60, ReportPeriod.MONTH, [30, 30]),
+        (2.5, None, [2.5]),
+    ],
+)
+def test_a_window_has_no_empty_period(
+    days: float, period: ReportPeriod | None, lengths: list[float]
+) -> None:
+    """Only the last one is shorter, in a window that the periods do not fill."""
+    edges = period_edges(THEN, THEN + timedelta(days=days), period)
+    assert [(end - start) / timedelta(days=1) for start, end in pairwise(edges)] == lengths
