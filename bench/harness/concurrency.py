@@ -106,7 +106,7 @@ async def _user(system: BenchTarget, until: float, seed: int) -> int:
             case 1:
                 await _leave_within(system, f"/bytes?n={choice.randrange(1, 5_000_000)}", choice)
             case 2:
-                await _leave_within(system, "/watch?watch=1&rate=100", choice)
+                await _leave_within(system, "/api/v1/watch?watch=1&rate=100", choice)
             case _:
                 _, writer = await upgrade(system)
                 writer.write(b"e" * choice.randrange(100_000))

@@ -218,7 +218,7 @@ async def _send(writer: asyncio.StreamWriter, size: int) -> None:
 async def watch(system: BenchTarget, rate: int, seconds: float) -> list[float]:
     """Latency of a watch's events in seconds."""
     reader, writer = await connect(system)
-    writer.write(system.head(f"/watch?rate={rate}"))
+    writer.write(system.head(f"/api/v1/watch?watch=1&rate={rate}"))
     await reader.readuntil(END_OF_HEAD)
     ages: list[float] = []
     until = time.monotonic() + seconds
