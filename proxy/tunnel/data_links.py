@@ -1,7 +1,7 @@
-"""Data links: a second connection of an agent, over which the native hub sends reads.
+"""Data links: a second connection of an agent, over which the native hub sends requests.
 The control link carries a ticket; the agent dials the users' port with it. An agent that cannot
 reach that port has no data link, and all of its requests go over the control link. Agents without
-reads have none either, so that they cost no memory.
+requests have none either, so that they cost no memory.
 """
 
 import secrets
@@ -19,7 +19,7 @@ RETRY_SECONDS = 30.0
 
 
 class DataLinks:
-    """Offers data links to agents with reads. `port`: the users' HTTPS port."""
+    """Offers data links to agents with requests. `port`: the users' HTTPS port."""
 
     def __init__(self, hub: NativeHub, clock: Clock) -> None:
         self.port = 0

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::SendRequest;
+use h2::{Ping, PingPong};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::runtime::locked;
 use crate::sockets::{Socket, tune_link};
@@ -19,6 +20,9 @@ use crate::wire;
 pub const REQUEST: &[u8] = b"GET /k8s/data-link HTTP/1.1\r\n";
 const TICKET: Duration = Duration::from_secs(30);
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// As on the control link: a ping after 10 s, and dead after 25 s.
+const PING: Duration = Duration::from_secs(10);
+const PONG: Duration = Duration::from_secs(15);
 /// A frame costs memory beyond its content: h2 counts 256 bytes less the content of each small one
 /// that nobody has read. By default it derives the limit from the window, which has none here.
 const UNREAD_OVERHEAD: usize = 16 << 20;
@@ -122,13 +126,27 @@ pub async fn carry(mut socket: impl Socket, link: Arc<HubLink>, window: u32) {
             .await
             .ok()
     };
-    let Ok(Some((sender, connection))) = timeout(HANDSHAKE, opening).await else { return };
+    let Ok(Some((sender, mut connection))) = timeout(HANDSHAKE, opening).await else { return };
+    let pings = connection.ping_pong();
     *locked(&link.sender) = Some(sender);
     tokio::select! {
         _ = connection => {}
+        () = keep_alive(pings, PING, PONG) => {}
         () = link.closing.notified() => {}
     }
     link.close();
+}
+
+/// Sends a ping after each `pause`, because load balancers end connections without data; returns
+/// when no pong arrives within `wait`.
+async fn keep_alive(pings: Option<PingPong>, pause: Duration, wait: Duration) {
+    let Some(mut pings) = pings else { return std::future::pending().await };
+    loop {
+        sleep(pause).await;
+        if !matches!(timeout(wait, pings.ping(Ping::opaque())).await, Ok(Ok(_))) {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -148,6 +166,27 @@ mod tests {
             body.send_data(Bytes::from_static(b"a"), false).unwrap();
         }
         while connection.accept().await.is_some() {}
+    }
+
+    #[tokio::test]
+    async fn a_link_lives_as_long_as_its_agent_answers_pings() {
+        let moment = Duration::from_millis(1);
+        for answers in [true, false] {
+            let (ours, theirs) = tokio::io::duplex(1 << 16);
+            let (_sender, mut connection) = h2::client::handshake(ours).await.unwrap();
+            let pings = connection.ping_pong();
+            let carried = tokio::spawn(connection);
+            let agent = tokio::spawn(async move {
+                let mut theirs = h2::server::handshake(theirs).await.unwrap();
+                while answers && theirs.accept().await.is_some() {}
+                std::future::pending::<()>().await;
+            });
+            let wait = if answers { HANDSHAKE } else { moment };
+            let alive = timeout(100 * moment, keep_alive(pings, moment, wait)).await.is_err();
+            assert_eq!(alive, answers);
+            agent.abort();
+            carried.abort();
+        }
     }
 
     #[tokio::test]
