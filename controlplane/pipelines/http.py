@@ -29,7 +29,7 @@ _LOOKUPS_AT_ONCE = 4
 _MAX_QUEUED = 64
 _STATUS = {Code.INVALID: 400, Code.NOT_FOUND: 404, Code.CONFLICT: 409, Code.FORBIDDEN: 403}
 
-
+Handler = Callable[[Request], Awaitable[Response]]
 SecretOf = Callable[[str], Awaitable[str | None]]
 
 
@@ -43,8 +43,8 @@ class WebhookRoutes:
         self._lookups = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
         self._waiting = 0
         self.routes = (
-            Route("/webhooks/registry/{provider}/{id}", self._hint, methods=["POST"]),
-            Route("/webhooks/gates/{id}", self._answer, methods=["POST"]),
+            Route("/webhooks/registry/{provider}/{id}", _with_errors(self._hint), methods=["POST"]),
+            Route("/webhooks/gates/{id}", _with_errors(self._answer), methods=["POST"]),
         )
 
     async def _hint(self, request: Request) -> Response:
@@ -73,11 +73,7 @@ class WebhookRoutes:
             return Response(
                 'the body must be like {"release": "r7-…", "passed": true, "reason": "…"}', 400
             )
-        try:
-            await self._overrides.answer_signed(id, *given, request.headers["webhook-id"])
-        except TowlineError as error:
-            answer = {"error": error.message, "code": error.code.value}
-            return JSONResponse(answer, _STATUS.get(error.code, 503))
+        await self._overrides.answer_signed(id, *given, request.headers["webhook-id"])
         return Response(status_code=204)
 
     async def _body(self, request: Request) -> bytes | Response:
@@ -118,6 +114,19 @@ class WebhookRoutes:
         expected = signature(secret, id, moment, body)["webhook-signature"]
         given = headers.get("webhook-signature", "")[:4096].split(" ")
         return any(_equal(signature, expected) for signature in given)
+
+
+def _with_errors(work: Handler) -> Handler:
+    """Tells the sender whether another attempt can succeed."""
+
+    async def handle(request: Request) -> Response:
+        try:
+            return await work(request)
+        except TowlineError as error:
+            answer = {"error": error.message, "code": error.code.value}
+            return JSONResponse(answer, _STATUS.get(error.code, 503))
+
+    return handle
 
 
 def is_genuine(

@@ -26,8 +26,11 @@ class Operations:
         self.hints: list[str] = []
         self.answers: list[tuple[Any, ...]] = []
         self.refusal: TowlineError | None = None
+        self.is_away = False
 
     async def webhook_secret(self, id: str) -> str | None:
+        if self.is_away:
+            raise Unavailable("the store does not answer")
         return SECRET if id == "known" else None
 
     gate_secret = webhook_secret
@@ -142,6 +145,12 @@ async def test_a_refused_decision_tells_the_ci_system_whether_to_retry(
     webhooks.operations.refusal = error
     response = await webhooks.answer()
     assert (response.status, response.json()["error"]) == (status, error.message)
+
+
+async def test_a_webhook_during_an_outage_is_to_be_sent_again(webhooks: Webhooks) -> None:
+    webhooks.operations.is_away = True
+    for response in (await webhooks.answer(), await webhooks.hint("plain/known")):
+        assert (response.status, response.json()["code"]) == (503, "UNAVAILABLE")
 
 
 @pytest.mark.parametrize(
