@@ -218,9 +218,22 @@ def build(
     of the control plane; without it, orders are refused. Invalid: no access to the cluster.
     Unavailable: the state directory cannot be used.
     """
-    clock = clock or SystemClock()
+    database = Database(settings.state.directory / "agent.db")
+    try:
+        return _build(settings, database, clock or SystemClock(), repositories, renders)
+    except BaseException:
+        database.close()
+        raise
+
+
+def _build(
+    settings: Settings,
+    database: Database,
+    clock: Clock,
+    repositories: FollowedRepositories | None,
+    renders: OrderedRenders | None,
+) -> Agent:
     folder, policy = settings.state.directory, _policy(settings.autonomy)
-    database = Database(folder / "agent.db")
     outbox = SqliteOutbox(database, clock)
     reports, logs = OutboxReports(outbox), LogQueue()
     access = access_to(settings.kubernetes, clock)
