@@ -404,6 +404,8 @@ impl<S: Socket> exchange::User for Answer<'_, S> {
                 ready = with_close(ready, status);
             }
             self.begun = true;
+            // Whoever has read bytes finds them counted.
+            flow.bytes_out.fetch_add(ready.len() as u64, Ordering::Relaxed);
             let writing = async {
                 self.socket.write_all(&ready).await?;
                 self.socket.flush().await
@@ -412,7 +414,6 @@ impl<S: Socket> exchange::User for Answer<'_, S> {
                 self.socket.reset_on_close();
                 return Err(Stop::UserLeft);
             }
-            flow.bytes_out.fetch_add(ready.len() as u64, Ordering::Relaxed);
         }
         Ok(self.observer.complete || self.observer.upgraded)
     }

@@ -34,13 +34,13 @@ pub async fn splice_user<S: Socket>(
     let down = async {
         let mut incoming = Incoming::new(&mut from_agent, flow.share.as_ref());
         while let Some(data) = incoming.next().await.map_err(|_| Stop::Failed)? {
+            flow.bytes_out.fetch_add(data.len() as u64, Ordering::Relaxed);
             let writing = timeout(user.stalled, write_all(&mut to_user, &data));
             match incoming.write(data.len(), writing).await {
                 Ok(Ok(Ok(()))) => {}
                 Ok(_) => return Err(Stop::UserLeft),
                 Err(_) => return Err(Stop::Failed),
             }
-            flow.bytes_out.fetch_add(data.len() as u64, Ordering::Relaxed);
         }
         Ok(())
     };

@@ -222,9 +222,11 @@ impl User for ResponseStream {
 
     async fn pass_on(&mut self, data: Bytes, flow: &Flow) -> Result<bool, Stop> {
         let size = data.len() as u64;
-        let complete = ResponseStream::pass_on(self, data).await?;
+        self.observer.split(data, &mut self.unsent).map_err(|_| Stop::Failed)?;
+        // Whoever has read bytes finds them counted.
         flow.bytes_out.fetch_add(size, Ordering::Relaxed);
-        Ok(complete)
+        self.send().await?;
+        Ok(self.observer.complete)
     }
 
     async fn finish(&mut self) -> Result<(), Stop> {
