@@ -198,10 +198,20 @@ def _not_towline(url: str, status: int) -> str:
     return f"got {status} from {url}: is this a Towline control plane?"
 
 
+def why(reason: object) -> str:
+    """Describes a failed connection without the number of the error."""
+    return (isinstance(reason, OSError) and reason.strerror) or str(reason)
+
+
 def _unreachable(url: str, reason: object) -> str:
     if isinstance(reason, ssl.SSLCertVerificationError):
         return (
             f"the certificate of {url} is not trusted ({reason.verify_message}): sign in with "
             "--ca-file; the control plane's own CA is tls/ca.crt in its data directory"
         )
-    return f"cannot reach {url}: {reason}"
+    if isinstance(reason, http.client.HTTPException):
+        return (
+            f"{url} does not answer over HTTP: check the scheme and the port; agents use another "
+            "port than people and the API"
+        )
+    return f"cannot reach {url}: {why(reason)}; check the address, and that the control plane runs"

@@ -246,7 +246,9 @@ def open_cluster(kubeconfig: Path, context: str | None, handle: str) -> JoinedCl
     configuration = client.Configuration()
     configuration.retries = False
     try:
-        given = safe_load(kubeconfig.read_bytes())
+        given = safe_load(_content(kubeconfig))
+        if not isinstance(given, dict):
+            raise Invalid(f"kubeconfig {kubeconfig} is not usable: it is not a YAML mapping")
         name, names = context or given.get("current-context"), _names(given.get("contexts"))
         if name not in names:
             raise Invalid(f"{kubeconfig} has no context {name!r}; known: {', '.join(names)}")
@@ -255,6 +257,14 @@ def open_cluster(kubeconfig: Path, context: str | None, handle: str) -> JoinedCl
     except (config.ConfigException, OSError, *_MALFORMED) as error:
         raise Invalid(f"kubeconfig {kubeconfig} is not usable: {error}") from None
     return JoinedCluster(kubeconfig, name, handle, api)
+
+
+def _content(kubeconfig: Path) -> bytes:
+    try:
+        return kubeconfig.read_bytes()
+    except OSError as error:
+        text = f"cannot read kubeconfig {kubeconfig}: {error.strerror or error}"
+        raise Invalid(f"{text}; set KUBECONFIG or --kubeconfig") from None
 
 
 def _client(configuration: client.Configuration) -> client.ApiClient:

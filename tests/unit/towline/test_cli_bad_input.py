@@ -2,6 +2,7 @@
 
 import http.server
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -167,6 +168,54 @@ def other_server() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
+
+
+def test_a_port_without_http_is_named_without_its_bytes(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agents' port is one: it answers with frames of HTTP/2."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"\0\0\x18\x04\0\0\0\0\0\xff no HTTP here\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        monkeypatch.setenv("TOWLINE_URL", f"http://127.0.0.1:{port}")
+        found = run(["whoami"])
+        thread.join()
+    assert found.code == 5
+    assert "does not answer over HTTP: check the scheme and the port" in found.err
+    assert "no HTTP here" not in found.err
+
+
+def test_a_closed_port_is_described_in_words(run: Run) -> None:
+    found = run(["whoami"])
+    assert f"cannot reach {NOBODY}/gql: Connection refused; check the address" in found.err
+
+
+def test_a_sign_in_without_a_token_is_wrong_use(run: Run) -> None:
+    found = run(["login", NOBODY, "--token-stdin"])
+    assert found.code == 2
+    assert "standard input has no token" in found.err
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(None, "cannot read kubeconfig"), ("a word", "is not a YAML mapping")],
+)
+def test_an_unusable_kubeconfig_of_a_join_is_named(
+    run: Run, tmp_path: Path, content: str | None, reason: str
+) -> None:
+    if content is not None:
+        (tmp_path / "given").write_text(content)
+    found = run(["clusters", "join", "dev", "--kubeconfig", "given"])
+    assert found.code == 2
+    assert reason in found.err and "Errno" not in found.err and "attribute" not in found.err
 
 
 @pytest.mark.parametrize(

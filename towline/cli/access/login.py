@@ -63,12 +63,19 @@ def login(
     if web or device:
         token = sign_in_by_device(load("towline.client").GraphQLClient(target), open_browser=web)
     else:
-        token = sys.stdin.readline().strip() if token_stdin else _ask_token()
+        token = _read_token() if token_stdin else _ask_token()
     target = target._replace(token=token)
     user = operations.me(load("towline.client").GraphQLClient(target))
     path = config_path(wish)
     write(path, read(path).with_target(name or urlsplit(target.url).netloc, target))
     say(f"signed in to {target.url} as {user['email']}; next: towline clusters list")
+
+
+def _read_token() -> str:
+    token = sys.stdin.readline().strip()
+    if not token:
+        raise Invalid("standard input has no token on its first line")
+    return token
 
 
 def logout(
