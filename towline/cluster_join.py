@@ -63,8 +63,7 @@ class JoinedCluster:
         """Binds the groups of Towline's roles to cluster roles, administrators to `admin_role`.
         With `agent_role`, also creates the agent's service account, with that cluster role.
         Returns a line for each created object, and for each binding that another role keeps.
-        Forbidden: the user of the kubeconfig may not do this. Invalid: the cluster has no such
-        role.
+        Forbidden: the user of the kubeconfig may not do this.
         """
         core, rbac = client.CoreV1Api(self.api), client.RbacAuthorizationV1Api(self.api)
         bindings = {
@@ -72,7 +71,6 @@ class JoinedCluster:
             for name, role in {"admins": admin_role, **_ROLES}.items()
         }
         created: list[str] = []
-        self._check_roles(rbac, {role for role in (admin_role, agent_role) if role})
         if agent_role:
             subject = {"kind": "ServiceAccount", "name": self.account, "namespace": AGENT}
             bindings[self.account] = (agent_role, subject)
@@ -117,13 +115,17 @@ class JoinedCluster:
             ),
         ]
 
-    def _check_roles(self, rbac: client.RbacAuthorizationV1Api, roles: set[str]) -> None:
+    def check_roles(self, roles: set[str]) -> None:
         """Raises Invalid for a missing cluster role: its binding would grant nothing."""
+        rbac = client.RbacAuthorizationV1Api(self.api)
         with self._named_errors():
             listed = rbac.list_cluster_role(_request_timeout=_SECONDS).items
         known = {item.to_dict()["metadata"]["name"] for item in listed}
         if missing := sorted(roles - known):
-            raise Invalid(f"the cluster has no ClusterRole {', '.join(missing)}")
+            raise Invalid(
+                f"the cluster has no ClusterRole {', '.join(missing)}; "
+                "`kubectl get clusterroles` lists them"
+            )
 
     def objects(self) -> list[str]:
         """Names of the objects that joining created in the cluster."""

@@ -150,7 +150,9 @@ def test_an_agent_gets_an_account_on_request(
     kubeconfig = ("--kubeconfig", str(cluster.kubeconfig))
     assert "--agent-role" in installation.run(*words, *kubeconfig, code=2).stderr
     refused = installation.run(*words, *kubeconfig, "--agent-role", "missing", code=2)
-    assert "no ClusterRole missing" in refused.stderr
+    assert "no ClusterRole missing; `kubectl get clusterroles`" in refused.stderr
+    assert "registered" not in refused.stdout
+    assert installation.run("clusters", "get", "account", code=3).stderr
     words += ["--agent-role", "cluster-admin", "--admin-role", "cluster-admin"]
     said = installation.run(*words, *kubeconfig).stdout
     assert "created: ClusterRoleBinding towline-account-admins (cluster-admin)" in said

@@ -3,7 +3,6 @@
 import json
 import shlex
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -159,6 +158,7 @@ def join(
     read_access = load("syncagent.kube.access").from_kubeconfig
     read_access(cluster.kubeconfig, cluster.context, SystemClock())
     print(f"found: Kubernetes {cluster.version()} at {cluster.server} (context {cluster.context})")
+    cluster.check_roles({role for role in (admin_role, agent_role) if role})
     cluster_id = _register(context, handle, folder, tag)
     folder.save_source(cluster)
     for line in cluster.create_objects(admin_role, agent_role):
@@ -180,9 +180,8 @@ def join(
     )
     flags = [(f"--{name.replace('_', '-')}", value) for name, value in vars(options).items()]
     words = [word for flag, value in flags if value is not None for word in (flag, str(value))]
-    print(f"{'starting' if run else 'start it with'}: towline agent {shlex.join(words)}")
+    print(f"{'starting' if run else 'start it with'}: towline agent", shlex.join(words), flush=True)
     if run:
-        sys.stdout.flush()
         start(options)
 
 
