@@ -27,12 +27,12 @@ function Profile() {
         </p>
       </section>
       <Table label="Your roles" titles={["Role", "Scope", "Source", "Expires"]}>
-        {data.myAccess.map(({ role, scope, why, expiresAt }, index) => (
+        {data.myAccess.map(({ role, place, why, expiresAt }, index) => (
           <tr key={index}>
             <td>
               <strong>{role}</strong>
             </td>
-            <td>{scope}</td>
+            <td>{place}</td>
             <td className="wide">{why}</td>
             <td>{expiresAt === null ? "" : exactly(expiresAt)}</td>
           </tr>

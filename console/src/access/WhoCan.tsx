@@ -18,7 +18,7 @@ type Holder = WhoCanQuery["whoCan"][number];
 const PLACED: Partial<Record<NamedItemKind, ResourceKind>> = { CLUSTER: "CLUSTER", SERVICE: "SERVICE", REPOSITORY: "REPOSITORY", PIPELINE: "PIPELINE" };
 
 const whyOf = ({ reasons }: Holder): string => reasons.map(({ why, expiresAt }) => (expiresAt === null ? why : `${why}, expires ${exactly(expiresAt)}`)).join("; ");
-const byOf = ({ reasons }: Holder): string => reasons.map(({ role, scope }) => `${role} in ${scope}`).join(", ");
+const byOf = ({ reasons }: Holder): string => reasons.map(({ role, place }) => `${role} in ${place}`).join(", ");
 
 /** Search field for one resource; choosing a suggestion selects it. */
 function ResourceField({ onChoose }: { readonly onChoose: (kind: ResourceKind, id: string) => void }) {

@@ -2350,7 +2350,7 @@ export type FenceUseQuery = { fenceUse: { project: { id: string, name: string, f
 export type ProfileQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type ProfileQuery = { me: { id: string, name: string, email: string, role: BuiltInRole | null, kind: UserKind }, myAccess: Array<{ role: string, scope: string, why: string, expiresAt: string | null }>, myGroups: Array<{ id: string, name: string }> };
+export type ProfileQuery = { me: { id: string, name: string, email: string, role: BuiltInRole | null, kind: UserKind }, myAccess: Array<{ role: string, place: string, why: string, expiresAt: string | null }>, myGroups: Array<{ id: string, name: string }> };
 
 export type MyAccessQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -2441,7 +2441,7 @@ export type WhoCanQueryVariables = Exact<{
 }>;
 
 
-export type WhoCanQuery = { whoCan: Array<{ user: { id: string, email: string, name: string, kind: UserKind }, reasons: Array<{ role: string, scope: string, why: string, expiresAt: string | null }> }> };
+export type WhoCanQuery = { whoCan: Array<{ user: { id: string, email: string, name: string, kind: UserKind }, reasons: Array<{ role: string, place: string, why: string, expiresAt: string | null }> }> };
 
 export type RoleFullFragment = { id: string, name: string, description: string | null, builtIn: boolean, rules: Array<{ verbs: Array<Verb>, kinds: Array<ResourceKind> }>, kubernetes: { groups: Array<string>, impersonate: Array<string>, record: boolean, recordInput: boolean, rules: Array<{ verbs: Array<string>, groups: Array<string>, resources: Array<string>, namespaces: Array<string>, names: Array<string> }> } };
 
@@ -4514,7 +4514,7 @@ const DeploymentRowText = "fragment DeploymentRow on DeploymentRecord{serviceId 
 const ChangeText = "fragment Change on ObjectChange{change apiVersion kind namespace name more fields{pointer old new}}";
 export const FencedProjectsDocument = typed<FencedProjectsQuery, FencedProjectsQueryVariables>("query FencedProjects($q:String){projects(first:50 q:$q){edges{node{id name}}}}");
 export const FenceUseDocument = typed<FenceUseQuery, FenceUseQueryVariables>("query FenceUse($projectId:ID!){fenceUse(projectId:$projectId){project{id name fence{unrestricted clusterScopedKinds deniedKinds maxServices maxObjects images{match signedBy}maxRendersPerMinute maxOpenStreams}}sources{...FenceRule}destinations{...FenceRule}refusals{service reason}}}" + FenceRuleText);
-export const ProfileDocument = typed<ProfileQuery, ProfileQueryVariables>("query Profile{me{id name email role kind}myAccess{role scope why expiresAt}myGroups{id name}}");
+export const ProfileDocument = typed<ProfileQuery, ProfileQueryVariables>("query Profile{me{id name email role kind}myAccess{role place why expiresAt}myGroups{id name}}");
 export const MyAccessDocument = typed<MyAccessQuery, MyAccessQueryVariables>("query MyAccess{myAccess{role}}");
 export const ClusterDomainDocument = typed<ClusterDomainQuery, ClusterDomainQueryVariables>("query ClusterDomain{installation{clusterDomain}}");
 export const SessionsDocument = typed<SessionsQuery, SessionsQueryVariables>("query Sessions{sessions{id name insertedAt expiresAt lastUsedAt revokedAt}}");
@@ -4528,7 +4528,7 @@ export const ApproveAccessDocument = typed<ApproveAccessMutation, ApproveAccessM
 export const DenyAccessDocument = typed<DenyAccessMutation, DenyAccessMutationVariables>("mutation DenyAccess($id:ID!){denyAccess(id:$id){...AccessRequestRow}}" + AccessRequestRowText);
 export const RevokeAccessDocument = typed<RevokeAccessMutation, RevokeAccessMutationVariables>("mutation RevokeAccess($id:ID!){revokeAccess(id:$id){...AccessRequestRow}}" + AccessRequestRowText);
 export const RolesDocument = typed<RolesQuery, RolesQueryVariables>("query Roles{roles{...RoleFull}}" + RoleFullText);
-export const WhoCanDocument = typed<WhoCanQuery, WhoCanQueryVariables>("query WhoCan($verb:Verb!$kind:ResourceKind!$id:ID){whoCan(verb:$verb kind:$kind id:$id){user{id email name kind}reasons{role scope why expiresAt}}}");
+export const WhoCanDocument = typed<WhoCanQuery, WhoCanQueryVariables>("query WhoCan($verb:Verb!$kind:ResourceKind!$id:ID){whoCan(verb:$verb kind:$kind id:$id){user{id email name kind}reasons{role place why expiresAt}}}");
 export const CreateRoleDocument = typed<CreateRoleMutation, CreateRoleMutationVariables>("mutation CreateRole($attributes:RoleAttributes!){createRole(attributes:$attributes){...RoleFull}}" + RoleFullText);
 export const UpdateRoleDocument = typed<UpdateRoleMutation, UpdateRoleMutationVariables>("mutation UpdateRole($id:ID!$attributes:RoleAttributes!){updateRole(id:$id attributes:$attributes){...RoleFull}}" + RoleFullText);
 export const DeleteRoleDocument = typed<DeleteRoleMutation, DeleteRoleMutationVariables>("mutation DeleteRole($id:ID!){deleteRole(id:$id){id}}");

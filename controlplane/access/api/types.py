@@ -14,7 +14,7 @@ from controlplane.access.model.users import Membership
 from controlplane.access.model.users import Token as TokenRow
 from controlplane.access.model.users import User as UserRow
 from controlplane.access.operations.access_requests import AccessRequestView
-from controlplane.access.operations.permissions import PermissionHolder
+from controlplane.access.operations.permissions import PermissionHolder, Permissions
 from controlplane.access.operations.role_bindings import BindingView
 from controlplane.authorization import (
     DestinationRule,
@@ -28,6 +28,7 @@ from controlplane.authorization import (
 )
 from controlplane.authorization import Role as RoleRow
 from controlplane.authorization import Rule as RuleRow
+from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Output, computed, output
 from core.spec.source_signatures import SignerSet
 
@@ -196,6 +197,13 @@ class AccessReason(Output[Grant]):
 
     role: str = computed(lambda grant: grant.role.name)
     """Name of the role."""
+    scope: str = computed(lambda grant: grant.scope)
+    """`installation`, or a resource such as `project:ID`."""
+
+    @strawberry.field
+    async def place(self, info: Info) -> str:
+        """Display name of the scope. The scope itself, if the caller may not read the resource."""
+        return await info.context[Permissions].place_of(info.context.actor, Scope(self.scope))
 
 
 @output(PermissionHolder, rename={"reasons": "grants"})

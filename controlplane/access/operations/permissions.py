@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from controlplane.access.model.bindings import Binding, SubjectKind
 from controlplane.access.model.users import User
 from controlplane.access.operations.role_bindings import subjects_of
-from controlplane.access.operations.scopes import grants_from_bindings, target_of
+from controlplane.access.operations.scopes import grants_from_bindings, scope_targets, target_of
 from controlplane.access.ports import GroupStore, MembershipStore, RoleBindingStore, UserStore
 from controlplane.authorization import (
     Actor,
     Grant,
     Policy,
     ResourceKind,
+    Scope,
     Verb,
     require,
     require_member,
@@ -45,6 +46,14 @@ class Permissions(StoreOperations):
                 return actor.may(verb, await target_of(tx, kind, id))
         except NotFound:
             return False
+
+    async def place_of(self, actor: Actor, scope: Scope) -> str:
+        """Display name of a scope; the scope itself if the actor may not read its resource."""
+        own = {grant.scope for grant in actor.policy.grants}
+        async with self._context.store.read() as tx:
+            target = (await scope_targets(tx, [scope])).get(scope)
+        readable = target is not None and (scope in own or actor.may(Verb.READ, target))
+        return str(target) if readable else scope
 
     async def who_can(
         self, actor: Actor, verb: Verb, kind: ResourceKind, id: str

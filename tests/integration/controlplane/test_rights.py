@@ -236,6 +236,10 @@ async def test_who_can_lists_each_user_with_the_reason(world: World) -> None:
     assert [one.user.email for one in holders] == ["ann@example.org", "bob@example.org"]
     assert "group shop-team, given by root@example.org" in holders[1].grants[0].why
     ann = await world.identity.actor_of(users["ann"].id)
+    for actor, place in ((world.admin, 'project "shop"'), (ann, shop.target.scope)):
+        assert await world.permissions.place_of(actor, shop.target.scope) == place
+    assert await world.permissions.place_of(ann, cluster.target.scope) == 'cluster "shop-prod"'
+    assert await world.permissions.place_of(ann, Scope("project:gone")) == "project:gone"
     assert await world.permissions.can(ann, Verb.WRITE, ResourceKind.CLUSTER, cluster.id)
     assert not await world.permissions.can(ann, Verb.ADMINISTER, ResourceKind.CLUSTER, cluster.id)
     assert not await world.permissions.can(ann, Verb.READ, ResourceKind.CLUSTER, "no-such-id")

@@ -121,6 +121,7 @@ class WhoAmIMyGroups(TypedDict):
 class WhoAmIMyAccess(TypedDict):
     role: str
     scope: str
+    place: str
     why: str
     expiresAt: str | None
 
@@ -332,7 +333,7 @@ def me(api: GraphQLApi) -> Me:
     return run(api, ME)
 
 
-WHO_AM_I: GraphQLDocument[WhoAmI] = GraphQLDocument('query WhoAmI{me{id name email role}myGroups{name}myAccess{role scope why expiresAt}}')
+WHO_AM_I: GraphQLDocument[WhoAmI] = GraphQLDocument('query WhoAmI{me{id name email role}myGroups{name}myAccess{role scope place why expiresAt}}')
 
 
 def who_am_i(api: GraphQLApi) -> WhoAmI:

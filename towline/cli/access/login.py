@@ -110,7 +110,7 @@ def whoami(context: typer.Context, output: Output = Format.TABLE) -> None:
     show(me, columns, output, "email")
     if output.is_table:
         for grant in answer["myAccess"]:
-            say(f"{grant['role']} in {grant['scope']}: {grant['why']}")
+            say(f"{grant['role']} in {grant['place']}: {grant['why']}")
 
 
 def kubeconfig(
