@@ -118,7 +118,8 @@ def test_a_commit_is_promoted_by_commands(
     installation.run("services", "wait", "journey/dev", "--sha", first, "--timeout", "90s")
     release = waits_for_approval(installation, first)
     installation.run("pipelines", "approve", "journey", "--release", "r0-other", code=1)
-    installation.run("pipelines", "approve", "journey", "--release", release, "-m", "fine")
+    words = ("pipelines", "approve", "journey", "--release", release, "-m", "fine")
+    assert "for service journey/prod\n" in installation.run(*words).stderr
     installation.run("services", "wait", "journey/prod", "--sha", first, "--timeout", "90s")
     assert greeting(cluster, namespace, "prod") == "hello"
 

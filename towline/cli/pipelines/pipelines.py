@@ -156,6 +156,16 @@ def get_pipeline(context: typer.Context, pipeline: Name, output: Output = Format
         show(found["history"][-10:], _EVENTS, output, "text")
 
 
+def _service_names(pipeline: PipelineDetails) -> dict[str, str]:
+    """CLUSTER/NAME of the services of all stages, by id."""
+    listed = [given["service"] for stage in pipeline["stages"] for given in stage["services"]]
+    return {
+        service["id"]: f"{service['cluster']['handle']}/{service['name']}"
+        for service in listed
+        if service is not None and service["cluster"] is not None
+    }
+
+
 @app.command("approve")
 def approve(
     context: typer.Context,
@@ -174,7 +184,8 @@ def approve(
       towline pipelines approve shop --release r7-3fa9c1d2e4b5 -m "load test is fine"
     """
     api = connect(context)
-    edge, found = find_gate(find_pipeline(api, pipeline), gate)
+    details = find_pipeline(api, pipeline)
+    edge, found = find_gate(details, gate)
     waiting = _release_id(edge)
     if release is not None and release != waiting:
         raise Conflict(
@@ -185,10 +196,11 @@ def approve(
         {"serviceId": shown["serviceId"], "digest": shown["digest"]} for shown in edge["digests"]
     ]
     done = operations.approve_gate(api, found["id"], digests=digests, comment=comment)
+    names = _service_names(details)
     for shown in edge["digests"]:
         say(
             f"approved {short(shown['sha'])} with {shown['digest']} "
-            f"for service {shown['serviceId']}"
+            f"for service {names.get(shown['serviceId'], shown['serviceId'])}"
         )
     show(done, COLUMNS, output, "name")
 
