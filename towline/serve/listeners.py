@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from controlplane.http.app import MAX_BODY_BYTES
-from core.errors import Invalid, Unavailable
+from core.errors import Invalid
 from core.host_names import is_below
 from core.rpc.calls import CallServer, Handler, ServerLimits
 from core.rpc.http2_server import Http2Server
@@ -26,7 +26,7 @@ from towline.certificate_authority import (
     certificate_names,
     check_certificate,
 )
-from towline.serve.sockets import OFF, Listener, address, bind
+from towline.serve.sockets import OFF, Listener, address, bind, not_listening
 from towline.settings import ServeSettings, TlsSettings
 
 _NEVER_OFF = frozenset({"listen", "listen_agents"})
@@ -130,11 +130,12 @@ def listen_natively(
     """Listens for users with the native data plane; returns the port. Unavailable: the port is in
     use. Invalid: the certificate is not usable.
     """
+    # The native code does not tell the number of the error.
+    bind(where, name).close()
     try:
         return front.listen(*where, (tls.certificate, tls.key) if tls is not None else None)
     except OSError as error:
-        text = f"cannot listen on {where[0]}:{where[1]} for {name}: {error.strerror or error}"
-        raise Unavailable(text) from None
+        raise not_listening(where, name, error) from None
     except ValueError as error:
         raise Invalid(str(error), field="tls") from None
 
@@ -186,5 +187,4 @@ async def listen_for_agents(
     try:
         return await server.start(where, tls)
     except OSError as error:
-        reason = error.strerror or error
-        raise Unavailable(f"cannot listen on {where[0]}:{where[1]} for agents: {reason}") from None
+        raise not_listening(where, "agents", error) from None

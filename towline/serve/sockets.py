@@ -4,6 +4,8 @@ A process of the git cache needs only this module for its listeners.
 """
 
 import asyncio
+import errno
+import os
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -123,5 +125,14 @@ def bind(where: tuple[str, int], name: str, backlog: int | None = None) -> socke
     try:
         return socket.create_server(where, family=family, backlog=backlog)
     except OSError as error:
-        text = f"cannot listen on {where[0]}:{where[1]} for {name}: {error.strerror or error}"
-        raise Unavailable(text) from None
+        raise not_listening(where, name, error) from None
+
+
+def not_listening(where: tuple[str, int], name: str, error: OSError) -> Unavailable:
+    """Describes a listener that cannot start."""
+    # Python appends the call and the address to the text of the error.
+    number = error.errno or 0
+    reason = os.strerror(number) if number > 0 else error.strerror or error
+    taken = number == errno.EADDRINUSE
+    hint = "; stop the program that uses this port, or listen on another" if taken else ""
+    return Unavailable(f"cannot listen on {where[0]}:{where[1]} for {name}: {reason}{hint}")

@@ -120,7 +120,7 @@ async def test_a_taken_port_is_named(tmp_path: Path) -> None:
             tmp_path / "second", "--listen", "127.0.0.1:0", "--listen-http", taken,
             "--listen-agents", "127.0.0.1:0",
         )  # fmt: skip
-        assert f"cannot listen on {taken}" in said
+        assert f"cannot listen on {taken} for http: Address already in use; stop" in said
 
 
 async def test_a_start_that_fails_leaves_nothing_running(tmp_path: Path) -> None:
