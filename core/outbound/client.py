@@ -4,6 +4,7 @@ Limited in time and size, without cookies, and without proxies from the environm
 """
 
 import asyncio
+import os
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -232,4 +233,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _os_reason(error: OSError) -> str:
-    return (error.strerror or "connection failed").partition("[")[0].lower().strip()
+    # asyncio's text names the call and the address; the number alone tells why.
+    number = error.errno or 0
+    why = os.strerror(number) if number > 0 else error.strerror
+    return (why or "connection failed").partition("[")[0].lower().strip()
