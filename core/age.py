@@ -74,7 +74,9 @@ def _keys(recipients: Iterable[str]) -> list[object]:
     try:
         return [_library().x25519.Recipient.from_str(recipient) for recipient in recipients]
     except _library().RecipientError:
-        raise Invalid("not an age recipient; expected age1…") from None
+        raise Invalid(
+            "a recipient is not a public key of age: age1… as `age-keygen -y` prints it"
+        ) from None
 
 
 def identities_in(text: str) -> list[AgeIdentity]:

@@ -85,7 +85,7 @@ async def test_a_backup_that_cannot_be_restored_leaves_nothing(
     assert not list((tmp_path / "again").rglob("*.key"))
     with pytest.raises(Conflict, match="already exists"):
         await taken(hub, plain)
-    with pytest.raises(Invalid, match="recipient"):
+    with pytest.raises(Invalid, match="not a public key of age"):
         await taken(hub, tmp_path / "new", "age1nobody")
 
 
