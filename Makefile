@@ -52,7 +52,7 @@ $(READY): requirements-dev.lock pyproject.toml
 
 # The target folder outlives the checkout, so that a change of the crate alone is compiled anew.
 $(NATIVE): $(READY) $(CRATE_FILES)
-	@if command -v cargo >/dev/null && [ "$$(uname)" = Linux ]; then \
+	@if cargo --version >/dev/null 2>&1 && [ "$$(uname)" = Linux ]; then \
 		echo "building the native data plane" >&2; \
 		$(MAKE) --no-print-directory native-module && install $(CARGO_TARGET_DIR)/release/libtowline_native.so \
 			"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/towline_native.abi3.so" \
