@@ -174,8 +174,9 @@ class RepositoryOperations:
             tx.authorize(Verb.WRITE, repository.target)
             if users := await tx[RepositoryUsers].service_names(id):
                 names = ", ".join(sorted(users)[:5])
+                use, are = ("service uses", "is") if len(users) == 1 else ("services use", "are")
                 raise Conflict(
-                    f"{len(users)} services use this repository or are still being deleted: {names}"
+                    f"{len(users)} {use} this repository or {are} still being deleted: {names}"
                 )
             if sources := await tx[RepositoryUsers].followers(id):
                 names = ", ".join(sorted(sources)[:5])

@@ -394,7 +394,7 @@ def _ref_in_words(repository: Repository, ref: str) -> str:
         return f"artifact with the tag, version or digest {ref!r}"
     if chart is None:
         return f"branch, tag or commit {ref!r}"
-    return f"chart {chart[0]!r} in a version {chart[1]}"
+    return f"version of chart {chart[0]!r} that matches {chart[1]!r}"
 
 
 def _storable(text: str) -> str:

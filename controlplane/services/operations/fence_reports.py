@@ -50,7 +50,7 @@ def _image_checks(fence: Fence, images: BundleImages) -> Iterator[FenceCheck]:
     for text in images.names[:_MAX_IMAGES]:
         subject, rule = f"image {text}", ""
         if not rules:
-            yield FenceCheck(subject, "the fence has no rule of images", "")
+            yield FenceCheck(subject, "the fence has no image rules", "")
             continue
         try:
             deciding = map(str, deciding_rules(rules, read_image(text)))

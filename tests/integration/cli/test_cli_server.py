@@ -199,7 +199,8 @@ def test_a_fleet_is_applied_once_and_then_unchanged(
     shown = installation.run("pipelines", "get", "shop").stdout
     assert "release" in shown and "APPROVAL" in shown
     checked = installation.run("projects", "check", "shop-dev/web")
-    assert "allowed" in checked.stdout and "applied as the agent itself" in checked.stderr
+    assert "allowed (the fence allows everything)" in checked.stdout
+    assert "applied as the agent itself" in checked.stderr
     why = installation.run("services", "why", "shop-dev/web").stdout
     assert repository.url in why
     assert "of shop-dev last seen never" in why
@@ -250,7 +251,9 @@ def test_services_are_made_changed_and_deleted_by_commands(
     vain = installation.run("services", "wait", "lonely/tool", "--timeout", "1s", code=6)
     assert "timed out after 1 s: lonely/tool is " in vain.stderr
     installation.run("services", "sync", "lonely/tool")
-    shown = yaml.safe_load(installation.run("services", "manifests", "lonely/tool").stdout)
+    manifests = installation.run("services", "manifests", "lonely/tool")
+    assert "# 1 object, " in manifests.stderr
+    shown = yaml.safe_load(manifests.stdout)
     assert (shown["kind"], shown["metadata"]["name"]) == ("ConfigMap", "tool")
     installation.run("services", "delete", "lonely/tool", "--yes")
     assert "lonely/tool" not in installation.run("services", "list", "-o", "name").stdout

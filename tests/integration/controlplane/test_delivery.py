@@ -343,7 +343,7 @@ async def test_a_repository_in_use_stays(world: World) -> None:
     """Deleting names who uses it."""
     cluster, repository = await world.cluster(), await world.repository()
     await world.service(cluster, repository)
-    with pytest.raises(Conflict, match="1 services use this repository"):
+    with pytest.raises(Conflict, match="1 service uses this repository"):
         await world.repositories.delete(world.admin, repository.id)
 
 

@@ -72,7 +72,7 @@ async def test_sources_are_replaced_as_a_whole_and_keep_their_repository(
     world: World, charts: Repository
 ) -> None:
     service = await service_with_source(world, charts)
-    with pytest.raises(Conflict, match="1 services use this repository"):
+    with pytest.raises(Conflict, match="1 service uses this repository"):
         await world.repositories.delete(world.admin, charts.id)
     found = await world.services.related(world.admin, [service], frozenset({"sources"}))
     assert [one.folder for one in found.sources[service.id]] == ["web"]

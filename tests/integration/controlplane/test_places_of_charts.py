@@ -128,6 +128,6 @@ async def test_a_missing_version_is_reported_with_chart_and_range(world: World) 
     await world.repositories.ensure_followed(charts.id, service.id)
     world.manifests.push(charts.id, {"": [config_map("a")]}, chart_ref("other", ""))
     await world.delivery.deliver(charts.id)
-    assert "no chart 'nginx' in a version ^9" in (
+    assert "no version of chart 'nginx' that matches '^9'" in (
         (await world.get(service)).desired.render_error or ""
     )

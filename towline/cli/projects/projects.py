@@ -29,8 +29,8 @@ COLUMNS: tuple[Column[Project], ...] = (
 
 
 def _decision(check: ServiceFenceChecks) -> str:
-    by = f" by {check['rule']}" if check["rule"] else ""
-    return f"refused{by}: {check['refusal']}" if check["refusal"] else f"allowed{by}"
+    rule = f" ({check['rule']})" if check["rule"] else ""
+    return f"refused{rule}: {check['refusal']}" if check["refusal"] else f"allowed{rule}"
 
 
 CHECKS: tuple[Column[ServiceFenceChecks], ...] = (

@@ -8,7 +8,7 @@ import typer
 from towline.cli.lazy_import import load
 from towline.cli.services import generated as operations
 from towline.cli.services.find import find_service
-from towline.cli.shell.output import escape_controls, say, short
+from towline.cli.shell.output import count, escape_controls, say, short
 from towline.cli.shell.session import connect
 from towline.operations import GraphQLApi
 
@@ -48,5 +48,5 @@ def _objects(
     while found["objects"] and len(objects) < found["count"]:
         found = operations.service_manifests(api, id, digest=found["digest"], skip=len(objects))
         objects += found["objects"]
-    say(f"# {len(objects)} objects, {short(found['digest'])}")
+    say(f"# {count(len(objects), 'object')}, {short(found['digest'])}")
     return objects

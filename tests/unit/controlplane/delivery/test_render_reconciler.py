@@ -244,7 +244,7 @@ async def test_a_missing_chart_is_named_by_its_version(
     assert await reconciler.deliver("charts") == 2
     errors = [(await stored(world, service.id)).desired.render_error for service in services]
     assert errors == [
-        "oci://r.example.org/x has no chart 'nginx' in a version 1.x",
+        "oci://r.example.org/x has no version of chart 'nginx' that matches '1.x'",
         "oci://r.example.org/x has no branch, tag or commit 'main'",
     ]
 
