@@ -91,6 +91,25 @@ def test_commands_start_without_pydantic(words: list[str]) -> None:
     assert (ran.returncode, ran.stdout) == (5, "False\n"), ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("servces",), "No such command 'servces'. Did you mean 'services'"),
+        (("services", "lst"), "No such command 'lst'. Did you mean 'list'?"),
+        (("services", "list", "all"), "towline services list has no command 'all'"),
+    ],
+)
+def test_help_of_an_unknown_command_names_the_right_one(
+    words: tuple[str, ...],
+    hint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    found = run_in_process(["help", *words], monkeypatch, capfd)
+    assert found.code == 2
+    assert hint in found.err
+
+
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
 def test_every_command_has_help_with_an_example(words: list[str]) -> None:
     said = CliRunner().invoke(app, [*words, "--help"])

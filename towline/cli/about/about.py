@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from core import __version__
 from core.errors import Invalid, TowlineError
@@ -91,9 +92,9 @@ def show_help(
     parent = context.parent
     assert parent is not None, "the program is the parent of its commands"
     for word in words or ():
-        command = getattr(parent.command, "commands", {}).get(word)
-        if command is None:
+        if not isinstance(parent.command, TyperGroup):
             raise Invalid(f"{parent.command_path} has no command {word!r}")
+        _, command, _ = parent.command.resolve_command(parent, [word])
         parent = typer.Context(command, info_name=word, parent=parent)
     print(parent.get_help())
 
