@@ -95,6 +95,7 @@ def show_help(
         if not isinstance(parent.command, TyperGroup):
             raise Invalid(f"{parent.command_path} has no command {word!r}")
         _, command, _ = parent.command.resolve_command(parent, [word])
+        assert command is not None, "an unknown command has ended this one"
         parent = typer.Context(command, info_name=word, parent=parent)
     print(parent.get_help())
 
