@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -175,12 +176,16 @@ async def tell(kubectl: Kubectl, story: list[Step], namespace: str) -> list[tupl
     return steps
 
 
+# The namespaces of the run before may still terminate.
+_RUNS = count(1)
+
+
 async def test_every_story_ends_alike(root: Kubectl, direct: Kubectl) -> None:
     """Exit codes, output and errors of kubectl's verbs are those of a direct run."""
-    turns = asyncio.Semaphore(AT_ONCE)
+    turns, run = asyncio.Semaphore(AT_ONCE), next(_RUNS)
 
     async def play(name: str, kubectl: Kubectl, side: str) -> list[tuple[str, ...]]:
-        namespace = f"conf-{side}-{name.replace(' ', '-').lower()}"
+        namespace = f"conf{run}-{side}-{name.replace(' ', '-').lower()}"
         async with turns:
             await direct("create", "namespace", namespace)
             await eventually_account(direct, namespace)
