@@ -39,7 +39,7 @@ BOTH_PLANES = {
     "test_canaries", "test_changing_rights", "test_cluster_hosts", "test_conformance", "test_edge",
     "test_edge_limits", "test_failures", "test_identity_proof", "test_kubectl",
     "test_malicious_agent", "test_other_clients", "test_paths", "test_recordings",
-    "test_revoked_agents", "test_splices", "test_unread_answers",
+    "test_revoked_agents", "test_soak", "test_splices", "test_unread_answers",
 }  # fmt: skip
 POD = """
 apiVersion: v1

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from core.mux.mux import Mux
 from core.mux.stream import TunnelStream
@@ -40,6 +40,9 @@ class Dropped(list[Any]):
 
     def append(self, one: Any) -> None:
         pass
+
+    def __iadd__(self, more: object) -> Self:
+        return self
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
