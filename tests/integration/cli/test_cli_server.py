@@ -289,7 +289,7 @@ def shows_its_copy(installation: Installation, git_server: GitServer, url: str) 
     assert good["health"] == "PULLABLE" and good["owner"] and good["error"] is None
     assert good["polledAt"] and good["pulledAt"]
     git_server.fail = HTTPStatus.INTERNAL_SERVER_ERROR
-    installation.run("repos", "sync", url)
+    assert "state before the poll" in installation.run("repos", "sync", url).stderr
     failed = poll_until(shown, lambda seen: seen["health"] == "FAILED", 60)
     assert "answered 500" in failed["error"] and failed["size"] == good["size"]
     assert "answered 500" in installation.run("repos", "get", url).stdout

@@ -10,7 +10,7 @@ import typer
 from towline.cli.projects.find import find_project
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, Row, field, show, since
+from towline.cli.shell.output import Column, Row, field, say, show, since
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect
 from towline.input_files import read_secret
@@ -25,6 +25,8 @@ NewUrl = Annotated[str | None, typer.Option(help="New URL.")]
 Username = Annotated[str | None, typer.Option(help="Username.")]
 PasswordFile = Annotated[Path | None, typer.Option(help="File containing the password or token.")]
 Project = Annotated[str | None, typer.Option(help="Name of the project.")]
+POLL_STARTED = "a poll was started; the row shows the state before the poll"
+"""Message of the commands that poll now: the control plane does not wait for the server."""
 
 
 class RegistryRepository(TypedDict):
@@ -175,6 +177,7 @@ class RegistryCommands(Generic[R, Part]):
         api = connect(context)
         id = self.operations.find(api, name)["id"]
         show(self.operations.sync(api, id), self._columns, output, "url")
+        say(POLL_STARTED)
 
     @property
     def _columns(self) -> tuple[Column[R], ...]:

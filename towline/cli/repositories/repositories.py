@@ -9,10 +9,11 @@ from towline.cli.clusters.find import find_cluster
 from towline.cli.repositories import generated as operations
 from towline.cli.repositories.find import find_repository
 from towline.cli.repositories.generated import Repository
+from towline.cli.repositories.registry_commands import POLL_STARTED
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, amount, field, show, since
+from towline.cli.shell.output import Column, amount, field, say, show, since
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect
 from towline.input_files import read_secret
@@ -217,6 +218,7 @@ def sync_repository(
     api = connect(context)
     found = find_repository(api, repository)
     show(operations.sync_repository(api, found["id"]), COLUMNS, output, "url")
+    say(POLL_STARTED)
 
 
 def key_of(path: Path | None, option: str) -> str | None:
