@@ -44,6 +44,7 @@ from towline.serve.agent_chart import chart_route
 from towline.serve.agent_manifests import ChartManifests
 from towline.serve.bootstrap import restrict_permissions, write_first_token, write_setup_link
 from towline.serve.console import console_folder
+from towline.serve.data_lock import locked_directory
 from towline.serve.git_cache import GitCacheComponent
 from towline.serve.lifecycle import run_until_stopped, wait_for_failure
 from towline.serve.listeners import (
@@ -125,6 +126,8 @@ class ControlPlaneProcess:
         settings, clock, ends = self._settings, self._clock, self._ends
         check_addresses(settings)
         restrict_permissions(settings.data, embedded=settings.database is None)
+        if settings.database is None:
+            ends.enter_context(locked_directory(settings.data))
         tls = credentials(settings.tls, settings.data / "tls", clock, settings.proxy.cluster_domain)
         self.foundation = await lay_foundation(_plane_settings(settings), clock)
         ends.push_async_callback(self.foundation.close)

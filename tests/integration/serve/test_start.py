@@ -170,3 +170,13 @@ async def test_addresses_are_judged_before_any_port_is_bound(tmp_path: Path, nam
 def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     assert "file" in refused(tmp_path / "file" / "data")
+
+
+async def test_a_directory_has_one_control_plane(tmp_path: Path) -> None:
+    """A second one is refused before it reads the store, and may start when the first has ended."""
+    data = tmp_path / "data"
+    async with running(data):
+        said = await asyncio.to_thread(refused, data)
+        assert f"another control plane runs on {data} (process {os.getpid()}): stop it" in said
+    async with running(data):
+        pass
