@@ -201,7 +201,7 @@ def check_objects(
     assert shown["client"] == shown["server"] != ""
     help = run("help", "services", "list").stdout
     assert help.startswith("Usage: towline services list") and "--field-selector" in help
-    assert "no command 'x'" in run("help", "services", "x", code=2).stderr
+    assert "No such command 'x'" in run("help", "services", "x", code=2).stderr
 
 
 def check_metrics(installation: Installation, cluster: LocalCluster, pod: str) -> None:
