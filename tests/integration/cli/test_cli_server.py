@@ -279,6 +279,13 @@ def test_a_mistyped_repository_is_told_by_every_command(
     installation.run("repos", "delete", url, "--yes")
 
 
+def test_a_mistyped_cluster_adds_no_repository(installation: Installation) -> None:
+    url = "https://git.example.org/unused.git"
+    place = ("--cluster", "nowhere", "--namespace", "web")
+    installation.run("services", "create", "web", *place, "--repo", url, "--folder", "a", code=3)
+    assert url not in installation.run("repos", "list").stdout
+
+
 def shows_its_copy(installation: Installation, git_server: GitServer, url: str) -> None:
     """`repos get` tells of health, copy and owner, and in people's words what is wrong."""
 

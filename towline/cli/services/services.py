@@ -235,8 +235,8 @@ def create_service(
         --chart-repo https://charts.example.org --chart-version ^6 --values values.yaml
     """
     api = connect(context)
-    attributes = options.attributes(api, name)
     cluster_id = find_cluster(api, options.cluster)["id"]
+    attributes = options.attributes(api, name)
     made = operations.create_service(api, attributes, cluster_id=cluster_id)
     if wait:
         wait_for_status(context, label(made), output=output)
