@@ -14,16 +14,15 @@ import gc
 import os
 import re
 import tempfile
-from collections.abc import Callable, Generator, Iterator
-from functools import partial
+from collections.abc import Generator, Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.canary import CanaryWatch
+from tests.group_ends import BROWSER, GroupEnds
 from tests.open_sockets import SocketWatch
 from tests.servers.postgres import Postgres, find_postgres
 from tests.servers.redis import Redis, find_redis
@@ -32,7 +31,6 @@ from towline.demo.clusters.cluster import LocalCluster
 from towline.demo.git_server import GitServer
 
 _numbers = count(1)
-_cluster_ends: dict[str, Callable[[], None]] = {}
 _ALLOWED_SKIPS = ("platform: ", "external: ")
 _CLUSTERS = ("kubernetes", "cluster", "second_cluster")
 _GROUPS = {"proxy": "proxies", "cli": "proxies", "console": "console"}
@@ -55,6 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
         gc.disable()
     config.pluginmanager.register(CanaryWatch(), "canaries")
     config.pluginmanager.register(SocketWatch(), "sockets")
+    config.pluginmanager.register(GroupEnds(), "group ends")
     # What is built once for this user stays where it is, wherever HOME points.
     os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
     os.environ.setdefault("CARGO_HOME", str(Path.home() / ".cargo"))
@@ -84,7 +83,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
             item.add_marker(pytest.mark.cluster)
             group = _GROUPS.get(item.path.parent.name, "agents")
             item.add_marker(pytest.mark.xdist_group(group))
-        elif "chromium" in getattr(item, "fixturenames", ()):
+        elif BROWSER in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("console"))
         elif not item.get_closest_marker("xdist_group") and _shares_with_its_module(item):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
@@ -145,32 +144,6 @@ def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     if not reason.startswith(_ALLOWED_SKIPS):
         report.outcome = "failed"
         report.longrepr = f"skipped in CI, where everything must run: {reason}"
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(
-    fixturedef: pytest.FixtureDef[object], request: Any
-) -> Generator[None, object, object]:
-    """Remember how clusters end, and what is made once a run from them."""
-    made = yield
-    needed = {fixturedef.argname, *fixturedef.argnames}
-    if fixturedef.scope == "session" and needed & {"kubernetes", *_cluster_ends}:
-        _cluster_ends[fixturedef.argname] = partial(fixturedef.finish, request)
-    return made
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
-    """End clusters behind the last test of a worker's group: until the run ends they would rest."""
-    yield
-    if "PYTEST_XDIST_WORKER" in os.environ and _group(item) != _group(nextitem):
-        while _cluster_ends:
-            _cluster_ends.popitem()[1]()
-
-
-def _group(item: pytest.Item | None) -> object:
-    marker = item and item.get_closest_marker("xdist_group")
-    return marker and marker.args
 
 
 @pytest.fixture(scope="session")

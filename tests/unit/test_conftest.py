@@ -38,6 +38,23 @@ def test_races(number):
         seen.touch()
         raise AssertionError
 """
+BROWSER = """
+import os
+import pytest
+
+@pytest.fixture(scope="session")
+def chromium():
+    os.environ["BROWSER_RUNS"] = "yes"
+    yield
+    del os.environ["BROWSER_RUNS"]
+
+@pytest.fixture(scope="session")
+def stage(chromium):
+    yield
+    assert "BROWSER_RUNS" in os.environ
+"""
+USES = "import os\ndef test_runs(stage): assert 'BROWSER_RUNS' in os.environ\n"
+USES_NONE = "import os\ndef test_has_ended(): assert 'BROWSER_RUNS' not in os.environ\n"
 OPTIONS = ["-c", "/dev/null", "--continue-on-collection-errors"]
 SKIPPED_MODULE = "import pytest\npytest.importorskip('no_such_module')\n"
 
@@ -76,3 +93,11 @@ def test_no_test_runs_again_after_a_failure(name: str) -> None:
 def test_a_test_that_fails_only_the_first_time_fails_the_run(tmp_path: Path) -> None:
     (tmp_path / "test_races.py").write_text(RACES)
     assert "2 failed" in closing_line(tmp_path, "true")
+
+
+def test_the_browser_ends_behind_its_group_and_starts_again(tmp_path: Path) -> None:
+    """Its driver occupies the event loop, so no other test could use one."""
+    (tmp_path / "conftest.py").write_text(BROWSER)
+    for name, text in {"a": USES, "b": USES_NONE, "c": USES}.items():
+        (tmp_path / f"test_{name}.py").write_text(text)
+    assert "3 passed" in closing_line(tmp_path, "true")

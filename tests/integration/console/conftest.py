@@ -148,9 +148,9 @@ class Desk:
             self.complaints.append(f"asked {url}")
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """Starts a browser for this folder: its driver occupies the event loop that others need."""
+    """Starts a browser, which ends behind the last test of its group."""
     program = browser_program()
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox", f"--host-resolver-rules=MAP {PUBLIC_HOST} 127.0.0.1"]
@@ -159,7 +159,7 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def stage(kubernetes: Path, chromium: Browser) -> Iterator[DemoEnvironment]:
     """Starts a demo stage: two clusters with agents, and an administrator with a password."""
     with DemoEnvironment(lambda _: None) as made:
@@ -171,7 +171,7 @@ def stage(kubernetes: Path, chromium: Browser) -> Iterator[DemoEnvironment]:
         yield made
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def story(stage: DemoEnvironment) -> DemoSteps:
     """Deploys the shop: healthy in dev, with a release that waits for prod."""
     begun = DemoSteps.begin(stage, lambda _: None)
