@@ -279,10 +279,11 @@ def test_a_mistyped_repository_is_told_by_every_command(
     installation.run("repos", "delete", url, "--yes")
 
 
-def test_a_mistyped_cluster_adds_no_repository(installation: Installation) -> None:
+def test_a_mistyped_cluster_or_project_adds_no_repository(installation: Installation) -> None:
     url = "https://git.example.org/unused.git"
-    place = ("--cluster", "nowhere", "--namespace", "web")
-    installation.run("services", "create", "web", *place, "--repo", url, "--folder", "a", code=3)
+    words = ("services", "create", "web", "--namespace", "web", "--repo", url, "--folder", "a")
+    installation.run(*words, "--cluster", "nowhere", code=3)
+    installation.run(*words, "--cluster", "nowhere", "--project", "nothing", code=3)
     assert url not in installation.run("repos", "list").stdout
 
 

@@ -176,8 +176,8 @@ class NewServiceOptions(OptionGroup):
     ] = None
 
     def attributes(self, api: GraphQLApi, name: str) -> "ServiceDeploymentAttributes":
-        """Builds the attributes for the API. Raises Invalid for an unreadable file, and for
-        anything but one source.
+        """Builds the attributes for the API, except the repository. Raises Invalid for an unreadable
+        file, and for anything but one source.
         """
         values = read_text(self.values, "--values") if self.values else None
         attributes: ServiceDeploymentAttributes = {
@@ -198,7 +198,6 @@ class NewServiceOptions(OptionGroup):
             }
         else:
             default = "latest" if (self.repo or "").startswith(OCI_SCHEME) else "main"
-            attributes["repositoryId"] = find_or_add_repository(api, self.repo or "")
             attributes["git"] = {"ref": self.ref or default, "folder": self.folder or ""}
             attributes["helm"] = {"values": values} if values is not None else None
         attributes["projectId"] = find_project_id(api, self.project)
@@ -235,8 +234,11 @@ def create_service(
         --chart-repo https://charts.example.org --chart-version ^6 --values values.yaml
     """
     api = connect(context)
-    cluster_id = find_cluster(api, options.cluster)["id"]
     attributes = options.attributes(api, name)
+    cluster_id = find_cluster(api, options.cluster)["id"]
+    if options.repo is not None:
+        # Last, because an error above would leave a repository that nobody uses.
+        attributes["repositoryId"] = find_or_add_repository(api, options.repo)
     made = operations.create_service(api, attributes, cluster_id=cluster_id)
     if wait:
         wait_for_status(context, label(made), output=output)
