@@ -176,8 +176,9 @@ class NewServiceOptions(OptionGroup):
     ] = None
 
     def attributes(self, api: GraphQLApi, name: str) -> "ServiceDeploymentAttributes":
-        """Builds the attributes for the API, except the repository. Raises Invalid for an unreadable
-        file, and for anything but one source.
+        """Builds the attributes for the API, except the repository.
+
+        Raises Invalid for an unreadable file, and for anything but one source.
         """
         values = read_text(self.values, "--values") if self.values else None
         attributes: ServiceDeploymentAttributes = {
