@@ -49,6 +49,7 @@ class Permissions(StoreOperations):
 
     async def place_of(self, actor: Actor, scope: Scope) -> str:
         """Display name of a scope; the scope itself if the actor may not read its resource."""
+        require_member(actor)
         own = {grant.scope for grant in actor.policy.grants}
         async with self._context.store.read() as tx:
             target = (await scope_targets(tx, [scope])).get(scope)

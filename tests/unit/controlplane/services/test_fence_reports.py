@@ -91,8 +91,8 @@ async def test_an_image_by_tag_needs_a_digest_where_a_signature_is_needed(
 @pytest.mark.parametrize(
     ("fence", "rule"),
     [
-        (replace(FENCE, images=()), "the fence has no rule of images"),
-        (Fence(unrestricted=True), "the fence has no rule of images"),
+        (replace(FENCE, images=()), "the fence has no image rules"),
+        (Fence(unrestricted=True), "the fence has no image rules"),
         (replace(FENCE, images=(*FENCE.images, ImageRule("*"))), "image rule *"),
     ],
 )
