@@ -22,7 +22,7 @@ LIFETIME = timedelta(days=365)
 AUTHORITY_LIFETIME = timedelta(days=3650)
 # Certificates must already be valid for clients with a slow clock.
 _SLACK = timedelta(minutes=10)
-_SIGNS_CERTIFICATES = x509.KeyUsage(
+SIGNS_CERTIFICATES = x509.KeyUsage(
     digital_signature=False,
     content_commitment=False,
     key_encipherment=False,
@@ -196,7 +196,7 @@ def _self_signed(
     builder = (
         _builder(subject, subject, key, now, AUTHORITY_LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_SIGNS_CERTIFICATES, critical=True)
+        .add_extension(SIGNS_CERTIFICATES, critical=True)
         .add_extension(identifier, critical=False)
     )
     return builder.sign(key, hashes.SHA256())

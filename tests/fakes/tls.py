@@ -10,19 +10,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from towline.certificate_authority import SIGNS_CERTIFICATES
+
 _SINCE = datetime(2020, 1, 1, tzinfo=UTC)
 _UNTIL = _SINCE + timedelta(days=36500)
-_SIGNS = x509.KeyUsage(
-    digital_signature=False,
-    content_commitment=False,
-    key_encipherment=False,
-    data_encipherment=False,
-    key_agreement=False,
-    key_cert_sign=True,
-    crl_sign=True,
-    encipher_only=False,
-    decipher_only=False,
-)
 
 
 class TestAuthority:
@@ -48,7 +39,9 @@ class TestAuthority:
         ca = ca.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         if strict:
             own = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
-            ca = ca.add_extension(_SIGNS, critical=True).add_extension(own, critical=False)
+            ca = ca.add_extension(SIGNS_CERTIFICATES, critical=True).add_extension(
+                own, critical=False
+            )
         self.ca.write_bytes(_pem(ca.sign(ca_key, hashes.SHA256())))
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName(host), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
