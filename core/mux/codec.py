@@ -46,6 +46,7 @@ _OPEN = struct.Struct(">BBH16sI")
 _U32 = struct.Struct(">I")
 _DRAIN = struct.Struct(">II")
 _RESET = struct.Struct(">H")
+_AUDIT_ID = b"Audit-ID: "
 
 
 class ProtocolError(Exception):
@@ -114,6 +115,11 @@ class Open:
         if length > len(rest):
             raise ProtocolError("OPEN shorter than its identity block")
         return cls(rest[length:], rest[:length], request_id, flags, window, kind)
+
+    def split_at_audit_id(self) -> tuple[bytes, bytes] | None:
+        """Splits the head around the audit ID; None: it has none."""
+        before, found, after = self.head.rpartition(_AUDIT_ID + self.request_id.hex().encode())
+        return (before + _AUDIT_ID, after) if found else None
 
 
 @dataclass(frozen=True, slots=True)

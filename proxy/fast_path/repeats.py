@@ -18,7 +18,7 @@ from proxy.gateway.authorize.authorizer import (
 )
 from proxy.gateway.connection import UserConnection
 from proxy.gateway.error_response import ErrorResponse, encode
-from proxy.gateway.forward.agent_request import open_message, split_at_audit_id
+from proxy.gateway.forward.agent_request import open_message
 from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.gateway.record.recorder import RequestRecorder
 from proxy.tunnel.data_links import DataLinks
@@ -36,8 +36,8 @@ _RENEWED_AT_ONCE = 100
 # The hub asks again after this time, as the Python path does after `verdict_cache`.
 _MAX_LIFETIME = 30.0
 _NO_ID = "0" * 32
-_ENDED = 4
-_REASONS = (EndReason.DONE, EndReason.USER_LEFT, EndReason.UPSTREAM, EndReason.TIMEOUT)
+ENDED = 4
+END_REASONS = (EndReason.DONE, EndReason.USER_LEFT, EndReason.UPSTREAM, EndReason.TIMEOUT)
 _BEFORE_ANSWER = frozenset({EndReason.TIMEOUT})
 
 
@@ -154,7 +154,7 @@ class RepeatedReads:
         now = self._clock.monotonic()
         lifetime = min(cached.until - now, _MAX_LIFETIME)
         message = open_message(parsed, authorized, _NO_ID, recorded=False)
-        parts = split_at_audit_id(message.head, message.request_id)
+        parts = message.split_at_audit_id()
         if lifetime <= 0 or parts is None:
             return
         late = ErrorResponse(504, f'the API server of "{handle}" did not answer')
@@ -225,8 +225,8 @@ class RepeatedReads:
             return len(ends)
         self._in_use[verdict] = host
         record = replace(decision.record, source=f"{host}:{port}", status=status or None)
-        record.reason = ended if reason == _ENDED else _REASONS[reason]
-        unanswered = reason == _ENDED and not any(size for _, _, size in ends)
+        record.reason = ended if reason == ENDED else END_REASONS[reason]
+        unanswered = reason == ENDED and not any(size for _, _, size in ends)
         record.refused = record.reason in _BEFORE_ANSWER or unanswered
         self._recorder.repeated(record, ends)
         self.served += len(ends)

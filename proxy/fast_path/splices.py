@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from core.mux.codec import FEATURE_SPLICE, FLAG_HEAD, FLAG_NOBODY, FLAG_UPGRADE, Open
 from core.native import NativeHub, Report
 from proxy.domain.audit import EndReason
-from proxy.gateway.forward.agent_request import split_at_audit_id, tenant_of
+from proxy.fast_path.repeats import END_REASONS, ENDED
+from proxy.gateway.forward.agent_request import tenant_of
 from proxy.gateway.forward.proxied_request import ProxiedRequest
 from proxy.gateway.forward.splice import SpliceEnd
 from proxy.tunnel.data_links import DataLinks
 
 REPORTS_AT_ONCE = 200
-_ENDED, _DECLINED, _LOST, _BEGUN = 4, 5, 6, 7
-_REASONS = (EndReason.DONE, EndReason.USER_LEFT, EndReason.UPSTREAM, EndReason.TIMEOUT)
+_DECLINED, _LOST, _BEGUN = 5, 6, 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class SplicedRequests:
             return False
         agent = authorized.agent
         link = self._links.use(agent) if agent.features & FEATURE_SPLICE else 0
-        parts = split_at_audit_id(message.head, message.request_id) if link else None
+        parts = message.split_at_audit_id() if link else None
         if parts is None:
             return False
         number = self._hub.splice(
@@ -119,7 +119,7 @@ class SplicedRequests:
         if state in {_DECLINED, _LOST} and message is not None:
             request.take_back(message, unsent=state == _DECLINED)
         else:
-            reason = None if state == _ENDED else _REASONS[state]
+            reason = None if state == ENDED else END_REASONS[state]
             request.on_splice_over(SpliceEnd(status, bytes_in, bytes_out, reason))
 
 

@@ -18,7 +18,6 @@ from syncagent.tunnel.upstream import TOKEN_SECONDS, Upstream, UpstreamPool
 ADMITTED_SECONDS = 60.0
 LOOK_SECONDS = 1.0
 QUESTIONS_AT_ONCE = 100
-_AUDIT_ID = b"Audit-ID: "
 _REPEATABLE = (b"GET ", b"HEAD ")
 
 
@@ -93,10 +92,8 @@ class DataLink:
             or request.flags & (FLAG_UPGRADE | FLAG_PASSTHROUGH)
         ):
             return
-        mark = _AUDIT_ID + request.request_id.hex().encode()
-        before, found, after = request.head.rpartition(mark)
-        if found:
-            before += _AUDIT_ID
+        if (parts := request.split_at_audit_id()) is not None:
+            before, after = parts
             self._native.admit(
                 request.identity,
                 before,

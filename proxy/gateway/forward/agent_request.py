@@ -18,8 +18,6 @@ from proxy.gateway.authorize.authorizer import AuthorizedRequest
 from proxy.gateway.parse.head import RequestHead, rebuild
 from proxy.gateway.parse.parsed_request import ParsedRequest
 
-_AUDIT_ID = b"Audit-ID: "
-
 
 def open_message(
     parsed: ParsedRequest, authorized: AuthorizedRequest, request_id: str, *, recorded: bool
@@ -52,12 +50,6 @@ def open_message(
 def tenant_of(message: Open, authorized: AuthorizedRequest) -> bytes:
     """The unit of fair queueing: the user, with any number of tokens."""
     return split_proof(message.identity)[0] or authorized.identity.name.encode()
-
-
-def split_at_audit_id(head: bytes, request_id: bytes) -> tuple[bytes, bytes] | None:
-    """Splits the head of a message around its audit ID; None: it has none."""
-    before, found, after = head.rpartition(_AUDIT_ID + request_id.hex().encode())
-    return (before + _AUDIT_ID, after) if found else None
 
 
 def _proof(parsed: ParsedRequest, authorized: AuthorizedRequest) -> bytes:
