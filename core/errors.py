@@ -105,3 +105,22 @@ class Unavailable(TowlineError):
     """A dependency is unavailable: an agent, a git server, the store."""
 
     code = Code.UNAVAILABLE
+
+
+class AccessDenied(Unavailable):
+    """A server refuses the credentials, or shows no such resource to them.
+
+    A retry fails until a user changes the address, the credentials or their permissions.
+    """
+
+
+_ACCESS_DENIED = "ACCESS_DENIED"
+TERMINAL_REASONS = frozenset(
+    {Code.INVALID, Code.NOT_FOUND, Code.FORBIDDEN, Code.UNAUTHENTICATED, _ACCESS_DENIED}
+)
+"""Reasons of failures that last until a user changes something. Others may end by a retry."""
+
+
+def reason_of(error: TowlineError) -> str:
+    """Returns the reason of a failure, for programs: its code, or `ACCESS_DENIED`."""
+    return _ACCESS_DENIED if isinstance(error, AccessDenied) else error.code.value

@@ -6,7 +6,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import orjson
 
-from core.errors import Invalid, NotFound, Unavailable
+from core.errors import AccessDenied, Invalid, NotFound, Unavailable
 from core.json_object import JsonObject
 from core.outbound.credentials import RegistryAccount
 from core.outbound.oci_tokens import RegistryTokens
@@ -154,7 +154,7 @@ class OciRegistryClient:
     def _successful(self, repository: OciRepository, reply: HttpReply) -> HttpReply:
         host = repository.registry
         if reply.status in (401, 403):
-            raise Unavailable(
+            raise AccessDenied(
                 f"{host} denied access to {repository.name}: add credentials for the registry"
             )
         if reply.status == 404:

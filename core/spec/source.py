@@ -109,7 +109,8 @@ class RepositoryState:
     `commits` maps each existing followed ref to its commit; after a failure it keeps the last
     good set. `error` is for people and contains no credentials. `size` is the size of the local
     copy in bytes, and `owner` the replica that fetches it. `reached` is true if the server has
-    answered for this URL and its credentials.
+    answered for this URL and its credentials. `reason` is the code of `error`, which says whether a
+    retry may help.
     """
 
     repository_id: RepositoryId
@@ -121,6 +122,7 @@ class RepositoryState:
     size: int | None = None
     owner: str | None = None
     reached: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping
 
+from core.errors import AccessDenied
 from core.spec.source import RepositorySpec
 from gitcache.mirror.runner import GitError, GitRunner
 from gitcache.mirror.transport.git_environment import GitEnvironment, plain_key
@@ -16,10 +17,17 @@ _REFUSED = re.compile(
     r"Authentication failed|could not read Username|returned error: 40[13]|Permission denied",
     re.IGNORECASE,
 )
+_MISSING = re.compile(
+    r"repository .*(not found|does not exist)|not appear to be a git repository", re.IGNORECASE
+)
 _UNKNOWN_HOST = re.compile(r"host key is known for|Host key verification failed")
 _CHANGED_HOST = re.compile(r"IDENTIFICATION HAS CHANGED|Host key for .* has changed")
 
 Arguments = Callable[[str], list[str]]
+
+
+class _RepositoryMissing(GitError, AccessDenied):
+    """The server has no such repository, or does not show it to these credentials."""
 
 
 class RemoteGit:
@@ -82,6 +90,8 @@ async def _named(error: GitError, route: ServerRoute) -> Exception:
         )
     if _REFUSED.search(error.message):
         return CredentialsRefused(f"{host} refused the credentials: {error.message}")
+    if _MISSING.search(error.message):
+        return _RepositoryMissing(error.message)
     return error
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import structlog
 
-from core.errors import Invalid, NotFound, TowlineError, Unavailable
+from core.errors import Invalid, NotFound, TowlineError, Unavailable, reason_of
 from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
@@ -208,7 +208,7 @@ class RepositoryFollower:
             await self._poll(spec)
         except TowlineError as error:
             log.warning("repository failed", repository=spec.id, reason=error.message)
-            self._publish(spec, error.message)
+            self._publish(spec, error.message, reason_of(error))
             if isinstance(error, CommitsRejected):
                 return self._interval()
             self._failing = True
@@ -352,7 +352,7 @@ class RepositoryFollower:
             )
         await self._source.clones.fetch(self.spec, wants)
 
-    def _publish(self, spec: RepositorySpec, error: str | None) -> None:
+    def _publish(self, spec: RepositorySpec, error: str | None, reason: str = "") -> None:
         known = self._known
         state = RepositoryState(
             repository_id=spec.id,
@@ -364,6 +364,7 @@ class RepositoryFollower:
             size=known.size,
             owner=self._source.owner,
             reached=self._reached,
+            reason=reason,
         )
         before, self.state = self.state, state
         if before is None or replace(before, polled_at=state.polled_at) != state:

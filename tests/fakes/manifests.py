@@ -47,6 +47,7 @@ class FakeManifests:
         self.bases: tuple[BaseFolder, ...] = ()
         self.hints: list[str] = []
         self.error: str | None = None
+        self.reason = ""
         self.away: Exception | None = None
         self.signer: RenderSigner | None = None
         self._callbacks: list[Callable[[RepositoryState], None]] = []
@@ -98,7 +99,9 @@ class FakeManifests:
         heads = self.heads.get(repository_id, {})
         commits = {ref: heads[ref] for ref in spec.refs if ref in heads}
         missing = frozenset() if self.error else frozenset(spec.refs - commits.keys())
-        return RepositoryState(repository_id, commits, missing, self.error, _THEN, _THEN)
+        return RepositoryState(
+            repository_id, commits, missing, self.error, _THEN, _THEN, reason=self.reason
+        )
 
     async def hint(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None

@@ -52,7 +52,7 @@ from controlplane.services.ports import (
     ServiceSourceStore,
     ServiceStore,
 )
-from core.errors import Invalid, LimitExceeded, TowlineError
+from core.errors import Code, Invalid, LimitExceeded, TowlineError, reason_of
 from core.identity import ClusterId
 from core.json_object import JsonMapping, JsonObject
 from core.spec.renderers import chart_of_ref
@@ -72,6 +72,8 @@ class _Outcome:
     rendered: RenderedBundle | None = None
     reads: Mapping[str, str] | None = None
     error: str | None = None
+    reason: str = ""
+    """Reason of the error, for programs."""
     waiting: bool = False
     postponed: bool = False
     """True if it was not rendered because its project renders too often."""
@@ -202,11 +204,10 @@ class RenderReconciler(ContextOperations):
                 continue
             if state.target_ref in commits:
                 by_ref.setdefault(state.target_ref, []).append(state)
-            elif (problem := _missing_commit_reason(repository, known, state)) not in (
-                None,
-                state.render_error,
-            ):
-                failed.append(_Outcome(state, None, error=problem))
+            elif known is not None:
+                outcome = _without_commit(repository, known, state)
+                if outcome.error not in (None, state.render_error):
+                    failed.append(outcome)
         stale: dict[str, _StaleService] = {}
         for ref, group in by_ref.items():
             commit = commits[ref]
@@ -241,7 +242,9 @@ class RenderReconciler(ContextOperations):
         except LimitExceeded as error:
             return _Outcome(service, commit, error=error.message, postponed=True)
         except TowlineError as error:
-            return _Outcome(service, commit, error=_storable(error.message))
+            return _Outcome(
+                service, commit, error=_storable(error.message), reason=reason_of(error)
+            )
         return _Outcome(service, commit, rendered, reads, taken=taken, trees=trees)
 
     async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
@@ -349,6 +352,8 @@ class RenderReconciler(ContextOperations):
             detail["committed_at"] = commit.committed_at.isoformat()
         if state is not None and state.fetched_at is not None:
             detail["fetched_at"] = state.fetched_at.isoformat()
+        if outcome.reason:
+            detail["reason"] = outcome.reason
         author = commit.author if commit else ""
         now = self._context.clock.now()
         entry = LedgerEntry.of(service, stage, now, actor=author, message=message[:1000])
@@ -371,20 +376,18 @@ async def read_paths(
     return {path: ids.get(path) or "" for path in paths}
 
 
-def _missing_commit_reason(
-    repository: Repository, known: RepositoryState | None, state: RenderState
-) -> str | None:
-    """Reason why a service has no commit to render; None while it is unknown.
+def _without_commit(repository: Repository, known: RepositoryState, state: RenderState) -> _Outcome:
+    """Result of a service without a commit to render; without an error while that is unknown.
 
     Fetch errors are shown on the repository, and on services that were never rendered.
     """
-    if known is None:
-        return None
     if state.target_ref in known.missing:
-        return f"{repository.url} has no {_ref_in_words(repository, state.target_ref)}"
+        text = f"{repository.url} has no {_ref_in_words(repository, state.target_ref)}"
+        return _Outcome(state, None, error=text, reason=Code.NOT_FOUND.value)
     if known.error is not None and state.input_digest is None:
-        return f"{repository.url} cannot be read: {known.error}"
-    return None
+        text = f"{repository.url} cannot be read: {known.error}"
+        return _Outcome(state, None, error=text, reason=known.reason)
+    return _Outcome(state, None)
 
 
 def _ref_in_words(repository: Repository, ref: str) -> str:

@@ -103,7 +103,7 @@ class ServiceConfiguration:
     """The value."""
 
 
-@output(Problem, only={"source"})
+@output(Problem, only={"source", "reason"})
 class ServiceError(Output[Problem]):
     """A problem of a service."""
 

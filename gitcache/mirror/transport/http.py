@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
-from core.errors import Invalid, Unavailable
+from core.errors import AccessDenied, Invalid, Unavailable
 from core.outbound.addresses import EVERYWHERE, AddressGuard
 from core.outbound.client import OutboundClient, read_body
 from core.outbound.reply import retry_after
@@ -68,7 +68,7 @@ class GitHttpClient:
         if status in {401, 403}:
             raise CredentialsRefused(f"{host} refused the credentials ({status})")
         if status == 404:
-            raise Unavailable(
+            raise AccessDenied(
                 f"{host} has no such repository, or these credentials cannot access it"
             )
         if status < 400:

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import urlsplit
 
-from core.errors import Unavailable
+from core.errors import AccessDenied
 from core.outbound.client import OutboundRoute
 from core.outbound.credentials import basic_authorization
 from core.remotes import Remote
 from core.spec.source import GitCredentials
 
 
-class CredentialsRefused(Unavailable):
+class CredentialsRefused(AccessDenied):
     """The server refused the credentials."""
 
 

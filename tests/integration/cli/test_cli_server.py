@@ -248,8 +248,8 @@ def test_services_are_made_changed_and_deleted_by_commands(
     assert shown["git"] == {"ref": "next", "folder": "deploy"}
     assert shown["configuration"] == [{"name": "a", "value": "b"}]
     assert "rendered" in installation.run("services", "history", "lonely/tool").stdout
-    vain = installation.run("services", "wait", "lonely/tool", "--timeout", "1s", code=6)
-    assert "timed out after 1 s: lonely/tool is " in vain.stderr
+    vain = installation.run("services", "wait", "lonely/tool", code=1)
+    assert "has no branch, tag or commit 'next'" in vain.stderr
     installation.run("services", "sync", "lonely/tool")
     manifests = installation.run("services", "manifests", "lonely/tool")
     assert "# 1 object, " in manifests.stderr
@@ -268,8 +268,9 @@ def test_a_mistyped_repository_is_told_by_every_command(
     installation.run("clusters", "create", "Typed", "--handle", "typed", "--show-token")
     words = ["services", "create", "web", "--cluster", "typed", "--namespace", "web"]
     installation.run(*words, "--repo", url, "--folder", "deploy")
-    waited = installation.run("services", "wait", "typed/web", "--timeout", "10s", code=6).stderr
+    waited = installation.run("services", "wait", "typed/web", code=1).stderr
     assert waited.count("  FAILED: ") == 1 and url in waited
+    assert "typed/web failed, and a retry cannot help" in waited
     why = installation.run("services", "why", "typed/web").stdout
     assert f"✗ git            {url}: " in why and "has no such repository" in why
     assert "has no such repository" in installation.run("services", "list").stdout

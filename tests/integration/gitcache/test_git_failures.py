@@ -116,6 +116,7 @@ async def test_a_rotated_token_is_used_at_once(git_server: GitServer, cache: Git
     git_server.create_repository("shop", password="new")
     state = await until(cache, lambda state: state.error)
     assert "refused the credentials (401)" in (state.error or "")
+    assert state.reason == "ACCESS_DENIED"
     assert state.commits["main"].sha == sha
     cache.follow(spec(repository.url, credentials=GitCredentials(password="new")))
     await until(cache, lambda state: state.error is None)

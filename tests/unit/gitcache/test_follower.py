@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.errors import Invalid, Unavailable
+from core.errors import AccessDenied, Invalid, Unavailable
 from core.identity import RepositoryId
 from core.spec.source import GitCredentials, RepositorySpec, RepositoryState
 from gitcache.ports import NotOwner
@@ -126,13 +126,15 @@ async def test_a_repository_of_which_nothing_is_in_use_is_asked_once_an_hour() -
 
 async def test_the_error_of_an_unused_repository_is_published() -> None:
     watch = Watch(replace(SPEC, refs=frozenset()))
-    watch.git.error = Unavailable("repository not found")
+    watch.git.error = AccessDenied("repository not found")
     await watch.start()
     assert watch.states[-1].error == "repository not found" and not watch.states[-1].reached
+    assert watch.states[-1].reason == "ACCESS_DENIED"
     watch.git.error = None
     watch.follower.replace(replace(watch.follower.spec, url="https://git.test/right"))
     await watch.clock.advance(0)
     assert watch.states[-1].error is None and watch.states[-1].reached
+    assert watch.states[-1].reason == ""
     await watch.follower.stop()
 
 

@@ -18,25 +18,27 @@ from towline.cli.services.find import find_service, label
 from towline.cli.services.generated import (
     LedgerEvent,
     Service,
-    ServiceDetails,
     ServiceDetailsComponents,
 )
 from towline.cli.services.object_names import attributes_of, name_of
 from towline.cli.services.pending_deletions import select_deletions
-from towline.cli.services.reasons import (
-    PROBLEMS,
-    by_urgency,
-    first_problem,
-    silent_agent,
-)
+from towline.cli.services.reasons import PROBLEMS, by_urgency
 from towline.cli.services.service_diff import diff_service
 from towline.cli.services.service_manifests import show_manifests
 from towline.cli.services.views import filter_of_view
+from towline.cli.services.waiting import (
+    DEFAULT_TIMEOUT,
+    Timeout,
+    WantedState,
+    WithWait,
+    timeout_of,
+    wait_for_service,
+)
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, say, short, show
-from towline.cli.shell.polling import poll_until, seconds, telling
+from towline.cli.shell.polling import seconds
 from towline.cli.shell.selectors import Selector, fields_of
 from towline.cli.shell.session import Search, configuration_of, connect, parse_pairs
 from towline.cli.views.filters import View
@@ -221,11 +223,14 @@ def create_service(
     name: Annotated[str, typer.Argument(help="Name of the service in its cluster.")],
     options: NewServiceOptions,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until the service is healthy, at most 5 min.")
+        bool, typer.Option("--wait", help="Wait until the service is healthy.")
     ] = False,
+    timeout: WithWait = None,
     output: Output = Format.TABLE,
 ) -> None:
     """Deploy a folder of a Git or OCI repository, or a Helm chart, to a cluster.
+
+    With --wait: exit code 1 if the service fails and a retry cannot help, 6 on timeout.
 
     \b
     Example:
@@ -234,6 +239,7 @@ def create_service(
       towline services create podinfo --cluster dev --namespace web --chart podinfo \\
         --chart-repo https://charts.example.org --chart-version ^6 --values values.yaml
     """
+    limit = timeout_of(timeout, wait=wait)
     api = connect(context)
     attributes = options.attributes(api, name)
     cluster_id = find_cluster(api, options.cluster)["id"]
@@ -242,7 +248,7 @@ def create_service(
         attributes["repositoryId"] = find_or_add_repository(api, options.repo)
     made = operations.create_service(api, attributes, cluster_id=cluster_id)
     if wait:
-        wait_for_status(context, label(made), output=output)
+        show(wait_for_service(api, label(made), WantedState(), limit), COLUMNS, output, label)
     else:
         show(made, COLUMNS, output, label)
         say(f"follow it with: towline services wait {label(made)}")
@@ -415,56 +421,25 @@ def wait_for_status(
     service: Name,
     status: Annotated[str, typer.Option("--for", help="Status to wait for.")] = "HEALTHY",
     sha: Annotated[str | None, typer.Option(help="Wait for this commit.")] = None,
-    timeout: Annotated[str, typer.Option(help="Maximum time to wait, such as 90s or 15m.")] = "5m",
+    timeout: Timeout = DEFAULT_TIMEOUT,
     output: Output = Format.TABLE,
 ) -> None:
-    """Wait until a service reaches a status; exit code 6 on timeout.
+    """Wait until a service reaches a status.
+
+    Exit code 1 if the service fails and a retry cannot help, 6 on timeout.
 
     \b
     Example:
       towline services wait dev/web --sha $(git rev-parse HEAD) --timeout 2m
     """
-    api = connect(context)
+    wanted = WantedState(status.upper(), sha)
     limit = seconds(timeout, "--timeout")
-
-    def done(seen: ServiceDetails) -> bool:
-        is_meant = not sha or (seen["sha"] or "").startswith(sha)
-        return is_meant and _has(seen, status.upper())
-
-    def describe(seen: ServiceDetails) -> str:
-        return _standing(seen, status.upper())
-
-    say(f"waiting for {service} to be {status.upper()}")
-    look = telling(lambda: find_service(api, service), _progress, say)
-    show(
-        poll_until(look, done, limit, describe=describe),
-        COLUMNS,
-        output,
-        label,
-    )
+    show(wait_for_service(connect(context), service, wanted, limit), COLUMNS, output, label)
 
 
 def _objects(context: typer.Context, service: str) -> list[str]:
     found = find_service(connect(context), service)
     return [name_of(component) for component in found["components"]]
-
-
-def _has(service: Service, wanted: str) -> bool:
-    """Reports whether a service has a status. Drift and pins do not make it less healthy."""
-    return service["status"] == wanted or service["health"] == wanted
-
-
-def _progress(service: ServiceDetails) -> str:
-    """Returns status and problem, without ages: they change with every look."""
-    problem = first_problem(service)
-    return f"  {service['status']}: {problem}" if problem else f"  {service['status']}"
-
-
-def _standing(service: Service, wanted: str) -> str:
-    found, commit = service["status"], short(service["sha"]) or "no commit"
-    text = f"{label(service)} is {found}{f', not {wanted},' if found != wanted else ''} at {commit}"
-    problems = "; ".join(filter(None, (first_problem(service), silent_agent(service))))
-    return f"{text}: {problems}" if problems else text
 
 
 def _change(

@@ -209,8 +209,8 @@ async def test_a_failed_render_is_recorded_once_and_spares_others(
     assert (service.desired.digest, service.desired.generation) == (None, 0)
     assert (await stored(world, API.id)).desired.digest is not None
     failed = [e for e in await world.ledger() if e.stage is LedgerStage.RENDER_FAILED]
-    assert [(entry.sha, entry.message) for entry in failed] == [
-        (sha, "bad \N{REPLACEMENT CHARACTER} file")
+    assert [(entry.sha, entry.message, entry.detail["reason"]) for entry in failed] == [
+        (sha, "bad \N{REPLACEMENT CHARACTER} file", "INVALID")
     ]
     assert await reconciler.deliver("fleet") == 0
     assert len(await world.ledger()) == 2
@@ -227,6 +227,7 @@ async def test_a_missing_ref_is_recorded_once(
     assert (await stored(world)).desired.render_error == message
     (entry,) = await world.ledger()
     assert (entry.message, entry.sha, entry.actor) == (message, None, "")
+    assert entry.detail["reason"] == "NOT_FOUND"
     assert await reconciler.deliver("fleet") == 0
 
 
@@ -261,9 +262,11 @@ async def test_a_failed_fetch_concerns_services_that_were_never_rendered(
 ) -> None:
     async with world.store.write() as tx:
         await tx[ServiceStore].change(WEB.id, input_digest=input_digest)
-    world.manifests.error = "access denied"
+    world.manifests.error, world.manifests.reason = "access denied", "ACCESS_DENIED"
     await reconciler.deliver("fleet")
     assert (await stored(world)).desired.render_error == error
+    reasons = [entry.detail["reason"] for entry in await world.ledger()]
+    assert reasons == (["ACCESS_DENIED"] if error else [])
 
 
 async def test_without_a_state_the_stored_commits_are_rendered(

@@ -1,0 +1,137 @@
+"""Waiting for a service: an end as soon as a retry cannot help, and only about one commit."""
+
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.fakes.api import FakeApi
+from towline.cli.program import app
+from towline.cli.services import generated as operations
+from towline.cli.services.waiting import ServiceFailed, WantedState, wait_for_service
+from towline.cli.shell.polling import WaitTimeout
+
+OLD, NEW = "a" * 40, "b" * 40
+NO_CHART = "https://charts.example.org has no version of chart 'ngnix' that matches '*'"
+
+
+def state(status: str, sha: str | None = None, **more: Any) -> Any:
+    made = {
+        "id": "s1", "name": "web", "status": status, "health": status, "sha": sha, "errors": [],
+        "drifted": 0, "message": None, "paused": False, "promoted": False, "pinnedSha": None,
+        "follows": "main", "repository": None, "cluster": None,
+    }  # fmt: skip
+    return made | more
+
+
+def failed(source: str, message: str, reason: str = "", sha: str | None = None) -> Any:
+    return state("FAILED", sha, errors=[{"source": source, "message": message, "reason": reason}])
+
+
+def history(message: str, reason: str, sha: str | None = None) -> list[Any]:
+    detail = {"reason": reason} if reason else {}
+    return [{"stage": "render-failed", "message": message, "sha": sha, "detail": detail}]
+
+
+def api_of(*states: Any, entries: list[Any] | None = None) -> FakeApi:
+    left = list(states)
+
+    def look(**_: object) -> Any:
+        return {"serviceDeployment": left.pop(0) if len(left) > 1 else left[0]}
+
+    edges = [{"node": entry} for entry in entries or ()]
+    page = {"edges": edges, "pageInfo": {"hasNextPage": False, "endCursor": None}}
+    return FakeApi({operations.SERVICE: look, operations.LEDGER: {"ledger": page}})
+
+
+def wait(api: FakeApi, status: str = "HEALTHY", sha: str | None = None) -> Any:
+    return wait_for_service(api, "dev/web", WantedState(status, sha), 60, every=0.0)
+
+
+def look_once(api: FakeApi, sha: str | None = None) -> Any:
+    """With a timeout that ends the wait after its first look."""
+    return wait_for_service(api, "dev/web", WantedState(sha=sha), 0)
+
+
+@pytest.mark.parametrize("reason", ["NOT_FOUND", "INVALID", "FORBIDDEN", "ACCESS_DENIED"])
+def test_a_render_that_cannot_succeed_ends_the_wait(reason: str) -> None:
+    api = api_of(failed("render", NO_CHART), entries=history(NO_CHART, reason))
+    with pytest.raises(ServiceFailed) as caught:
+        wait(api)
+    assert NO_CHART in caught.value.message and "towline services why" in caught.value.message
+    assert len(api.sent(operations.SERVICE)) == 1
+
+
+@pytest.mark.parametrize("reason", ["UNAVAILABLE", "LIMIT", ""])
+def test_a_render_that_is_retried_does_not(reason: str) -> None:
+    seen = failed("render", "git did not answer")
+    api = api_of(seen, state("HEALTHY", NEW), entries=history("git did not answer", reason))
+    assert wait(api)["status"] == "HEALTHY"
+
+
+def test_an_older_failure_of_another_reason_does_not() -> None:
+    """The newest error is not in the history yet."""
+    seen = failed("render", "git did not answer")
+    with pytest.raises(WaitTimeout):
+        look_once(api_of(seen, entries=history(NO_CHART, "NOT_FOUND")))
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "ends"),
+    [
+        ("Invalid", "spec.replicas: must be an integer", True),
+        ("Forbidden", "exceeded quota", True),
+        ("ProgressDeadlineExceeded", "no progress within 600 s", True),
+        ("Forbidden", "namespace shop is being terminated", False),
+        ("UnknownKind", "the cluster serves no Widget", False),
+        ("CrashLoopBackOff", "exit code 1", False),
+    ],
+)
+def test_a_failure_in_the_cluster_ends_it_by_its_reason(
+    reason: str, message: str, ends: bool
+) -> None:
+    with pytest.raises(ServiceFailed if ends else WaitTimeout):
+        look_once(api_of(failed("sync", message, reason, NEW)))
+
+
+def test_the_failure_of_another_commit_does_not() -> None:
+    seen = failed("sync", "bad field", "Invalid", OLD)
+    assert wait(api_of(seen, state("HEALTHY", NEW)), sha=NEW[:8])["sha"] == NEW
+    entries = history("bad file", "INVALID", OLD)
+    rendered = failed("render", "bad file")
+    assert wait(api_of(rendered, state("HEALTHY", NEW), entries=entries), sha=NEW)["sha"] == NEW
+
+
+def test_a_failure_can_be_what_is_waited_for() -> None:
+    api = api_of(failed("render", NO_CHART), entries=history(NO_CHART, "NOT_FOUND"))
+    assert wait(api, "FAILED")["status"] == "FAILED"
+
+
+def test_progress_is_only_about_the_wanted_commit(capsys: pytest.CaptureFixture[str]) -> None:
+    wait(api_of(state("HEALTHY", OLD), state("STALE", NEW), state("HEALTHY", NEW)), sha=NEW)
+    waiting, absent, rest = capsys.readouterr().err.split("\n", 2)
+    assert waiting == f"waiting for dev/web to be HEALTHY at {NEW[:10]}"
+    assert f"{NEW[:10]} has not arrived" in absent and "HEALTHY" not in absent
+    assert rest == "  STALE\n  HEALTHY\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"paused": True}, "the service is paused"),
+        ({"promoted": True, "pinnedSha": OLD}, "its pipeline has not released it"),
+        ({"pinnedSha": OLD}, f"a rollback keeps the service at {OLD[:10]}"),
+        ({"repository": {"url": "https://x", "error": "no answer"}}, "https://x: no answer"),
+        ({}, f"the newest commit of main seen for it is {OLD[:10]}"),
+    ],
+)
+def test_a_commit_that_does_not_arrive_has_a_reason(more: Any, reason: str) -> None:
+    with pytest.raises(WaitTimeout) as caught:
+        look_once(api_of(state("HEALTHY", OLD, **more)), sha=NEW)
+    assert caught.value.message.endswith(f"{NEW[:10]} has not arrived: {reason}")
+
+
+def test_a_timeout_needs_something_to_wait_for() -> None:
+    words = "services create web --cluster dev --namespace shop --repo x --folder y --timeout 9s"
+    result = CliRunner().invoke(app, words.split())
+    assert "--timeout needs --wait" in str(result.exception)

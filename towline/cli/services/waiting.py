@@ -1,0 +1,170 @@
+"""Waits until a service reaches a status at a commit; ends early after a failure that lasts."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from core.errors import TERMINAL_REASONS, Invalid, TowlineError
+from towline.cli.services.find import find_service, label
+from towline.cli.services.generated import ServiceDetails, ServiceErrors, ledger
+from towline.cli.services.reasons import first_problem, silent_agent
+from towline.cli.shell.output import say, short
+from towline.cli.shell.polling import poll_until, seconds, telling
+from towline.operations import GraphQLApi
+
+Timeout = Annotated[str, typer.Option(help="Maximum time to wait, such as 90s or 15m.")]
+WithWait = Annotated[
+    str | None,
+    typer.Option("--timeout", help="With --wait: maximum time, such as 90s or 15m (default: 5m)."),
+]
+DEFAULT_TIMEOUT = "5m"
+
+_TERMINAL_IN_CLUSTER = frozenset(
+    {
+        *("BadRequest", "Conflict", "Forbidden", "Immutable", "Invalid"),
+        *("Claimed", "NoImpersonation", "NoServiceAccount", "Untrusted"),
+        *("BackoffLimitExceeded", "DeadlineExceeded", "InvalidImageName"),
+        "ProgressDeadlineExceeded",
+    }
+)
+"""Reasons of Kubernetes and of the agent for failures that last until a user changes something."""
+_GOING_NAMESPACE = "being terminated"
+
+
+def timeout_of(timeout: str | None, *, wait: bool) -> int:
+    """Returns the seconds to wait. Raises Invalid for a timeout without --wait."""
+    if timeout is not None and not wait:
+        raise Invalid("--timeout needs --wait")
+    return seconds(timeout or DEFAULT_TIMEOUT, "--timeout")
+
+
+class ServiceFailed(TowlineError):
+    """The service has failed, and a retry cannot help."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedState:
+    """The state to wait for; `sha`: only at this commit, given in full or abbreviated."""
+
+    status: str = "HEALTHY"
+    sha: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.status} at {short(self.sha)}" if self.sha else self.status
+
+    def is_reached(self, service: ServiceDetails) -> bool:
+        """Reports whether the service has it. Drift and pins do not make it less healthy."""
+        has_status = self.status in (service["status"], service["health"])
+        return has_status and self.has_commit(service["sha"])
+
+    def has_commit(self, sha: str | None) -> bool:
+        """Reports whether this is the commit to wait for; every one is, if none was named."""
+        return not self.sha or (sha or "").startswith(self.sha)
+
+
+def wait_for_service(
+    api: GraphQLApi, name: str, wanted: WantedState, timeout: float, *, every: float = 1.0
+) -> ServiceDetails:
+    """Waits for a state of a service, and says its progress.
+
+    ServiceFailed: it failed at the wanted commit, and a retry cannot help. WaitTimeout.
+    """
+
+    def done(seen: ServiceDetails) -> bool:
+        if wanted.is_reached(seen):
+            return True
+        if failure := _lasting_failure(api, seen, wanted):
+            raise ServiceFailed(_failed(seen, failure))
+        return False
+
+    say(f"waiting for {name} to be {wanted}")
+    look = telling(lambda: find_service(api, name), lambda seen: _progress(seen, wanted), say)
+    return poll_until(
+        look, done, timeout, describe=lambda seen: _standing(seen, wanted), every=every
+    )
+
+
+def _lasting_failure(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> str:
+    """Returns the failure that a retry cannot end; empty if one may help."""
+    if service["status"] != "FAILED" or wanted.status == "FAILED":
+        return ""
+    return next(
+        (error["message"] for error in service["errors"] if _lasts(api, service, error, wanted)),
+        "",
+    )
+
+
+def _lasts(
+    api: GraphQLApi, service: ServiceDetails, error: ServiceErrors, wanted: WantedState
+) -> bool:
+    if error["source"] == "render":
+        return _render_lasts(api, service, error["message"], wanted)
+    is_terminal = error["reason"] in _TERMINAL_IN_CLUSTER
+    return (
+        is_terminal
+        and _GOING_NAMESPACE not in error["message"]
+        and wanted.has_commit(service["sha"])
+    )
+
+
+def _render_lasts(
+    api: GraphQLApi, service: ServiceDetails, message: str, wanted: WantedState
+) -> bool:
+    """Reports whether a render failed for good. The history has the reason and the commit."""
+    entries = ledger(api, service_id=service["id"], first=20)
+    newest = next((entry for entry in entries if entry["stage"] == "render-failed"), None)
+    if newest is None or not message.startswith(newest["message"]):
+        return False
+    is_about = newest["sha"] is None or wanted.has_commit(newest["sha"])
+    return is_about and newest["detail"].get("reason") in TERMINAL_REASONS
+
+
+def _failed(service: ServiceDetails, failure: str) -> str:
+    name = label(service)
+    return (
+        f"{name} failed, and a retry cannot help: {failure}\n"
+        f"fix it in Git or with `towline services update {name}`, then wait again; "
+        f"`towline services why {name}` shows each stage"
+    )
+
+
+def _progress(service: ServiceDetails, wanted: WantedState) -> str:
+    """Returns status and problem, without ages: they change with every look."""
+    if not wanted.has_commit(service["sha"]):
+        return f"  {_not_there(service, wanted)}"
+    problem = first_problem(service)
+    return f"  {service['status']}: {problem}" if problem else f"  {service['status']}"
+
+
+def _standing(service: ServiceDetails, wanted: WantedState) -> str:
+    found, commit = service["status"], short(service["sha"]) or "no commit"
+    if not wanted.has_commit(service["sha"]):
+        text = f"{label(service)} is at {commit}; {_not_there(service, wanted)}"
+    else:
+        other = f", not {wanted.status}," if found != wanted.status else ""
+        problem = first_problem(service)
+        text = f"{label(service)} is {found}{other} at {commit}{problem and f': {problem}'}"
+    silent = silent_agent(service)
+    return f"{text}; {silent}" if silent else text
+
+
+def _not_there(service: ServiceDetails, wanted: WantedState) -> str:
+    """Describes why a service is not at the wanted commit, and nothing of the one it has."""
+    return f"{short(wanted.sha)} has not arrived: {_obstacle(service)}"
+
+
+def _obstacle(service: ServiceDetails) -> str:
+    render = [error["message"] for error in service["errors"] if error["source"] == "render"]
+    repository = service["repository"]
+    if render:
+        return render[0]
+    if repository and repository["error"]:
+        return f"{repository['url']}: {repository['error']}"
+    if service["paused"]:
+        return "the service is paused"
+    if service["promoted"]:
+        return "its pipeline has not released it"
+    if service["pinnedSha"]:
+        return f"a rollback keeps the service at {short(service['pinnedSha'])}"
+    return f"the newest commit of {service['follows']} seen for it is {short(service['sha'])}"
