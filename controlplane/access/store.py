@@ -1,21 +1,11 @@
 """Tables of users, tokens, roles and sign-in."""
 
-from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, String, Table, Text
+from sqlalchemy import Column, Index
 
-from controlplane.access.model.bindings import (
-    AccessRequest,
-    AccessRequestState,
-    Binding,
-    Project,
-    SubjectKind,
-)
-from controlplane.access.model.sign_in import (
-    ChallengeKind,
-    SignInChallenge,
-    SignInFailures,
-)
+from controlplane.access.model.bindings import AccessRequest, Binding, Project
+from controlplane.access.model.sign_in import SignInChallenge, SignInFailures
 from controlplane.access.model.trust_rules import TrustRule
-from controlplane.access.model.users import Group, Login, Membership, Token, User, UserKind
+from controlplane.access.model.users import Group, Login, Membership, Token, User
 from controlplane.access.ports import (
     AccessRequestStore,
     ChallengeStore,
@@ -30,175 +20,112 @@ from controlplane.access.ports import (
     TrustRuleStore,
     UserStore,
 )
-from controlplane.authorization import Fence, KubernetesRights, Role
-from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
+from controlplane.authorization import Role
+from controlplane.platform.store.columns import UtcColumn
 from controlplane.platform.store.rights import LimitsColumn, RulesColumn
+from controlplane.platform.store.row_tables import row_table
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import id_column, metadata, named_columns, time_columns
-from core.identity import TokenKind
 
-users = Table(
+users = row_table(
     "users",
-    metadata,
-    id_column(),
-    Column("email", String(320), nullable=False, unique=True),
-    Column("name", String(255), nullable=False),
-    *time_columns(),
-    Column("kind", EnumColumn(UserKind), nullable=False),
-    Column("disabled_at", UtcColumn),
-    Column("password", String(255)),
-    Column("issuer", String(512)),
-    Column("external_id", String(255)),
-    Column("disabled_by", String(512)),
+    User,
     Index("ix_users_issuer", "issuer", "external_id"),
+    lengths={
+        "email": 320,
+        "name": 255,
+        "password": 255,
+        "issuer": 512,
+        "external_id": 255,
+        "disabled_by": 512,
+    },
+    unique={"email"},
 )
 
 
-groups = Table(
-    "groups",
-    metadata,
-    *named_columns(),
-    Column("description", Text),
-    Column("everyone", Boolean),
-    Column("issuer", String(512)),
-    Column("external_id", String(255)),
-)
+groups = row_table("groups", Group, lengths={"issuer": 512, "external_id": 255})
 
 
-memberships = Table(
+memberships = row_table(
     "memberships",
-    metadata,
-    id_column(),
-    Column("group_id", String(36), ForeignKey("groups.id"), nullable=False),
-    Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
-    Column("inserted_at", UtcColumn, nullable=False),
-    Column("issuer", String(512)),
+    Membership,
     Index("uq_memberships_group_id_user_id", "group_id", "user_id", unique=True),
+    lengths={"issuer": 512},
+    indexed={"user_id"},
+    references={"group_id": "groups.id", "user_id": "users.id"},
 )
 
 
-logins = Table(
+logins = row_table(
     "logins",
-    metadata,
-    id_column(),
-    Column("issuer", String(512), nullable=False),
-    Column("subject", String(512), nullable=False),
-    Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
-    Column("inserted_at", UtcColumn, nullable=False),
+    Login,
     Index("uq_logins_issuer_subject", "issuer", "subject", unique=True),
+    lengths={"issuer": 512, "subject": 512},
+    indexed={"user_id"},
+    references={"user_id": "users.id"},
 )
 
 
-projects = Table(
-    "projects",
-    metadata,
-    *named_columns(),
-    Column("description", Text),
-    Column("fence", JsonColumn(Fence), nullable=False),
-)
+projects = row_table("projects", Project)
 
 
-roles = Table(
+roles = row_table(
     "roles",
-    metadata,
-    *named_columns(),
-    Column("description", Text),
+    Role,
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("updated_at", UtcColumn, nullable=False),
     Column("rules", RulesColumn(), nullable=False),
-    Column("kubernetes", JsonColumn(KubernetesRights), nullable=False),
+    lengths={"name": 255},
+    unique={"name"},
 )
 
 
-role_bindings = Table(
+role_bindings = row_table(
     "role_bindings",
-    metadata,
-    id_column(),
-    Column("role_id", String(36), nullable=False, index=True),
-    Column("subject_kind", EnumColumn(SubjectKind), nullable=False),
-    Column("subject_id", String(36), nullable=False, index=True),
-    Column("scope", String(64), nullable=False, index=True),
-    Column("inserted_at", UtcColumn, nullable=False),
-    Column("expires_at", UtcColumn, index=True),
-    Column("given_by", String(320), nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("name", String(255), unique=True),
-    Column("ended_at", UtcColumn),
-    Column("cluster_tags", Text, nullable=False),
+    Binding,
+    lengths={"scope": 64, "given_by": 320, "name": 255},
+    indexed={"role_id", "subject_id", "scope", "expires_at"},
+    unique={"name"},
 )
 
 
-access_requests = Table(
+access_requests = row_table(
     "access_requests",
-    metadata,
-    id_column(),
-    Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
-    Column("role_id", String(36), nullable=False),
-    Column("scope", String(64), nullable=False),
-    Column("minutes", Integer, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("inserted_at", UtcColumn, nullable=False),
-    Column("state", EnumColumn(AccessRequestState), nullable=False, index=True),
-    Column("decided_by", String(320), nullable=False),
-    Column("decided_at", UtcColumn),
-    Column("binding_id", String(36)),
-    Column("expires_at", UtcColumn),
+    AccessRequest,
+    lengths={"scope": 64, "decided_by": 320},
+    indexed={"user_id", "state"},
+    references={"user_id": "users.id"},
 )
 
 
-challenges = Table(
+challenges = row_table(
     "challenges",
-    metadata,
-    id_column(),
-    Column("kind", EnumColumn(ChallengeKind), nullable=False),
-    Column("hash", String(64), nullable=False, unique=True),
-    Column("inserted_at", UtcColumn, nullable=False),
-    Column("expires_at", UtcColumn, nullable=False, index=True),
-    Column("code", String(16), unique=True),
-    Column("detail", JsonColumn(dict[str, str]), nullable=False),
-    Column("user_id", String(36)),
-    Column("taken_at", UtcColumn),
+    SignInChallenge,
+    lengths={"hash": 64, "code": 16},
+    indexed={"expires_at"},
+    unique={"hash", "code"},
 )
 
 
-failures = Table(
-    "failures",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("count", Integer, nullable=False),
-    Column("until", UtcColumn, nullable=False, index=True),
-)
+failures = row_table("failures", SignInFailures, lengths={"id": 64}, indexed={"until"})
 
 
-trust_rules = Table(
+trust_rules = row_table(
     "trust_rules",
-    metadata,
-    *named_columns(),
-    Column("service_account_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
-    Column("issuer", String(512), nullable=False, index=True),
-    Column("audience", String(512), nullable=False),
-    Column("subject", String(512), nullable=False),
-    Column("claims", JsonColumn(dict[str, str]), nullable=False),
-    Column("minutes", Integer, nullable=False),
-    Column("keys", Text),
+    TrustRule,
+    lengths={"issuer": 512, "audience": 512, "subject": 512},
+    indexed={"service_account_id", "issuer"},
+    references={"service_account_id": "users.id"},
 )
 
 
-tokens = Table(
+tokens = row_table(
     "tokens",
-    metadata,
-    id_column(),
-    Column("kind", EnumColumn(TokenKind), nullable=False),
-    Column("name", String(255), nullable=False),
-    Column("hash", String(64), nullable=False, unique=True),
-    Column("inserted_at", UtcColumn, nullable=False),
-    Column("user_id", String(36), ForeignKey("users.id"), index=True),
-    Column("cluster_id", String(36), ForeignKey("clusters.id"), index=True),
-    Column("expires_at", UtcColumn),
-    Column("last_used_at", UtcColumn),
-    Column("revoked_at", UtcColumn),
+    Token,
     Column("limits", LimitsColumn(), nullable=False),
-    Column("idle_at", UtcColumn),
-    Column("parent_id", String(36)),
-    Column("source", String(64), nullable=False),
+    lengths={"name": 255, "hash": 64, "source": 64},
+    indexed={"user_id", "cluster_id"},
+    unique={"hash"},
+    references={"user_id": "users.id", "cluster_id": "clusters.id"},
 )
 
 REPOSITORIES = tables(

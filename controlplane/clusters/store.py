@@ -1,122 +1,50 @@
 """Tables of clusters."""
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    String,
-    Table,
-    Text,
-)
+from sqlalchemy import BigInteger, Column, Index
 
-from controlplane.clusters.model.agent_settings import AgentSettings, AgentSize
+from controlplane.clusters.model.agent_settings import AgentSettings
 from controlplane.clusters.model.bootstrap_tokens import BootstrapToken
-from controlplane.clusters.model.cluster import AgentMode, Cluster, Distribution
-from controlplane.clusters.model.commands import CommandKind, CommandState
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.commands import Command
 from controlplane.clusters.model.groups import ClusterGroup
-from controlplane.clusters.model.selectors import Selector
 from controlplane.clusters.ports import (
     AgentSettingsStore,
     BootstrapTokenStore,
     ClusterGroupStore,
     ClusterStore,
 )
-from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
+from controlplane.platform.store.row_tables import row_table
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import (
-    id_column,
-    metadata,
-    named_columns,
-    optional_project_column,
-    project_column,
-    time_columns,
-)
-from core.json_object import JsonObject
-from core.spec.facts import ClusterFacts
 
-clusters = Table(
+clusters = row_table(
     "clusters",
-    metadata,
-    id_column(),
-    Column("handle", String(63), nullable=False),
-    Column("name", String(255), nullable=False),
-    *time_columns(),
-    Column("tags", JsonColumn(dict[str, str]), nullable=False),
-    Column("metadata", JsonColumn(JsonObject), nullable=False),
-    Column("protect", Boolean, nullable=False),
-    Column("version", String(64)),
-    Column("kubernetes_version", String(64)),
-    Column("distribution", EnumColumn(Distribution)),
-    Column("nodes", Integer),
-    Column("agent_version", String(64)),
-    Column("agent_instance", String(64)),
-    Column("pinged_at", UtcColumn),
+    Cluster,
     Column("acknowledged", BigInteger, nullable=False),
-    Column("ending_at", UtcColumn),
-    Column("deleted_at", UtcColumn),
-    Column("mode", EnumColumn(AgentMode), nullable=False),
-    Column("facts", JsonColumn(ClusterFacts), nullable=False),
-    Column("agent_token_expires_at", UtcColumn),
-    Column("sealing_key", LargeBinary),
-    Column("alarm", Text, nullable=False),
-    project_column(),
-    Column("project_given", Boolean, nullable=False),
-    Column("kubernetes_uid", String(64), nullable=False, index=True),
-    Column("bootstrap_token_id", String(36), index=True),
+    lengths={
+        "handle": 63,
+        "name": 255,
+        "version": 64,
+        "kubernetes_version": 64,
+        "agent_version": 64,
+        "agent_instance": 64,
+        "kubernetes_uid": 64,
+    },
+    indexed={"project_id", "kubernetes_uid", "bootstrap_token_id"},
 )
 
 
-bootstrap_tokens = Table(
-    "bootstrap_tokens",
-    metadata,
-    id_column(),
-    Column("name", String(255), nullable=False),
-    Column("hash", String(64), nullable=False, unique=True),
-    Column("creator_id", String(36), nullable=False),
-    Column("inserted_at", UtcColumn, nullable=False),
-    Column("expires_at", UtcColumn, nullable=False),
-    Column("max_uses", Integer, nullable=False),
-    Column("uses", Integer, nullable=False),
-    Column("tags", JsonColumn(dict[str, str]), nullable=False),
-    Column("adopts", Boolean, nullable=False),
-    Column("last_used_at", UtcColumn),
-    Column("revoked_at", UtcColumn),
-    Column("project_id", String(36), nullable=False),
-    Column("cluster_id", String(36)),
+bootstrap_tokens = row_table(
+    "bootstrap_tokens", BootstrapToken, lengths={"name": 255, "hash": 64}, unique={"hash"}
 )
 
 
-agent_settings = Table(
-    "agent_settings",
-    metadata,
-    *named_columns(),
-    Column("selector", JsonColumn(Selector), nullable=False),
-    Column("priority", Integer, nullable=False),
-    Column("version", String(64), nullable=False),
-    Column("image", Text, nullable=False),
-    Column("size", EnumColumn(AgentSize), nullable=False),
-    Column("agent_values", Text, nullable=False),
-    Column("agent_values_templated", Boolean, nullable=False),
+agent_settings = row_table(
+    "agent_settings", AgentSettings, lengths={"name": 255, "version": 64}, unique={"name"}
 )
 
 
-cluster_groups = Table(
-    "cluster_groups",
-    metadata,
-    *named_columns(),
-    optional_project_column(),
-    Column("description", Text, nullable=False),
-    Column("tags", JsonColumn(dict[str, str]), nullable=False),
-    Column("cluster_ids", JsonColumn(tuple[str, ...]), nullable=False),
-    Column("frozen", Boolean, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("frozen_by", String(320), nullable=False),
-    Column("frozen_at", UtcColumn),
-    Column("max_changing", Integer, nullable=False),
+cluster_groups = row_table(
+    "cluster_groups", ClusterGroup, lengths={"frozen_by": 320}, indexed={"project_id"}
 )
 
 Index(
@@ -137,18 +65,10 @@ REPOSITORIES = tables(
 )
 
 
-commands = Table(
+commands = row_table(
     "commands",
-    metadata,
-    id_column(),
-    Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=False),
-    Column("kind", EnumColumn(CommandKind), nullable=False),
-    Column("inserted_at", UtcColumn, nullable=False),
-    Column("service_id", String(36)),
-    Column("state", EnumColumn(CommandState), nullable=False),
-    Column("message", Text, nullable=False),
-    Column("finished_at", UtcColumn),
-    Column("payload", JsonColumn(JsonObject), nullable=False),
+    Command,
     Index(None, "cluster_id", "state"),
     Index(None, "state", "inserted_at"),
+    references={"cluster_id": "clusters.id"},
 )

@@ -1,98 +1,60 @@
 """Tables of configuration flow: exports, imports and overrides."""
 
-from sqlalchemy import (
-    Boolean,
-    Column,
-    ForeignKey,
-    Integer,
-    LargeBinary,
-    String,
-    Table,
-    UniqueConstraint,
-)
+from sqlalchemy import Column, UniqueConstraint
 
 from controlplane.configuration.model.contexts import ServiceContext
-from controlplane.configuration.model.flow import ServiceExport, ServiceImport, ValueType
-from controlplane.configuration.model.overrides import ContextOverride, OverrideLayer
+from controlplane.configuration.model.flow import ServiceExport, ServiceImport
+from controlplane.configuration.model.overrides import ContextOverride
 from controlplane.configuration.ports import (
     ContextOverrideStore,
     ContextStore,
     ServiceExportStore,
     ServiceImportStore,
 )
-from controlplane.platform.store.columns import JSON_TEXT, EnumColumn, JsonColumn
+from controlplane.platform.store.columns import JSON_TEXT
+from controlplane.platform.store.row_tables import row_table
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import (
-    id_column,
-    metadata,
-    named_columns,
-    project_column,
-    time_columns,
-)
 from controlplane.services.model.parts import ContextBinding
 from controlplane.services.ports import ContextBindingStore
-from core.json_object import JsonObject
 
-service_exports = Table(
+service_exports = row_table(
     "service_exports",
-    metadata,
-    id_column(),
-    Column("service_id", String(36), ForeignKey("services.id"), nullable=False),
-    Column("name", String(63), nullable=False),
-    Column("type", EnumColumn(ValueType), nullable=False),
+    ServiceExport,
     Column("value", JSON_TEXT, nullable=False),
-    Column("shared", Boolean, nullable=False),
     UniqueConstraint("service_id", "name"),
+    lengths={"name": 63},
+    references={"service_id": "services.id"},
 )
 
-service_imports = Table(
+service_imports = row_table(
     "service_imports",
-    metadata,
-    id_column(),
-    Column("service_id", String(36), ForeignKey("services.id"), nullable=False),
-    Column("alias", String(63), nullable=False),
-    Column("source_id", String(36), nullable=False, index=True),
-    Column("export", String(63), nullable=False),
+    ServiceImport,
     Column("default", JSON_TEXT, nullable=False),
     UniqueConstraint("service_id", "alias"),
+    lengths={"alias": 63, "export": 63},
+    indexed={"source_id"},
+    references={"service_id": "services.id"},
 )
 
-context_overrides = Table(
+context_overrides = row_table(
     "context_overrides",
-    metadata,
-    id_column(),
-    Column("context_id", String(36), ForeignKey("contexts.id"), nullable=False),
-    Column("layer", EnumColumn(OverrideLayer), nullable=False),
-    Column("place_id", String(36), nullable=False, index=True),
-    *time_columns(),
-    Column("actor", String(320), nullable=False),
-    Column("configuration", JsonColumn(JsonObject), nullable=False),
+    ContextOverride,
     UniqueConstraint("context_id", "layer", "place_id"),
+    lengths={"actor": 320},
+    indexed={"place_id"},
+    references={"context_id": "contexts.id"},
 )
 
 
-contexts = Table(
-    "contexts",
-    metadata,
-    *named_columns(),
-    Column("configuration", JsonColumn(JsonObject), nullable=False),
-    Column("sealed", LargeBinary),
-    project_column(),
-    Column("project_given", Boolean, nullable=False),
-    Column("types", JsonColumn(dict[str, str]), nullable=False),
-    Column("by_reference", Boolean, nullable=False),
-    Column("secrets_version", Integer, nullable=False),
-)
+contexts = row_table("contexts", ServiceContext, indexed={"project_id"})
 
 
-context_bindings = Table(
+context_bindings = row_table(
     "context_bindings",
-    metadata,
-    id_column(),
-    Column("context_id", String(36), ForeignKey("contexts.id"), nullable=False, index=True),
-    Column("service_id", String(36), ForeignKey("services.id"), nullable=False),
-    Column("may_reveal", Boolean, nullable=False),
+    ContextBinding,
     UniqueConstraint("service_id", "context_id"),
+    indexed={"context_id"},
+    references={"context_id": "contexts.id", "service_id": "services.id"},
 )
 
 REPOSITORIES = tables(

@@ -1,6 +1,6 @@
 """Tables of pipelines: their services, events, gates and triggers, and denied revisions."""
 
-from sqlalchemy import Boolean, Column, Index, Integer, LargeBinary, String, Table, Text
+from sqlalchemy import Boolean, Column, Index
 
 from controlplane.pipelines.model.records import (
     Measurement,
@@ -17,76 +17,45 @@ from controlplane.pipelines.ports import (
     PipelineStore,
     PipelineTriggerStore,
 )
-from controlplane.platform.store.columns import JsonColumn, UtcColumn
+from controlplane.platform.store.columns import JsonColumn
+from controlplane.platform.store.row_tables import row_table
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import id_column, metadata, named_columns, project_column
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.ports import DeniedRevisionStore
-from core.json_object import JsonObject
 
-pipeline_services = Table(
+pipeline_services = row_table(
     "pipeline_services",
-    metadata,
-    Column("id", String(80), primary_key=True),
-    Column("pipeline_id", String(36), nullable=False, index=True),
-    Column("service_id", String(36), nullable=False, index=True),
-    Column("promoted", Boolean, nullable=False),
+    PipelineService,
     Column("changing", Boolean, nullable=False, default=False),
+    lengths={"id": 80},
+    indexed={"pipeline_id", "service_id"},
 )
 
-pipeline_events = Table(
+pipeline_events = row_table(
     "pipeline_events",
-    metadata,
-    id_column(),
-    Column("pipeline_id", String(36), nullable=False),
-    Column("at", UtcColumn, nullable=False, index=True),
-    Column("events", JsonColumn(list[JsonObject]), nullable=False),
-    Column("spec", JsonColumn(JsonObject)),
-    Column("state", JsonColumn(JsonObject)),
+    PipelineEvent,
     Index("ix_pipeline_events_pipeline_id_at", "pipeline_id", "at"),
+    indexed={"at"},
 )
 
-pipeline_gates = Table(
+pipeline_gates = row_table(
     "pipeline_gates",
-    metadata,
-    id_column(),
-    Column("pipeline_id", String(36), nullable=False, index=True),
+    PipelineGate,
     Column("measured", JsonColumn(tuple[Measurement, ...]), nullable=False, default=()),
+    indexed={"pipeline_id"},
 )
 
-pipeline_triggers = Table(
-    "pipeline_triggers",
-    metadata,
-    id_column(),
-    Column("pipeline_id", String(36), nullable=False, index=True),
-    Column("interval_s", Integer, nullable=False),
-    Column("checked_at", UtcColumn),
-    Column("next_at", UtcColumn),
-    Column("error", Text, nullable=False),
-    Column("sealed_webhook", LargeBinary),
-)
+pipeline_triggers = row_table("pipeline_triggers", PipelineTrigger, indexed={"pipeline_id"})
 
-refused_revisions = Table(
+refused_revisions = row_table(
     "refused_revisions",
-    metadata,
-    Column("id", String(192), primary_key=True),
-    Column("revision", String(128), nullable=False, index=True),
-    Column("project_id", String(36)),
-    Column("actor", String(320), nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("inserted_at", UtcColumn, nullable=False),
+    DeniedRevision,
+    lengths={"id": 192, "revision": 128, "actor": 320},
+    indexed={"revision"},
 )
 
 
-pipelines = Table(
-    "pipelines",
-    metadata,
-    *named_columns(),
-    Column("spec", JsonColumn(JsonObject), nullable=False),
-    Column("state", JsonColumn(JsonObject), nullable=False),
-    Column("version", Integer, nullable=False),
-    project_column(),
-)
+pipelines = row_table("pipelines", PipelineRecord, indexed={"project_id"})
 
 REPOSITORIES = tables(
     TableRows(PipelineStore, pipelines, PipelineRecord, ("name",)),

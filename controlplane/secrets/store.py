@@ -3,25 +3,12 @@
 from typing import Annotated
 
 from pydantic import PlainSerializer, PlainValidator
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    ForeignKey,
-    Integer,
-    LargeBinary,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-)
+from sqlalchemy import BigInteger, Column, UniqueConstraint
 
-from controlplane.platform.store.columns import JsonColumn, UtcColumn
+from controlplane.platform.store.columns import JsonColumn
+from controlplane.platform.store.row_tables import row_table
 from controlplane.platform.store.rows import TableRows, tables
-from controlplane.platform.store.schema import id_column, metadata, named_columns, project_column
 from controlplane.secrets.model.data_keys import DataKey
-from controlplane.secrets.model.generated import ValueGenerator
-from controlplane.secrets.model.rotation import Rotation, RotationPlan
 from controlplane.secrets.model.secret import Secret, SecretVersion
 from controlplane.secrets.model.secret_source import SecretSource
 from controlplane.secrets.ports import DataKeyStore, SecretStore, SecretVersionStore
@@ -31,61 +18,29 @@ from controlplane.services.ports import SecretUseStore
 
 _SOURCE = Annotated[SecretSource, PlainValidator(source_from_json), PlainSerializer(source_to_json)]
 
-secrets = Table(
-    "secrets",
-    metadata,
-    *named_columns(),
-    project_column(),
-    Column("description", Text, nullable=False),
-    Column("current", Integer, nullable=False),
-    Column("newest", Integer, nullable=False),
-    Column("source", JsonColumn(_SOURCE)),
-    Column("refresh_s", Integer, nullable=False),
-    Column("due_at", UtcColumn, index=True),
-    Column("refreshed_at", UtcColumn),
-    Column("problem", Text, nullable=False),
-    Column("plan", JsonColumn(RotationPlan)),
-    Column("rotation", JsonColumn(Rotation)),
-    Column("generate", JsonColumn(ValueGenerator)),
-    Column("sealed_value", Text, nullable=False),
+secrets = row_table(
+    "secrets", Secret, Column("source", JsonColumn(_SOURCE)), indexed={"project_id", "due_at"}
 )
 
-secret_versions = Table(
+secret_versions = row_table(
     "secret_versions",
-    metadata,
-    id_column(),
-    Column("secret_id", String(36), ForeignKey("secrets.id"), nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("inserted_at", UtcColumn, nullable=False),
-    Column("actor", String(320), nullable=False),
-    Column("sealed", LargeBinary),
-    Column("revoked_at", UtcColumn),
+    SecretVersion,
     UniqueConstraint("secret_id", "number"),
+    lengths={"actor": 320},
+    references={"secret_id": "secrets.id"},
 )
 
-secret_uses = Table(
+secret_uses = row_table(
     "secret_uses",
-    metadata,
-    id_column(),
-    Column("secret_id", String(36), ForeignKey("secrets.id"), nullable=False, index=True),
-    Column("service_id", String(36), ForeignKey("services.id"), nullable=False),
-    Column("name", String(255), nullable=False),
-    Column("version", Integer, nullable=False),
+    SecretUse,
     Column("sequence", BigInteger, nullable=False),
-    Column("changed_at", UtcColumn, nullable=False),
-    Column("pinned", Boolean, nullable=False),
     UniqueConstraint("service_id", "name"),
+    lengths={"name": 255},
+    indexed={"secret_id"},
+    references={"secret_id": "secrets.id", "service_id": "services.id"},
 )
 
-data_keys = Table(
-    "data_keys",
-    metadata,
-    id_column(),
-    Column("wrapped", LargeBinary, nullable=False),
-    Column("kek", String(255), nullable=False),
-    Column("inserted_at", UtcColumn, nullable=False),
-    Column("begins_at", UtcColumn, nullable=False),
-)
+data_keys = row_table("data_keys", DataKey, lengths={"kek": 255})
 
 REPOSITORIES = tables(
     TableRows(SecretStore, secrets, Secret, ("name", "description")),

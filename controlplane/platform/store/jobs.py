@@ -8,26 +8,13 @@ from collections.abc import Collection
 from datetime import datetime
 from functools import cache
 
-from sqlalchemy import (
-    Column,
-    Executable,
-    Integer,
-    String,
-    Table,
-    Text,
-    delete,
-    func,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Column, Executable, String, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from controlplane.platform.jobs import LEASE, Job
-from controlplane.platform.store.columns import JsonColumn, UtcColumn
+from controlplane.platform.store.columns import UtcColumn
 from controlplane.platform.store.connection import StoreConnection
-from controlplane.platform.store.schema import id_column, metadata
-from core.json_object import JsonObject
+from controlplane.platform.store.row_tables import row_table
 
 _COLUMNS = ("id", "kind", "key", "run_at", "payload", "attempts", "fence", "error")
 
@@ -87,19 +74,14 @@ class SqlJobs:
         return (await self._connection.execute(first)).scalar()
 
 
-jobs = Table(
+jobs = row_table(
     "jobs",
-    metadata,
-    id_column(),
-    Column("kind", String(64), nullable=False),
-    Column("key", String(255), nullable=False, unique=True),
-    Column("run_at", UtcColumn, nullable=False, index=True),
-    Column("payload", JsonColumn(JsonObject), nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("fence", Integer, nullable=False),
-    Column("error", Text),
+    Job,
     Column("holder", String(64)),
     Column("lease_until", UtcColumn),
+    lengths={"kind": 64, "key": 255},
+    indexed={"run_at"},
+    unique={"key"},
 )
 
 

@@ -1,165 +1,93 @@
 """Services, their status codes, and the fleet map."""
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    String,
-    Table,
-    Text,
-)
+from sqlalchemy import BigInteger, Column, Float, Index, String, Table
 
-from controlplane.platform.store.columns import AttestationColumn, EnumColumn, JsonColumn, UtcColumn
+from controlplane.platform.store.columns import EnumColumn, UtcColumn
+from controlplane.platform.store.row_tables import row_table
 from controlplane.platform.store.schema import (
     SerialNumber,
-    id_column,
     index_json_keys,
     metadata,
-    project_column,
     substring_indexes,
-    time_columns,
 )
-from controlplane.services.model.ledger import LedgerStage
-from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import ComponentState, Confirmation
-from controlplane.services.model.verification import Quarantine
-from core.json_object import JsonObject
-from core.spec.input_checks import InputVerdict
-from core.spec.objects import ObjectRef
-from core.spec.plan import PlannedChange
-from core.spec.renderers import RenderOptions
-from core.spec.status import Phase, Problem
-from core.spec.sync import Removal, SyncOptions
-from core.spec.verification import Verification
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
+from controlplane.services.model.objects import DryRunResult
+from controlplane.services.model.service import Component, Revision, Service
+from controlplane.services.model.sources import ServiceSource
 
-service_sources = Table(
+service_sources = row_table(
     "service_sources",
-    metadata,
-    id_column(),
-    Column("service_id", String(36), ForeignKey("services.id"), nullable=False, index=True),
-    Column("repository_id", String(36), ForeignKey("repositories.id"), nullable=False, index=True),
-    Column("place", Integer, nullable=False),
-    Column("ref", String(255), nullable=False),
-    Column("folder", String(1024), nullable=False),
-    Column("path", String(1024), nullable=False),
-    Column("sha", String(64), nullable=False),
-    Column("tree", String(64), nullable=False),
+    ServiceSource,
+    lengths={"ref": 255, "folder": 1024, "path": 1024, "sha": 64, "tree": 64},
+    indexed={"service_id", "repository_id"},
+    references={"service_id": "services.id", "repository_id": "repositories.id"},
 )
 
 
-services = Table(
+services = row_table(
     "services",
-    metadata,
-    id_column(),
-    Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=False, index=True),
-    Column("repository_id", String(36), ForeignKey("repositories.id"), index=True),
-    Column("name", String(63), nullable=False),
-    Column("namespace", String(63), nullable=False),
-    *time_columns(),
-    Column("ref", String(255), nullable=False),
-    Column("folder", String(1024), nullable=False),
-    Column("renderer", String(32), nullable=False),
-    Column("kustomize_path", String(1024)),
-    Column("helm", JsonColumn(JsonObject)),
-    Column("configuration", JsonColumn(dict[str, str]), nullable=False),
-    Column("templated", Boolean, nullable=False),
-    Column("rendering", JsonColumn(RenderOptions), nullable=False),
-    Column("protect", Boolean, nullable=False),
-    Column("dry_run", Boolean, nullable=False),
-    Column("paused", Boolean, nullable=False),
-    Column("version", String(64), nullable=False),
-    Column("options", JsonColumn(SyncOptions), nullable=False),
-    Column("pinned_sha", String(64)),
-    Column("commits_behind", Integer),
-    Column("promoted", Boolean, nullable=False),
-    Column("commit_sha", String(64)),
-    Column("author", String(512), nullable=False),
-    Column("revision_id", String(36)),
-    Column("input_digest", String(71)),
-    Column("reads", JsonColumn(dict[str, str]), nullable=False),
-    Column("digest", String(71), index=True),
+    Service,
     Column("bundle_bytes", BigInteger, nullable=False),
-    Column("object_count", Integer, nullable=False),
     Column("generation", BigInteger, nullable=False),
     Column("observed_generation", BigInteger, nullable=False),
-    Column("phase", EnumColumn(Phase)),
-    Column("render_error", Text),
-    Column("problems", JsonColumn(tuple[Problem, ...]), nullable=False),
-    Column("observed_at", UtcColumn),
-    Column("deleted_at", UtcColumn),
-    Column("removal", EnumColumn(Removal)),
-    Column("message", Text, nullable=False),
-    Column("awaiting", JsonColumn(tuple[ObjectRef, ...]), nullable=False),
-    Column("drifted", Integer, nullable=False),
-    Column("inputs", JsonColumn(InputVerdict)),
-    Column("confirmed", JsonColumn(Confirmation)),
-    Column("mirrored", Boolean, nullable=False),
-    Column("origin", String(2048), nullable=False),
-    Column("reported_id", String(36), nullable=False),
-    Column("attestation", AttestationColumn),
-    project_column(),
     Column("status_code", String(1), nullable=False),
-    Column("docs_path", String(1024)),
-    Column("dependencies", JsonColumn(tuple[str, ...]), nullable=False),
-    Column("waiting", Boolean, nullable=False),
-    Column("wait_skipped", Boolean, nullable=False),
-    Column("owner_kind", EnumColumn(OwnerKind)),
-    Column("owner_id", String(36), index=True),
-    Column("rendered_by", String(36)),
-    Column("uses_secrets", Boolean, nullable=False),
-    Column("verification", JsonColumn(Verification)),
-    Column("stage_verification", JsonColumn(Verification)),
-    Column("quarantined", String(128), index=True),
-    Column("quarantine", JsonColumn(Quarantine)),
+    lengths={
+        "name": 63,
+        "namespace": 63,
+        "ref": 255,
+        "folder": 1024,
+        "renderer": 32,
+        "kustomize_path": 1024,
+        "version": 64,
+        "docs_path": 1024,
+        "rendered_by": 36,
+        "pinned_sha": 64,
+        "commit_sha": 64,
+        "author": 512,
+        "input_digest": 71,
+        "digest": 71,
+        "quarantined": 128,
+        "origin": 2048,
+    },
+    indexed={"cluster_id", "repository_id", "digest", "quarantined", "project_id", "owner_id"},
+    references={"cluster_id": "clusters.id", "repository_id": "repositories.id"},
 )
 
 
-revisions = Table(
+revisions = row_table(
     "revisions",
-    metadata,
-    id_column(),
-    Column("service_id", String(36), nullable=False, index=True),
-    Column("sha", String(64), nullable=False),
-    Column("ref", String(255), nullable=False),
-    Column("folder", String(1024), nullable=False),
-    Column("digest", String(71), nullable=False),
-    Column("source", String(71), nullable=False),
-    Column("author", String(512), nullable=False),
-    Column("subject", String(512), nullable=False),
-    Column("committed_at", UtcColumn, nullable=False),
-    Column("inserted_at", UtcColumn, nullable=False),
-    Column("actor", String(320), nullable=False),
-    Column("release_id", String(64)),
-    Column("attestation", AttestationColumn),
+    Revision,
+    lengths={
+        "sha": 64,
+        "ref": 255,
+        "folder": 1024,
+        "digest": 71,
+        "source": 71,
+        "author": 512,
+        "subject": 512,
+        "actor": 320,
+        "release_id": 64,
+    },
+    indexed={"service_id"},
 )
 
 
-components = Table(
+components = row_table(
     "components",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("service_id", String(36), nullable=False, index=True),
-    Column("cluster_id", String(36), nullable=False, index=True),
-    Column("group", String(253), nullable=False),
-    Column("version", String(63), nullable=False),
-    Column("kind", String(63), nullable=False),
-    Column("namespace", String(63), nullable=False),
-    Column("name", String(253), nullable=False),
-    Column("uid", String(64), nullable=False),
-    Column("owner_uid", String(64), nullable=False),
-    Column("state", EnumColumn(ComponentState)),
-    Column("message", Text, nullable=False),
-    Column("synced", Boolean, nullable=False),
-    Column("images", JsonColumn(tuple[str, ...]), nullable=False),
-    Column("updated_at", UtcColumn, nullable=False),
-    Column("labels", JsonColumn(dict[str, str]), nullable=False),
+    Component,
     Column("generation", BigInteger, nullable=False),
-    Column("hash", String(71), nullable=False),
-    Column("finalizers", JsonColumn(tuple[str, ...]), nullable=False),
+    lengths={
+        "id": 64,
+        "group": 253,
+        "version": 63,
+        "kind": 63,
+        "namespace": 63,
+        "name": 253,
+        "uid": 64,
+        "owner_uid": 64,
+        "hash": 71,
+    },
+    indexed={"service_id", "cluster_id"},
 )
 
 
@@ -172,34 +100,18 @@ images = Table(
 )
 
 
-plans = Table(
-    "plans",
-    metadata,
-    id_column(),
-    Column("sequence", BigInteger, nullable=False),
-    Column("changes", JsonColumn(tuple[PlannedChange, ...]), nullable=False),
-)
+plans = row_table("plans", DryRunResult, Column("sequence", BigInteger, nullable=False))
 
 
-ledger = Table(
+ledger = row_table(
     "ledger",
-    metadata,
-    Column("id", SerialNumber, primary_key=True, autoincrement=True),
-    Column("service_id", String(36), nullable=False),
-    Column("cluster_id", String(36), nullable=False),
-    Column("project_id", String(36), nullable=False),
-    Column("stage", EnumColumn(LedgerStage), nullable=False),
-    Column("at", UtcColumn, nullable=False),
+    LedgerEntry,
     Column("sequence", BigInteger, nullable=False),
-    Column("sha", String(64)),
-    Column("digest", String(71)),
-    Column("revision_id", String(36)),
-    Column("actor", String(320), nullable=False),
-    Column("message", Text, nullable=False),
-    Column("detail", JsonColumn(JsonObject), nullable=False),
+    Column("id", SerialNumber, primary_key=True, autoincrement=True),
     Index(None, "service_id", "id"),
     Index(None, "cluster_id", "id"),
     Index(None, "project_id", "id"),
+    lengths={"sha": 64, "digest": 71, "actor": 320},
 )
 
 
@@ -209,7 +121,7 @@ deployments = Table(
     Column("service_id", String(36), primary_key=True),
     Column("sequence", BigInteger, primary_key=True),
     Column("cluster_id", String(36), nullable=False, index=True),
-    project_column(),
+    Column("project_id", String(36), nullable=False, index=True),
     Column("stage", EnumColumn(LedgerStage), nullable=False),
     Column("sha", String(64)),
     Column("revision_id", String(36)),
