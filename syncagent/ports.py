@@ -66,7 +66,7 @@ class Deletion:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class ObjectEvent:
     """A message for an event on an object; `count` is the number of its occurrences."""
 
     ref: ObjectRef
@@ -155,8 +155,8 @@ class KubeApi(ObjectApi, Protocol):
         """Returns the messages of an object's warning events, newest first. Refused."""
         ...
 
-    async def tell(self, notice: Notice) -> None:
-        """Writes an event on an object; an equal notice only increases its count. Refused."""
+    async def write_event(self, event: ObjectEvent) -> None:
+        """Writes an event on an object; an equal one only increases its count. Refused."""
         ...
 
     def find(self, selector: str) -> AsyncIterator[KubeObject]:

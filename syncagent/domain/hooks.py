@@ -1,4 +1,4 @@
-"""Hooks: objects that run once at a moment of a sync instead of being kept as desired.
+"""Hooks: objects that run once at a phase of a sync instead of being kept as desired.
 Supported annotations: `towline.dev/hook`, Argo CD's `argocd.argoproj.io/hook` and Helm's
 `helm.sh/hook`.
 """
@@ -24,7 +24,7 @@ _HOOKS = ("towline.dev/hook", "argocd.argoproj.io/hook", "helm.sh/hook")
 _MAX_WORDS = 16
 
 
-class HookMoment(StrEnum):
+class HookPhase(StrEnum):
     """Moment of a sync when a hook runs."""
 
     PRE_SYNC = "pre-sync"
@@ -45,49 +45,49 @@ class HookDeletePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A hook; `install` and `upgrade` are its moments in a service's first sync and in
+    """A hook; `install` and `upgrade` are its phases in a service's first sync and in
     later ones.
     """
 
-    install: frozenset[HookMoment]
-    upgrade: frozenset[HookMoment]
-    cleaning: frozenset[HookDeletePolicy]
+    install: frozenset[HookPhase]
+    upgrade: frozenset[HookPhase]
+    delete_policies: frozenset[HookDeletePolicy]
     wave: int
 
-    def runs_at(self, moment: HookMoment, *, first: bool) -> bool:
-        return moment in (self.install if first else self.upgrade)
+    def runs_at(self, phase: HookPhase, *, first: bool) -> bool:
+        return phase in (self.install if first else self.upgrade)
 
 
-_ALWAYS: dict[str, HookMoment] = {moment.value.replace("-", ""): moment for moment in HookMoment}
-_INSTALL = {"preinstall": HookMoment.PRE_SYNC, "postinstall": HookMoment.POST_SYNC}
-_UPGRADE = {"preupgrade": HookMoment.PRE_SYNC, "postupgrade": HookMoment.POST_SYNC}
+_PHASES: dict[str, HookPhase] = {phase.value.replace("-", ""): phase for phase in HookPhase}
+_INSTALL = {"preinstall": HookPhase.PRE_SYNC, "postinstall": HookPhase.POST_SYNC}
+_UPGRADE = {"preupgrade": HookPhase.PRE_SYNC, "postupgrade": HookPhase.POST_SYNC}
 # Helm runs these on request only, never during an installation or upgrade.
-_NEVER = {"skip", "test", "testsuccess", "testfailure", "prerollback", "postrollback"}
-_CLEANINGS: dict[str, HookDeletePolicy] = {
-    cleaning.value.replace("-", ""): cleaning for cleaning in HookDeletePolicy
+_SKIPPED = {"skip", "test", "testsuccess", "testfailure", "prerollback", "postrollback"}
+_DELETE_POLICIES: dict[str, HookDeletePolicy] = {
+    policy.value.replace("-", ""): policy for policy in HookDeletePolicy
 }
 
 
 def hook_of(obj: KubeObject) -> Hook | None:
-    """Parses the hook of an object; None for an ordinary object. Invalid: unknown moment or policy.
-    A hook without any moment never runs.
+    """Parses the hook of an object; None for an ordinary object. Invalid: unknown phase or policy.
+    A hook without any phase never runs.
     """
-    notes = annotations_of(obj)
-    named = next(filter(notes.__contains__, _HOOKS), None)
-    if named is None:
+    annotations = annotations_of(obj)
+    annotation = next(filter(annotations.__contains__, _HOOKS), None)
+    if annotation is None:
         return None
-    words = _words(named, notes[named])
+    words = _list_of_words(annotation, annotations[annotation])
     if words == ["crdinstall"]:
         return None
-    known = _ALWAYS.keys() | _INSTALL.keys() | _UPGRADE.keys() | _NEVER
+    known = _PHASES.keys() | _INSTALL.keys() | _UPGRADE.keys() | _SKIPPED
     if unknown := [word for word in words if word not in known]:
-        raise Invalid(f"annotation {named} names an unknown hook: {', '.join(unknown)}")
-    always = {_ALWAYS[word] for word in words if word in _ALWAYS}
+        raise Invalid(f"annotation {annotation} names an unknown hook: {', '.join(unknown)}")
+    always = {_PHASES[word] for word in words if word in _PHASES}
     return Hook(
         frozenset(always | {_INSTALL[word] for word in words if word in _INSTALL}),
         frozenset(always | {_UPGRADE[word] for word in words if word in _UPGRADE}),
-        _cleaning(notes),
-        _wave(obj, notes),
+        _delete_policies(annotations),
+        _wave(obj, annotations),
     )
 
 
@@ -102,22 +102,26 @@ def hook_result(live: KubeObject, rules: Sequence[HealthRule]) -> HealthStatus |
     return verdict if verdict.health in (HealthState.HEALTHY, HealthState.FAILED) else None
 
 
-def _wave(obj: KubeObject, notes: Mapping[str, str]) -> int:
+def _wave(obj: KubeObject, annotations: Mapping[str, str]) -> int:
     wave = directives_of(obj).wave
-    return wave_number(_HELM_WEIGHT, notes[_HELM_WEIGHT]) if _HELM_WEIGHT in notes else wave
+    return (
+        wave_number(_HELM_WEIGHT, annotations[_HELM_WEIGHT])
+        if _HELM_WEIGHT in annotations
+        else wave
+    )
 
 
-def _cleaning(notes: Mapping[str, str]) -> frozenset[HookDeletePolicy]:
-    named = next((name for name in _POLICIES if name in notes), None)
-    if named is None:
+def _delete_policies(annotations: Mapping[str, str]) -> frozenset[HookDeletePolicy]:
+    annotation = next((name for name in _POLICIES if name in annotations), None)
+    if annotation is None:
         return frozenset({HookDeletePolicy.BEFORE})
-    words = _words(named, notes[named])
-    if unknown := [word for word in words if word not in _CLEANINGS]:
-        raise Invalid(f"annotation {named} names an unknown policy: {', '.join(unknown)}")
-    return frozenset(_CLEANINGS[word] for word in words)
+    words = _list_of_words(annotation, annotations[annotation])
+    if unknown := [word for word in words if word not in _DELETE_POLICIES]:
+        raise Invalid(f"annotation {annotation} names an unknown policy: {', '.join(unknown)}")
+    return frozenset(_DELETE_POLICIES[word] for word in words)
 
 
-def _words(name: str, text: object) -> list[str]:
+def _list_of_words(name: str, text: object) -> list[str]:
     words = [word.strip().lower().replace("-", "") for word in str(text).split(",")]
     if len(words) > _MAX_WORDS or not all(words):
         raise Invalid(f"annotation {name} is not a list of words: {str(text)[:100]!r}")

@@ -19,24 +19,27 @@ from syncagent.domain.ownership import ObjectManifest
 def owned_part(manifest: ObjectManifest, live: KubeObject | None) -> KubeObject:
     """Removes the fields that others own from a manifest, given the live object's field owners."""
     body = manifest.body
-    if not manifest.left:
+    if not manifest.ignored:
         return body
-    for difference in manifest.left:
+    for difference in manifest.ignored:
         for pointer in difference.pointers:
             body = without(body, steps_of(pointer))
-    theirs = _theirs(manifest, live)
+    theirs = _paths_of_managers(manifest, live)
     return without_fields(body, theirs) if theirs else body
 
 
 def ignored_fields(manifest: ObjectManifest, live: KubeObject) -> list[list[str]]:
     """Lists the fields to give up, as keys of a set of fields."""
-    pointers = (pointer for difference in manifest.left for pointer in difference.pointers)
+    pointers = (pointer for difference in manifest.ignored for pointer in difference.pointers)
     paths = [path_of(manifest.body, steps_of(pointer)) for pointer in pointers]
-    return [*filter(None, paths), *(list(path) for path in leaves(_theirs(manifest, live)))]
+    return [
+        *filter(None, paths),
+        *(list(path) for path in leaves(_paths_of_managers(manifest, live))),
+    ]
 
 
-def _theirs(manifest: ObjectManifest, live: KubeObject | None) -> dict:
-    managers = {manager for difference in manifest.left for manager in difference.managers}
+def _paths_of_managers(manifest: ObjectManifest, live: KubeObject | None) -> dict:
+    managers = {manager for difference in manifest.ignored for manager in difference.managers}
     if not managers or live is None:
         return {}
     return union(fields_of(e) for e in entries_of(live) if e.get("manager") in managers)

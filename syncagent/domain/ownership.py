@@ -34,7 +34,7 @@ _SERVER_FIELDS = ("managedFields", "resourceVersion", "uid", "creationTimestamp"
 @dataclass(frozen=True, slots=True)
 class ObjectManifest:
     """An object to apply, with our labels and annotations; `digest` changes with its content.
-    `left`: the fields that others manage once it exists. `boxes`: the sealed values that it needs.
+    `ignored`: the fields that others manage once it exists. `sealed_values`: those that it needs.
     """
 
     ref: ObjectRef
@@ -42,8 +42,8 @@ class ObjectManifest:
     digest: str
     wave: Wave
     directives: Directives = ORDINARY
-    left: tuple[IgnoredDifference, ...] = ()
-    boxes: SealedValues = ()
+    ignored: tuple[IgnoredDifference, ...] = ()
+    sealed_values: SealedValues = ()
 
     @property
     def key(self) -> ObjectKey:
@@ -57,7 +57,7 @@ class HookManifest:
     ref: ObjectRef
     body: KubeObject
     hook: Hook
-    boxes: SealedValues = ()
+    sealed_values: SealedValues = ()
 
 
 def manifest_of(
@@ -65,28 +65,32 @@ def manifest_of(
     service_id: str,
     spec: BundleSpec,
     namespaced: bool,
-    boxes: SealedValues = (),
+    sealed_values: SealedValues = (),
 ) -> ObjectManifest:
     """Builds the manifest of one object of a bundle without changing `raw`.
     A new version of a sealed value changes the digest; sealing the same version again does not.
     """
     body = _cleaned(raw, spec, namespaced)
     ref = ref_of(body)
-    _mark(body, service_id, spec, OBJECT_ANNOTATION, _identity(ref))
+    _set_annotation(body, service_id, spec, OBJECT_ANNOTATION, _identity(ref))
     directives = directives_of(body)
-    left = tuple(
+    ignored = tuple(
         difference for difference in spec.options.ignored if matches_object(difference, ref)
     )
-    digest = fingerprint([body, _words(left, boxes)] if left or boxes else body)
+    digest = fingerprint(
+        [body, _fingerprint_words(ignored, sealed_values)] if ignored or sealed_values else body
+    )
     return ObjectManifest(
-        ref, body, digest, (directives.wave, wave_of(ref)), directives, left, boxes
+        ref, body, digest, (directives.wave, wave_of(ref)), directives, ignored, sealed_values
     )
 
 
-def _words(left: tuple[IgnoredDifference, ...], boxes: SealedValues) -> list[list[str]]:
+def _fingerprint_words(
+    ignored: tuple[IgnoredDifference, ...], sealed_values: SealedValues
+) -> list[list[str]]:
     """Lists the inputs of the digest besides the body."""
-    words = [[*difference.pointers, "", *difference.managers] for difference in left]
-    return words + [[box.name, box.version] for box in boxes]
+    words = [[*difference.pointers, "", *difference.managers] for difference in ignored]
+    return words + [[sealed_value.name, sealed_value.version] for sealed_value in sealed_values]
 
 
 def hook_manifest(
@@ -94,7 +98,7 @@ def hook_manifest(
     service_id: str,
     spec: BundleSpec,
     namespaced: bool,
-    boxes: SealedValues = (),
+    sealed_values: SealedValues = (),
 ) -> HookManifest | None:
     """Builds the hook of an object of a bundle; None for an ordinary object. Invalid: see
     `hook_of`.
@@ -107,8 +111,8 @@ def hook_manifest(
     prefix = body["metadata"].pop("generateName", "")
     if not body["metadata"].get("name"):
         body["metadata"]["name"] = prefix + fingerprint([service_id, spec.digest, raw])[:10]
-    _mark(body, service_id, spec, HOOK_ANNOTATION, "")
-    return HookManifest(ref_of(body), body, hook, boxes)
+    _set_annotation(body, service_id, spec, HOOK_ANNOTATION, "")
+    return HookManifest(ref_of(body), body, hook, sealed_values)
 
 
 def with_run(hook: HookManifest, mark: str) -> KubeObject:
@@ -181,7 +185,9 @@ def _cleaned(raw: KubeObject, spec: BundleSpec, namespaced: bool) -> KubeObject:
     return body
 
 
-def _mark(body: KubeObject, service_id: str, spec: BundleSpec, mark: str, value: str) -> None:
+def _set_annotation(
+    body: KubeObject, service_id: str, spec: BundleSpec, mark: str, value: str
+) -> None:
     meta = body["metadata"]
     meta["labels"] = {**(meta.get("labels") or {}), SERVICE_LABEL: service_id}
     meta["annotations"] = {

@@ -10,7 +10,7 @@ class SyncRun:
     """The sync of one digest, begun at sequence `began`; `sequence` is the newest one that requests
     it.
     `first`: nothing of the service was applied before. `begun`: hooks whose object was created,
-    by `moment/kind/namespace/name`. `ended`: failure reason of each hook that has ended, empty for
+    by `phase/kind/namespace/name`. `ended`: failure reason of each hook that has ended, empty for
     success. `attempt`: number of repetitions of failed hooks. `made`: hook objects that may still
     exist. `gate`: the present wait, since `since_ms` (milliseconds since 1970). `broken`: the sync
     has failed and its sync-fail hooks run. `stopped`: a person has terminated the sync.
@@ -30,9 +30,9 @@ class SyncRun:
     broken: bool = False
     stopped: bool = False
 
-    def mark(self, moment: str) -> str:
-        """Value of the annotation on the hook objects of a moment of this run."""
-        return f"{self.service_id}.{self.began}.{moment}"
+    def mark(self, phase: str) -> str:
+        """Value of the annotation on the hook objects of a phase of this run."""
+        return f"{self.service_id}.{self.began}.{phase}"
 
     def again(self, sequence: int) -> None:
         """Retries failed hooks, and waits that timed out."""
@@ -45,17 +45,17 @@ class SyncRun:
         self.broken, self.stopped, self.gate = False, False, ""
 
     def _repeated(self) -> set[str]:
-        """Returns the failed hooks, and those whose object was deleted with a failed moment: the
+        """Returns the failed hooks, and those whose object was deleted with a failed phase: the
         failed ones may need it.
         """
         failed = {hook for hook, why in self.ended.items() if why}
-        moments = {moment_of(hook) for hook in failed}
+        phases = {phase_of(hook) for hook in failed}
         deleted = self.ended.keys() - self.made.keys()
-        return failed | {hook for hook in deleted if moment_of(hook) in moments}
+        return failed | {hook for hook in deleted if phase_of(hook) in phases}
 
 
-def moment_of(hook: str) -> str:
-    """Returns the moment in the name of a hook in a run."""
+def phase_of(hook: str) -> str:
+    """Returns the phase in the name of a hook in a run."""
     return hook.partition("/")[0]
 
 

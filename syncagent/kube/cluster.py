@@ -13,7 +13,7 @@ from syncagent.kube.client import KubeClient
 from syncagent.kube.discovery import ApiDiscovery
 from syncagent.kube.objects import KubeObjects, RequestSender, object_path
 from syncagent.kube.watch import KindWatcher
-from syncagent.ports import Allowed, Notice, RequestRefused, Sink
+from syncagent.ports import Allowed, ObjectEvent, RequestRefused, Sink
 
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAGE = 500
@@ -62,11 +62,11 @@ class KubeCluster(KubeObjects):
         said = (f"{event.get('reason')}: {event.get('message')}" for event in events)
         return list(dict.fromkeys(said))[:_MAX_WARNINGS_REPORTED]
 
-    async def tell(self, notice: Notice) -> None:
+    async def write_event(self, event: ObjectEvent) -> None:
         """Writes an event; an event is allowed wherever its object is."""
-        self._allowed(notice.ref)
-        event = _event(notice, self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
-        await KubeObjects(self._client, self._discovery).apply(ref_of(event), event, force=True)
+        self._allowed(event.ref)
+        body = _event(event, self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+        await KubeObjects(self._client, self._discovery).apply(ref_of(body), body, force=True)
 
     async def follow(
         self, api: GroupVersionKind, namespace: str, selector: str, sink: Sink
@@ -91,17 +91,17 @@ def _when(event: KubeObject) -> str:
     return event.get("lastTimestamp") or event.get("eventTime") or ""
 
 
-def _event(notice: Notice, now: str) -> KubeObject:
-    """Builds the event of a notice; equal notices have equal names."""
-    ref = notice.ref
-    about = f"{ref.kind}/{notice.uid}/{notice.reason}/{notice.message}"
+def _event(event: ObjectEvent, now: str) -> KubeObject:
+    """Builds the Event resource; equal events have equal names."""
+    ref = event.ref
+    about = f"{ref.kind}/{event.uid}/{event.reason}/{event.message}"
     digest = hashlib.blake2b(about.encode(), digest_size=8).hexdigest()
     regarding = {
         "apiVersion": ref.api.group_version,
         "kind": ref.kind,
         "name": ref.name,
         **({"namespace": ref.namespace} if ref.namespace else {}),
-        **({"uid": notice.uid} if notice.uid else {}),
+        **({"uid": event.uid} if event.uid else {}),
     }
     return {
         "apiVersion": "v1",
@@ -111,11 +111,11 @@ def _event(notice: Notice, now: str) -> KubeObject:
             "namespace": ref.namespace or "default",
         },
         "involvedObject": regarding,
-        "type": "Warning" if notice.warns else "Normal",
-        "reason": notice.reason or "Towline",
-        "message": notice.message[:_SAID],
+        "type": "Warning" if event.warns else "Normal",
+        "reason": event.reason or "Towline",
+        "message": event.message[:_SAID],
         "source": {"component": "towline-agent"},
-        "count": notice.count,
+        "count": event.count,
         "firstTimestamp": now,
         "lastTimestamp": now,
     }

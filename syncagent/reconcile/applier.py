@@ -35,7 +35,7 @@ _MAX_CONCURRENT = 32
 _UNANSWERED_LIMIT = 3
 # A new kind is served about a second after its definition; waits between looks, seconds.
 _ESTABLISHING_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 2.0, 2.0, 4.0, 8.0, 10.0)
-_GOING_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 2.0, 4.0, 8.0, 15.0)
+_DELETION_POLL_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 2.0, 4.0, 8.0, 15.0)
 _IMMUTABLE = re.compile(
     r"immutable|updates to \w+ spec for fields other than|may not (be )?change|cannot be changed"
     r"|not be updated|forbidden: spec is immutable",
@@ -65,11 +65,11 @@ class ManifestApplier:
             for manifest in wave:
                 groups[manifest.ref.group].append(manifest)
             await asyncio.gather(
-                *(worker for part in groups.values() for worker in self._workers(part))
+                *(worker for part in groups.values() for worker in self._workers_for(part))
             )
-        self._watch(manifests)
+        self._watch_objects(manifests)
 
-    def _watch(self, manifests: list[ObjectManifest]) -> None:
+    def _watch_objects(self, manifests: list[ObjectManifest]) -> None:
         """Watches the objects after the sync: one list then costs less than an event for each of
         our writes.
         """
@@ -77,18 +77,18 @@ class ManifestApplier:
             if (owned := self.service.owned[manifest.key]).uid:
                 self.context.watch(owned.ref)
 
-    def _workers(self, manifests: list[ObjectManifest]) -> list[Work[None]]:
+    def _workers_for(self, manifests: list[ObjectManifest]) -> list[Work[None]]:
         """Creates some workers for each API group: a slow group delays no other, and thousands of
         waiting objects take no memory.
         """
-        todo = iter(manifests)
-        return [self._work(todo) for _ in range(min(_MAX_CONCURRENT, len(manifests)))]
+        queue = iter(manifests)
+        return [self._apply_each(queue) for _ in range(min(_MAX_CONCURRENT, len(manifests)))]
 
-    async def _work(self, todo: Iterator[ObjectManifest]) -> None:
-        for manifest in todo:
-            await self._one(manifest)
+    async def _apply_each(self, queue: Iterator[ObjectManifest]) -> None:
+        for manifest in queue:
+            await self._try_apply(manifest)
 
-    async def _one(self, manifest: ObjectManifest) -> None:
+    async def _try_apply(self, manifest: ObjectManifest) -> None:
         try:
             if self.unanswered >= _UNANSWERED_LIMIT:
                 raise Unavailable("not tried: the API server does not respond")
@@ -108,22 +108,22 @@ class ManifestApplier:
 
     async def _apply(self, manifest: ObjectManifest) -> None:
         known = self.service.owned[manifest.key].uid
-        live = await self._send(manifest)
+        live = await self._apply_or_replace(manifest)
         if not known:
-            live = await self._take_over(manifest, live)
+            live = await self._adopt(manifest, live)
         self.service.written += record_apply(self.context, self.service, manifest, live)
 
-    async def _send(self, manifest: ObjectManifest) -> KubeObject:
+    async def _apply_or_replace(self, manifest: ObjectManifest) -> KubeObject:
         try:
-            return await self._when_served(manifest)
+            return await self._apply_once_served(manifest)
         except RequestRefused as error:
             if not is_immutable(error):
                 raise
             if not (self.spec.options.replace_immutable or manifest.directives.replace):
-                raise _cannot_change(error) from error
+                raise _immutable_problem(error) from error
             return await self._replace(manifest)
 
-    async def _when_served(self, manifest: ObjectManifest) -> KubeObject:
+    async def _apply_once_served(self, manifest: ObjectManifest) -> KubeObject:
         kind = (manifest.ref.group, manifest.ref.kind)
         waits = kind in self.plan.defines and kind not in self.unserved
         for wait in _ESTABLISHING_S if waits else ():
@@ -141,7 +141,7 @@ class ManifestApplier:
         """Deletes and creates an object. The pods of a stateful set stay and are adopted."""
         ref, live = manifest.ref, await self.context.cluster.get(manifest.ref)
         stateful = ref.kind == "StatefulSet"
-        if is_protected(ref) and not stateful and not self._is_agreed(ref, live):
+        if is_protected(ref) and not stateful and not self._is_deletion_confirmed(ref, live):
             self.service.awaiting = (*self.service.awaiting, ref)
             raise RequestRefused(
                 "cannot be changed without deleting it and its content: confirm the deletion",
@@ -151,16 +151,16 @@ class ManifestApplier:
         if live is not None:
             await self.context.cluster.delete(ref, live, orphan=stateful)
             await until_gone(self.context, ref, metadata_of(live).get("uid") or "")
-        return await self._when_served(manifest)
+        return await self._apply_once_served(manifest)
 
-    def _is_agreed(self, ref: ObjectRef, live: KubeObject | None) -> bool:
+    def _is_deletion_confirmed(self, ref: ObjectRef, live: KubeObject | None) -> bool:
         """Reports whether a person has confirmed the deletion of an object, or its annotation
         permits it.
         """
         confirmed = ref.key in self.target.agreed
         return confirmed or live is None or directives_of(live).prune == DeletionPolicy.AGREED
 
-    async def _take_over(self, manifest: ObjectManifest, live: KubeObject) -> KubeObject:
+    async def _adopt(self, manifest: ObjectManifest, live: KubeObject) -> KubeObject:
         """Takes an object over from another tool; does nothing for a new object."""
         entries = with_adopted_fields(live)
         if entries is None:
@@ -184,7 +184,7 @@ async def apply_manifest(
     Unavailable.
     """
     ref, force = manifest.ref, not options.fail_on_conflict
-    if not manifest.left:
+    if not manifest.ignored:
         return await sealed.apply(context, manifest, manifest.body, force=force)
     before = await context.cluster.get(ref)
     live = before or await sealed.apply(context, manifest, manifest.body, force=force)
@@ -198,7 +198,7 @@ async def apply_manifest(
 
 async def until_gone(context: ReconcileContext, ref: ObjectRef, uid: str) -> None:
     """Waits until an object is gone. Unavailable: finalizers or a grace period hold it."""
-    for wait in _GOING_S:
+    for wait in _DELETION_POLL_S:
         live = await context.cluster.get(ref)
         if live is None or metadata_of(live).get("uid") != uid:
             return
@@ -251,7 +251,7 @@ def _advice(error: RequestRefused) -> str:
     return ""
 
 
-def _cannot_change(error: RequestRefused) -> RequestRefused:
+def _immutable_problem(error: RequestRefused) -> RequestRefused:
     text = (
         f"{error.message}; to delete and recreate it, add the annotation towline.dev/replace: true"
     )

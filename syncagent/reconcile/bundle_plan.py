@@ -68,14 +68,16 @@ class _ImageCheck:
             try:
                 signer = check_images(self.rules, [image], self.evidence).get(image)
             except Invalid as error:
-                _add(found, InputCheck(InputKind.IMAGE, image, CheckResult.REFUSED, error.message))
+                _add_check(
+                    found, InputCheck(InputKind.IMAGE, image, CheckResult.REFUSED, error.message)
+                )
                 raise
             result = CheckResult.VERIFIED if signer else CheckResult.UNVERIFIED
             reason = f"signed by {signer}" if signer else _NO_RULE
-            _add(found, InputCheck(InputKind.IMAGE, image, result, reason))
+            _add_check(found, InputCheck(InputKind.IMAGE, image, result, reason))
 
 
-def _add(found: dict[str, InputCheck], check: InputCheck) -> None:
+def _add_check(found: dict[str, InputCheck], check: InputCheck) -> None:
     if len(found) < _MAX_IMAGES:
         found[check.subject] = check
 
@@ -88,20 +90,20 @@ async def plan_bundle(
     An object outside the fence is a problem of the bundle.
     """
     lines = data.splitlines()
-    most = min(MAX_OBJECTS, fence.max_objects if fence and fence.max_objects else MAX_OBJECTS)
-    if len(lines) > most:
-        text = f"the service has {len(lines):,} objects, more than the limit of {most:,}"
+    limit = min(MAX_OBJECTS, fence.max_objects if fence and fence.max_objects else MAX_OBJECTS)
+    if len(lines) > limit:
+        text = f"the service has {len(lines):,} objects, more than the limit of {limit:,}"
         return BundlePlan(problems=[Problem(text, reason="Invalid")])
-    plan, offset = BundlePlan(defines=_definitions(lines)), 0
+    plan, offset = BundlePlan(defines=_defined_kinds(lines)), 0
     images = _ImageCheck.of(target, fence)
-    places: dict[GroupVersionKind, bool] = {}
+    scopes: dict[GroupVersionKind, bool] = {}
     for line in lines:
         raw = object_of(line)
         try:
             check_object(raw, len(line))
-            if (api := api_of(raw)) not in places:
-                places[api] = await _namespaced(cluster, api, plan)
-            ref = _take(plan, target, raw, line, offset, places[api])
+            if (api := api_of(raw)) not in scopes:
+                scopes[api] = await _is_namespaced(cluster, api, plan)
+            ref = _add_to_plan(plan, target, raw, line, offset, scopes[api])
             if fence is not None:
                 fence.check(ref)
             images.check(raw, plan.images)
@@ -129,21 +131,21 @@ async def manifest_for(
     if span is None:
         return None
     line = bundles.part(spec.digest, *span)
-    raw, boxes = with_sealed_values(orjson.loads(line), line, spec)
-    return manifest_of(raw, service.id, spec, bool(key[2]), boxes)
+    raw, sealed_values = with_sealed_values(orjson.loads(line), line, spec)
+    return manifest_of(raw, service.id, spec, bool(key[2]), sealed_values)
 
 
-def _take(
+def _add_to_plan(
     plan: BundlePlan, target: Desired, raw: KubeObject, line: bytes, offset: int, namespaced: bool
 ) -> ObjectRef:
     """Adds one object of a bundle to the plan: `raw`, encoded there as `line`. Invalid."""
     assert target.spec is not None
-    raw, boxes = with_sealed_values(raw, line, target.spec)
-    hook = hook_manifest(raw, target.service_id, target.spec, namespaced, boxes)
+    raw, sealed_values = with_sealed_values(raw, line, target.spec)
+    hook = hook_manifest(raw, target.service_id, target.spec, namespaced, sealed_values)
     if hook is not None:
         plan.hooks.append(hook)
         return hook.ref
-    manifest = manifest_of(raw, target.service_id, target.spec, namespaced, boxes)
+    manifest = manifest_of(raw, target.service_id, target.spec, namespaced, sealed_values)
     key = manifest.key
     if key in plan.manifests:
         raise Invalid(f"{manifest.ref} is in the bundle twice")
@@ -152,7 +154,7 @@ def _take(
     return manifest.ref
 
 
-async def _namespaced(cluster: ObjectApi, api: GroupVersionKind, plan: BundlePlan) -> bool:
+async def _is_namespaced(cluster: ObjectApi, api: GroupVersionKind, plan: BundlePlan) -> bool:
     """Reports whether a kind is namespaced; the bundle itself may define kinds that do not exist
     yet.
     """
@@ -162,7 +164,7 @@ async def _namespaced(cluster: ObjectApi, api: GroupVersionKind, plan: BundlePla
         return plan.defines.get((api.group, api.kind), True)
 
 
-def _definitions(lines: list[bytes]) -> dict[tuple[str, str], bool]:
+def _defined_kinds(lines: list[bytes]) -> dict[tuple[str, str], bool]:
     """Lists the kinds that a bundle defines, and whether they are namespaced."""
     found = {}
     for line in lines:

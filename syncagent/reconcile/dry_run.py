@@ -17,7 +17,7 @@ from syncagent.reconcile.bundle_plan import BundlePlan
 from syncagent.reconcile.context import ReconcileContext
 from syncagent.reconcile.registry import ServiceState
 
-_TOGETHER = 64
+_BATCH_SIZE = 64
 
 
 async def plan_changes(
@@ -28,16 +28,16 @@ async def plan_changes(
     manifests: Iterable[ObjectManifest],
 ) -> list[PlannedChange]:
     """Lists the changes of an apply; a refused object becomes a failure of the service."""
-    todo, found = list(manifests), []
-    for start in range(0, len(todo), _TOGETHER):
-        part = todo[start : start + _TOGETHER]
+    queue, found = list(manifests), []
+    for start in range(0, len(queue), _BATCH_SIZE):
+        part = queue[start : start + _BATCH_SIZE]
         found += await asyncio.gather(
-            *(_one(context, service, plan, spec, manifest) for manifest in part)
+            *(_plan_object(context, service, plan, spec, manifest) for manifest in part)
         )
     return [change for change in found if change is not None]
 
 
-async def _one(
+async def _plan_object(
     context: ReconcileContext,
     service: ServiceState,
     plan: BundlePlan,
@@ -45,15 +45,15 @@ async def _one(
     manifest: ObjectManifest,
 ) -> PlannedChange | None:
     try:
-        return await _planned(context, spec, manifest)
+        return await _dry_run_change(context, spec, manifest)
     except TowlineError as error:
-        if _comes_first(error, plan, spec, manifest):
+        if _depends_on_bundle(error, plan, spec, manifest):
             return PlannedChange(manifest.ref, PlannedAction.CREATE)
         service.failures[manifest.key] = problem_of(error, manifest.ref)
         return None
 
 
-async def _planned(
+async def _dry_run_change(
     context: ReconcileContext, spec: BundleSpec, manifest: ObjectManifest
 ) -> PlannedChange | None:
     ref, force = manifest.ref, not spec.options.fail_on_conflict
@@ -72,7 +72,7 @@ async def _planned(
     return PlannedChange(ref, PlannedAction.UPDATE, fields) if fields else None
 
 
-def _comes_first(
+def _depends_on_bundle(
     error: TowlineError, plan: BundlePlan, spec: BundleSpec, manifest: ObjectManifest
 ) -> bool:
     """Reports whether an object fails only because its kind or namespace does not exist yet."""
@@ -80,7 +80,7 @@ def _comes_first(
     if isinstance(error, UnknownApi):
         return (ref.group, ref.kind) in plan.defines
     namespace = ("", "Namespace", "", ref.namespace)
-    made = namespace in plan.manifests or (
+    is_created = namespace in plan.manifests or (
         spec.options.create_namespace and ref.namespace == spec.namespace
     )
-    return made and isinstance(error, RequestRefused) and error.status == 404
+    return is_created and isinstance(error, RequestRefused) and error.status == 404

@@ -56,7 +56,7 @@ from syncagent.reconcile.verifier import Verifier
 
 log = structlog.get_logger(__name__)
 
-_TIDY_EVERY_S = 600.0
+_COLLECT_GARBAGE_EVERY_S = 600.0
 _ANSWER_AGAIN_S = 5.0
 # Problems that cannot be written as events now.
 _TRANSIENT_REASONS = {str(Code.UNAVAILABLE), "Unreachable"}
@@ -119,7 +119,7 @@ class ReconcileEngine:
         self._verifier = Verifier(
             cluster, self._registry, memory, reports, clock, self._roll_back, ports.metrics
         )
-        self._queue = WorkQueue("service", self._work, self._tasks, clock)
+        self._queue = WorkQueue("service", self._process_service, self._tasks, clock)
         self._turn = asyncio.Semaphore(max_syncs)
         self._cluster_checked = asyncio.Event()
         self._fences = ports.fences
@@ -151,7 +151,7 @@ class ReconcileEngine:
         for service in self._registry:
             service.quarantine_reason = self._verifier.quarantine_reason(service.desired)
         self._tasks.forever("reporter", self._reporter.run())
-        self._tasks.forever("tidy", self._tidy())
+        self._tasks.forever("tidy", self._collect_garbage())
         self._tasks.forever("event_recorder", self._event_recorder.run())
         self._tasks.forever("reach", self._api_server_monitor.run())
         self._tasks.forever("verifier", self._verifier.run())
@@ -298,15 +298,15 @@ class ReconcileEngine:
         service.retry.reset()
         self._queue.add(service.id)
 
-    def _on_observation(self, service: ServiceState, mail: bool) -> None:
+    def _on_observation(self, service: ServiceState, must_process: bool) -> None:
         self._reporter.mark_changed(service.id)
-        if mail:
+        if must_process:
             self._queue.add(service.id)
 
     def _on_descendants_change(self, service: ServiceState) -> None:
         self._reporter.mark_changed(service.id)
 
-    async def _work(self, service_id: str) -> None:
+    async def _process_service(self, service_id: str) -> None:
         service = self._registry.get(service_id)
         if service is None:
             return
@@ -314,8 +314,8 @@ class ReconcileEngine:
         service.commands, service.begun = [], service.begun + asked
         if asked and service.stopped != service.desired.sequence:
             await self._mark_changed_objects(service)
-        max_syncs = service.due and (asked or self._may_sync(service))
-        if max_syncs:
+        syncs = service.due and (asked or self._may_sync(service))
+        if syncs:
             await self._sync(service)
         elif service.stopped == service.desired.sequence and asked:
             await self._terminate(service)
@@ -324,8 +324,8 @@ class ReconcileEngine:
         wait = await self._process_inbox(service)
         if retry_requests == service.retry_requests:
             self._schedule_retry(service, wait)
-        if max_syncs:
-            self._notice(service)
+        if syncs:
+            self._record_failure_events(service)
             self._reporter.report_now(service_id)
         else:
             self._reporter.mark_changed(service_id)
@@ -336,7 +336,7 @@ class ReconcileEngine:
             return
         while service.begun:
             try:
-                self._answer(_result(service.begun[0], service))
+                self._answer(_sync_result(service.begun[0], service))
             except Unavailable as error:
                 log.error("a command's answer cannot be stored", reason=error.message)
                 self._queue.add_after(service.id, _ANSWER_AGAIN_S)
@@ -363,7 +363,7 @@ class ReconcileEngine:
     ) -> CommandAnswer:
         try:
             async with self._turn:
-                problems = await sync_objects(self._within(service), service, selection)
+                problems = await sync_objects(self._fenced_context(service), service, selection)
         except Invalid as error:
             return CommandAnswer(command_id, CommandOutcome.REFUSED, error.message)
         except TowlineError as error:
@@ -379,7 +379,7 @@ class ReconcileEngine:
         now = self._clock.monotonic()
         return now >= service.retry_at and not is_closed(service, now)
 
-    def _notice(self, service: ServiceState) -> None:
+    def _record_failure_events(self, service: ServiceState) -> None:
         """Writes failures as events on the object, or on its namespace."""
         spec = service.desired.spec
         for key, problem in service.failures.items():
@@ -391,7 +391,7 @@ class ReconcileEngine:
                 problem.ref, owned.uid if owned else "", problem.reason, text, warns=True
             )
 
-    def _within(self, service: ServiceState) -> ReconcileContext:
+    def _fenced_context(self, service: ServiceState) -> ReconcileContext:
         """Returns the context within the fence of a service. Invalid: this cluster has no such
         tenant.
         """
@@ -408,7 +408,7 @@ class ReconcileEngine:
     async def _mark_changed_objects(self, service: ServiceState) -> None:
         # The sync itself reports a fence that this cluster refuses.
         with suppress(Invalid):
-            await mark_changed_objects(self._within(service), service)
+            await mark_changed_objects(self._fenced_context(service), service)
 
     async def _sync(self, service: ServiceState) -> None:
         """Runs the steps of a sync; an error that ends it early becomes a failure of the whole
@@ -419,7 +419,7 @@ class ReconcileEngine:
             service.busy_since = self._clock.monotonic()
             try:
                 await (sync_service if target.spec else remove_service)(
-                    self._within(service), service
+                    self._fenced_context(service), service
                 )
             except SyncPaused:
                 log.debug("sync paused", service=service.id)
@@ -433,7 +433,7 @@ class ReconcileEngine:
 
     async def _terminate(self, service: ServiceState) -> None:
         try:
-            await terminate_sync(self._within(service), service)
+            await terminate_sync(self._fenced_context(service), service)
         except TowlineError as error:
             self._on_sync_error(service, error)
 
@@ -454,11 +454,13 @@ class ReconcileEngine:
         return soonest
 
     async def _process_observation(
-        self, service: ServiceState, key: ObjectKey, sighting: Observation
+        self, service: ServiceState, key: ObjectKey, observation: Observation
     ) -> float:
         """Processes one observation; an error of one object must not affect the others."""
         try:
-            return await process_observation(self._within(service), service, key, sighting)
+            return await process_observation(
+                self._fenced_context(service), service, key, observation
+            )
         except TowlineError as error:
             service.failures[key] = problem_of(error, None)
         except Exception:
@@ -485,7 +487,7 @@ class ReconcileEngine:
         if not is_closed(service, now):
             self._queue.add(service.id)
             return
-        at = min(gate.until, gate.look_at) if gate.hooks else gate.until
+        at = min(gate.until, gate.check_hooks_at) if gate.hooks else gate.until
         self._queue.add_after(service.id, max(0.0, at - now))
 
     def _answer(self, done: CommandAnswer) -> None:
@@ -508,10 +510,10 @@ class ReconcileEngine:
         self._cluster_checked.set()
         self._resume_all()
 
-    async def _tidy(self) -> None:
+    async def _collect_garbage(self) -> None:
         """Ends watches and deletes bundles that no service needs any more."""
         while True:
-            await self._clock.sleep(_TIDY_EVERY_S)
+            await self._clock.sleep(_COLLECT_GARBAGE_EVERY_S)
             self._watchers.tidy()
             needed = {
                 desired.spec.digest
@@ -523,7 +525,7 @@ class ReconcileEngine:
             self._bundles.keep_only(needed)
 
 
-def _result(command_id: str, service: ServiceState) -> CommandAnswer:
+def _sync_result(command_id: str, service: ServiceState) -> CommandAnswer:
     if service.stopped == service.desired.sequence:
         return CommandAnswer(command_id, CommandOutcome.SUCCEEDED, "stopped")
     if not service.failures:

@@ -1,74 +1,76 @@
 """Events on objects: one for each problem, with a count, written rarely."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
 from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.spec.objects import ObjectKey, ObjectRef
-from syncagent.ports import KubeApi, Notice
+from syncagent.ports import KubeApi, ObjectEvent
 
 log = structlog.get_logger(__name__)
 
-_AGAIN_AFTER_S = 300.0
+_REPEAT_AFTER_S = 300.0
 _PAUSE_S = 1.0
 _AT_ONCE = 20
-_MAX_KEPT = 1000
+_MAX_EVENTS = 1000
 
 
 @dataclass(slots=True)
-class _RecordedNotice:
-    """Count of a notice, and the time it was last written (monotonic seconds)."""
+class _RecordedEvent:
+    """Number of occurrences of an event, and the time it was last written (monotonic seconds)."""
 
-    notice: Notice
+    event: ObjectEvent
     count: int = 0
     written: int = 0
-    at: float = -_AGAIN_AFTER_S
+    at: float = -_REPEAT_AFTER_S
 
 
 class EventRecorder:
-    """Collects notices; limits the writes a second, and repeats an equal notice only after
+    """Collects events; limits the writes a second, and repeats an equal event only after
     minutes.
     """
 
     def __init__(self, cluster: KubeApi, clock: Clock) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._kept: dict[tuple[ObjectKey, str, str], _RecordedNotice] = {}
+        self._events: dict[tuple[ObjectKey, str, str], _RecordedEvent] = {}
         self._waiting = asyncio.Event()
 
     def add(self, ref: ObjectRef, uid: str, reason: str, message: str, *, warns: bool) -> None:
-        """Adds a notice; the oldest are dropped if there are too many."""
+        """Adds an event; the oldest are dropped if there are too many."""
         key = (ref.key, reason, message)
-        kept = self._kept.pop(key, None) or _RecordedNotice(
-            Notice(ref, uid, reason, message, warns, 0)
+        recorded = self._events.pop(key, None) or _RecordedEvent(
+            ObjectEvent(ref, uid, reason, message, warns, 0)
         )
-        kept.count += 1
-        self._kept[key] = kept
-        if len(self._kept) > _MAX_KEPT:
-            del self._kept[next(iter(self._kept))]
+        recorded.count += 1
+        self._events[key] = recorded
+        if len(self._events) > _MAX_EVENTS:
+            del self._events[next(iter(self._events))]
         self._waiting.set()
 
     async def run(self) -> None:
-        """Writes due notices until cancelled."""
+        """Writes due events until cancelled."""
         while True:
             await self._waiting.wait()
             await self._clock.sleep(_PAUSE_S)
-            due = [kept for kept in self._kept.values() if self._is_due(kept)]
-            for kept in due[:_AT_ONCE]:
-                await self._write(kept)
-            if all(kept.count == kept.written for kept in self._kept.values()):
+            due = [recorded for recorded in self._events.values() if self._is_due(recorded)]
+            for recorded in due[:_AT_ONCE]:
+                await self._write(recorded)
+            if all(recorded.count == recorded.written for recorded in self._events.values()):
                 self._waiting.clear()
 
-    def _is_due(self, kept: _RecordedNotice) -> bool:
-        return kept.count > kept.written and (self._clock.monotonic() - kept.at >= _AGAIN_AFTER_S)
+    def _is_due(self, recorded: _RecordedEvent) -> bool:
+        return recorded.count > recorded.written and (
+            self._clock.monotonic() - recorded.at >= _REPEAT_AFTER_S
+        )
 
-    async def _write(self, kept: _RecordedNotice) -> None:
-        kept.at, kept.written, one = self._clock.monotonic(), kept.count, kept.notice
-        notice = Notice(one.ref, one.uid, one.reason, one.message, one.warns, kept.count)
+    async def _write(self, recorded: _RecordedEvent) -> None:
+        recorded.at, recorded.written = self._clock.monotonic(), recorded.count
+        event = replace(recorded.event, count=recorded.count)
         try:
-            await self._cluster.tell(notice)
+            await self._cluster.write_event(event)
         except TowlineError as error:
-            log.debug("event not written", object=str(one.ref), reason=error.message)
+            log.debug("event not written", object=str(event.ref), reason=error.message)

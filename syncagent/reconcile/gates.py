@@ -18,8 +18,8 @@ from syncagent.reconcile.registry import ServiceRegistry, ServiceState, SyncGate
 WAVE_TIMEOUT_S = 300
 HOOK_FAILED = "HookFailed"
 """Reason of a failed hook."""
-_LOOK_EVERY_S = 5.0
-_FINE = (HealthState.HEALTHY, HealthState.PAUSED)
+_CHECK_HOOKS_EVERY_S = 5.0
+_READY_STATES = (HealthState.HEALTHY, HealthState.PAUSED)
 
 
 class SyncPaused(Exception):
@@ -47,12 +47,17 @@ async def await_stage(
     if not (waiting or running):
         return bool(service.failures)
     now = context.clock.monotonic()
-    left = _left_s(context, service, run, name)
-    if left <= 0:
-        service.failures[None] = _too_late(context, service, name, waiting, running)
+    remaining = _remaining_s(context, service, run, name)
+    if remaining <= 0:
+        service.failures[None] = _timeout_problem(context, service, name, waiting, running)
         return True
     service.gate = SyncGate(
-        name, service.desired.sequence, waiting, running, now + left, now + _LOOK_EVERY_S
+        name,
+        service.desired.sequence,
+        waiting,
+        running,
+        now + remaining,
+        now + _CHECK_HOOKS_EVERY_S,
     )
     raise SyncPaused
 
@@ -62,7 +67,9 @@ def is_closed(service: ServiceState, now: float) -> bool:
     gate = service.gate
     if gate is None or not is_waiting(service) or now >= gate.until:
         return False
-    if gate.hooks and (now >= gate.look_at or any(_has_ended(service, key) for key in gate.hooks)):
+    if gate.hooks and (
+        now >= gate.check_hooks_at or any(_has_ended(service, key) for key in gate.hooks)
+    ):
         return False
     return bool(gate.hooks) or not all(
         key in service.owned and is_ready(service.owned[key]) for key in gate.objects
@@ -83,7 +90,7 @@ def is_ready(owned: OwnedObject) -> bool:
         and owned.verdict.health == HealthState.PROGRESSING
     ):
         return bool(owned.uid)
-    return owned.verdict.health in _FINE
+    return owned.verdict.health in _READY_STATES
 
 
 def describe_wait(
@@ -100,7 +107,7 @@ def describe_wait(
     reasons |= {key: registry.hook_diagnosis(key) for key in sorted(gate.hooks)}
     keys = sorted(reasons, key=lambda key: not reasons[key])
     reason = f": {reasons[keys[0]]}" if keys and reasons[keys[0]] else ""
-    return f"{gate.name}: waiting for {_names(keys)}{reason}"
+    return f"{gate.name}: waiting for {_describe_objects(keys)}{reason}"
 
 
 def _component_message(components: Mapping[ObjectKey, ObservedComponent], key: ObjectKey) -> str:
@@ -108,18 +115,20 @@ def _component_message(components: Mapping[ObjectKey, ObservedComponent], key: O
     return component.message if component else ""
 
 
-def _left_s(context: ReconcileContext, service: ServiceState, run: SyncRun, name: str) -> float:
+def _remaining_s(
+    context: ReconcileContext, service: ServiceState, run: SyncRun, name: str
+) -> float:
     """Returns the remaining seconds of a stage; the time continues across restarts."""
     now_ms = context.now_ms()
     if run.gate != name:
         run.gate, run.since_ms = name, now_ms
         context.memory.runs.keep(run)
     spec = service.desired.spec
-    most = (spec.options.wave_timeout_s if spec else 0) or WAVE_TIMEOUT_S
-    return most - (now_ms - run.since_ms) / 1000
+    timeout_s = (spec.options.wave_timeout_s if spec else 0) or WAVE_TIMEOUT_S
+    return timeout_s - (now_ms - run.since_ms) / 1000
 
 
-def _too_late(
+def _timeout_problem(
     context: ReconcileContext,
     service: ServiceState,
     name: str,
@@ -131,7 +140,7 @@ def _too_late(
         for owned in service.owned.values()
         if owned.key in waiting
     ][:3]
-    text = ", ".join(reasons) or _names(sorted(running))
+    text = ", ".join(reasons) or _describe_objects(sorted(running))
     events = filter(None, map(context.registry.hook_diagnosis, sorted(running)))
     text = "; ".join([text, *events][:3])
     return Problem(
@@ -140,10 +149,10 @@ def _too_late(
 
 
 def _has_ended(service: ServiceState, key: ObjectKey) -> bool:
-    seen = service.observed_hooks.get(key)
-    return seen is not None and hook_result(seen, service.rules) is not None
+    live = service.observed_hooks.get(key)
+    return live is not None and hook_result(live, service.rules) is not None
 
 
-def _names(keys: list[ObjectKey]) -> str:
+def _describe_objects(keys: list[ObjectKey]) -> str:
     shown = [f"{kind} {namespace}/{name}" for _, kind, namespace, name in keys[:3]]
     return ", ".join(shown) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")

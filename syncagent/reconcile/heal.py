@@ -31,7 +31,7 @@ from syncagent.reconcile.context import ReconcileContext
 from syncagent.reconcile.prune import forget
 from syncagent.reconcile.registry import ServiceState
 
-_WINDOW_S = 60.0
+_HEAL_WINDOW_S = 60.0
 _FREE_HEALS = 5
 _MAX_DELAY_S = 60.0
 _MAX_PATHS = 32
@@ -40,38 +40,40 @@ _SOON_S = 0.01
 
 
 async def process_observation(
-    context: ReconcileContext, service: ServiceState, key: ObjectKey, sighting: Observation
+    context: ReconcileContext, service: ServiceState, key: ObjectKey, observation: Observation
 ) -> float:
     """Processes one observation; returns the seconds until the next check, 0 for none."""
     owned = service.owned.get(key)
     if (
         owned is None
-        or isinstance(sighting, ObjectGone)
-        and resource_version(sighting.live) < owned.version
+        or isinstance(observation, ObjectGone)
+        and resource_version(observation.live) < owned.version
     ):
         return 0.0
-    if isinstance(sighting, ObjectGone):
-        return await _lost(context, service, owned)
-    if not isinstance(sighting, ObjectSeen):
+    if isinstance(observation, ObjectGone):
+        return await _handle_missing_object(context, service, owned)
+    if not isinstance(observation, ObjectSeen):
         return 0.0
-    if resource_version(sighting.live) > owned.version:
-        return await _changed(context, service, owned, sighting)
-    if not owned.seen and resource_version(sighting.live) == owned.version:
-        owned.observe(sighting.live, service.rules)
+    if resource_version(observation.live) > owned.version:
+        return await _handle_changed_object(context, service, owned, observation)
+    if not owned.seen and resource_version(observation.live) == owned.version:
+        owned.observe(observation.live, service.rules)
         context.diagnostics.schedule_event_check(service, owned)
     return 0.0
 
 
 def heal_delay(heals: Sequence[float], now: float) -> float:
     """Seconds to wait before the next heal, from the times of the recent ones."""
-    recent = [at for at in heals if now - at < _WINDOW_S]
+    recent = [at for at in heals if now - at < _HEAL_WINDOW_S]
     if len(recent) < _FREE_HEALS:
         return 0.0
     wait = min(_MAX_DELAY_S, 2.0 ** (len(recent) - _FREE_HEALS))
     return max(0.0, recent[-1] + wait - now)
 
 
-async def _lost(context: ReconcileContext, service: ServiceState, owned: OwnedObject) -> float:
+async def _handle_missing_object(
+    context: ReconcileContext, service: ServiceState, owned: OwnedObject
+) -> float:
     """Handles an owned object that is gone, or has lost our label."""
     if owned.leaving:
         forget(context, service, owned)
@@ -87,26 +89,26 @@ async def _lost(context: ReconcileContext, service: ServiceState, owned: OwnedOb
     if manifest.digest != owned.applied:
         owned.needs_apply = True
         return 0.0
-    return await _react(context, service, manifest, owned, None)
+    return await _handle_drift(context, service, manifest, owned, None)
 
 
-async def _changed(
-    context: ReconcileContext, service: ServiceState, owned: OwnedObject, sighting: ObjectSeen
+async def _handle_changed_object(
+    context: ReconcileContext, service: ServiceState, owned: OwnedObject, observation: ObjectSeen
 ) -> float:
     """Processes a changed object; a later deletion arrives as its own observation."""
-    if not sighting.partial:
-        return await _seen(context, service, owned, sighting.live)
+    if not observation.partial:
+        return await _compare_with_manifest(context, service, owned, observation.live)
     live = await context.cluster.get(owned.ref)
     if live is None:
         return 0.0
-    wait = await _seen(context, service, owned, live)
+    wait = await _compare_with_manifest(context, service, owned, live)
     if owned.synced:
         # This avoids another read after the next start.
         context.memory.save_objects((owned,))
     return wait
 
 
-async def _seen(
+async def _compare_with_manifest(
     context: ReconcileContext, service: ServiceState, owned: OwnedObject, live: KubeObject
 ) -> float:
     before = owned.uid
@@ -127,7 +129,7 @@ async def _seen(
     if sealed.live_state(context, manifest, live) == owned.live:
         owned.synced, owned.reported_drift = True, ""
         return 0.0
-    return await _react(context, service, manifest, owned, live)
+    return await _handle_drift(context, service, manifest, owned, live)
 
 
 def _may_be_pruned(service: ServiceState, owned: OwnedObject, live: KubeObject) -> bool:
@@ -137,7 +139,7 @@ def _may_be_pruned(service: ServiceState, owned: OwnedObject, live: KubeObject) 
     return owned.ref in service.awaiting and directives_of(live).prune == DeletionPolicy.AGREED
 
 
-async def _react(
+async def _handle_drift(
     context: ReconcileContext,
     service: ServiceState,
     manifest: ObjectManifest,
@@ -153,12 +155,12 @@ async def _react(
     if spec.options.drift == DriftPolicy.REPORT:
         state = fingerprint(project(owned_part(manifest, live), live))
         if owned.reported_drift != state:
-            await _tell(context, service, manifest, live)
+            await _report_unhealed_drift(context, service, manifest, live)
             owned.reported_drift = state
         return 0.0
     wait = heal_delay(owned.heals, context.clock.monotonic())
     if wait:
-        _note_fight(service, owned, live)
+        _record_contention(service, owned, live)
         owned.needs_apply = True
         return wait
     await _heal(context, service, manifest, live)
@@ -186,14 +188,14 @@ async def _heal(
     context.watch(owned.ref)
     context.memory.save_objects((owned,))
     if changed:
-        _report(context, manifest, live, healed, healed_now=True)
+        _report_drift(context, manifest, live, healed, healed_now=True)
         who = (foreign_manager(live, ()) if live else "") or "somebody"
         what = "changed" if live else "deleted"
         text = f"{what} by {who}; restored by service {service.current.spec.name}"
         context.event_recorder.add(owned.ref, owned.uid, "DriftHealed", text, warns=False)
 
 
-async def _tell(
+async def _report_unhealed_drift(
     context: ReconcileContext,
     service: ServiceState,
     manifest: ObjectManifest,
@@ -205,35 +207,35 @@ async def _tell(
     if live is not None:
         force, body = not service.current.spec.options.fail_on_conflict, owned_part(manifest, live)
         would_be = await sealed.apply(context, manifest, body, force=force, dry_run=True)
-    _report(context, manifest, live, would_be, healed_now=False)
+    _report_drift(context, manifest, live, would_be, healed_now=False)
 
 
-def _report(
+def _report_drift(
     context: ReconcileContext,
     manifest: ObjectManifest,
     live: KubeObject | None,
-    right: KubeObject | None,
+    target: KubeObject | None,
     *,
     healed_now: bool,
 ) -> None:
     service_id = manifest.body["metadata"]["labels"][SERVICE_LABEL]
-    if live is None or right is None:
+    if live is None or target is None:
         context.reports.drift(DriftFound(service_id, manifest.ref, "", (), True, healed_now))
         return
 
     def projected(state: KubeObject) -> KubeObject:
         return project(owned_part(manifest, live), state)
 
-    paths = changed_paths(projected(live), projected(right))
+    paths = changed_paths(projected(live), projected(target))
     shown = tuple(sorted(format_path(path) for path in paths)[:_MAX_PATHS])
     manager = foreign_manager(live, paths)
-    changes = field_changes(projected(right), projected(live))
+    changes = field_changes(projected(target), projected(live))
     context.reports.drift(
         DriftFound(service_id, manifest.ref, manager, shown, False, healed_now, changes)
     )
 
 
-def _note_fight(service: ServiceState, owned: OwnedObject, live: KubeObject | None) -> None:
+def _record_contention(service: ServiceState, owned: OwnedObject, live: KubeObject | None) -> None:
     who = (foreign_manager(live, ()) if live else "") or "somebody"
     text = f"{who} changes it repeatedly; Towline restores it at growing intervals"
     service.failures[owned.key] = Problem(text, reason="Contended", ref=owned.ref)

@@ -33,15 +33,15 @@ class Masking:
         if not text:
             return ""
         try:
-            words = [
-                word
+            values = [
+                value
                 for target in self._specs(service)
-                for word in await self._words(service, target)
+                for value in await self._secret_values(service, target)
             ]
         except TowlineError as error:
             log.warning("container output withheld", service=service.id, reason=str(error))
             return ""
-        return mask_secrets(text, words)
+        return mask_secrets(text, values)
 
     def _specs(self, service: ServiceState) -> list[BundleSpec]:
         """Returns the applied and desired specs. NotFound: no applied spec is known."""
@@ -53,41 +53,45 @@ class Masking:
             return [current]
         return [current, desired]
 
-    async def _words(self, service: ServiceState, spec: BundleSpec) -> list[str]:
+    async def _secret_values(self, service: ServiceState, spec: BundleSpec) -> list[str]:
         """Reads the secret values of a bundle. NotFound: it is not stored here. Invalid: a value
         cannot be opened.
         """
         data = await self._bundles.load(spec.digest)
         secrets = (line for line in data.splitlines() if b'"Secret"' in line)
-        return [word for line in secrets for word in self._values(service, spec, line)]
+        return [value for line in secrets for value in self._values_of_secret(service, spec, line)]
 
-    def _values(self, service: ServiceState, spec: BundleSpec, line: bytes) -> Iterator[str]:
+    def _values_of_secret(
+        self, service: ServiceState, spec: BundleSpec, line: bytes
+    ) -> Iterator[str]:
         raw = object_of(line)
         if not is_secret(raw):
             return
-        plain, boxes = with_sealed_values(raw, line, spec)
-        for box in boxes:
-            yield from _forms(opened(self._key, self._identities, box, service.id))
-        for text in _plain(plain.get("stringData")):
-            yield from _forms(text.encode(errors="replace"))
-        for text in _plain(plain.get("data")):
-            yield from _forms(_decoded(text))
+        plain, sealed_values = with_sealed_values(raw, line, spec)
+        for sealed in sealed_values:
+            yield from _encodings(open_sealed(self._key, self._identities, sealed, service.id))
+        for text in _plain_texts(plain.get("stringData")):
+            yield from _encodings(text.encode(errors="replace"))
+        for text in _plain_texts(plain.get("data")):
+            yield from _encodings(_decoded(text))
 
 
-def opened(key: SealingKey, identities: DecryptionKeys, box: SealedValue, service_id: str) -> bytes:
+def open_sealed(
+    key: SealingKey, identities: DecryptionKeys, sealed: SealedValue, service_id: str
+) -> bytes:
     """Opens a sealed value. Invalid: it cannot be opened."""
-    if isinstance(box, EncryptedValue):
-        return identities.open(box)
-    return key.open(box, service_id)
+    if isinstance(sealed, EncryptedValue):
+        return identities.open(sealed)
+    return key.open(sealed, service_id)
 
 
-def _forms(value: bytes) -> Iterator[str]:
+def _encodings(value: bytes) -> Iterator[str]:
     """Returns a value as text and in base64, as in a Secret."""
     yield value.decode(errors="replace")
     yield base64.b64encode(value).decode()
 
 
-def _plain(part: object) -> Iterator[str]:
+def _plain_texts(part: object) -> Iterator[str]:
     """Iterates over texts of a Secret that are not placeholders."""
     for text in part.values() if isinstance(part, dict) else ():
         if isinstance(text, str) and not is_placeholder(text):

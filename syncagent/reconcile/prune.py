@@ -25,7 +25,7 @@ from syncagent.reconcile.context import ReconcileContext
 from syncagent.reconcile.gates import is_ready
 from syncagent.reconcile.registry import ServiceState
 
-_TOGETHER = 64
+_BATCH_SIZE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,13 @@ async def delete_objects(
     if not going:
         return ()
     owned = len(service.owned)
-    found = await _examine(context, service, going, terms)
-    held = _held(found, terms, owned)
-    kept = {ref.key for ref in held}
-    await _delete(
+    found = await _prepare_deletions(context, service, going, terms)
+    unconfirmed = _unconfirmed(found, terms, owned)
+    kept = {ref.key for ref in unconfirmed}
+    await _delete_in_waves(
         context, service, [candidate for candidate in found if candidate.owned.key not in kept]
     )
-    return tuple(held)
+    return tuple(unconfirmed)
 
 
 def forget(context: ReconcileContext, service: ServiceState, owned: OwnedObject) -> None:
@@ -96,17 +96,19 @@ def forget(context: ReconcileContext, service: ServiceState, owned: OwnedObject)
     context.memory.save_objects((), gone=(owned,))
 
 
-async def _examine(
+async def _prepare_deletions(
     context: ReconcileContext, service: ServiceState, going: list[OwnedObject], terms: DeletionTerms
 ) -> list[_PendingDeletion]:
     found: list[_PendingDeletion | None] = []
-    for start in range(0, len(going), _TOGETHER):
-        part = going[start : start + _TOGETHER]
-        found += await asyncio.gather(*(_look_at(context, service, owned, terms) for owned in part))
+    for start in range(0, len(going), _BATCH_SIZE):
+        part = going[start : start + _BATCH_SIZE]
+        found += await asyncio.gather(
+            *(_prepare_deletion(context, service, owned, terms) for owned in part)
+        )
     return [result for result in found if result is not None]
 
 
-async def _look_at(
+async def _prepare_deletion(
     context: ReconcileContext, service: ServiceState, owned: OwnedObject, terms: DeletionTerms
 ) -> _PendingDeletion | None:
     """Prepares the deletion of an object; None if there is nothing to delete."""
@@ -131,7 +133,7 @@ async def _look_at(
             return None
         live = await context.cluster.get(owned.ref)
         if live is None or owner_of(live) != service.id:
-            _has_gone(context, service, owned)
+            _record_deletion(context, service, owned)
             return None
         directives = directives_of(live)
         if (
@@ -139,7 +141,7 @@ async def _look_at(
             or (directives.prune if terms.prunes else directives.delete) == DeletionPolicy.NEVER
         ):
             await context.cluster.merge(owned.ref, release_patch())
-            _has_gone(context, service, owned)
+            _record_deletion(context, service, owned)
             return None
         return _PendingDeletion(owned, live, directives)
     except TowlineError as error:
@@ -164,34 +166,38 @@ async def _hand_over(
     context.retry_now(adopting_service)
 
 
-def _held(found: list[_PendingDeletion], terms: DeletionTerms, owned: int) -> list[ObjectRef]:
-    open_ones = [
+def _unconfirmed(
+    found: list[_PendingDeletion], terms: DeletionTerms, owned: int
+) -> list[ObjectRef]:
+    undeleted = [
         candidate for candidate in found if not metadata_of(candidate.live).get("deletionTimestamp")
     ]
     candidates = [
-        DeletionCandidate(candidate.owned.ref, candidate.directives) for candidate in open_ones
+        DeletionCandidate(candidate.owned.ref, candidate.directives) for candidate in undeleted
     ]
     if not terms.prunes:
         return unconfirmed_removals(candidates, terms.confirmed)
     return unconfirmed_deletions(candidates, terms.confirmed, budget(owned, terms.most))
 
 
-async def _delete(
+async def _delete_in_waves(
     context: ReconcileContext, service: ServiceState, going: list[_PendingDeletion]
 ) -> None:
     if not all(is_ready(owned) for owned in service.owned.values() if not owned.leaving):
-        going = [candidate for candidate in going if not _postponed(service, candidate)]
+        going = [candidate for candidate in going if not _is_postponed(service, candidate)]
     waves = list(reversed(in_waves(going)))
     for _, annotated in groupby(waves, key=lambda wave: wave[0].wave[0]):
         stays = False
         for wave in annotated:
-            gone = await asyncio.gather(*(_one(context, service, candidate) for candidate in wave))
+            gone = await asyncio.gather(
+                *(_delete_object(context, service, candidate) for candidate in wave)
+            )
             stays = stays or not all(gone)
         if stays:
             return
 
 
-def _postponed(service: ServiceState, going: _PendingDeletion) -> bool:
+def _is_postponed(service: ServiceState, going: _PendingDeletion) -> bool:
     """Reports whether an object must wait until all others are healthy; it already counts as
     leaving.
     """
@@ -201,7 +207,9 @@ def _postponed(service: ServiceState, going: _PendingDeletion) -> bool:
     return going.directives.prune_last
 
 
-async def _one(context: ReconcileContext, service: ServiceState, going: _PendingDeletion) -> bool:
+async def _delete_object(
+    context: ReconcileContext, service: ServiceState, going: _PendingDeletion
+) -> bool:
     """Deletes one object; True if it is already gone."""
     owned = going.owned
     try:
@@ -214,13 +222,13 @@ async def _one(context: ReconcileContext, service: ServiceState, going: _Pending
         service.failures[owned.key] = problem_of(error, owned.ref)
         return False
     if gone:
-        _has_gone(context, service, owned)
+        _record_deletion(context, service, owned)
     elif not owned.leaving:
         service.pruned += 1
         owned.leaving = True
     return gone
 
 
-def _has_gone(context: ReconcileContext, service: ServiceState, owned: OwnedObject) -> None:
+def _record_deletion(context: ReconcileContext, service: ServiceState, owned: OwnedObject) -> None:
     service.pruned += not owned.leaving
     forget(context, service, owned)

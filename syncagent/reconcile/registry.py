@@ -31,15 +31,15 @@ _MAX_FOREIGN_CLAIMS = 10_000
 Span = tuple[int, int]
 
 
-def _retry() -> Backoff:
+def _new_backoff() -> Backoff:
     return Backoff(first=_RETRY_FIRST_S, limit=_RETRY_LIMIT_S, factor=2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class SyncGate:
     """Condition that a sync waits for: objects to be healthy, hooks to end.
-    `until`: timeout (monotonic seconds). `look_at`: time of the next check of the hooks without an
-    observation.
+    `until`: timeout (monotonic seconds). `check_hooks_at`: time of the next check of the hooks if
+    none of them is observed before.
     """
 
     name: str
@@ -47,7 +47,7 @@ class SyncGate:
     objects: frozenset[ObjectKey]
     hooks: frozenset[ObjectKey]
     until: float
-    look_at: float
+    check_hooks_at: float
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class ServiceState:
     pruned: int = 0
     tried: int = 0
     counted: int = 0
-    retry: Backoff = field(default_factory=_retry)
+    retry: Backoff = field(default_factory=_new_backoff)
     retry_at: float = 0.0
     retry_requests: int = 0
     gate: SyncGate | None = None
@@ -218,7 +218,7 @@ class ServiceRegistry:
             self.tree.drop(child.uid)
             self.unmanaged_children.put(child.ref.key, child.ref.api, child.owner_uid)
 
-    def note_hook(self, service: ServiceState, ref: ObjectRef, uid: str) -> RunningHook:
+    def add_hook(self, service: ServiceState, ref: ObjectRef, uid: str) -> RunningHook:
         """Registers a running hook, so that its descendants belong to the service."""
         known = self._hooks.get(ref.key)
         if known is not None and (known.ref, known.uid) == (ref, uid):
@@ -270,7 +270,7 @@ class ServiceRegistry:
             yield from (owned.ref for owned in service.owned.values())
         yield from (hook.ref for hook in self._hooks.values())
 
-    def places_of(self, api: GroupVersionKind) -> set[str]:
+    def namespaces_of(self, api: GroupVersionKind) -> set[str]:
         """Returns the namespaces of the owned objects and running hooks of a kind."""
         return {ref.namespace for ref in self.workloads() if ref.api == api}
 
@@ -295,22 +295,25 @@ class ServiceRegistry:
         if foreign_claim is not None:
             return (
                 f"{ref} belongs to service {foreign_claim} of another Towline installation;"
-                f" {_leaves(service)}; if the other is gone, remove its label {SERVICE_LABEL}"
+                f" {_ownership_advice(service)}; if the other is gone, remove its label "
+                f"{SERVICE_LABEL}"
             )
         if holder is None or holder is service:
             return ""
-        return f"{ref} already belongs to service {holder.name}; {_leaves(service)}"
+        return f"{ref} already belongs to service {holder.name}; {_ownership_advice(service)}"
 
     def adopting_service(self, holder: ServiceState, key: ObjectKey) -> ServiceState | None:
         """Finds another service, not being removed, that wants an object of its present owner."""
-        others = (
+        candidates = (
             service
             for service in self._services.values()
             if service is not holder and service.desired.spec
         )
-        return next((other for other in others if key in other.conflicting_objects), None)
+        return next(
+            (candidate for candidate in candidates if key in candidate.conflicting_objects), None
+        )
 
-    def note_claim(self, live: KubeObject) -> bool:
+    def record_foreign_claim(self, live: KubeObject) -> bool:
         """Records whether another installation claims an object; True if one does."""
         key, owner = ref_of(live).key, owner_of(live)
         claim = (
@@ -322,7 +325,7 @@ class ServiceRegistry:
             self.foreign_claims[key] = claim
         return claim is not None
 
-    def note_listed(
+    def drop_unlisted_claims(
         self, api: GroupVersionKind, namespace: str, keys: Collection[ObjectKey]
     ) -> None:
         """Drops claims on objects that are missing from a complete list."""
@@ -345,5 +348,5 @@ class ServiceRegistry:
         ]
 
 
-def _leaves(service: ServiceState) -> str:
+def _ownership_advice(service: ServiceState) -> str:
     return f"service {service.name} does not touch it; remove it from one of the two"

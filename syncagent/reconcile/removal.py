@@ -3,7 +3,7 @@
 from core.errors import NotFound
 from core.spec.status import Phase, SyncStatus
 from core.spec.sync import Removal
-from syncagent.domain.hooks import HookMoment
+from syncagent.domain.hooks import HookPhase
 from syncagent.domain.sync_run import SyncRun, run_for
 from syncagent.reconcile.bundle_plan import BundlePlan, plan_bundle
 from syncagent.reconcile.context import ReconcileContext
@@ -24,13 +24,13 @@ async def remove_service(context: ReconcileContext, service: ServiceState) -> No
     service.gate, service.awaiting = None, ()
     orphan = service.desired.removal == Removal.ORPHAN
     plan = BundlePlan() if orphan else await _last_plan(context, service)
-    run = _run(context, service)
-    await _hooks(context, service, run, plan, HookMoment.PRE_DELETE)
+    run = _load_run(context, service)
+    await _run_phase_hooks(context, service, run, plan, HookPhase.PRE_DELETE)
     terms = DeletionTerms(keep=orphan, prunes=False, confirmed=service.desired.agreed)
     service.awaiting = await delete_objects(context, service, list(service.owned.values()), terms)
     if service.owned:
         return
-    await _hooks(context, service, run, plan, HookMoment.POST_DELETE)
+    await _run_phase_hooks(context, service, run, plan, HookPhase.POST_DELETE)
     await clean_up(context, service, run)
     if service.awaiting:
         return
@@ -53,7 +53,7 @@ def removed_status(service: ServiceState) -> SyncStatus:
     )
 
 
-def _run(context: ReconcileContext, service: ServiceState) -> SyncRun:
+def _load_run(context: ReconcileContext, service: ServiceState) -> SyncRun:
     stored = context.memory.runs.get(service.id)
     return run_for(stored, service.id, "", service.desired.sequence, first=False)
 
@@ -69,15 +69,15 @@ async def _last_plan(context: ReconcileContext, service: ServiceState) -> Bundle
     return await plan_bundle(context.cluster, service.current, data)
 
 
-async def _hooks(
+async def _run_phase_hooks(
     context: ReconcileContext,
     service: ServiceState,
     run: SyncRun,
     plan: BundlePlan,
-    moment: HookMoment,
+    phase: HookPhase,
 ) -> None:
-    """Runs the hooks of one moment; pauses the removal while they run or after a failure."""
-    for stage in hooks_at(moment, plan.hooks, first=False):
+    """Runs the hooks of one phase; pauses the removal while they run or after a failure."""
+    for stage in hooks_at(phase, plan.hooks, first=False):
         running = await run_hooks(context, service, run, stage)
         if await await_stage(context, service, run, stage.name, (), running):
             raise SyncPaused

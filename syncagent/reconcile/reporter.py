@@ -28,12 +28,12 @@ _MAX_WINDOW_S = 1.0
 # Minimum time between reports of one service, unless a sync has ended.
 _REST_S = 0.3
 # Work shorter than this is reported only at its end.
-_BRIEF_S = 0.3
-_PART = 500
+_BRIEF_WORK_S = 0.3
+_MAX_PART = 500
 # Delay of the retry after the disk failed.
-_AGAIN_S = 5.0
+_RETRY_AFTER_S = 5.0
 # After the start, a service is not reported for this time until its objects were observed.
-_PATIENCE_S = 20.0
+_SETTLE_S = 20.0
 
 
 class Reporter:
@@ -45,10 +45,10 @@ class Reporter:
         reports: ServiceReports,
         memory: StateStore,
         clock: Clock,
-        reach: ApiServerMonitor,
+        monitor: ApiServerMonitor,
     ) -> None:
         self._registry = registry
-        self._api_server_monitor = reach
+        self._api_server_monitor = monitor
         self._memory = memory
         self._reports = reports
         self._clock = clock
@@ -56,7 +56,7 @@ class Reporter:
         self._wake = asyncio.Event()
         self._reported: dict[str, SyncStatus] = {}
         self._reported_at: dict[str, float] = {}
-        self._settle_until = clock.monotonic() + _PATIENCE_S
+        self._settle_until = clock.monotonic() + _SETTLE_S
 
     def mark_changed(self, service_id: str) -> None:
         """Marks a service as changed."""
@@ -70,12 +70,12 @@ class Reporter:
 
     async def run(self) -> None:
         """Reports changed services until cancelled."""
-        pace = 0
+        backlog = 0
         while True:
             await self._wake.wait()
-            await self._clock.sleep(min(_MAX_WINDOW_S, _WINDOW_S + pace * _EACH_S))
+            await self._clock.sleep(min(_MAX_WINDOW_S, _WINDOW_S + backlog * _EACH_S))
             self._wake.clear()
-            pace = len(self._touched)
+            backlog = len(self._touched)
             touched, self._touched = self._touched, set()
             for service_id in touched:
                 if self._must_wait(service_id):
@@ -92,7 +92,7 @@ class Reporter:
             and service.busy is not None
             and self._api_server_monitor.problem is None
         ):
-            return not self._has_begun(service) and now < service.busy_since + _BRIEF_S
+            return not self._has_begun(service) and now < service.busy_since + _BRIEF_WORK_S
         return now < self._reported_at.get(service_id, 0.0) + _REST_S
 
     def report_now(self, service_id: str) -> None:
@@ -105,7 +105,7 @@ class Reporter:
         if service.desired.sequence and (
             self._api_server_monitor.problem or not self._is_settling(service)
         ):
-            self._tell(service)
+            self._report(service)
 
     def _is_settling(self, service: ServiceState) -> bool:
         """Reports whether the status is about to change."""
@@ -113,32 +113,34 @@ class Reporter:
             return True
         return service.unseen and not service.failures and not self._is_late()
 
-    def _tell(self, service: ServiceState) -> None:
+    def _report(self, service: ServiceState) -> None:
         try:
             components = components_of(service.owned, self._registry.tree)
-            if self._status(service, components) | self._inventory(service, components):
+            if self._report_status(service, components) | self._report_inventory(
+                service, components
+            ):
                 self._reported_at[service.id] = self._clock.monotonic()
         except Unavailable as error:
             log.error("report cannot be stored", service=service.id, error=error.message)
             # Parts of an inventory may have been sent: the next one is complete.
             service.reported = None
-            self._reported_at[service.id] = self._clock.monotonic() + _AGAIN_S
+            self._reported_at[service.id] = self._clock.monotonic() + _RETRY_AFTER_S
             self.mark_changed(service.id)
         except Exception:
             # One service that cannot be reported must not block the others.
             log.exception("service cannot be reported", service=service.id)
 
-    def _status(
+    def _report_status(
         self, service: ServiceState, components: dict[ObjectKey, ObservedComponent]
     ) -> bool:
-        status = self._current(service, components)
+        status = self._current_status(service, components)
         if self._reported.get(service.id) == status:
             return False
         self._reports.status(status)
         self._reported[service.id] = status
         return True
 
-    def _inventory(
+    def _report_inventory(
         self, service: ServiceState, components: dict[ObjectKey, ObservedComponent]
     ) -> bool:
         if self._api_server_monitor.problem or self._registry.gap or service.busy is not None:
@@ -147,15 +149,15 @@ class Reporter:
         change = inventory_change(service.id, service.reported, components)
         if change is None:
             return False
-        for part in split_inventory(change, _PART):
+        for part in split_inventory(change, _MAX_PART):
             self._reports.inventory(part)
         service.reported = components
         return True
 
-    def _current(
+    def _current_status(
         self, service: ServiceState, components: dict[ObjectKey, ObservedComponent]
     ) -> SyncStatus:
-        phase, problems = self._phase(service, components)
+        phase, problems = self._current_phase(service, components)
         if phase == Phase.HEALTHY and not service.stamps.healthy:
             service.stamps = replace(service.stamps, healthy=self._clock.now())
             self._memory.save_stage_times(service.id, service.stamps)
@@ -170,13 +172,13 @@ class Reporter:
             service.written,
             service.pruned,
             service.awaiting,
-            self._message(service, components),
+            self._activity(service, components),
             service.planned if service.tried == service.desired.sequence else None,
-            _drifted(service),
+            _count_drifted(service),
             service.inputs,
         )
 
-    def _phase(
+    def _current_phase(
         self, service: ServiceState, components: dict[ObjectKey, ObservedComponent]
     ) -> tuple[Phase, tuple[Problem, ...]]:
         phase, problems = summarize(components.values(), service.failures.values())
@@ -197,13 +199,13 @@ class Reporter:
 
     def _has_begun(self, service: ServiceState) -> bool:
         """Reports whether work on the newest sequence was reported; its end adds the rest."""
-        said = self._reported.get(service.id)
-        return said is not None and said.sequence == service.desired.sequence
+        last_report = self._reported.get(service.id)
+        return last_report is not None and last_report.sequence == service.desired.sequence
 
     def _is_late(self) -> bool:
         return self._clock.monotonic() > self._settle_until
 
-    def _message(
+    def _activity(
         self, service: ServiceState, components: Mapping[ObjectKey, ObservedComponent]
     ) -> str:
         """Describes the present activity for people."""
@@ -211,20 +213,20 @@ class Reporter:
             return describe_wait(service, components, self._registry)
         if service.awaiting:
             return f"{len(service.awaiting)} deletions need confirmation"
-        held = [owned for owned in service.owned.values() if owned.finalizers]
-        if held:
-            return f"{held[0].ref} {held[0].verdict.message}"
+        terminating = [owned for owned in service.owned.values() if owned.finalizers]
+        if terminating:
+            return f"{terminating[0].ref} {terminating[0].verdict.message}"
         if waiting := describe_waiting(components.values()):
             return waiting
         if service.quarantine_reason:
             return f"quarantined; the last good bundle is applied: {service.quarantine_reason}"
         if service.adopted:
-            taken = ", ".join(f"{count} from {tool}" for tool, count in service.adopted.items())
-            return f"adopted {taken}"
+            adoptions = ", ".join(f"{count} from {tool}" for tool, count in service.adopted.items())
+            return f"adopted {adoptions}"
         return ""
 
 
-def _drifted(service: ServiceState) -> int:
+def _count_drifted(service: ServiceState) -> int:
     """Counts the applied objects that others changed or deleted, unless the service ignores it."""
     spec = service.desired.spec
     if spec is None or spec.options.drift is DriftPolicy.IGNORE:

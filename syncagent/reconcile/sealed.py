@@ -8,7 +8,7 @@ from syncagent.domain.ownership import SERVICE_LABEL, HookManifest, ObjectManife
 from syncagent.domain.sealed_values import with_plain_values
 from syncagent.ports import RequestRefused
 from syncagent.reconcile.context import ReconcileContext
-from syncagent.reconcile.masking import opened
+from syncagent.reconcile.masking import open_sealed
 
 
 async def apply(
@@ -22,11 +22,12 @@ async def apply(
     """Applies a manifest's body, or a part of it, server-side with its secrets filled in.
     Invalid: a sealed value cannot be opened. Refused: the message contains no secret value.
     """
-    if not manifest.boxes:
+    if not manifest.sealed_values:
         return await context.cluster.apply(manifest.ref, body, force=force, dry_run=dry_run)
     service_id = body["metadata"]["labels"][SERVICE_LABEL]
     values = {
-        box.name: opened(context.key, context.identities, box, service_id) for box in manifest.boxes
+        sealed_value.name: open_sealed(context.key, context.identities, sealed_value, service_id)
+        for sealed_value in manifest.sealed_values
     }
     whole = with_plain_values(body, values)
     try:
@@ -41,4 +42,4 @@ async def apply(
 def live_state(context: ReconcileContext, manifest: ObjectManifest, live: KubeObject) -> str:
     """Returns a digest of a manifest's live fields; it reveals no secret value to others."""
     state = live_digest(owned_part(manifest, live), live)
-    return context.key.name(state) if manifest.boxes else state
+    return context.key.name(state) if manifest.sealed_values else state

@@ -26,7 +26,7 @@ class _SelectedObjects:
     """The selected manifests of a bundle, and the selected objects that it no longer contains."""
 
     manifests: list[ObjectManifest]
-    going: list[OwnedObject]
+    deleted: list[OwnedObject]
 
 
 async def sync_objects(
@@ -36,25 +36,25 @@ async def sync_objects(
     contains. Returns the problems of objects. Invalid: the selection is refused as a whole.
     LinkDown, NotFound, Unavailable.
     """
-    spec = _syncable(service)
+    spec = _spec_to_sync(service)
     await context.require_cluster()
     context.inputs.check(service.desired)
     data = await load_or_fetch(context, spec)
     plan = await plan_bundle(context.cluster, service.desired, data, context.fence)
     if plan.problems:
         raise Invalid(f"the bundle is refused: {plan.problems[0].message}")
-    selected = _select(context, service, plan, selection)
+    selected = _divide_selection(context, service, plan, selection)
     failures, awaiting = service.failures, service.awaiting
     service.failures = {}
     try:
-        await _apply(context, service, plan, spec, selected.manifests)
-        held = await _prune(context, service, spec, selected.going)
-        return (*service.failures.values(), *map(_unconfirmed, held))
+        await _apply_manifests(context, service, plan, spec, selected.manifests)
+        unconfirmed = await _prune_objects(context, service, spec, selected.deleted)
+        return (*service.failures.values(), *map(_unconfirmed_problem, unconfirmed))
     finally:
         service.failures, service.awaiting = failures, awaiting
 
 
-def _syncable(service: ServiceState) -> BundleSpec:
+def _spec_to_sync(service: ServiceState) -> BundleSpec:
     """Returns the spec to sync to. Raises Invalid if no single object may be written now."""
     spec = service.desired.spec
     if spec is None:
@@ -66,12 +66,12 @@ def _syncable(service: ServiceState) -> BundleSpec:
     return spec
 
 
-def _select(
+def _divide_selection(
     context: ReconcileContext, service: ServiceState, plan: BundlePlan, selection: ObjectSelection
 ) -> _SelectedObjects:
     """Divides the selection. Raises Invalid for an object that cannot be synced by itself."""
     keys = {ref.key: ref for ref in selection.objects}
-    for reason in _refusals(context, service, plan, selection):
+    for reason in _reasons_to_refuse(context, service, plan, selection):
         raise Invalid(reason)
     manifests = [plan.manifests[key] for key in keys if key in plan.manifests]
     return _SelectedObjects(
@@ -79,7 +79,7 @@ def _select(
     )
 
 
-def _refusals(
+def _reasons_to_refuse(
     context: ReconcileContext, service: ServiceState, plan: BundlePlan, selection: ObjectSelection
 ) -> Iterator[str]:
     hooks = {hook.ref.key for hook in plan.hooks}
@@ -95,7 +95,7 @@ def _refusals(
             yield f"{ref} is no longer in the manifests; sync it with prune to delete it"
 
 
-async def _apply(
+async def _apply_manifests(
     context: ReconcileContext,
     service: ServiceState,
     plan: BundlePlan,
@@ -104,24 +104,24 @@ async def _apply(
 ) -> None:
     """Applies manifests, and stores before any write which of them may be created."""
     assert service.current is not None
-    coming = [manifest.ref for manifest in manifests if manifest.key not in service.owned]
-    if coming:
-        context.memory.save_apply_intent(service.current, coming)
-    for ref in coming:
+    created = [manifest.ref for manifest in manifests if manifest.key not in service.owned]
+    if created:
+        context.memory.save_apply_intent(service.current, created)
+    for ref in created:
         context.registry.add(service, OwnedObject.intended(service.id, ref))
     await ManifestApplier(context, service, plan, service.desired, spec).write(manifests)
     context.memory.save_objects(service.owned[manifest.key] for manifest in manifests)
 
 
-async def _prune(
-    context: ReconcileContext, service: ServiceState, spec: BundleSpec, going: list[OwnedObject]
+async def _prune_objects(
+    context: ReconcileContext, service: ServiceState, spec: BundleSpec, deleted: list[OwnedObject]
 ) -> tuple[ObjectRef, ...]:
     """Deletes objects on the terms of a whole sync; returns those that need a confirmation."""
     options, confirmed = spec.options, service.desired.agreed
     terms = DeletionTerms(options.keep_on_prune, True, confirmed, options.deletion_budget)
-    return await delete_objects(context, service, going, terms)
+    return await delete_objects(context, service, deleted, terms)
 
 
-def _unconfirmed(ref: ObjectRef) -> Problem:
+def _unconfirmed_problem(ref: ObjectRef) -> Problem:
     text = f"the deletion of {ref} needs a confirmation; a sync of the whole service asks for it"
     return Problem(text, reason="Unconfirmed", ref=ref)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from syncagent.domain.hooks import HookMoment
+from syncagent.domain.hooks import HookPhase
 from syncagent.domain.ownership import HookManifest, ObjectManifest
 from syncagent.domain.waves import wave_of
 
@@ -12,14 +12,14 @@ from syncagent.domain.waves import wave_of
 @dataclass(slots=True)
 class SyncStage:
     """A stage of a sync; the next one begins after its hooks have ended and all objects are
-    healthy. `moment_hooks`: the hooks of all stages of its moment.
+    healthy. `phase_hooks`: the hooks of all stages of its phase.
     """
 
     name: str
-    moment: HookMoment
+    phase: HookPhase
     manifests: list[ObjectManifest] = field(default_factory=list)
     hooks: list[HookManifest] = field(default_factory=list)
-    moment_hooks: list[HookManifest] = field(default_factory=list)
+    phase_hooks: list[HookManifest] = field(default_factory=list)
 
 
 def stages_of(
@@ -28,26 +28,26 @@ def stages_of(
     """Lists the stages of one sync, in order."""
     hooks = list(hooks)
     return [
-        *hooks_at(HookMoment.PRE_SYNC, hooks, first=first),
-        *_waves(manifests, _at(HookMoment.SYNC, hooks, first)),
-        *hooks_at(HookMoment.POST_SYNC, hooks, first=first),
+        *hooks_at(HookPhase.PRE_SYNC, hooks, first=first),
+        *_waves(manifests, _at(HookPhase.SYNC, hooks, first)),
+        *hooks_at(HookPhase.POST_SYNC, hooks, first=first),
     ]
 
 
-def hooks_at(moment: HookMoment, hooks: Iterable[HookManifest], *, first: bool) -> list[SyncStage]:
-    """Lists the stages of the hooks of one moment, in order."""
-    hooks = _at(moment, hooks, first)
+def hooks_at(phase: HookPhase, hooks: Iterable[HookManifest], *, first: bool) -> list[SyncStage]:
+    """Lists the stages of the hooks of one phase, in order."""
+    hooks = _at(phase, hooks, first)
     waves: dict[int, SyncStage] = {}
     for hook in hooks:
         wave = hook.hook.wave
-        name = f"{moment} hooks, wave {wave}" if wave else f"{moment} hooks"
-        waves.setdefault(wave, SyncStage(name, moment, moment_hooks=hooks)).hooks.append(hook)
+        name = f"{phase} hooks, wave {wave}" if wave else f"{phase} hooks"
+        waves.setdefault(wave, SyncStage(name, phase, phase_hooks=hooks)).hooks.append(hook)
     return [waves[number] for number in sorted(waves)]
 
 
 def _waves(manifests: Iterable[ObjectManifest], hooks: list[HookManifest]) -> list[SyncStage]:
     waves: dict[int, SyncStage] = defaultdict(
-        lambda: SyncStage("", HookMoment.SYNC, moment_hooks=hooks)
+        lambda: SyncStage("", HookPhase.SYNC, phase_hooks=hooks)
     )
     for manifest in manifests:
         waves[manifest.wave[0]].manifests.append(manifest)
@@ -58,7 +58,7 @@ def _waves(manifests: Iterable[ObjectManifest], hooks: list[HookManifest]) -> li
     return [waves[number] for number in sorted(waves)]
 
 
-def _at(moment: HookMoment, hooks: Iterable[HookManifest], first: bool) -> list[HookManifest]:
-    """Lists the hooks of a moment. Accounts and roles come before the Jobs that use them."""
-    found = [hook for hook in hooks if hook.hook.runs_at(moment, first=first)]
+def _at(phase: HookPhase, hooks: Iterable[HookManifest], first: bool) -> list[HookManifest]:
+    """Lists the hooks of a phase. Accounts and roles come before the Jobs that use them."""
+    found = [hook for hook in hooks if hook.hook.runs_at(phase, first=first)]
     return sorted(found, key=lambda hook: wave_of(hook.ref))

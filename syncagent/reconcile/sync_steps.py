@@ -13,7 +13,7 @@ from core.spec.objects import ObjectKey, ObjectRef
 from core.spec.plan import PlannedAction, PlannedChange
 from core.spec.status import Phase, Problem
 from core.spec.sync import DriftPolicy
-from syncagent.domain.hooks import HookMoment
+from syncagent.domain.hooks import HookPhase
 from syncagent.domain.objects import KubeObject
 from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.ownership import fingerprint
@@ -119,14 +119,14 @@ async def store_intent(context: ReconcileContext, sync: SyncPass) -> None:
         return
     service = sync.service
     _plan_stages(context, sync)
-    coming = [
+    created = [
         manifest.ref
         for key, manifest in sync.plan.manifests.items()
-        if key not in service.owned and _ours(sync, key)
+        if key not in service.owned and _is_not_claimed(sync, key)
     ]
-    if service.current != sync.target or coming:
-        context.memory.save_apply_intent(sync.target, coming)
-    for ref in coming:
+    if service.current != sync.target or created:
+        context.memory.save_apply_intent(sync.target, created)
+    for ref in created:
         context.registry.add(service, OwnedObject.intended(service.id, ref))
     service.current, service.spans = sync.target, sync.plan.spans
 
@@ -141,17 +141,17 @@ async def prepare_namespace(context: ReconcileContext, sync: SyncPass) -> None:
     ref = ObjectRef("", "v1", "Namespace", "", sync.spec.namespace)
     if ref.key in sync.plan.manifests or not _is_inside(context.fence, ref):
         return
-    body = _namespace(sync.spec)
-    made = (sync.spec.namespace, fingerprint(body))
-    if made in context.registry.namespaces:
+    body = _namespace_object(sync.spec)
+    namespace_key = (sync.spec.namespace, fingerprint(body))
+    if namespace_key in context.registry.namespaces:
         return
     live = await context.cluster.get(ref)
-    if live is None or not _has(live, body["metadata"]):
+    if live is None or not _has_metadata(live, body["metadata"]):
         await context.cluster.apply(
             ref, body, force=not options.fail_on_conflict, dry_run=sync.spec.dry_run
         )
     if not sync.spec.dry_run:
-        context.registry.namespaces.add(made)
+        context.registry.namespaces.add(namespace_key)
 
 
 async def plan_dry_run(context: ReconcileContext, sync: SyncPass) -> None:
@@ -159,10 +159,12 @@ async def plan_dry_run(context: ReconcileContext, sync: SyncPass) -> None:
     if not sync.spec.dry_run:
         return
     service, manifests = sync.service, sync.plan.manifests
-    mine = [manifest for key, manifest in manifests.items() if _ours(sync, key)]
-    changes = await plan_changes(context, service, sync.plan, sync.spec, mine)
-    going = [] if sync.spec.options.keep_on_prune else prunable(service, manifests)
-    changes += [PlannedChange(owned.ref, PlannedAction.DELETE) for owned in going]
+    manifests_to_apply = [
+        manifest for key, manifest in manifests.items() if _is_not_claimed(sync, key)
+    ]
+    changes = await plan_changes(context, service, sync.plan, sync.spec, manifests_to_apply)
+    deleted = [] if sync.spec.options.keep_on_prune else prunable(service, manifests)
+    changes += [PlannedChange(owned.ref, PlannedAction.DELETE) for owned in deleted]
     service.planned = tuple(changes)
     service.tried = sync.target.sequence
     raise SyncPaused
@@ -170,15 +172,15 @@ async def plan_dry_run(context: ReconcileContext, sync: SyncPass) -> None:
 
 async def run_stages(context: ReconcileContext, sync: SyncPass) -> None:
     """Applies changed objects and runs hooks, stage by stage; waits for health between stages."""
-    for place, stage in enumerate(sync.stages, 1):
+    for number, stage in enumerate(sync.stages, 1):
         if sync.service.stopped == sync.target.sequence:
             raise SyncPaused
-        await _write(context, sync, stage)
+        await _apply_stage(context, sync, stage)
         if sync.run is None:
             continue
         service = sync.service
         running = await run_hooks(context, service, sync.run, stage)
-        last = place == len(sync.stages)
+        last = number == len(sync.stages)
         awaited = [] if last else [manifest.key for manifest in stage.manifests]
         if await await_stage(context, service, sync.run, stage.name, awaited, running):
             await _fail_sync(context, sync)
@@ -187,12 +189,12 @@ async def run_stages(context: ReconcileContext, sync: SyncPass) -> None:
 async def prune(context: ReconcileContext, sync: SyncPass) -> None:
     """Deletes objects that the bundle no longer contains, unless they need confirmation."""
     service, options = sync.service, sync.spec.options
-    going = prunable(service, sync.plan.manifests)
+    deleted = prunable(service, sync.plan.manifests)
     # A confirmation to recreate an object does not cover the prunable objects.
     hooks = (hook.ref.key for hook in sync.plan.hooks)
     confirmed = sync.target.agreed.difference(sync.plan.manifests, hooks)
     terms = DeletionTerms(options.keep_on_prune, True, confirmed, options.deletion_budget)
-    service.awaiting += await delete_objects(context, service, going, terms)
+    service.awaiting += await delete_objects(context, service, deleted, terms)
 
 
 async def finish(context: ReconcileContext, sync: SyncPass) -> None:
@@ -228,9 +230,9 @@ def _record_conflicts(
     wanted.
     """
     for key in service.conflicting_objects - conflicting_objects:
-        holder = context.registry.owner_of_key(key)
-        if holder is not None and holder is not service:
-            context.retry_now(holder)
+        owner = context.registry.owner_of_key(key)
+        if owner is not None and owner is not service:
+            context.retry_now(owner)
     service.conflicting_objects = conflicting_objects
 
 
@@ -251,9 +253,11 @@ def _plan_stages(context: ReconcileContext, sync: SyncPass) -> None:
     """Plans the stages, and loads the persistent state of the run."""
     service, spec = sync.service, sync.spec
     hooks = sync.plan.hooks
-    manifests = [manifest for key, manifest in sync.plan.manifests.items() if _ours(sync, key)]
+    manifests = [
+        manifest for key, manifest in sync.plan.manifests.items() if _is_not_claimed(sync, key)
+    ]
     if not hooks and len({manifest.wave[0] for manifest in manifests}) <= 1:
-        sync.stages = [SyncStage("", HookMoment.SYNC, manifests)]
+        sync.stages = [SyncStage("", HookPhase.SYNC, manifests)]
         service.retry_requested = False
         return
     stored, first = context.memory.runs.get(service.id), service.current is None
@@ -265,7 +269,7 @@ def _plan_stages(context: ReconcileContext, sync: SyncPass) -> None:
     sync.run, sync.stages = run, stages_of(manifests, hooks, first=run.first)
 
 
-async def _write(context: ReconcileContext, sync: SyncPass, stage: SyncStage) -> None:
+async def _apply_stage(context: ReconcileContext, sync: SyncPass, stage: SyncStage) -> None:
     service = sync.service
     stale = [
         manifest
@@ -285,7 +289,7 @@ async def _fail_sync(context: ReconcileContext, sync: SyncPass) -> None:
     service.tried = sync.target.sequence
     run.broken = True
     context.memory.runs.keep(run)
-    for stage in hooks_at(HookMoment.SYNC_FAIL, sync.plan.hooks, first=run.first):
+    for stage in hooks_at(HookPhase.SYNC_FAIL, sync.plan.hooks, first=run.first):
         if await run_hooks(context, service, run, stage):
             break
     raise SyncPaused
@@ -317,7 +321,7 @@ def _is_newest(sync: SyncPass) -> bool:
     return sync.service.desired is sync.target
 
 
-def _ours(sync: SyncPass, key: ObjectKey) -> bool:
+def _is_not_claimed(sync: SyncPass, key: ObjectKey) -> bool:
     failure = sync.service.failures.get(key)
     return failure is None or failure.reason != "Claimed"
 
@@ -334,7 +338,7 @@ def _is_inside(fence: ServiceFence | None, ref: ObjectRef) -> bool:
     return fence is None or not any(rules.refusal(ref) for rules in fence.rules)
 
 
-def _namespace(spec: BundleSpec) -> KubeObject:
+def _namespace_object(spec: BundleSpec) -> KubeObject:
     metadata: KubeObject = {"name": spec.namespace}
     if spec.options.namespace_labels:
         metadata["labels"] = dict(spec.options.namespace_labels)
@@ -343,10 +347,10 @@ def _namespace(spec: BundleSpec) -> KubeObject:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
-def _has(live: KubeObject, wanted: KubeObject) -> bool:
+def _has_metadata(live: KubeObject, requested: KubeObject) -> bool:
     """Reports whether a live namespace has the requested labels and annotations."""
     return all(
         (live["metadata"].get(part) or {}).get(name) == value
         for part in ("labels", "annotations")
-        for name, value in (wanted.get(part) or {}).items()
+        for name, value in (requested.get(part) or {}).items()
     )

@@ -28,7 +28,7 @@ from syncagent.reconcile.registry import ServiceRegistry, ServiceState
 
 log = structlog.get_logger(__name__)
 
-_EVERY_S = 5.0
+_CHECK_EVERY_S = 5.0
 _MAX_PODS = 200
 # These mean that the cluster cannot be reached, not that the bundle is bad.
 _TRANSIENT_REASONS = {"UNAVAILABLE", "Unreachable"}
@@ -60,10 +60,10 @@ class Verifier:
     async def run(self) -> None:
         """Checks all services under verification until cancelled."""
         while True:
-            await self._clock.sleep(_EVERY_S)
-            for service in self._on_trial():
+            await self._clock.sleep(_CHECK_EVERY_S)
+            for service in self._services_to_verify():
                 try:
-                    await self._look(service)
+                    await self._check_service(service)
                 except TowlineError as error:
                     log.warning("cannot verify", service=service.id, reason=error.message)
 
@@ -77,8 +77,8 @@ class Verifier:
         if desired.verification is None or desired.lifted:
             self._memory.trials.keep(replace(trial, bad="", reason=""))
             return desired, ""
-        back = _instead(desired, trial)
-        return back, trial.reason if back is not desired else ""
+        to_apply = _with_last_good_bundle(desired, trial)
+        return to_apply, trial.reason if to_apply is not desired else ""
 
     def quarantine_reason(self, desired: Desired) -> str:
         """Returns the reason why this desired state replaces a quarantined one; empty if it does
@@ -94,47 +94,53 @@ class Verifier:
         found = (trial.good for trial in self._memory.trials.all())
         return [good.spec.digest for good in found if good is not None and good.spec is not None]
 
-    def _on_trial(self) -> Iterator[ServiceState]:
+    def _services_to_verify(self) -> Iterator[ServiceState]:
         """Iterates over services whose bundle is applied but not decided."""
         for service in self._registry:
             desired = service.desired
             if desired.verification is None or desired.spec is None:
                 continue
-            at_rest = service.busy is None and service.gate is None and not service.awaiting
+            is_idle = service.busy is None and service.gate is None and not service.awaiting
             if (
-                at_rest
+                is_idle
                 and service.current == desired
                 and not (desired.spec.paused or desired.spec.dry_run)
             ):
                 yield service
 
-    async def _look(self, service: ServiceState) -> None:
+    async def _check_service(self, service: ServiceState) -> None:
         desired, policy = service.desired, service.desired.verification
         assert desired.spec is not None and policy is not None
         trial = self._memory.trials.get(service.id) or BundleVerification(service.id)
         if trial.is_decided(desired.spec.digest):
             return
-        seen = await self._observe(service, policy)
-        if seen is None or service.desired is not desired:
+        observation = await self._observe_service(service, policy)
+        if observation is None or service.desired is not desired:
             return
         now_ms = int(self._clock.now().timestamp() * 1000)
         before = trial
         if trial.digest != desired.spec.digest:
-            trial = trial.begin(desired.spec.digest, now_ms, seen.restarts)
-        trial, finding, reason = judge_bundle(trial, policy, seen, now_ms)
+            trial = trial.begin(desired.spec.digest, now_ms, observation.restarts)
+        trial, finding, reason = judge_bundle(trial, policy, observation, now_ms)
         if finding != VerificationOutcome.PENDING:
-            self._decide(service, trial, finding, reason)
+            self._record_decision(service, trial, finding, reason)
         elif trial != before:
             self._memory.trials.keep(trial)
 
-    async def _observe(self, service: ServiceState, policy: Verification) -> ObservedService | None:
+    async def _observe_service(
+        self, service: ServiceState, policy: Verification
+    ) -> ObservedService | None:
         """Observes a service; None if its state is unknown now."""
-        passing = any(problem.reason in _TRANSIENT_REASONS for problem in service.failures.values())
-        if passing or service.unseen or self._registry.gap:
+        is_transient = any(
+            problem.reason in _TRANSIENT_REASONS for problem in service.failures.values()
+        )
+        if is_transient or service.unseen or self._registry.gap:
             return None
         components = components_of(service.owned, self._registry.tree)
         phase, problems = summarize(components.values(), service.failures.values())
-        why = f"{problems[0].ref or service.name}: {problems[0].message}" if problems else ""
+        first_problem = (
+            f"{problems[0].ref or service.name}: {problems[0].message}" if problems else ""
+        )
         pods = [component for component in components.values() if component.ref.kind == "Pod"][
             :_MAX_PODS
         ]
@@ -143,9 +149,11 @@ class Verifier:
             live = await self._cluster.get(pod.ref)
             if live is not None:
                 restarts[metadata_of(live).get("uid") or ""] = restarts_of(live)
-        return ObservedService(phase, why, restarts, await self._metric(policy, phase))
+        return ObservedService(
+            phase, first_problem, restarts, await self._metric_value(policy, phase)
+        )
 
-    async def _metric(self, policy: Verification, phase: Phase) -> float | None:
+    async def _metric_value(self, policy: Verification, phase: Phase) -> float | None:
         if policy.metric is None or self._metrics is None or phase != Phase.HEALTHY:
             return None
         try:
@@ -154,7 +162,7 @@ class Verifier:
             log.warning("a metric cannot be read", reason=error.message)
             return None
 
-    def _decide(
+    def _record_decision(
         self,
         service: ServiceState,
         trial: BundleVerification,
@@ -164,18 +172,22 @@ class Verifier:
         """Reports the result, rolls back if possible, and stores the decision, in this order."""
         desired = service.desired
         after = trial.decided(desired, finding, reason)
-        back = _instead(desired, after) if finding == VerificationOutcome.BAD else desired
-        instead = back.spec.digest if back.spec and back is not desired else ""
+        to_apply = (
+            _with_last_good_bundle(desired, after)
+            if finding == VerificationOutcome.BAD
+            else desired
+        )
+        restored_digest = to_apply.spec.digest if to_apply.spec and to_apply is not desired else ""
         log.info(
             "verified", service=service.id, good=finding == VerificationOutcome.GOOD, reason=reason
         )
-        self._reports.verified(_verified(desired, finding, reason, instead))
+        self._reports.verified(_verification_result(desired, finding, reason, restored_digest))
         self._memory.trials.keep(after)
-        if back is not desired:
-            self._roll_back(service, back, reason)
+        if to_apply is not desired:
+            self._roll_back(service, to_apply, reason)
 
 
-def _instead(desired: Desired, trial: BundleVerification) -> Desired:
+def _with_last_good_bundle(desired: Desired, trial: BundleVerification) -> Desired:
     """Replaces the bundle with the last good one; returns the same desired state if there
     is none.
     """
@@ -190,11 +202,11 @@ def _instead(desired: Desired, trial: BundleVerification) -> Desired:
     return replace(desired, spec=spec)
 
 
-def _verified(
-    desired: Desired, finding: VerificationOutcome, reason: str, instead: str
+def _verification_result(
+    desired: Desired, finding: VerificationOutcome, reason: str, restored_digest: str
 ) -> VerificationResult:
     assert desired.spec is not None
     ok = finding == VerificationOutcome.GOOD
     return VerificationResult(
-        desired.service_id, desired.sequence, desired.spec.digest, ok, reason, instead
+        desired.service_id, desired.sequence, desired.spec.digest, ok, reason, restored_digest
     )

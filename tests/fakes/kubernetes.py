@@ -10,7 +10,7 @@ from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from syncagent.domain.events import ObjectGone, ObjectSeen, WatchListed, WatchRefused
 from syncagent.domain.managed_fields import Entry
 from syncagent.domain.objects import KubeObject, api_of, ref_of
-from syncagent.ports import Deletion, Notice, RequestRefused, Sink
+from syncagent.ports import Deletion, ObjectEvent, RequestRefused, Sink
 
 _CLUSTER_WIDE = {"Namespace", "CustomResourceDefinition"}
 
@@ -31,7 +31,7 @@ class FakeCluster:
         self.out_of_reach: TowlineError | None = None
         self.logs: dict[str, str] = {}
         self.warned: dict[str, list[str]] = {}
-        self.events_written: list[Notice] = []
+        self.events_written: list[ObjectEvent] = []
         self.hidden: set[str] = set()
         self.fixed: set[str] = set()
         self.forced: set[ObjectKey] = set()
@@ -88,8 +88,8 @@ class FakeCluster:
         await self._touch("warnings", ref)
         return self.warned.get(ref.name, [])
 
-    async def tell(self, notice: Notice) -> None:
-        self.events_written.append(notice)
+    async def write_event(self, event: ObjectEvent) -> None:
+        self.events_written.append(event)
 
     async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
         await self._touch("merge", ref)

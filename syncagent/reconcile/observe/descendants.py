@@ -61,13 +61,13 @@ class Descendants:
         self._notify = on_change
         self._running: dict[GroupVersionKind, dict[str, asyncio.Task[None]]] = {}
         self._listed: dict[WatchPlace, asyncio.Event] = {}
-        self._again: set[WatchPlace] = set()
+        self._to_list_again: set[WatchPlace] = set()
 
     def watch(self, ref: ObjectRef, uid: str) -> None:
         """Watches the descendants of this workload, including existing ones."""
         for api in _CHILD_KINDS.get((ref.group, ref.kind), ()):
             self._watch(api, ref.namespace)
-        self._claim(uid)
+        self._list_children_of(uid)
 
     def keep_only(self, workloads: Iterable[ObjectRef]) -> None:
         """Ends the watches that none of these workloads needs."""
@@ -78,26 +78,26 @@ class Descendants:
         for api, running in self._running.items():
             for namespace in list(running):
                 if namespace not in needed[api] and (namespace != _ALL or not needed[api]):
-                    self._end(api, namespace)
-                    self._forget(api, namespace)
+                    self._end_watch(api, namespace)
+                    self._drop_namespace(api, namespace)
 
     def _watch(self, api: GroupVersionKind, namespace: str) -> None:
         running = self._running.setdefault(api, {})
         if namespace in running or _ALL in running:
             return
         if len(running) >= _NAMESPACES_LIMIT:
-            for one in list(running):
-                self._end(api, one)
+            for watched in list(running):
+                self._end_watch(api, watched)
             namespace = _ALL
-        self._begin(api, namespace)
+        self._start_watch(api, namespace)
 
-    def _begin(self, api: GroupVersionKind, namespace: str) -> None:
+    def _start_watch(self, api: GroupVersionKind, namespace: str) -> None:
         self._listed.setdefault((api, namespace), asyncio.Event())
         name = f"watch/{api.kind}/{namespace or 'all'}"
         task = self._tasks.forever(name, self._follow(api, namespace))
         self._running[api][namespace] = task
 
-    def _end(self, api: GroupVersionKind, namespace: str) -> None:
+    def _end_watch(self, api: GroupVersionKind, namespace: str) -> None:
         self._running[api].pop(namespace).cancel()
         self._listed.pop((api, namespace)).set()
 
@@ -106,77 +106,77 @@ class Descendants:
         for between in _INTERMEDIATE_KINDS.get(api, ()):
             if (listed := self._listed.get((between, namespace))) is not None:
                 await listed.wait()
-        await self._cluster.follow(api, namespace, "", self._on_child)
+        await self._cluster.follow(api, namespace, "", self._on_descendant)
 
-    def _claim(self, uid: str) -> None:
+    def _list_children_of(self, uid: str) -> None:
         """Lists the skipped children of a new owner of ours."""
         places = self._registry.unmanaged_children.places_of(uid)
-        if places and not self._again:
-            self._tasks.spawn("descendants", self._list_again())
-        self._again.update(places)
+        if places and not self._to_list_again:
+            self._tasks.spawn("descendants", self._list_skipped_children())
+        self._to_list_again.update(places)
 
-    async def _list_again(self) -> None:
+    async def _list_skipped_children(self) -> None:
         await self._clock.sleep(_TOGETHER_S)
-        places, self._again = self._again, set()
-        for api, namespace in {(api, self._covering(api, place)) for api, place in places}:
+        places, self._to_list_again = self._to_list_again, set()
+        for api, namespace in {(api, self._watched_namespace(api, place)) for api, place in places}:
             if namespace in self._running.get(api, {}):
                 self._running[api].pop(namespace).cancel()
-                self._begin(api, namespace)
+                self._start_watch(api, namespace)
 
-    def _covering(self, api: GroupVersionKind, namespace: str) -> str:
+    def _watched_namespace(self, api: GroupVersionKind, namespace: str) -> str:
         return _ALL if _ALL in self._running.get(api, {}) else namespace
 
-    def _on_child(self, sighting: Observation) -> None:
-        if isinstance(sighting, WatchListed | WatchRefused):
-            if (listed := self._listed.get((sighting.api, sighting.namespace))) is not None:
+    def _on_descendant(self, observation: Observation) -> None:
+        if isinstance(observation, WatchListed | WatchRefused):
+            if (listed := self._listed.get((observation.api, observation.namespace))) is not None:
                 listed.set()
-            if isinstance(sighting, WatchListed):
-                self._relisted(sighting)
+            if isinstance(observation, WatchListed):
+                self._drop_unlisted(observation)
             return
-        owner_uid, ref = controller_uid(sighting.live), ref_of(sighting.live)
-        unmanaged_children, uid = (
-            self._registry.unmanaged_children,
-            metadata_of(sighting.live).get("uid") or "",
-        )
-        if isinstance(sighting, ObjectSeen):
+        owner_uid, ref = controller_uid(observation.live), ref_of(observation.live)
+        unmanaged_children = self._registry.unmanaged_children
+        uid = metadata_of(observation.live).get("uid") or ""
+        if isinstance(observation, ObjectSeen):
             self._drop_namesake(ref.key, uid)
-        if isinstance(sighting, ObjectGone) or not owner_uid:
+        if isinstance(observation, ObjectGone) or not owner_uid:
             unmanaged_children.drop(ref.key, ref.api)
-            self._drop(uid)
+            self._drop_descendant(uid)
         elif self._registry.service_of_descendant(owner_uid) is None:
-            self._drop(uid)
+            self._drop_descendant(uid)
             unmanaged_children.put(ref.key, ref.api, owner_uid)
-        elif isinstance(sighting, ObjectSeen):
+        elif isinstance(observation, ObjectSeen):
             unmanaged_children.drop(ref.key, ref.api)
-            self._take(sighting.live)
+            self._add_descendant(observation.live)
 
     def _drop_namesake(self, key: ObjectKey, uid: str) -> None:
         """Drops an older object of the same name, as a stateful set's recreated pod."""
         former = self._registry.tree.uid_of(key)
         if former not in ("", uid):
-            self._drop(former)
+            self._drop_descendant(former)
 
-    def _take(self, live: KubeObject) -> None:
+    def _add_descendant(self, live: KubeObject) -> None:
         child = child_of(live)
         if child.ref.kind == "Pod":
             child = self._diagnostics.with_log_tail(child, crash_of(live))
         if self._registry.tree.put(child):
-            self._changed(child.uid)
-            self._claim(child.uid)
+            self._notify_service(child.uid)
+            self._list_children_of(child.uid)
 
-    def _relisted(self, sighting: WatchListed) -> None:
+    def _drop_unlisted(self, observation: WatchListed) -> None:
         """Drops descendants that are missing from a fresh list."""
-        self._registry.unmanaged_children.keep_only(sighting.api, sighting.namespace, sighting.keys)
-        for child in self._registry.tree.members(sighting.api.kind, sighting.namespace):
-            if child.ref.key not in sighting.keys:
-                self._drop(child.uid)
+        self._registry.unmanaged_children.keep_only(
+            observation.api, observation.namespace, observation.keys
+        )
+        for child in self._registry.tree.members(observation.api.kind, observation.namespace):
+            if child.ref.key not in observation.keys:
+                self._drop_descendant(child.uid)
 
-    def _forget(self, api: GroupVersionKind, namespace: str) -> None:
+    def _drop_namespace(self, api: GroupVersionKind, namespace: str) -> None:
         self._registry.unmanaged_children.keep_only(api, namespace, ())
         for child in self._registry.tree.members(api.kind, namespace):
-            self._drop(child.uid)
+            self._drop_descendant(child.uid)
 
-    def _drop(self, uid: str) -> None:
+    def _drop_descendant(self, uid: str) -> None:
         self._diagnostics.drop(uid)
         if self._registry.tree.get(uid) is None:
             return
@@ -185,7 +185,7 @@ class Descendants:
         if service is not None:
             self._notify(service)
 
-    def _changed(self, uid: str) -> None:
+    def _notify_service(self, uid: str) -> None:
         service = self._registry.service_of_descendant(uid)
         if service is not None:
             self._notify(service)

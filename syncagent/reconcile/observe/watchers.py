@@ -23,7 +23,7 @@ from syncagent.reconcile.observe.descendants import Descendants
 from syncagent.reconcile.registry import ServiceRegistry, ServiceState
 
 _ALL = ""
-_ROUND_S = 30.0
+_POLL_INTERVAL_S = 30.0
 
 
 class Watchers:
@@ -36,10 +36,10 @@ class Watchers:
         tasks: Tasks,
         descendants: Descendants,
         clock: Clock,
-        on_sighting: Callable[[ServiceState, bool], None],
+        on_observation: Callable[[ServiceState, bool], None],
     ) -> None:
-        """`on_sighting(service, mail)` is called for each observation; `mail`: it must be
-        processed.
+        """`on_observation(service, must_process)` is called for each observation; without
+        `must_process`, only the reported status changes.
         """
         self._descendants = descendants
         self._clock = clock
@@ -48,14 +48,14 @@ class Watchers:
         self._cluster = cluster
         self._registry = registry
         self._tasks = tasks
-        self._notify = on_sighting
+        self._notify = on_observation
         self._cluster_watches: dict[GroupVersionKind, asyncio.Task[None]] = {}
 
     def watch(self, ref: ObjectRef) -> None:
         """Watches this object and its descendants from now on."""
         api = ref.api
         if api not in self._cluster_watches:
-            self._cluster_watches[api] = self._follow(api, _ALL)
+            self._cluster_watches[api] = self._start_watch(api, _ALL)
         elif api in self._namespace_watches:
             self._watch_namespace(api, ref.namespace)
         self._descendants.watch(ref, self._registry.uid_of(ref.key))
@@ -66,81 +66,87 @@ class Watchers:
         kinds = registry.awaited_kinds()
         for api in self._cluster_watches.keys() - registry.apis():
             if (api.group, api.kind) not in kinds:
-                self._end(api)
+                self._end_watches(api)
         for api, running in self._namespace_watches.items():
-            for namespace in running.keys() - registry.places_of(api):
+            for namespace in running.keys() - registry.namespaces_of(api):
                 running.pop(namespace).cancel()
         self._descendants.keep_only(registry.workloads())
 
-    def _end(self, api: GroupVersionKind) -> None:
+    def _end_watches(self, api: GroupVersionKind) -> None:
         self._cluster_watches.pop(api).cancel()
         for task in self._namespace_watches.pop(api, {}).values():
             task.cancel()
         self._polled = {place for place in self._polled if place[0] != api}
-        self._registry.note_listed(api, _ALL, ())
+        self._registry.drop_unlisted_claims(api, _ALL, ())
 
-    def _follow(self, api: GroupVersionKind, namespace: str) -> asyncio.Task[None]:
+    def _start_watch(self, api: GroupVersionKind, namespace: str) -> asyncio.Task[None]:
         name = f"watch/{api.kind}/{namespace or 'all'}"
-        work = self._cluster.follow(api, namespace, SERVICE_LABEL, self._on_owned)
+        work = self._cluster.follow(api, namespace, SERVICE_LABEL, self._on_object)
         return self._tasks.forever(name, work)
 
-    def _on_owned(self, sighting: Observation) -> None:
-        if isinstance(sighting, WatchRefused):
-            self._forbidden(sighting.api, sighting.namespace)
+    def _on_object(self, observation: Observation) -> None:
+        if isinstance(observation, WatchRefused):
+            self._on_list_forbidden(observation.api, observation.namespace)
             return
-        if isinstance(sighting, WatchListed):
-            self._allowed(sighting.api, sighting.namespace)
-            self._registry.note_listed(sighting.api, sighting.namespace, sighting.keys)
-            self._missing(sighting)
+        if isinstance(observation, WatchListed):
+            self._on_list_allowed(observation.api, observation.namespace)
+            self._registry.drop_unlisted_claims(
+                observation.api, observation.namespace, observation.keys
+            )
+            self._handle_unlisted_objects(observation)
             return
-        key = key_of(sighting.live)
+        key = key_of(observation.live)
         service = self._registry.owner_of_key(key)
         owned = service.owned[key] if service is not None else None
-        if owned is not None and isinstance(sighting, ObjectSeen) and owned.is_known(sighting.live):
+        if (
+            owned is not None
+            and isinstance(observation, ObjectSeen)
+            and owned.is_known(observation.live)
+        ):
             return
-        if run_of(sighting.live) is not None:
-            self._on_hook(key, sighting.live)
+        if run_of(observation.live) is not None:
+            self._on_hook(key, observation.live)
             return
-        claimed = self._is_claimed(sighting)
-        if service is None or owned is None or owned.ref.api != sighting.api:
+        claimed = self._is_claimed(observation)
+        if service is None or owned is None or owned.ref.api != observation.api:
             return
         if claimed:
             # Two installations would fight over the object for ever: people must decide.
-            ref = ref_of(sighting.live)
+            ref = ref_of(observation.live)
             service.failures[key] = Problem(
                 self._registry.conflicting_owner(service, ref), reason="Claimed", ref=ref
             )
-        elif isinstance(sighting, ObjectGone) or owner_of(sighting.live) == service.id:
-            service.inbox[key] = sighting
+        elif isinstance(observation, ObjectGone) or owner_of(observation.live) == service.id:
+            service.inbox[key] = observation
         else:
             # Our labels were changed: the object counts as gone and is healed like that.
-            service.inbox[key] = ObjectGone(sighting.api, sighting.live)
+            service.inbox[key] = ObjectGone(observation.api, observation.live)
         self._notify(service, True)
 
-    def _is_claimed(self, sighting: ObjectSeen | ObjectGone) -> bool:
+    def _is_claimed(self, observation: ObjectSeen | ObjectGone) -> bool:
         """Reports whether an agent of another installation claims an object."""
-        if isinstance(sighting, ObjectGone):
-            self._registry.foreign_claims.pop(ref_of(sighting.live).key, None)
+        if isinstance(observation, ObjectGone):
+            self._registry.foreign_claims.pop(ref_of(observation.live).key, None)
             return False
-        return self._registry.note_claim(sighting.live)
+        return self._registry.record_foreign_claim(observation.live)
 
-    def _forbidden(self, api: GroupVersionKind, namespace: str) -> None:
+    def _on_list_forbidden(self, api: GroupVersionKind, namespace: str) -> None:
         """Handles a kind that may not be listed or watched, in one namespace or in all."""
         if namespace != _ALL:
             self._start_polling(api, namespace)
             return
         self._namespace_watches.setdefault(api, {})
-        for one in self._registry.places_of(api):
-            self._watch_namespace(api, one)
+        for used in self._registry.namespaces_of(api):
+            self._watch_namespace(api, used)
 
     def _watch_namespace(self, api: GroupVersionKind, namespace: str) -> None:
         running = self._namespace_watches[api]
         if not namespace:
             self._start_polling(api, namespace)
         elif namespace not in running:
-            running[namespace] = self._follow(api, namespace)
+            running[namespace] = self._start_watch(api, namespace)
 
-    def _allowed(self, api: GroupVersionKind, namespace: str) -> None:
+    def _on_list_allowed(self, api: GroupVersionKind, namespace: str) -> None:
         """Ends the fallbacks of a watch whose list has succeeded."""
         self._polled.discard((api, namespace))
         for task in self._namespace_watches.pop(api, {}).values() if namespace == _ALL else ():
@@ -154,10 +160,10 @@ class Watchers:
     async def _poll(self, api: GroupVersionKind, namespace: str) -> None:
         while (api, namespace) in self._polled:
             for owned in self._registry.objects_of(api, namespace):
-                await self._look_at(owned)
-            await self._clock.sleep(_ROUND_S)
+                await self._read_object(owned)
+            await self._clock.sleep(_POLL_INTERVAL_S)
 
-    async def _look_at(self, owned: OwnedObject) -> None:
+    async def _read_object(self, owned: OwnedObject) -> None:
         try:
             live = await self._cluster.get(owned.ref)
         except RequestRefused as error:
@@ -165,20 +171,22 @@ class Watchers:
                 True,
                 HealthStatus(HealthState.PROGRESSING, error.message, error.reason),
             )
-            self._sighted(owned, None)
+            self._queue_observation(owned, None)
         except TowlineError:
             return
         else:
-            gone = ObjectGone(owned.ref.api, _at(owned.version))
-            self._sighted(owned, gone if live is None else ObjectSeen(owned.ref.api, live))
+            gone = ObjectGone(owned.ref.api, _deleted_object(owned.version))
+            self._queue_observation(
+                owned, gone if live is None else ObjectSeen(owned.ref.api, live)
+            )
 
-    def _sighted(self, owned: OwnedObject, sighting: Observation | None) -> None:
+    def _queue_observation(self, owned: OwnedObject, observation: Observation | None) -> None:
         service = self._registry.get(owned.service_id)
         if service is None:
             return
-        if sighting is not None:
-            service.inbox[owned.key] = sighting
-        self._notify(service, sighting is not None)
+        if observation is not None:
+            service.inbox[owned.key] = observation
+        self._notify(service, observation is not None)
 
     def _on_hook(self, key: ObjectKey, live: KubeObject) -> None:
         labels = metadata_of(live).get("labels") or {}
@@ -187,18 +195,24 @@ class Watchers:
             service.observed_hooks[key] = live
             self._notify(service, True)
 
-    def _missing(self, sighting: WatchListed) -> None:
+    def _handle_unlisted_objects(self, observation: WatchListed) -> None:
         """Handles owned objects that are missing from a fresh list."""
-        within = sighting.namespace if sighting.namespace != _ALL else None
-        for owned in self._registry.objects_of(sighting.api, within):
+        within = observation.namespace if observation.namespace != _ALL else None
+        for owned in self._registry.objects_of(observation.api, within):
             service = self._registry.get(owned.service_id)
-            if service is None or owned.key in sighting.keys or owned.version > sighting.version:
+            if (
+                service is None
+                or owned.key in observation.keys
+                or owned.version > observation.version
+            ):
                 continue
             owned.seen = True
-            service.inbox[owned.key] = ObjectGone(sighting.api, _at(sighting.version))
+            service.inbox[owned.key] = ObjectGone(
+                observation.api, _deleted_object(observation.version)
+            )
             self._notify(service, True)
 
 
-def _at(version: int) -> KubeObject:
+def _deleted_object(version: int) -> KubeObject:
     """Placeholder for an object that is gone at some resource version."""
     return {"metadata": {"resourceVersion": str(version)}}

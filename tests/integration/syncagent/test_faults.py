@@ -17,7 +17,7 @@ from syncagent.autonomy.policy import LocalPolicy
 from syncagent.kube.access import ApiServerAccess, BearerToken
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
-from syncagent.ports import Notice, RequestRefused
+from syncagent.ports import ObjectEvent, RequestRefused
 from tests.fakes.clock import FakeClock
 from tests.fakes.faulty import FaultyServer
 
@@ -127,11 +127,11 @@ async def test_events_are_written_past_an_allow_list_of_kinds(server: FaultyServ
     client = KubeClient(ApiServerAccess(server.address, None), SystemClock(), 4)
     policy = LocalPolicy.of(["ConfigMap"], ["n"])
     cluster = KubeCluster(client, SystemClock(), policy.check)
-    await cluster.tell(Notice(REF, "uid", "Adopted", "taken over", False, 1))
+    await cluster.write_event(ObjectEvent(REF, "uid", "Adopted", "taken over", False, 1))
     assert [path for path in server.objects if "/namespaces/n/events/c." in path]
     elsewhere = replace(REF, namespace="kube-system")
     with pytest.raises(Invalid):
-        await cluster.tell(Notice(elsewhere, "uid", "Adopted", "taken over", False, 1))
+        await cluster.write_event(ObjectEvent(elsewhere, "uid", "Adopted", "taken over", False, 1))
     assert len(server.objects) == 1
     await client.close()
 

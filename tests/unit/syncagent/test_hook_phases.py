@@ -1,4 +1,4 @@
-"""Hooks by moment: delete policies take effect once all hooks of a moment have ended."""
+"""Hooks by phase: delete policies take effect once all hooks of a phase have ended."""
 
 import asyncio
 import tempfile
@@ -23,7 +23,7 @@ SUCCEEDED, FAILED = "hook-succeeded", "hook-failed"
 class Hook:
     """A generated hook; `fails` is for its Job, another object cannot fail."""
 
-    moment: str
+    phase: str
     wave: int
     is_job: bool
     fails: bool
@@ -37,11 +37,11 @@ class Hook:
 
     @property
     def stage(self) -> tuple[int, int]:
-        return (MOMENTS.index(self.moment), self.wave)
+        return (MOMENTS.index(self.phase), self.wave)
 
     @property
     def body(self) -> KubeObject:
-        notes = {"towline.dev/hook": self.moment, "towline.dev/wave": str(self.wave)}
+        notes = {"towline.dev/hook": self.phase, "towline.dev/wave": str(self.wave)}
         if self.policies:
             notes["towline.dev/hook-delete-policy"] = ",".join(sorted(self.policies))
         group, kind, _, name = self.key
@@ -82,7 +82,7 @@ class Play:
         return {hook.key for hook in self.hooks if hook.key[3] in names}
 
     def check(self) -> None:
-        """A hook starts after all earlier stages; none goes while its moment runs."""
+        """A hook starts after all earlier stages; none goes while its phase runs."""
         for verb, name in self.stand.cluster.calls[self.checked :]:
             hook = self.by_name.get(name.rpartition("/")[2])
             if hook is None or verb not in ("apply", "delete"):
@@ -91,7 +91,7 @@ class Play:
                 earlier = [one for one in self.hooks if one.stage < hook.stage]
                 assert all(self.has_ended(one) and not self.is_failure(one) for one in earlier)
             else:
-                mates = [one for one in self.hooks if one.moment == hook.moment]
+                mates = [one for one in self.hooks if one.phase == hook.phase]
                 failed = any(one in self.concluded and one.fails for one in mates)
                 assert failed or all(map(self.has_ended, mates)), f"{hook} went too early"
         self.checked = len(self.stand.cluster.calls)
@@ -139,8 +139,8 @@ async def play_on(stand: Stand, hooks: list[Hook], restart_after: int) -> None:
         if running := play.running():
             play.conclude(running[0])
             await play.rest()
-    failed_moments = {hook.moment for hook in play.concluded if hook.fails}
-    assert stand.hub.statuses[-1].phase == (Phase.FAILED if failed_moments else Phase.HEALTHY)
+    failed_phases = {hook.phase for hook in play.concluded if hook.fails}
+    assert stand.hub.statuses[-1].phase == (Phase.FAILED if failed_phases else Phase.HEALTHY)
     for hook in hooks:
         if not play.has_ended(hook):
             continue
@@ -150,7 +150,7 @@ async def play_on(stand: Stand, hooks: list[Hook], restart_after: int) -> None:
 
 @given(hooks=HOOKS, restart_after=st.integers(0, 7))
 @settings(max_examples=60, deadline=None)
-def test_moments(hooks: list[Hook], restart_after: int) -> None:
+def test_hook_phases(hooks: list[Hook], restart_after: int) -> None:
     """Any hooks, with a restart of the agent: order, deletion and what is left."""
     asyncio.run(play(hooks, restart_after))
 
@@ -164,9 +164,9 @@ async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
     await made.stop()
 
 
-def helm_hook(kind: str, name: str, moments: str, policy: str = "") -> KubeObject:
+def helm_hook(kind: str, name: str, phases: str, policy: str = "") -> KubeObject:
     api = {"Job": "batch/v1", "Role": "rbac.authorization.k8s.io/v1"}.get(kind, "v1")
-    notes = {"helm.sh/hook": moments}
+    notes = {"helm.sh/hook": phases}
     if policy:
         notes["helm.sh/hook-delete-policy"] = policy
     return {"apiVersion": api, "kind": kind, "metadata": {"name": name, "annotations": notes}}
@@ -202,10 +202,10 @@ async def test_the_account_of_a_hook_job_is_there_while_it_runs(stand: Stand) ->
     assert {key[1] for key in stand.cluster.objects} == {"ConfigMap"}
 
 
-async def test_an_account_deleted_with_a_failed_moment_comes_back_for_the_next_try(
+async def test_an_account_deleted_with_a_failed_phase_comes_back_for_the_next_try(
     stand: Stand,
 ) -> None:
-    """As with Helm, a failed moment leaves none behind, and a retry begins with it."""
+    """As with Helm, a failed phase leaves none behind, and a retry begins with it."""
     account = helm_hook("ServiceAccount", "account", "pre-install", SUCCEEDED)
     stand.bring([account, helm_hook("Job", "create", "pre-install"), config("x")])
     await conclude(stand, "create", "Failed")
@@ -222,7 +222,7 @@ async def test_an_account_deleted_with_a_failed_moment_comes_back_for_the_next_t
     assert not has(stand, "ServiceAccount", "account")
 
 
-async def test_a_hook_of_two_moments_runs_in_each(stand: Stand) -> None:
+async def test_a_hook_of_two_phases_runs_in_each(stand: Stand) -> None:
     """The same Job before and after, as Argo CD and Helm run it."""
     stand.bring([helm_hook("Job", "both", "pre-install,post-install"), config("x")])
     await conclude(stand, "both")
