@@ -157,8 +157,8 @@ class Agent:
     freezing: Freezing
     renewal: TokenRenewal
     local: LocalServices | None = None
-    pages: StatusServer | None = None
-    pipe: WebSocketForwarder | None = None
+    status_pages: StatusServer | None = None
+    forwarder: WebSocketForwarder | None = None
     issuer: IssuerHttpClient | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -170,22 +170,22 @@ class Agent:
             self.engine.start()
             self.jobs.start()
             await self.orders.start()
-            if self.pages is not None:
-                await self.pages.start()
+            if self.status_pages is not None:
+                await self.status_pages.start()
             if self.local is not None:
                 tasks.forever("local", self.local.run())
             tasks.forever("facts", self.facts.watch(self.reports))
             tasks.forever("token", self.renewal.run())
-            if self.pipe is not None:
-                tasks.forever("pipe", self.pipe.run())
+            if self.forwarder is not None:
+                tasks.forever("pipe", self.forwarder.run())
             if self.freezing.switch.enabled:
                 tasks.forever("freeze", self.freezing.run())
             tasks.forever("link", self.link.run())
-            await self._until(tasks, tasks.spawn("stop", stop.wait()))
+            await self._wait_until(tasks, tasks.spawn("stop", stop.wait()))
         finally:
             await tasks.stop()
-            if self.pages is not None:
-                await self.pages.stop()
+            if self.status_pages is not None:
+                await self.status_pages.stop()
             await self.upgrader.stop()
             await self.orders.stop()
             await self.jobs.stop()
@@ -195,7 +195,7 @@ class Agent:
             await self.client.close()
             self.database.close()
 
-    async def _until(self, tasks: Tasks, stopping: asyncio.Task[bool]) -> None:
+    async def _wait_until(self, tasks: Tasks, stopping: asyncio.Task[bool]) -> None:
         failures = (
             tasks.spawn("engine-failed", self.engine.failed()),
             tasks.spawn("link-failed", tasks.wait_failed()),
@@ -233,7 +233,7 @@ def _build(
     repositories: FollowedRepositories | None,
     renders: OrderedRenders | None,
 ) -> Agent:
-    folder, policy = settings.state.directory, _policy(settings.autonomy)
+    folder, policy = settings.state.directory, _local_policy(settings.autonomy)
     outbox = SqliteOutbox(database, clock)
     reports, logs = OutboxReports(outbox), LogQueue()
     access = access_to(settings.kubernetes, clock)
@@ -242,10 +242,10 @@ def _build(
     cluster = KubeCluster(client, clock, policy.check)
     fences, job_fences = _fences(settings.autonomy, client, cluster, clock)
     key = load_or_create_sealing_key(folder / "sealing.key")
-    pipe = _pipe(settings.hub)
-    endpoint, instance_id = _endpoint(settings.hub, pipe), new_id(clock.now())
+    forwarder = _websocket_forwarder(settings.hub)
+    endpoint, instance_id = _endpoint(settings.hub, forwarder), new_id(clock.now())
     fetcher = BundleTransfer(endpoint.metadata)
-    trusted, installation = _joined(settings)
+    trusted, installation = _trusted_keys_and_pin(settings)
     sources = _source_policy(settings.autonomy, trusted)
     inputs = InputVerifier(trusted, sources, clock, settings.autonomy.defines)
     stored = StoredStateCheck(inputs, key)
@@ -256,15 +256,15 @@ def _build(
     engine = ReconcileEngine(ports, clock, key, AgeIdentities(settings.secrets.age_keys))
     store, job_policy = SqliteJobStore(database), JobPolicy(policy, settings.autonomy.jobs)
     jobs = JobRunner(job_fences, store, reports, key, job_policy.check, logs.put, clock)
-    local = _local(settings.autonomy, client, engine, ports, reports, repositories)
+    local = _local_services(settings.autonomy, client, engine, ports, reports, repositories)
     refresh, report_all = (local.refresh, local.report_all) if local is not None else (None, None)
     admission = DesiredStateAdmission(engine, inputs, reports, refresh, report_all)
     renewal = TokenRenewal(access.kubeconfig_token, client, clock)
-    facts = ClusterFactsCache(KubeFacts(client, lambda: renewal.end).look, clock)
+    facts = ClusterFactsCache(KubeFacts(client, lambda: renewal.end).collect, clock)
     issuer, proofs = _identity(settings.identity, clock)
     tunnel = _tunnel(access, client, endpoint, instance_id, settings, clock, proofs, freeze)
     freezing = _freezing(settings.freeze, freeze, client, tunnel, engine)
-    upgrader = Upgrader(_home(settings.upgrade), cluster, jobs, reports, clock)
+    upgrader = Upgrader(_agent_deployment(settings.upgrade), cluster, jobs, reports, clock)
     orders = RenderOrders(key, renders, fetcher, reports)
     link = LinkSupervisor(
         endpoint,
@@ -275,8 +275,10 @@ def _build(
             outbox,
             logs,
             clock,
-            partial(_complaint, database, local, tunnel, freeze, installation, renewal),
-            _orders(settings.autonomy, database, installation, trusted, admission, clock),
+            partial(_current_problem, database, local, tunnel, freeze, installation, renewal),
+            _order_verification(
+                settings.autonomy, database, installation, trusted, admission, clock
+            ),
         ),
         fetcher,
         facts,
@@ -295,13 +297,13 @@ def _build(
         freezing,
         renewal,
         local,
-        _pages(settings.health, engine, link, outbox, jobs, database),
-        pipe,
+        _build_status_server(settings.health, engine, link, outbox, jobs, database),
+        forwarder,
         issuer,
     )
 
 
-def _complaint(
+def _current_problem(
     database: Database,
     local: LocalServices | None,
     tunnel: TunnelKeeper,
@@ -310,19 +312,19 @@ def _complaint(
     renewal: TokenRenewal,
 ) -> str:
     """Describes the present problem of the agent; empty: none."""
-    own = local.complaint if local is not None else ""
+    own = local.problem if local is not None else ""
     problems = (database.disk_error, installation.problem, own, tunnel.problem, renewal.problem)
     return freeze.reason or next(filter(None, problems), "")
 
 
-def _joined(settings: Settings) -> tuple[TrustedKeys, JoinedInstallation]:
+def _trusted_keys_and_pin(settings: Settings) -> tuple[TrustedKeys, JoinedInstallation]:
     """Reads the trusted keys, and the pinned key of the installation."""
-    trusted, hub = _trusted(settings.autonomy), settings.hub
+    trusted, hub = _read_trusted_keys(settings.autonomy), settings.hub
     file = InstallationFile(settings.state.directory / PINNED_KEY)
     return trusted, JoinedInstallation(trusted, file, hub.signing_key, hub.cluster_id)
 
 
-def _orders(
+def _order_verification(
     settings: AutonomySettings,
     database: Database,
     installation: JoinedInstallation,
@@ -336,7 +338,7 @@ def _orders(
     return SignedOrders(installation, trusted, SqliteOrderLedger(database), admission, clock)
 
 
-def _local(
+def _local_services(
     settings: AutonomySettings,
     client: KubeClient,
     engine: ReconcileEngine,
@@ -356,7 +358,7 @@ def _local(
 
     renders = FolderRenders(settings.services, repositories)
     return LocalServices(
-        _sources(settings, client, renders),
+        _definition_sources(settings, client, renders),
         f"file://{settings.services}",
         place,
         LocalServicePorts(
@@ -365,7 +367,7 @@ def _local(
     )
 
 
-def _sources(
+def _definition_sources(
     settings: AutonomySettings, client: KubeClient, renders: LocalRenders
 ) -> list[DefinitionSource]:
     """Lists the places that define services of this cluster."""
@@ -392,10 +394,10 @@ def control_plane_access(hub: HubSettings) -> ControlPlaneAccess:
 
     @asynccontextmanager
     async def connect() -> AsyncGenerator[CallChannel]:
-        pipe, tasks = _pipe(hub), Tasks("doctor")
-        if pipe is not None:
-            tasks.spawn("pipe", pipe.run())
-        channel = _endpoint(hub, pipe).connect(SystemClock())
+        forwarder, tasks = _websocket_forwarder(hub), Tasks("doctor")
+        if forwarder is not None:
+            tasks.spawn("pipe", forwarder.run())
+        channel = _endpoint(hub, forwarder).connect(SystemClock())
         try:
             yield channel
         finally:
@@ -417,25 +419,27 @@ async def joined_settings(settings: Settings, clock: Clock) -> Settings:
         return settings
     client = client_of(settings.kubernetes, clock)
     try:
-        join, store = _join(settings.hub, client), _credentials(settings, client)
-        async with _joining_pages(settings.health):
+        join, store = _cluster_join(settings.hub, client), _credentials(settings, client)
+        async with _health_pages_before_join(settings.health):
             return _with_credentials(settings, await join.obtain(store, clock))
     finally:
         await client.close()
 
 
 @asynccontextmanager
-async def _joining_pages(settings: HealthSettings) -> AsyncGenerator[None]:
+async def _health_pages_before_join(settings: HealthSettings) -> AsyncGenerator[None]:
     """Serves the health pages of an agent that has no credentials yet."""
     if not settings.listen:
         yield
         return
-    pages = StatusServer(settings.listen, lambda: Vitals(False, False, 0, 0, 0, joining=True))
-    await pages.start()
+    status_pages = StatusServer(
+        settings.listen, lambda: Vitals(False, False, 0, 0, 0, joining=True)
+    )
+    await status_pages.start()
     try:
         yield
     finally:
-        await pages.stop()
+        await status_pages.stop()
 
 
 async def check_join(settings: Settings, client: KubeClient) -> tuple[Settings, DoctorResult]:
@@ -445,7 +449,7 @@ async def check_join(settings: Settings, client: KubeClient) -> tuple[Settings, 
         if known is not None:
             text = f"the cluster has joined; ID {known.cluster_id}"
             return _with_credentials(settings, known), DoctorResult("joins", True, text)
-        await _join(settings.hub, client).check()
+        await _cluster_join(settings.hub, client).check()
     except TowlineError as error:
         return settings, DoctorResult("joins", False, error.message)
     text = "the control plane accepts the bootstrap token; the agent joins at its start"
@@ -463,7 +467,7 @@ def _credentials(settings: Settings, client: KubeClient) -> CredentialStore:
     return CredentialFile(settings.state.directory / CREDENTIALS)
 
 
-def _join(hub: HubSettings, client: KubeClient) -> ClusterJoin:
+def _cluster_join(hub: HubSettings, client: KubeClient) -> ClusterJoin:
     async def read_uid() -> str:
         found = await client.request("GET", "/api/v1/namespaces/kube-system")
         return str(found["metadata"]["uid"])
@@ -479,7 +483,7 @@ def signing_key_check(settings: Settings) -> DoctorResult:
     return check_signing_key(pin, expected, unsigned=unsigned)
 
 
-def _pages(
+def _build_status_server(
     settings: HealthSettings,
     engine: ReconcileEngine,
     link: LinkSupervisor,
@@ -487,7 +491,7 @@ def _pages(
     jobs: JobRunner,
     database: Database,
 ) -> StatusServer | None:
-    def look() -> Vitals:
+    def vitals() -> Vitals:
         return Vitals(
             linked=link.linked,
             has_been_linked=link.has_been_linked,
@@ -497,19 +501,19 @@ def _pages(
             state_error=database.disk_error,
         )
 
-    return StatusServer(settings.listen, look) if settings.listen else None
+    return StatusServer(settings.listen, vitals) if settings.listen else None
 
 
-def _home(settings: UpgradeSettings) -> AgentDeployment | None:
+def _agent_deployment(settings: UpgradeSettings) -> AgentDeployment | None:
     if not settings.deployment or not settings.namespace:
         return None
     return AgentDeployment(
-        settings.namespace, settings.deployment, frozenset(_listed(settings.images))
+        settings.namespace, settings.deployment, frozenset(_split_list(settings.images))
     )
 
 
-def _policy(settings: AutonomySettings) -> LocalPolicy:
-    return LocalPolicy.of(_listed(settings.kinds), _listed(settings.namespaces))
+def _local_policy(settings: AutonomySettings) -> LocalPolicy:
+    return LocalPolicy.of(_split_list(settings.kinds), _split_list(settings.namespaces))
 
 
 def _source_policy(settings: AutonomySettings, trusted: TrustedKeys) -> SourcePolicy:
@@ -518,27 +522,27 @@ def _source_policy(settings: AutonomySettings, trusted: TrustedKeys) -> SourcePo
         raise Invalid(
             "autonomy.sources needs autonomy.trusted_keys, because only signatures prove a source"
         )
-    tenants = _tenants(settings)
+    tenants = _read_tenants(settings)
     if tenants.check_sources and not trusted:
         raise Invalid(
             "sources of autonomy.tenants need autonomy.trusted_keys, because only signatures prove "
             "a source"
         )
-    listed = SourcePolicy.of(_listed(settings.sources), _listed(settings.values))
+    listed = SourcePolicy.of(_split_list(settings.sources), _split_list(settings.values))
     return replace(listed, tenants=tenants)
 
 
 def allowed_metrics(settings: AutonomySettings) -> frozenset[str] | None:
     """The addresses that verifications may query; None: all."""
-    listed = frozenset(_listed(settings.metrics))
+    listed = frozenset(_split_list(settings.metrics))
     return None if "*" in listed else listed
 
 
-def _listed(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-def _trusted(settings: AutonomySettings) -> TrustedKeys:
+def _read_trusted_keys(settings: AutonomySettings) -> TrustedKeys:
     """Reads the trusted keys from the configured file. Invalid: it contains none."""
     required = not settings.unsigned
     if settings.trusted_keys is None:
@@ -557,13 +561,13 @@ def _fences(
     settings: AutonomySettings, client: KubeClient, cluster: KubeCluster, clock: Clock
 ) -> tuple[KubeFences, KubeJobFences]:
     """Builds the fences of services and of jobs, within the policy of this cluster."""
-    tenants, allowed = _tenants(settings), _policy(settings).check
+    tenants, allowed = _read_tenants(settings), _local_policy(settings).check
     proof = ImpersonationProof(client)
     jobs = KubeJobFences(client, proof, KubeCluster(client, clock), tenants)
     return KubeFences(client, proof, cluster, allowed, tenants), jobs
 
 
-def _tenants(settings: AutonomySettings) -> TenantPolicy:
+def _read_tenants(settings: AutonomySettings) -> TenantPolicy:
     """Reads the tenants from the configured file. Invalid: it cannot be read, or is none."""
     if settings.tenants is None:
         return TenantPolicy()
@@ -700,12 +704,12 @@ def identity_proofs(
     check_url(settings.issuer)
     rules = ProofRules(
         settings.issuer,
-        tuple(_listed(settings.audience)),
+        tuple(_split_list(settings.audience)),
         settings.username_claim,
         settings.username_prefix,
         settings.groups_claim,
         settings.groups_prefix,
-        tuple(_listed(settings.groups)),
+        tuple(_split_list(settings.groups)),
         settings.max_age_minutes * 60,
     )
     if issuer is not None:
@@ -725,7 +729,7 @@ def _pinned_keys(settings: IdentitySettings) -> PinnedKeys:
     return PinnedKeys(settings.issuer, keys)
 
 
-def _pipe(hub: HubSettings) -> WebSocketForwarder | None:
+def _websocket_forwarder(hub: HubSettings) -> WebSocketForwarder | None:
     """Builds the WebSocket pipe for networks that pass only HTTPS; a wss:// address enables it."""
     if not hub.address.startswith(("wss://", "ws://")):
         return None
@@ -741,9 +745,9 @@ def _pipe(hub: HubSettings) -> WebSocketForwarder | None:
     return WebSocketForwarder(hub.address, tls.context)
 
 
-def _endpoint(hub: HubSettings, pipe: WebSocketForwarder | None) -> Endpoint:
+def _endpoint(hub: HubSettings, forwarder: WebSocketForwarder | None) -> Endpoint:
     ca = hub.ca_file.read_bytes() if hub.ca_file else None
-    if pipe is None:
+    if forwarder is None:
         return Endpoint(hub.address, hub.token, ca, hub.server_name, hub.wire)
     name = hub.server_name or urlsplit(hub.address).hostname
-    return Endpoint(f"https://{LOOPBACK}:{pipe.port}", hub.token, ca, name, hub.wire)
+    return Endpoint(f"https://{LOOPBACK}:{forwarder.port}", hub.token, ca, name, hub.wire)

@@ -38,8 +38,8 @@ class StoredStateCheck:
         if desired.spec is None:
             return
         self.inputs.check(desired)
-        for box in desired.spec.secrets:
-            self.key.open(box, desired.service_id)
+        for secret in desired.spec.secrets:
+            self.key.open(secret, desired.service_id)
 
 
 class DesiredStateAdmission:
@@ -77,13 +77,15 @@ class DesiredStateAdmission:
             self.reject(desired, error.message)
             return False
         may_confirm = not self._inputs.trusted or Power.CONFIRMATIONS in powers
-        self._reconciler.desire(desired if may_confirm else self._bounded(desired))
+        self._reconciler.desire(
+            desired if may_confirm else self._without_unsigned_deletions(desired)
+        )
         return True
 
     def reject(self, desired: Desired, reason: str) -> None:
         """Reports the reason of a refusal."""
         log.error("service refused", service=desired.service_id, reason=reason)
-        self._reports.status(self._refusal(desired, reason))
+        self._reports.status(self._refused_status(desired, reason))
 
     def check(self, desired: Desired) -> None:
         """Raises Invalid for a bundle without a trusted signature, or from a source that is not
@@ -119,7 +121,7 @@ class DesiredStateAdmission:
     def refuse(self, command_id: str, reason: str) -> None:
         self._reconciler.refuse(command_id, reason)
 
-    def _bounded(self, desired: Desired) -> Desired:
+    def _without_unsigned_deletions(self, desired: Desired) -> Desired:
         """Removes the fields that would permit more deletions than a signature covers."""
         if desired.agreed:
             log.warning("the order confirms no deletions", service=desired.service_id)
@@ -131,7 +133,7 @@ class DesiredStateAdmission:
         options = replace(options, deletion_budget=budget)
         return replace(desired, spec=replace(desired.spec, options=options))
 
-    def _refusal(self, desired: Desired, reason: str) -> SyncStatus:
+    def _refused_status(self, desired: Desired, reason: str) -> SyncStatus:
         digest, now = desired.spec.digest if desired.spec else "", self._inputs.clock.now()
         refused = InputCheck(InputKind.BUNDLE, digest, CheckResult.REFUSED, reason)
         return SyncStatus(

@@ -15,14 +15,14 @@ def expanded(value: object) -> int:
         raise Invalid("it is nested too deeply") from None
 
 
-def _expanded(value: object, known: dict[int, int]) -> int:
+def _expanded(value: object, sizes: dict[int, int]) -> int:
     if not isinstance(value, dict | list):
         return len(value) if isinstance(value, str) else 1
-    place = id(value)
-    if known.get(place) == _WITHIN:
+    identity = id(value)
+    if sizes.get(identity) == _WITHIN:
         raise Invalid("an alias refers to a value that contains it")
-    if place not in known:
-        known[place] = _WITHIN
+    if identity not in sizes:
+        sizes[identity] = _WITHIN
         parts = [*value, *value.values()] if isinstance(value, dict) else value
-        known[place] = 2 + sum(1 + _expanded(part, known) for part in parts)
-    return known[place]
+        sizes[identity] = 2 + sum(1 + _expanded(part, sizes) for part in parts)
+    return sizes[identity]

@@ -37,7 +37,7 @@ class DefinitionFolder:
             files = sorted(path for path in self._folder.iterdir() if path.suffix in _SUFFIXES)
             if len(files) > _MAX_FILES:
                 raise Invalid(f"{len(files)} files of services; at most {_MAX_FILES} are supported")
-            return [Document(file.name, _text(file)) for file in files]
+            return [Document(file.name, _read_text(file)) for file in files]
         except OSError as error:
             raise Unavailable(f"{error.filename} cannot be read: {error.strerror}") from error
 
@@ -93,7 +93,7 @@ def _documents(
     ]
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """Reads a file as text; the parser finds invalid bytes."""
     with path.open("rb") as file:
         return file.read(_MAX_FILE).decode(errors="replace")

@@ -47,14 +47,14 @@ _OPTIONS = {
 @dataclass(frozen=True, slots=True)
 class ParsedDefinitions:
     """Result of reading all places.
-    `problems`: documents that cannot be used, with reasons. `silent`: a place holds no document at
-    all, so it defines neither services nor their absence; an empty document means "no services".
-    `unread`: places that could not be read, mostly for a moment.
+    `problems`: documents that cannot be used, with reasons. `has_empty_source`: a place holds no
+    document at all, so it defines neither services nor their absence; an empty document means "no
+    services". `unread`: places that could not be read, mostly for a moment.
     """
 
     services: tuple[ServiceDefinition, ...]
     problems: tuple[str, ...]
-    silent: bool = False
+    has_empty_source: bool = False
     unread: tuple[str, ...] = ()
 
 
@@ -81,8 +81,8 @@ class DefinitionReader:
         for document in documents:
             try:
                 known = self._read.get(document)
-                read[document] = _parsed(document) if known is None else known
-                _add(found, read[document])
+                read[document] = _parse(document) if known is None else known
+                _add_definitions(found, read[document])
             except Invalid as error:
                 problems.append(f"{document.origin}: {error.message}")
         self._read = read
@@ -94,8 +94,10 @@ def first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
-def _add(found: dict[str, ServiceDefinition], more: Iterable[ServiceDefinition]) -> None:
-    for definition in more:
+def _add_definitions(
+    found: dict[str, ServiceDefinition], definitions: Iterable[ServiceDefinition]
+) -> None:
+    for definition in definitions:
         if definition.name in found:
             raise Invalid(f"the service {definition.name} is defined twice")
         if len(found) >= MAX_SERVICES:
@@ -103,17 +105,17 @@ def _add(found: dict[str, ServiceDefinition], more: Iterable[ServiceDefinition])
         found[definition.name] = definition
 
 
-def _parsed(document: Document) -> list[ServiceDefinition]:
+def _parse(document: Document) -> list[ServiceDefinition]:
     if len(document.text) > MAX_DOCUMENT:
         raise Invalid(f"longer than {MAX_DOCUMENT:,} characters")
     try:
         raws = list(yaml.load_all(document.text, BoundedYamlLoader))
     except YAML_ERRORS as error:
         raise Invalid(f"is not YAML: {first_line(error)}") from error
-    return [_definition(raw, document) for raw in raws if raw is not None]
+    return [_parse_definition(raw, document) for raw in raws if raw is not None]
 
 
-def _definition(raw: object, document: Document) -> ServiceDefinition:
+def _parse_definition(raw: object, document: Document) -> ServiceDefinition:
     if not isinstance(raw, dict) or not raw.keys() <= _FIELDS:
         raise Invalid(f"a service has unknown fields; expected {', '.join(sorted(_FIELDS))}")
     texts: JsonObject = {name: raw[name] for name in _TEXTS if name in raw}
@@ -128,19 +130,19 @@ def _definition(raw: object, document: Document) -> ServiceDefinition:
     helm = release_of(raw["helm"], texts["name"], texts["namespace"]) if "helm" in raw else None
     if helm is not None and "repository" not in texts:
         raise Invalid("helm needs a repository: folders beside the document are plain manifests")
-    own: JsonObject = _options(raw.get("options") or {})
+    own: JsonObject = _parse_options(raw.get("options") or {})
     return ServiceDefinition(**texts, **own, helm=helm)
 
 
-def _options(raw: JsonMapping) -> JsonObject:
+def _parse_options(raw: JsonMapping) -> JsonObject:
     """Returns the options, and the fields of the definition that are given among them."""
     if not isinstance(raw, dict) or not raw.keys() <= {*_OPTIONS, "drift"}:
         raise Invalid(f"unknown options; expected {', '.join([*_OPTIONS, 'drift'])}")
-    given: JsonObject = {field: raw[name] for name, field in _OPTIONS.items() if name in raw}
-    if not all(isinstance(value, bool) for value in given.values()):
+    options: JsonObject = {field: raw[name] for name, field in _OPTIONS.items() if name in raw}
+    if not all(isinstance(value, bool) for value in options.values()):
         raise Invalid("all options except drift must be true or false")
     drift = raw.get("drift", DriftPolicy.HEAL.value)
     if not isinstance(drift, str) or drift not in set(DriftPolicy):
         raise Invalid(f"drift must be one of {', '.join(DriftPolicy)}")
-    own = {field: given.pop(field, False) for field in ("dry_run", "paused")}
-    return {"options": SyncOptions(**given, drift=DriftPolicy(drift)), **own}
+    own = {field: options.pop(field, False) for field in ("dry_run", "paused")}
+    return {"options": SyncOptions(**options, drift=DriftPolicy(drift)), **own}

@@ -26,7 +26,7 @@ class FolderRenders:
     def __init__(self, root: Path | None, repositories: LocalRenders | None = None) -> None:
         self._root = root
         self._repositories = repositories
-        self._known: dict[str, tuple[Stamp, LocalRender]] = {}
+        self._cached: dict[str, tuple[Stamp, LocalRender]] = {}
 
     async def render(self, definition: ServiceDefinition) -> LocalRender:
         if definition.repository and self._repositories is not None:
@@ -43,22 +43,22 @@ class FolderRenders:
 
     def _render(self, root: Path, folder: str) -> LocalRender:
         try:
-            files = _files(root, folder)
-            stamp = tuple(_stamp(file) for file in files)
-            known = self._known.get(folder)
-            if known is not None and known[0] == stamp:
-                return known[1]
-            bundle = _bundle(files)
+            files = _list_files(root, folder)
+            versions = tuple(_file_version(file) for file in files)
+            cached = self._cached.get(folder)
+            if cached is not None and cached[0] == versions:
+                return cached[1]
+            bundle = _build_bundle(files)
         except OSError as error:
             raise Unavailable(f"{error.filename} cannot be read: {error.strerror}") from error
         rendered = LocalRender(
-            bundle.digest, len(bundle.data), partial(_load, files, bundle.digest)
+            bundle.digest, len(bundle.data), partial(_rebuild, files, bundle.digest)
         )
-        self._known[folder] = (stamp, rendered)
+        self._cached[folder] = (versions, rendered)
         return rendered
 
 
-def _files(root: Path, name: str) -> list[Path]:
+def _list_files(root: Path, name: str) -> list[Path]:
     try:
         folder = (root / name).resolve()
     except ValueError as error:
@@ -73,24 +73,24 @@ def _files(root: Path, name: str) -> list[Path]:
     return files
 
 
-def _stamp(path: Path) -> tuple[str, int, int]:
+def _file_version(path: Path) -> tuple[str, int, int]:
     status = path.stat()
     return str(path), status.st_size, status.st_mtime_ns
 
 
-def _bundle(files: list[Path]) -> Bundle:
-    return make_bundle(raw for path in files for raw in _objects(path))
+def _build_bundle(files: list[Path]) -> Bundle:
+    return make_bundle(raw for path in files for raw in _parse_objects(path))
 
 
-async def _load(files: list[Path], digest: str) -> bytes:
+async def _rebuild(files: list[Path], digest: str) -> bytes:
     """Builds the bundle's bytes again. Unavailable: the files have changed since."""
-    bundle = await asyncio.to_thread(_bundle, files)
+    bundle = await asyncio.to_thread(_build_bundle, files)
     if bundle.digest != digest:
         raise Unavailable("the folder changed while it was being read; retrying")
     return bundle.data
 
 
-def _objects(path: Path) -> list[dict[str, object]]:
+def _parse_objects(path: Path) -> list[dict[str, object]]:
     text = path.read_bytes()
     try:
         whole = (

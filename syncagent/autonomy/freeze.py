@@ -133,7 +133,7 @@ class FreezeSwitch:
                 try:
                     self._obey_each(await configmap.statements(), "the ConfigMap")
                 except TowlineError as error:
-                    self._note("the ConfigMap", [f"cannot be read: {error.message}"])
+                    self._log_new_problems("the ConfigMap", [f"cannot be read: {error.message}"])
             await self._clock.sleep(POLL_SECONDS)
 
     def _obey_each(self, texts: list[str], place: str) -> None:
@@ -145,14 +145,14 @@ class FreezeSwitch:
                 self.obey(text)
             except TowlineError as error:
                 problems.append(error.message)
-        self._note(place, problems)
+        self._log_new_problems(place, problems)
 
-    def _note(self, place: str, problems: list[str]) -> None:
+    def _log_new_problems(self, place: str, problems: list[str]) -> None:
         """Logs the problems of a place that it did not have before."""
-        known = self._problems.get(place, [])
+        logged = self._problems.get(place, [])
         self._problems[place] = problems
         for problem in dict.fromkeys(problems):
-            if problem not in known:
+            if problem not in logged:
                 log.warning("freeze statement not obeyed", place=place, reason=problem)
 
     def _load(self) -> None:

@@ -41,7 +41,7 @@ class JoinedInstallation:
         if self._pin is not None and expected not in ("", self._pin.expected, self._pin.key_id):
             self._pin = None
         if self._pin is not None:
-            self._trust(self._pin)
+            self._trust_pin(self._pin)
         else:
             trusted.expect(expected)
 
@@ -60,20 +60,20 @@ class JoinedInstallation:
         if identity is None:
             return
         try:
-            pin = self._followed(identity, cluster_id)
+            pin = self._pin_for(identity, cluster_id)
         except Invalid as error:
             log.error("signing key refused", reason=error.message)
             self._refused = error.message
             if self._pin is not None:
-                self._save(replace(self._pin, problem=error.message))
+                self._save_pin(replace(self._pin, problem=error.message))
             return
         if pin != self._pin:
             log.info("signing key pinned", key=pin.key_id, cluster=pin.cluster_id)
-            self._save(pin)
-        self._trust(pin)
+            self._save_pin(pin)
+        self._trust_pin(pin)
         self._refused = ""
 
-    def _followed(self, identity: SigningIdentity, cluster_id: str) -> PinnedKey:
+    def _pin_for(self, identity: SigningIdentity, cluster_id: str) -> PinnedKey:
         pinned = self._pin.key_id if self._pin else self._expected
         if not pinned:
             log.warning(
@@ -92,9 +92,9 @@ class JoinedInstallation:
             former = (*self._pin.former, *([self._pin.public_key] if rotated else []))
         return PinnedKey(identity.public_key, cluster, expected, former=former)
 
-    def _trust(self, pin: PinnedKey) -> None:
+    def _trust_pin(self, pin: PinnedKey) -> None:
         self._trusted.pin(public_key(pin.public_key), map(public_key, pin.former))
 
-    def _save(self, pin: PinnedKey) -> None:
+    def _save_pin(self, pin: PinnedKey) -> None:
         self._store.save(pin)
         self._pin = pin

@@ -30,14 +30,14 @@ class LocalPolicy:
         name = f"{ref.kind}.{ref.group}" if ref.group else ref.kind
         listed = name in self.kinds
         if self.kinds and not listed and f"*.{ref.group}" not in self.kinds:
-            raise _refusal(ref, f"objects of the kind {name}")
+            raise _not_allowed(ref, f"objects of the kind {name}")
         if not self.namespaces or (ref.namespace and ref.namespace in self.namespaces):
             return
         if ref.namespace:
-            raise _refusal(ref, f"objects in the namespace {ref.namespace}")
+            raise _not_allowed(ref, f"objects in the namespace {ref.namespace}")
         if listed or (name == "Namespace" and ref.name in self.namespaces):
             return
-        raise _refusal(ref, "cluster-wide objects of kinds that are not listed by name")
+        raise _not_allowed(ref, "cluster-wide objects of kinds that are not listed by name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class AllowedSource:
         path = PurePosixPath(source.path)
         return (
             self.namespace in ("*", namespace)
-            and self.url == _plain(source.url)
+            and self.url == _normalized(source.url)
             and path.is_relative_to(self.folder)
             and ".." not in path.parts
         )
@@ -77,7 +77,7 @@ class SourcePolicy:
         """Parses `NAMESPACE=URL` or `NAMESPACE=URL#FOLDER`, with `*` for every namespace.
         Invalid.
         """
-        return cls(tuple(_source(text) for text in texts), frozenset(values))
+        return cls(tuple(_parse_source(text) for text in texts), frozenset(values))
 
     def check(self, namespace: str, statement: AttestationStatement) -> None:
         """Raises Invalid if an input of the bundle is not allowed for services of `namespace`."""
@@ -114,7 +114,7 @@ class JobPolicy:
             self.objects.check(ref)
 
 
-def _source(text: str) -> AllowedSource:
+def _parse_source(text: str) -> AllowedSource:
     namespace, _, rest = text.partition("=")
     repository, _, folder = rest.partition("#")
     if not namespace or not repository:
@@ -122,7 +122,7 @@ def _source(text: str) -> AllowedSource:
             f"{text!r} is not a valid source; expected NAMESPACE=URL or NAMESPACE=URL#FOLDER",
             field="autonomy.sources",
         )
-    return AllowedSource(namespace, _plain(repository), PurePosixPath(folder.strip("/")))
+    return AllowedSource(namespace, _normalized(repository), PurePosixPath(folder.strip("/")))
 
 
 def _source_refusal(namespace: str, where: str) -> Invalid:
@@ -132,12 +132,12 @@ def _source_refusal(namespace: str, where: str) -> Invalid:
     )
 
 
-def _plain(repository: str) -> str:
+def _normalized(repository: str) -> str:
     """Normalizes the end of a URL."""
     return repository.rstrip("/").removesuffix(".git")
 
 
-def _refusal(ref: ObjectRef, what: str) -> Invalid:
+def _not_allowed(ref: ObjectRef, what: str) -> Invalid:
     return Invalid(
         f"{ref} is refused by this agent's own settings: it does not write {what}. Only the "
         "cluster's operator can allow it"

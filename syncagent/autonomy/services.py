@@ -30,7 +30,7 @@ from syncagent.ports import (
 
 log = structlog.get_logger(__name__)
 
-_EVERY_S = 15.0
+_READ_EVERY_S = 15.0
 _UNDEFINED = (
     "is no longer defined, but a place of services holds no document at all: kept. To remove the "
     "service, leave an empty document there"
@@ -62,13 +62,13 @@ class LocalServices:
         self,
         sources: Sequence[DefinitionSource],
         local: str,
-        place: Callable[[], Awaitable[str]],
+        cluster_uid: Callable[[], Awaitable[str]],
         ports: LocalServicePorts,
     ) -> None:
         self._sources = sources
         self._reader = DefinitionReader()
         self._local = local
-        self._place = place
+        self._cluster_uid = cluster_uid
         self._cluster = ""
         self._renders = ports.renders
         self._repositories = ports.repositories
@@ -76,27 +76,27 @@ class LocalServices:
         self._bundles = ports.bundles
         self._reports = ports.reports
         self._wake = asyncio.Event()
-        self._asked = False
+        self._refresh_requested = False
         self._problems: tuple[str, ...] = ()
-        self._mirrors: dict[str, LocalServiceReport] = {}
-        self._known = {
-            known.desired.service_id: known.desired
-            for known in ports.memory.load_services()
-            if is_local_id(known.desired.service_id)
+        self._reported: dict[str, LocalServiceReport] = {}
+        self._stored = {
+            stored.desired.service_id: stored.desired
+            for stored in ports.memory.load_services()
+            if is_local_id(stored.desired.service_id)
         }
 
     def refresh(self) -> None:
         """Fetches from git servers and syncs now."""
-        self._asked = True
+        self._refresh_requested = True
         self._wake.set()
 
     def report_all(self) -> None:
         """Reports all services again."""
-        self._mirrors.clear()
+        self._reported.clear()
         self._wake.set()
 
     @property
-    def complaint(self) -> str:
+    def problem(self) -> str:
         """Problems of the latest read; empty: none."""
         if not self._problems:
             return ""
@@ -110,130 +110,132 @@ class LocalServices:
             if self._repositories is not None:
                 await self._repositories.start(self._wake.set)
             while True:
-                await self._turn()
+                await self._run_once()
         finally:
             if self._repositories is not None:
                 await self._repositories.stop()
 
-    async def look(self) -> None:
+    async def read_and_render(self) -> None:
         """Reads all places and applies their definitions. Unavailable: the cluster has no
         identity.
         """
-        self._cluster = self._cluster or await self._place()
-        read = await self._read()
+        self._cluster = self._cluster or await self._cluster_uid()
+        read = await self._read_definitions()
         problems = (*read.unread, *read.problems)
         if problems != self._problems:
             log.error("services cannot be read", problems=problems)
             self._problems = problems
         for definition in read.services:
-            await self._keep(definition)
+            await self._render_definition(definition)
         self._drop_missing(read)
 
-    async def _turn(self) -> None:
+    async def _run_once(self) -> None:
         try:
-            if self._asked and self._repositories is not None:
+            if self._refresh_requested and self._repositories is not None:
                 await self._repositories.refresh()
-            self._asked = False
-            await self.look()
+            self._refresh_requested = False
+            await self.read_and_render()
         except TowlineError as error:
             log.error("services of this cluster cannot be synced", error=error.message)
         except Exception:
             log.exception("services of this cluster cannot be synced")
-        await self._pause()
+        await self._wait_for_changes()
 
-    async def _pause(self) -> None:
+    async def _wait_for_changes(self) -> None:
         try:
-            async with asyncio.timeout(_EVERY_S):
+            async with asyncio.timeout(_READ_EVERY_S):
                 await self._wake.wait()
         except TimeoutError:
             pass
         self._wake.clear()
 
-    async def _read(self) -> ParsedDefinitions:
+    async def _read_definitions(self) -> ParsedDefinitions:
         documents: list[Document] = []
         unread: list[str] = []
-        silent = False
+        has_empty_source = False
         for source in self._sources:
             try:
                 found = await source.documents()
-                silent = silent or not found
+                has_empty_source = has_empty_source or not found
                 documents += found
             except TowlineError as error:
                 unread.append(error.message)
         read = self._reader.read(documents)
-        return replace(read, silent=silent, unread=tuple(unread))
+        return replace(read, has_empty_source=has_empty_source, unread=tuple(unread))
 
-    async def _keep(self, definition: ServiceDefinition) -> None:
+    async def _render_definition(self, definition: ServiceDefinition) -> None:
         service_id = local_id(self._cluster, definition.name)
-        known = self._known.get(service_id)
+        stored = self._stored.get(service_id)
         try:
             rendered = await self._renders.render(definition)
             if not self._bundles.has(rendered.digest):
                 await self._bundles.save(rendered.digest, await rendered.load())
         except TowlineError as error:
-            self._show(definition, service_id, known, error=error.message)
+            self._report_definition(definition, service_id, stored, error=error.message)
             return
         except Exception:
             log.exception("service cannot be rendered", service=definition.name)
-            self._show(definition, service_id, known, error=_INTERNAL)
+            self._report_definition(definition, service_id, stored, error=_INTERNAL)
             return
-        spec = _spec(definition, rendered, known)
-        if known is None or known.spec != spec:
-            known = Desired(service_id, (known.sequence if known else 0) + 1, spec)
-            self._show(definition, service_id, known, rendered)
-            self._desire(known)
-            self._known[service_id] = known
+        spec = _spec(definition, rendered, stored)
+        if stored is None or stored.spec != spec:
+            stored = Desired(service_id, (stored.sequence if stored else 0) + 1, spec)
+            self._report_definition(definition, service_id, stored, rendered)
+            self._desire(stored)
+            self._stored[service_id] = stored
         else:
-            self._show(definition, service_id, known, rendered)
+            self._report_definition(definition, service_id, stored, rendered)
 
     def _drop_missing(self, read: ParsedDefinitions) -> None:
         if read.unread:
             return
         defined = {local_id(self._cluster, definition.name) for definition in read.services}
-        for service_id, known in list(self._known.items()):
-            if service_id in defined or known.spec is None:
+        for service_id, stored in list(self._stored.items()):
+            if service_id in defined or stored.spec is None:
                 continue
-            if read.problems or read.silent:
+            if read.problems or read.has_empty_source:
                 named = "; ".join(read.problems[:_NAMED])
-                why = _UNREAD.format(named) if read.problems else _UNDEFINED
-                self._keep_undefined(known, known.spec, why)
+                reason = _UNREAD.format(named) if read.problems else _UNDEFINED
+                self._keep_without_definition(stored, stored.spec, reason)
                 continue
-            gone = Desired(service_id, known.sequence + 1, removal=Removal.CASCADE)
+            gone = Desired(service_id, stored.sequence + 1, removal=Removal.CASCADE)
             self._desire(gone)
-            self._known[service_id] = gone
-            self._tell(
-                LocalServiceReport(service_id, known.spec.name, known.spec.namespace, removed=True)
+            self._stored[service_id] = gone
+            self._report_if_changed(
+                LocalServiceReport(
+                    service_id, stored.spec.name, stored.spec.namespace, removed=True
+                )
             )
 
-    def _keep_undefined(self, known: Desired, spec: BundleSpec, why: str) -> None:
+    def _keep_without_definition(self, stored: Desired, spec: BundleSpec, reason: str) -> None:
         """Keeps an undefined service: a wrong mount or a lost label must not remove all
         services.
         """
-        shown = self._mirrors.get(known.service_id) or LocalServiceReport(
-            known.service_id,
+        last = self._reported.get(stored.service_id) or LocalServiceReport(
+            stored.service_id,
             spec.name,
             spec.namespace,
             repository=self._local,
             commit=spec.commit,
             digest=spec.digest,
-            sequence=known.sequence,
+            sequence=stored.sequence,
         )
-        if shown.error != why:
-            log.error("service is no longer defined; kept", service=spec.name, reason=why)
-        self._tell(replace(shown, error=why))
+        if last.error != reason:
+            log.error("service is no longer defined; kept", service=spec.name, reason=reason)
+        self._report_if_changed(replace(last, error=reason))
 
-    def _show(
+    def _report_definition(
         self,
         definition: ServiceDefinition,
         service_id: str,
-        known: Desired | None,
+        stored: Desired | None,
         rendered: LocalRender | None = None,
         error: str = "",
     ) -> None:
         """Reports a service to the control plane if anything changed."""
-        spec = known.spec if known else None
+        spec = stored.spec if stored else None
         commit = spec.commit if spec else ""
-        self._tell(
+        self._report_if_changed(
             LocalServiceReport(
                 service_id,
                 definition.name,
@@ -243,7 +245,7 @@ class LocalServices:
                 folder=definition.folder,
                 commit=commit,
                 digest=spec.digest if spec else "",
-                sequence=known.sequence if known else 0,
+                sequence=stored.sequence if stored else 0,
                 error=error,
                 committed_at=self._committed_at(service_id, commit, rendered),
             )
@@ -255,17 +257,17 @@ class LocalServices:
         """Returns the time of a service's commit: newer commits may have rendered the same."""
         if rendered is not None and rendered.commit == commit:
             return rendered.committed_at
-        told = self._mirrors.get(service_id)
-        return told.committed_at if told is not None and told.commit == commit else None
+        last = self._reported.get(service_id)
+        return last.committed_at if last is not None and last.commit == commit else None
 
-    def _tell(self, mirror: LocalServiceReport) -> None:
-        if self._mirrors.get(mirror.service_id) != mirror:
-            self._reports.mirror(mirror)
-            self._mirrors[mirror.service_id] = mirror
+    def _report_if_changed(self, report: LocalServiceReport) -> None:
+        if self._reported.get(report.service_id) != report:
+            self._reports.mirror(report)
+            self._reported[report.service_id] = report
 
 
 def _spec(
-    definition: ServiceDefinition, rendered: LocalRender, known: Desired | None
+    definition: ServiceDefinition, rendered: LocalRender, stored: Desired | None
 ) -> BundleSpec:
     """Builds the present spec; returns the old one if only the commit is newer."""
     spec = BundleSpec(
@@ -278,6 +280,6 @@ def _spec(
         dry_run=definition.dry_run,
         paused=definition.paused,
     )
-    before = known.spec if known else None
+    before = stored.spec if stored else None
     same = before is not None and replace(before, commit=spec.commit) == spec
     return before if before is not None and same else spec

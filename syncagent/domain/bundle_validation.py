@@ -31,9 +31,9 @@ def check_object(obj: KubeObject, size: int) -> None:
     _check_type(obj)
     meta = metadata_of(obj)
     for part in ("labels", "annotations"):
-        if not _is_words(meta.get(part)):
+        if not _is_text_map(meta.get(part)):
             raise Invalid(f"{describe_object(obj)}: its {part} must be a map of strings")
-    if is_secret(obj) and not _is_words(obj.get("data")):
+    if is_secret(obj) and not _is_text_map(obj.get("data")):
         # The API server's own error would contain the value.
         raise Invalid(f"{describe_object(obj)}: its data must be a map of base64 strings")
     if is_secret(obj) and not isinstance(obj.get("stringData") or {}, dict):
@@ -62,7 +62,7 @@ def _check_type(obj: KubeObject) -> None:
 def check_owners(objects: Mapping[ObjectKey, KubeObject]) -> None:
     """Checks owner references. Invalid: objects of the bundle form a cycle."""
     owners = {
-        key: _owners(key, body) & objects.keys()
+        key: _owner_keys(key, body) & objects.keys()
         for key, body in objects.items()
         if metadata_of(body).get("ownerReferences")
     }
@@ -76,21 +76,21 @@ def _check_cycle(
 ) -> None:
     """Follows owners depth first, without recursion: a bundle may contain a chain of thousands."""
     path: dict[ObjectKey, None] = {}
-    todo: list[tuple[ObjectKey, bool]] = [(start, False)]
-    while todo:
-        key, leaving = todo.pop()
+    pending: list[tuple[ObjectKey, bool]] = [(start, False)]
+    while pending:
+        key, leaving = pending.pop()
         if leaving:
             path.pop(key, None)
             settled.add(key)
         elif key in path:
-            raise Invalid(f"owner references form a cycle: {_names(path)}")
+            raise Invalid(f"owner references form a cycle: {_describe_keys(path)}")
         elif key not in settled:
             path[key] = None
-            todo.append((key, True))
-            todo += [(owner, False) for owner in owners.get(key, ())]
+            pending.append((key, True))
+            pending += [(owner, False) for owner in owners.get(key, ())]
 
 
-def _owners(key: ObjectKey, obj: KubeObject) -> set[ObjectKey]:
+def _owner_keys(key: ObjectKey, obj: KubeObject) -> set[ObjectKey]:
     """Returns the possible keys of an object's owners: in its own namespace, or cluster-wide."""
     references = metadata_of(obj).get("ownerReferences")
     found: set[ObjectKey] = set()
@@ -102,13 +102,13 @@ def _owners(key: ObjectKey, obj: KubeObject) -> set[ObjectKey]:
     return found
 
 
-def _is_words(value: object) -> bool:
+def _is_text_map(value: object) -> bool:
     return value is None or (
         isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
     )
 
 
-def _names(keys: Iterable[ObjectKey]) -> str:
+def _describe_keys(keys: Iterable[ObjectKey]) -> str:
     return " → ".join(f"{kind} {name}" for _, kind, _, name in list(keys)[:5])
 
 

@@ -52,25 +52,25 @@ ORDINARY = Directives()
 
 def directives_of(obj: KubeObject) -> Directives:
     """Reads the directives of an object. Invalid: a wave is not a number."""
-    notes = annotations_of(obj)
-    if _UNDERSTOOD.isdisjoint(notes):
+    annotations = annotations_of(obj)
+    if _UNDERSTOOD.isdisjoint(annotations):
         return ORDINARY
-    options = _options(notes.get(OPTIONS, ""))
-    replace = (_small(notes.get(REPLACE)), options.get("replace"), options.get("force"))
-    kept = notes.get(_HELM_POLICY) == "keep"
+    options = _parse_options(annotations.get(OPTIONS, ""))
+    replace = (_lower(annotations.get(REPLACE)), options.get("replace"), options.get("force"))
+    is_kept = annotations.get(_HELM_POLICY) == "keep"
     return Directives(
-        wave=_wave(notes),
+        wave=_wave(annotations),
         replace="true" in replace,
-        prune=_leave(notes.get(PRUNE), options.get("prune", ""), kept),
-        delete=_leave(notes.get(DELETE), options.get("delete", ""), kept),
+        prune=_deletion_policy(annotations.get(PRUNE), options.get("prune", ""), is_kept),
+        delete=_deletion_policy(annotations.get(DELETE), options.get("delete", ""), is_kept),
         prune_last=options.get("prunelast") == "true",
     )
 
 
 def annotations_of(obj: KubeObject) -> Mapping[str, str]:
     """Returns an object's annotations; empty if they are not a map."""
-    notes = metadata_of(obj).get("annotations")
-    return notes if isinstance(notes, dict) else {}
+    annotations = metadata_of(obj).get("annotations")
+    return annotations if isinstance(annotations, dict) else {}
 
 
 def wave_number(name: str, text: object) -> int:
@@ -84,27 +84,27 @@ def wave_number(name: str, text: object) -> int:
     return found
 
 
-def _wave(notes: Mapping[str, str]) -> int:
+def _wave(annotations: Mapping[str, str]) -> int:
     for name in _WAVES:
-        if name in notes:
-            return wave_number(name, notes[name])
+        if name in annotations:
+            return wave_number(name, annotations[name])
     return 0
 
 
-def _options(text: str) -> dict[str, str]:
+def _parse_options(text: str) -> dict[str, str]:
     """Parses `Prune=false,Replace=true` into a dictionary with lower-case keys and values."""
     pairs = (part.strip().lower().partition("=") for part in str(text).split(","))
     return {name: value for name, _, value in pairs if name}
 
 
-def _leave(ours: str | None, theirs: str, kept: bool) -> DeletionPolicy:
-    said = _small(ours) if ours is not None else theirs
-    if said == "confirm":
+def _deletion_policy(own: str | None, default: str, is_kept: bool) -> DeletionPolicy:
+    wish = _lower(own) if own is not None else default
+    if wish == "confirm":
         return DeletionPolicy.CONFIRM
-    if said == "false" or kept and ours is None:
+    if wish == "false" or is_kept and own is None:
         return DeletionPolicy.NEVER
-    return DeletionPolicy.AGREED if ours is not None and said == "true" else DeletionPolicy.FREE
+    return DeletionPolicy.AGREED if own is not None and wish == "true" else DeletionPolicy.FREE
 
 
-def _small(text: object) -> str:
+def _lower(text: object) -> str:
     return str(text).lower()

@@ -39,9 +39,9 @@ def field_changes(before: KubeObject, after: KubeObject) -> tuple[FieldChange, .
     return limit_changes(
         [
             field_change(
-                pointer_of(_plain(path)),
-                _at(before, path),
-                _at(after, path),
+                pointer_of(_steps_without_brackets(path)),
+                _value_at(before, path),
+                _value_at(after, path),
                 masked=masked,
                 absent=MISSING,
             )
@@ -76,13 +76,13 @@ def foreign_manager(live: KubeObject, paths: Sequence[Path]) -> str:
     return max(entries, key=likelihood).get("manager") or ""
 
 
-def _at(value: object, path: Path) -> object:
+def _value_at(value: object, path: Path) -> object:
     for step in path:
         value = find(value, (step[6:-1] if step.startswith("[name=") else step.strip("[]"),))
     return value
 
 
-def _plain(path: Path) -> list[str]:
+def _steps_without_brackets(path: Path) -> list[str]:
     return [
         step.removeprefix("[name=").strip("[]") if step.startswith("[") else step for step in path
     ]

@@ -28,8 +28,8 @@ def find(value: object, steps: Sequence[str]) -> object:
         if isinstance(value, dict):
             value = value.get(step, MISSING)
         elif isinstance(value, list):
-            place = _place(value, step)
-            value = MISSING if place is None else value[place]
+            index = _index_of(value, step)
+            value = MISSING if index is None else value[index]
         else:
             return MISSING
     return value
@@ -46,16 +46,16 @@ def without(value: JsonValue, steps: Sequence[str]) -> JsonValue:
         if not rest:
             return {key: child for key, child in value.items() if key != first}
         return value | {first: without(value[first], rest)}
-    place = _place(value, first)
-    assert place is not None
-    kept = [] if not rest else [without(value[place], rest)]
-    return [*value[:place], *kept, *value[place + 1 :]]
+    index = _index_of(value, first)
+    assert index is not None
+    kept = [] if not rest else [without(value[index], rest)]
+    return [*value[:index], *kept, *value[index + 1 :]]
 
 
-def _place(items: list[object], step: str) -> int | None:
+def _index_of(items: list[object], step: str) -> int | None:
     if step.isdecimal():
         return int(step) if int(step) < len(items) else None
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         if isinstance(item, dict) and any(item.get(name) == step for name in _NAMES):
-            return place
+            return index
     return None

@@ -64,11 +64,11 @@ class LogFollower:
 
     async def _follow(self, ref: ObjectRef, container: str) -> None:
         try:
-            await self._cluster.follow_log(ref, container, self._send)
+            await self._cluster.follow_log(ref, container, self._send_line)
         except TowlineError as error:
             log.info("a job's log ended early", job=self._command_id, reason=error.message)
 
-    def _send(self, line: bytes) -> None:
+    def _send_line(self, line: bytes) -> None:
         text = mask_secrets(line.decode(errors="replace"), self._values).encode()
         for start in range(0, len(text), _PIECE_BYTES):
             piece = text[start : start + _PIECE_BYTES]

@@ -47,7 +47,7 @@ _MAX_POLL_S = 5.0
 # The API server enforces the job's own deadline; this is only a fallback.
 _GRACE = timedelta(seconds=30)
 _KEPT = timedelta(days=1)
-_TIDY_EVERY_S = 600.0
+_DELETE_OLD_EVERY_S = 600.0
 # Temporary errors: server failures, or permissions that are being changed.
 _FAULTS = frozenset(range(500, 600))
 _REFUSALS = _FAULTS | {403, 409}
@@ -108,8 +108,8 @@ class JobRunner:
         """Resumes the unfinished jobs."""
         for spec, status in self._memory.jobs():
             if not status.phase.final:
-                self._begin(spec, status)
-        self._tasks.forever("tidy", self._tidy())
+                self._start_job(spec, status)
+        self._tasks.forever("tidy", self._delete_old_jobs())
 
     async def stop(self) -> None:
         """Stops watching jobs; the next start resumes them."""
@@ -121,7 +121,7 @@ class JobRunner:
         if known is None:
             status = JobStatus(spec.command_id, JobPhase.PENDING)
             self._memory.keep(spec, status)
-            self._begin(spec, status)
+            self._start_job(spec, status)
         elif known.phase.final:
             self._report_end(known)
 
@@ -134,7 +134,7 @@ class JobRunner:
         message = "" if known is not None else "the agent knows no such job"
         self._reports.done(CommandAnswer(command_id, outcome, message))
 
-    def _begin(self, spec: JobSpec, status: JobStatus) -> None:
+    def _start_job(self, spec: JobSpec, status: JobStatus) -> None:
         if spec.command_id not in self._running:
             job = _Running(spec, status, {}, self._fences.own, asyncio.Event())
             self._running[spec.command_id] = job
@@ -153,9 +153,9 @@ class JobRunner:
             self._running.pop(job.spec.command_id, None)
         await self._delete_secret(job)
         end = replace(end, finished_at=self._clock.now(), message=self._masked(job, end.message))
-        await self._keep_end(job, end)
+        await self._record_end(job, end)
 
-    async def _keep_end(self, job: _Running, end: JobStatus) -> None:
+    async def _record_end(self, job: _Running, end: JobStatus) -> None:
         backoff = Backoff(first=1.0, limit=30.0)
         while True:
             try:
@@ -173,34 +173,34 @@ class JobRunner:
         body = job_object(job.spec)
         job.cluster = self._cluster_of(job.spec)
         if job.status.ref is None:
-            self._check(job.spec, ref_of(body))
+            self._check_allowed(job.spec, ref_of(body))
         opened = {s.name: self._key.open(s, job.spec.command_id) for s in job.spec.secrets}
         job.values = {name: value.decode(errors="replace") for name, value in opened.items()}
         if job.status.ref is None:
             until = self._clock.now() + timedelta(seconds=job.spec.timeout_s)
-            await self._with_retries(lambda: self._create(job, body), until, _FAULTS)
+            await self._with_retries(lambda: self._create_job(job, body), until, _FAULTS)
             now = self._clock.now()
             self._save_status(job, replace(job.status, ref=ref_of(body), started_at=now))
-        return await self._watch(job, ref_of(body))
+        return await self._watch_job(job, ref_of(body))
 
     def _cluster_of(self, spec: JobSpec) -> JobCluster:
         """Returns the cluster behind the fence of a job. Invalid: see `JobFences.within`."""
         return self._fences.own if spec.own else self._fences.within(spec.fence, spec.namespace)
 
-    def _check(self, spec: JobSpec, ref: ObjectRef) -> None:
+    def _check_allowed(self, spec: JobSpec, ref: ObjectRef) -> None:
         if not spec.own:
             self._allowed([ref, secret_ref(ref)] if spec.secrets else [ref])
 
-    async def _create(self, job: _Running, body: KubeObject) -> None:
+    async def _create_job(self, job: _Running, body: KubeObject) -> None:
         ref = ref_of(body)
         if job.values:
             secret = secret_object(ref, job.spec.command_id, job.values)
-            await self._create_ours(job, secret)
-        live = await self._create_ours(job, body)
+            await self._create_or_adopt(job, secret)
+        live = await self._create_or_adopt(job, body)
         if job.values:
             await job.cluster.merge(secret_ref(ref), owned_by(live))
 
-    async def _create_ours(self, job: _Running, body: KubeObject) -> KubeObject:
+    async def _create_or_adopt(self, job: _Running, body: KubeObject) -> KubeObject:
         """Creates an object, or returns the one that was created before."""
         try:
             return await job.cluster.create(ref_of(body), body)
@@ -214,8 +214,8 @@ class JobRunner:
             raise Invalid(f"{ref_of(body)} exists and is not this job")
         return live
 
-    async def _watch(self, job: _Running, ref: ObjectRef) -> JobStatus:
-        pace, follower = Backoff(first=_FIRST_POLL_S, limit=_MAX_POLL_S), None
+    async def _watch_job(self, job: _Running, ref: ObjectRef) -> JobStatus:
+        poll_delay, follower = Backoff(first=_FIRST_POLL_S, limit=_MAX_POLL_S), None
         if job.spec.follow:
             follower = LogFollower(
                 job.cluster, self._live, job.spec.command_id, job.values.values()
@@ -226,19 +226,21 @@ class JobRunner:
                 pods = await self._pods(job, ref) if live else []
             except (Unavailable, RequestRefused) as error:
                 self._raise_after_deadline(job, error)
-                await self._clock.sleep(pace.next())
+                await self._clock.sleep(poll_delay.next())
                 continue
             if live is None or not is_ours(live, job.spec.command_id):
                 return replace(job.status, phase=JobPhase.FAILED, message=f"{ref} was deleted")
-            seen = progress(live, pods)
+            current = progress(live, pods)
             if follower is not None:
                 follower.look(pods, self._tasks)
-            if seen.phase.final:
-                return await self._end(job, seen, pods)
+            if current.phase.final:
+                return await self._ended_status(job, current, pods)
             if job.cancelled.is_set() or self._clock.now() > job.deadline:
-                return await self._end_early(job, ref, live, pods)
-            self._save_status(job, replace(job.status, phase=seen.phase, message=seen.message))
-            await self._pause(job, pace.next())
+                return await self._end_without_job(job, ref, live, pods)
+            self._save_status(
+                job, replace(job.status, phase=current.phase, message=current.message)
+            )
+            await self._wait_or_cancelled(job, poll_delay.next())
 
     def _raise_after_deadline(self, job: _Running, error: TowlineError) -> None:
         """Raises Invalid for a refusal after the job's deadline; waits for an unreachable
@@ -256,7 +258,7 @@ class JobRunner:
                 raise
             return []
 
-    async def _pause(self, job: _Running, seconds: float) -> None:
+    async def _wait_or_cancelled(self, job: _Running, seconds: float) -> None:
         """Waits for some seconds, or until the job is cancelled."""
         sleeping = self._tasks.spawn("pause", self._clock.sleep(seconds))
         cancelled = self._tasks.spawn("cancelled", job.cancelled.wait())
@@ -264,26 +266,28 @@ class JobRunner:
         sleeping.cancel()
         cancelled.cancel()
 
-    async def _end(self, job: _Running, seen: JobProgress, pods: list[KubeObject]) -> JobStatus:
+    async def _ended_status(
+        self, job: _Running, current: JobProgress, pods: list[KubeObject]
+    ) -> JobStatus:
         tail = await tail_of(job.cluster, pods)
         values = job.values.values()
         return replace(
             job.status,
-            phase=seen.phase,
-            message=seen.message,
-            exit_code=seen.exit_code,
+            phase=current.phase,
+            message=current.message,
+            exit_code=current.exit_code,
             log_tail=mask_secrets(tail, values),
             outputs={name: mask_secrets(text, values) for name, text in outputs_of(pods).items()},
         )
 
-    async def _end_early(
+    async def _end_without_job(
         self, job: _Running, ref: ObjectRef, live: KubeObject, pods: list[KubeObject]
     ) -> JobStatus:
         """Stores the job's logs, then deletes it."""
         cancelled = job.cancelled.is_set()
         message = "cancelled" if cancelled else f"not done within {job.spec.timeout_s} s"
         phase = JobPhase.CANCELLED if cancelled else JobPhase.FAILED
-        end = await self._end(job, JobProgress(phase, message), pods)
+        end = await self._ended_status(job, JobProgress(phase, message), pods)
         until = self._clock.now() + _GRACE
         await self._with_retries(lambda: job.cluster.delete(ref, live), until, _REFUSALS)
         return end
@@ -343,15 +347,15 @@ class JobRunner:
                 "a job's secrets cannot be deleted", job=job.spec.command_id, error=error.message
             )
 
-    async def _tidy(self) -> None:
+    async def _delete_old_jobs(self) -> None:
         """Removes jobs that ended a day ago, with their pods."""
         while True:
-            await self._clock.sleep(_TIDY_EVERY_S)
+            await self._clock.sleep(_DELETE_OLD_EVERY_S)
             for spec, status in self._memory.jobs():
                 if status.finished_at and status.finished_at + _KEPT < self._clock.now():
-                    await self._forget(spec, status)
+                    await self._delete_job(spec, status)
 
-    async def _forget(self, spec: JobSpec, status: JobStatus) -> None:
+    async def _delete_job(self, spec: JobSpec, status: JobStatus) -> None:
         try:
             cluster = self._cluster_of(spec)
             live = await cluster.get(status.ref) if status.ref else None

@@ -38,19 +38,19 @@ def job_object(spec: JobSpec) -> KubeObject:
     body = deepcopy(spec.manifest)
     if (body.get("apiVersion"), body.get("kind")) not in _KINDS:
         raise Invalid("a job must be a Job of batch/v1 or a Pod of v1")
-    meta = _member(body, "metadata")
+    meta = _object_in(body, "metadata")
     meta.pop("generateName", None)
     meta["name"] = name_of(spec.command_id)
     meta["namespace"] = spec.namespace
-    _member(meta, "labels")[COMMAND_LABEL] = spec.command_id
-    inner = _member(body, "spec")
+    _object_in(meta, "labels")[COMMAND_LABEL] = spec.command_id
+    inner = _object_in(body, "spec")
     inner.setdefault("activeDeadlineSeconds", spec.timeout_s)
     if body["kind"] == "Job":
         inner.setdefault("backoffLimit", 0)
-        inner["ttlSecondsAfterFinished"] = _kept(inner.get("ttlSecondsAfterFinished"))
-        template = _member(inner, "template")
-        _member(_member(template, "metadata"), "labels")[COMMAND_LABEL] = spec.command_id
-        inner = _member(template, "spec")
+        inner["ttlSecondsAfterFinished"] = _ttl_s(inner.get("ttlSecondsAfterFinished"))
+        template = _object_in(inner, "template")
+        _object_in(_object_in(template, "metadata"), "labels")[COMMAND_LABEL] = spec.command_id
+        inner = _object_in(template, "spec")
     inner.setdefault("restartPolicy", "Never")
     _name_secrets(inner, meta["name"], {secret.name for secret in spec.secrets})
     return body
@@ -99,9 +99,9 @@ def is_ours(live: KubeObject, command_id: str) -> bool:
 def progress(live: KubeObject, pods: Iterable[KubeObject]) -> JobProgress:
     """Reads the status of a job."""
     if live.get("kind") == "Pod":
-        return _of_pod(live)
+        return _progress_of_pod(live)
     status = live.get("status") or {}
-    code = max((_of_pod(pod).exit_code for pod in pods), default=0)
+    code = max((_progress_of_pod(pod).exit_code for pod in pods), default=0)
     for condition in status.get("conditions") or ():
         if condition.get("status") != "True":
             continue
@@ -110,7 +110,7 @@ def progress(live: KubeObject, pods: Iterable[KubeObject]) -> JobProgress:
         if condition.get("type") == "Failed":
             why = condition.get("message") or condition.get("reason") or "the job failed"
             return JobProgress(JobPhase.FAILED, why, code)
-    waiting = next((text for pod in pods if (text := _waiting(pod))), "")
+    waiting = next((text for pod in pods if (text := _waiting_reason(pod))), "")
     return JobProgress(JobPhase.RUNNING if status.get("active") else JobPhase.PENDING, waiting)
 
 
@@ -133,7 +133,7 @@ def containers_of(pod: KubeObject) -> list[str]:
     return [container["name"] for container in listed if container["name"] in begun]
 
 
-def _of_pod(pod: KubeObject) -> JobProgress:
+def _progress_of_pod(pod: KubeObject) -> JobProgress:
     status = pod.get("status") or {}
     states = status.get("containerStatuses") or ()
     code = max((_terminated(status).get("exitCode") or 0 for status in states), default=0)
@@ -148,16 +148,16 @@ def _of_pod(pod: KubeObject) -> JobProgress:
             )
         case "Running":
             return JobProgress(JobPhase.RUNNING)
-    return JobProgress(JobPhase.PENDING, _waiting(pod))
+    return JobProgress(JobPhase.PENDING, _waiting_reason(pod))
 
 
-def _waiting(pod: KubeObject) -> str:
+def _waiting_reason(pod: KubeObject) -> str:
     """Reason why a pod does not run: a waiting container, or no suitable node."""
     status = pod.get("status") or {}
-    for one in status.get("containerStatuses") or ():
-        waits = (one.get("state") or {}).get("waiting") or {}
+    for container in status.get("containerStatuses") or ():
+        waits = (container.get("state") or {}).get("waiting") or {}
         if waits.get("message"):
-            return f"{one['name']}: {waits.get('reason')}: {waits['message']}"
+            return f"{container['name']}: {waits.get('reason')}: {waits['message']}"
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return condition.get("message") or ""
@@ -187,11 +187,11 @@ def _name_secret(variable: dict[str, object], secret: str, given: set[str]) -> N
     variable["valueFrom"] = {"secretKeyRef": {"name": secret, "key": name}}
 
 
-def _kept(wanted: object) -> int:
+def _ttl_s(wanted: object) -> int:
     return max(wanted, _MIN_KEPT_S) if isinstance(wanted, int) else _KEPT_S
 
 
-def _member(parent: dict[str, object], name: str) -> dict[str, object]:
+def _object_in(parent: dict[str, object], name: str) -> dict[str, object]:
     inner = parent.setdefault(name, {})
     if not isinstance(inner, dict):
         raise Invalid(f"{name} of the manifest is not an object")

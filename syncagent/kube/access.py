@@ -113,13 +113,13 @@ def in_cluster(
 def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> ApiServerAccess:
     """Reads the access from a kubeconfig. Invalid: the file or the context is not usable."""
     refuse_impersonation(path, context)
-    cluster, user = _read(path, context)
+    cluster, user = _read_context(path, context)
     base, server = path.parent, cluster["server"].rstrip("/")
     plugin = ExecPlugin(user["exec"], base, clock) if user.get("exec") else None
     own = None if plugin or user.get("tokenFile") else _own_token(path, context, user, clock)
     source = plugin.run if plugin else own.get if own else _token_source(user, base, clock)
     token = BearerToken(source, clock) if source else None
-    name, proxy = cluster.get("tls-server-name"), _proxy(path, cluster)
+    name, proxy = cluster.get("tls-server-name"), _proxy_url(path, cluster)
     access = ApiServerAccess(
         server, None, token, kubeconfig_token=own, server_name=name, proxy=proxy
     )
@@ -129,15 +129,15 @@ def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> ApiServerA
         return access
     return replace(
         access,
-        tls=_rotated(path, context, plugin, with_certificate=True),
-        certified=plugin is not None or all(_pair(user, base)),
-        anonymous_tls=_rotated(path, context, None, with_certificate=False),
+        tls=_rotated_tls(path, context, plugin, with_certificate=True),
+        certified=plugin is not None or all(_client_certificate(user, base)),
+        anonymous_tls=_rotated_tls(path, context, None, with_certificate=False),
     )
 
 
 def refuse_impersonation(path: Path, context: str | None) -> None:
     """Raises Invalid if the user of a kubeconfig's context acts as another one."""
-    _, user = _read(path, context)
+    _, user = _read_context(path, context)
     if given := [name for name in _IMPERSONATION if user.get(name)]:
         raise Invalid(
             f"kubeconfig {path}: its user impersonates another one ({', '.join(given)}), which "
@@ -145,7 +145,7 @@ def refuse_impersonation(path: Path, context: str | None) -> None:
         )
 
 
-def _proxy(path: Path, cluster: Section) -> str | None:
+def _proxy_url(path: Path, cluster: Section) -> str | None:
     """Returns the URL of the proxy. Invalid: it is no HTTP proxy; the URL may have a password."""
     proxy = cluster.get("proxy-url")
     if proxy and not str(proxy).startswith("http://"):
@@ -156,20 +156,20 @@ def _proxy(path: Path, cluster: Section) -> str | None:
     return proxy or None
 
 
-def _rotated(
+def _rotated_tls(
     path: Path, context: str | None, plugin: "ExecPlugin | None", *, with_certificate: bool
 ) -> TlsSource:
     """Builds TLS from the present content of a kubeconfig, its files and its plugin."""
     files: set[Path] = set()
 
     def load() -> ssl.SSLContext:
-        cluster, user = _read(path, context)
+        cluster, user = _read_context(path, context)
         sections = (cluster, user) if with_certificate else (cluster,)
         named = {path.parent / s[name] for s in sections for name in _FILES if s.get(name)}
         files.clear()
         files.update({path} | named | set(system_authorities()))
-        tls = _tls(cluster, path.parent)
-        certificate, key = _pair(user, path.parent)
+        tls = _cluster_tls(cluster, path.parent)
+        certificate, key = _client_certificate(user, path.parent)
         if with_certificate and certificate and key:
             _load_pair(tls, certificate, key)
         if plugin is not None and plugin.pair is not None:
@@ -182,14 +182,14 @@ def _rotated(
     return RotatedTls(load, version).context
 
 
-def _read(path: Path, context: str | None) -> tuple[Section, Section]:
+def _read_context(path: Path, context: str | None) -> tuple[Section, Section]:
     """Reads the cluster and the user of a context. Invalid."""
     try:
         config = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
         name = context or config["current-context"]
-        chosen = _named(config, "context", name)
-        cluster = _named(config, "cluster", chosen["cluster"])
-        user = _named(config, "user", chosen["user"])
+        selected = _find_section(config, "context", name)
+        cluster = _find_section(config, "cluster", selected["cluster"])
+        user = _find_section(config, "user", selected["user"])
         return {**cluster, "server": str(cluster["server"])}, user
     except OSError as error:
         raise Invalid(f"kubeconfig {path} is not usable: {error.strerror}") from error
@@ -199,11 +199,13 @@ def _read(path: Path, context: str | None) -> tuple[Section, Section]:
         raise Invalid(f"kubeconfig {path} is not usable: {error}") from error
 
 
-def _pair(user: dict[str, object], base: Path) -> Pair:
-    return _content(user, "client-certificate", base), _content(user, "client-key", base)
+def _client_certificate(user: dict[str, object], base: Path) -> Pair:
+    return _inline_or_file(user, "client-certificate", base), _inline_or_file(
+        user, "client-key", base
+    )
 
 
-def _named(config: Section, kind: str, name: str) -> Section:
+def _find_section(config: Section, kind: str, name: str) -> Section:
     items = config.get(f"{kind}s") or []
     for item in items:
         if item["name"] == name:
@@ -212,8 +214,8 @@ def _named(config: Section, kind: str, name: str) -> Section:
     raise KeyError(f"{kind} {name!r}; known: {known}")
 
 
-def _tls(cluster: dict[str, object], base: Path) -> ssl.SSLContext:
-    authority = _content(cluster, "certificate-authority", base)
+def _cluster_tls(cluster: dict[str, object], base: Path) -> ssl.SSLContext:
+    authority = _inline_or_file(cluster, "certificate-authority", base)
     tls = client_context(text=authority.decode() if authority else None)
     if cluster.get("insecure-skip-tls-verify"):
         raise Invalid(
@@ -234,7 +236,7 @@ def _load_pair(tls: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
         tls.load_cert_chain(pair)
 
 
-def _content(section: Section, name: str, base: Path) -> bytes | None:
+def _inline_or_file(section: Section, name: str, base: Path) -> bytes | None:
     if inline := section.get(f"{name}-data"):
         return base64.b64decode(inline)
     return (base / section[name]).read_bytes() if section.get(name) else None
@@ -275,7 +277,7 @@ class KubeconfigToken:
         """The present token. Invalid: the kubeconfig is not usable any more."""
         version = file_versions([self._path])
         if version != self._version:
-            _, user = _read(self._path, self._context)
+            _, user = _read_context(self._path, self._context)
             self._token, self._version = str(user.get("token") or ""), version
         return self._token
 
@@ -331,14 +333,14 @@ class ExecPlugin:
         if process.returncode != 0:
             raise Unavailable(f"{self._command} ended with exit code {process.returncode}")
         try:
-            return self._credential(output)
+            return self._parse_credential(output)
         except (ValueError, KeyError, TypeError, AttributeError, ssl.SSLError) as error:
             raise Unavailable(f"{self._command} returned no usable credential") from error
 
-    def _credential(self, output: bytes) -> Bearer:
+    def _parse_credential(self, output: bytes) -> Bearer:
         status = orjson.loads(output)["status"]
-        until = status.get("expirationTimestamp")
-        expires = datetime.fromisoformat(until) if until else self._clock.now() + _PLUGIN_LIFE
+        expiry = status.get("expirationTimestamp")
+        expires = datetime.fromisoformat(expiry) if expiry else self._clock.now() + _PLUGIN_LIFE
         certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
         if not certificate or not key:
             return status["token"], expires

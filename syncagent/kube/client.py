@@ -42,7 +42,7 @@ _ALL = "*"
 _LOST = (TimeoutError, aiohttp.ClientError, OSError)
 
 
-def _permit() -> None:
+def _permit_write() -> None:
     """Permits every write."""
 
 
@@ -59,14 +59,14 @@ class KubeClient:
         access: ApiServerAccess,
         clock: Clock,
         concurrency: int = 16,
-        check_write: Callable[[], None] = _permit,
+        check_write: Callable[[], None] = _permit_write,
     ) -> None:
         self._access = access
         self._check_write = check_write
         self._writes: set[asyncio.Timeout] = set()
         self._clock = clock
         self._concurrency = concurrency
-        self._turn = asyncio.Semaphore(2 * concurrency)
+        self._requests = asyncio.Semaphore(2 * concurrency)
         self._turns: dict[str, asyncio.Semaphore] = {}
         self._resume_at: dict[str, float] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -99,14 +99,16 @@ class KubeClient:
         """
         headers = {"Accept": accept, "Content-Type": content_type, **impersonation}
         for attempt in range(1, _TRIES + 1):
-            status, retry_after, answer = await self._once(method, path, query, body, headers)
+            status, retry_after, answer = await self._try_request(
+                method, path, query, body, headers
+            )
             if status < 400:
                 return answer
             if attempt == _TRIES or not self._should_retry(status, attempt):
                 break
             if status in _OVERLOADED:
-                self._throttle(_group_of(path), retry_after, attempt)
-        raise _error(status, answer)
+                self._delay_group(_group_of(path), retry_after, attempt)
+        raise _error_for(status, answer)
 
     async def text(self, path: str, query: Mapping[str, str], limit: int) -> str:
         """Reads the beginning of a text response. Refused, Unavailable: see `request`."""
@@ -123,10 +125,10 @@ class KubeClient:
         with self._translated_errors():
             headers = await self._access.headers()
             timeout = aiohttp.ClientTimeout(total=_PING_S)
-            url = self._url("/livez", None)
-            async with self._send("GET", url, headers, timeout=timeout) as response:
+            url = self._url_for("/livez", None)
+            async with self._open_response("GET", url, headers, timeout=timeout) as response:
                 self._note_refusal(response.status)
-                error = _error(response.status, _parse(await response.read()))
+                error = _error_for(response.status, _parse_body(await response.read()))
         if isinstance(error, Unavailable):
             raise error
         if error.status >= 500:
@@ -145,19 +147,19 @@ class KubeClient:
         with self._translated_errors():
             headers = {"Accept": accept, **impersonation, **await self._access.headers()}
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_SILENCE_S)
-            url = self._url(path, query)
-            async with self._send("GET", url, headers, timeout=timeout) as response:
+            url = self._url_for(path, query)
+            async with self._open_response("GET", url, headers, timeout=timeout) as response:
                 if response.status >= 400:
                     self._note_refusal(response.status)
                     if response.status in _OVERLOADED:
-                        self._throttle(_group_of(path), _retry_after(response), 1)
-                    raise _error(response.status, _parse(await response.read()))
+                        self._delay_group(_group_of(path), _retry_after(response), 1)
+                    raise _error_for(response.status, _parse_body(await response.read()))
                 try:
                     yield response.content
                 finally:
                     _abort(response)
 
-    async def _once(
+    async def _try_request(
         self,
         method: str,
         path: str,
@@ -167,15 +169,15 @@ class KubeClient:
     ) -> tuple[int, float | None, dict[str, object]]:
         """Sends a request after its turn within the group, then within all requests."""
         group = _group_of(path)
-        async with self._turn_of(group):
+        async with self._group_slots(group):
             if self._resume_at:
                 await self._wait_for_throttle(group)
-            async with self._turn:
+            async with self._requests:
                 if self._resume_at:
                     await self._wait_for_throttle(_ALL)
-                return await self._exchange(method, self._url(path, query), body, headers)
+                return await self._send_and_read(method, self._url_for(path, query), body, headers)
 
-    async def _exchange(
+    async def _send_and_read(
         self, method: str, url: URL, body: object, headers: dict[str, str]
     ) -> tuple[int, float | None, dict[str, object]]:
         data = None if body is None else orjson.dumps(body)
@@ -186,8 +188,8 @@ class KubeClient:
         try:
             async with limit:
                 signed = headers | await self._access.headers()
-                async with self._send(method, url, signed, data) as response:
-                    answer = _parse(await response.read())
+                async with self._open_response(method, url, signed, data) as response:
+                    answer = _parse_body(await response.read())
                     self._note_refusal(response.status)
                     return response.status, _retry_after(response), answer
         except _LOST as error:
@@ -203,7 +205,7 @@ class KubeClient:
             status == 401 and attempt == 1 and self._access.token is not None
         )
 
-    def _turn_of(self, group: str) -> asyncio.Semaphore:
+    def _group_slots(self, group: str) -> asyncio.Semaphore:
         turn = self._turns.get(group)
         if turn is None:
             turn = self._turns[group] = asyncio.Semaphore(self._concurrency)
@@ -217,7 +219,7 @@ class KubeClient:
         held = self._resume_at
         return max(held.get(_ALL, 0.0), held.get(group, 0.0)) if held else 0.0
 
-    def _throttle(self, group: str, retry_after: float | None, attempt: int) -> None:
+    def _delay_group(self, group: str, retry_after: float | None, attempt: int) -> None:
         group = group if retry_after is None else _ALL
         wait = min(_MAX_WAIT_S, retry_after or 0.5 * 2**attempt) * random.uniform(1.0, 1.5)
         until = self._clock.monotonic() + wait
@@ -228,12 +230,12 @@ class KubeClient:
         if status == 401 and self._access.token is not None:
             self._access.token.expire()
 
-    def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
+    def _url_for(self, path: str, query: Mapping[str, str] | None) -> URL:
         """Builds a URL from an encoded path; the base is cached."""
-        base = _base(self._access.server, tuple(query.items()) if query else ())
+        base = _base_url(self._access.server, tuple(query.items()) if query else ())
         return base.with_path(base.raw_path.rstrip("/") + path, encoded=True, keep_query=True)
 
-    def _send(
+    def _open_response(
         self,
         method: str,
         url: URL,
@@ -242,7 +244,7 @@ class KubeClient:
         timeout: aiohttp.ClientTimeout = _TIMEOUT,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         """Sends a request. After a rotation of certificates, it uses a new connection."""
-        access, session = self._access, self._open()
+        access, session = self._access, self._open_session()
         return session.request(
             method,
             url,
@@ -254,7 +256,7 @@ class KubeClient:
             proxy=access.proxy,
         )
 
-    def _open(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
@@ -289,7 +291,7 @@ def _abort(response: aiohttp.ClientResponse) -> None:
 
 
 @lru_cache(256)
-def _base(server: str, query: tuple[tuple[str, str], ...]) -> URL:
+def _base_url(server: str, query: tuple[tuple[str, str], ...]) -> URL:
     """Builds a URL without its path, cached because nearly all requests have a few forms."""
     return URL(f"{server}?{urlencode(query)}" if query else server, encoded=True)
 
@@ -302,7 +304,7 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _parse(data: bytes) -> KubeObject:
+def _parse_body(data: bytes) -> KubeObject:
     try:
         answer = orjson.loads(data) if data else {}
     except orjson.JSONDecodeError:
@@ -321,7 +323,7 @@ def _retry_after(response: aiohttp.ClientResponse) -> float | None:
     return float(text) if text.isdecimal() else None
 
 
-def _error(status: int, answer: KubeObject) -> RequestRefused | Unavailable:
+def _error_for(status: int, answer: KubeObject) -> RequestRefused | Unavailable:
     message = answer.get("message") or f"HTTP status {status}"
     if status in _OVERLOADED or status == 502:
         return Unavailable(f"the API server is overloaded or starting: {message}")

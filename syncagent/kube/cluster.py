@@ -58,7 +58,7 @@ class KubeCluster(KubeObjects):
             "limit": str(_WARNINGS_READ),
         }
         answer = await self._client.request("GET", resource.path(ref.namespace), query=query)
-        events = sorted(answer.get("items") or (), key=_when, reverse=True)
+        events = sorted(answer.get("items") or (), key=_last_seen, reverse=True)
         said = (f"{event.get('reason')}: {event.get('message')}" for event in events)
         return list(dict.fromkeys(said))[:_MAX_WARNINGS_REPORTED]
 
@@ -86,7 +86,7 @@ class KubeCluster(KubeObjects):
         await self._client.ping()
 
 
-def _when(event: KubeObject) -> str:
+def _last_seen(event: KubeObject) -> str:
     """Returns the time when an event was last seen, from either of its two fields."""
     return event.get("lastTimestamp") or event.get("eventTime") or ""
 

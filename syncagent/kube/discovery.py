@@ -45,7 +45,7 @@ class ApiDiscovery:
             return known
         async with self._locks.setdefault(api.group_version, asyncio.Lock()):
             if api not in self._known:
-                await self._read(api)
+                await self._load_resources(api)
         if api not in self._known:
             raise UnknownApi(api)
         return self._known[api]
@@ -78,7 +78,7 @@ class ApiDiscovery:
                 versions |= {version["groupVersion"] for version in group.get("versions") or ()}
         return [*sorted(versions), *sorted(kinds)]
 
-    async def _read(self, api: GroupVersionKind) -> None:
+    async def _load_resources(self, api: GroupVersionKind) -> None:
         root = f"/apis/{api.group_version}" if api.group else f"/api/{api.version}"
         try:
             answer = await self._client.request("GET", root)

@@ -33,11 +33,11 @@ class KubeFacts:
         self._client = client
         self._token_end = token_end
 
-    async def look(self) -> ClusterFacts:
+    async def collect(self) -> ClusterFacts:
         """Reads the present facts. Unavailable: the API server cannot be reached."""
         answer = await self._client.request("GET", "/version")
         version = answer.get("gitVersion") or ""
-        nodes = await _unless_refused(self._nodes, [])
+        nodes = await _or_default(self._list_nodes, [])
         allocatable = [(node.get("status") or {}).get("allocatable") or {} for node in nodes]
         return ClusterFacts(
             kubernetes_version=version,
@@ -46,12 +46,12 @@ class KubeFacts:
             cpu_millis=int(sum(quantity(node.get("cpu"), _MILLIS) for node in allocatable)),
             memory_bytes=int(sum(quantity(node.get("memory"), _BYTES) for node in allocatable)),
             pod_capacity=int(sum(quantity(node.get("pods"), _BYTES) for node in allocatable)),
-            api_versions=tuple(await _unless_refused(ApiDiscovery(self._client).api_versions, [])),
-            deprecated=tuple(await _unless_refused(self._deprecated, [])),
+            api_versions=tuple(await _or_default(ApiDiscovery(self._client).api_versions, [])),
+            deprecated=tuple(await _or_default(self._deprecated_apis, [])),
             token_expires_at=self._token_end(),
         )
 
-    async def _nodes(self) -> list[KubeObject]:
+    async def _list_nodes(self) -> list[KubeObject]:
         query, found = {"limit": _PAGE}, []
         while True:
             answer = await self._client.request("GET", "/api/v1/nodes", query=query)
@@ -61,7 +61,7 @@ class KubeFacts:
                 return found
             query["continue"] = more
 
-    async def _deprecated(self) -> list[DeprecatedApi]:
+    async def _deprecated_apis(self) -> list[DeprecatedApi]:
         """Reads the metrics in pieces: they are megabytes, and only a few lines matter."""
         found, rest, read = [], b"", 0
         async with self._client.stream("/metrics", {}, "text/plain") as content:
@@ -92,7 +92,7 @@ def quantity(text: object, units: dict[str, float]) -> float:
     return float(match[1]) * units.get(match[2], 0.0) if match else 0.0
 
 
-async def _unless_refused(
+async def _or_default(
     ask: Callable[[], Awaitable[list[Any]]], otherwise: list[object]
 ) -> list[Any]:
     try:

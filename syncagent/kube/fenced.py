@@ -59,23 +59,23 @@ class KubeFences:
         self._cluster = cluster
         self._allowed = allowed
         self._tenants = tenants
-        self._known: dict[ServiceFence, ObjectApi] = {}
+        self._cached: dict[ServiceFence, ObjectApi] = {}
 
     def within(self, fence: ServiceFence | None, namespace: str) -> FencedCluster:
         narrowed = self._tenants.narrowed(fence, namespace)
         if narrowed is None or not (narrowed.rules or narrowed.service_account):
             return FencedCluster(self._cluster, narrowed)
-        return FencedCluster(self._objects(narrowed), narrowed)
+        return FencedCluster(self._objects_within(narrowed), narrowed)
 
-    def _objects(self, fence: ServiceFence) -> ObjectApi:
-        known = self._known.get(fence)
-        if known is None:
-            if len(self._known) >= _MAX_ACCOUNTS:
-                self._known.clear()
-            known = self._known[fence] = self._fenced(fence)
-        return known
+    def _objects_within(self, fence: ServiceFence) -> ObjectApi:
+        cached = self._cached.get(fence)
+        if cached is None:
+            if len(self._cached) >= _MAX_ACCOUNTS:
+                self._cached.clear()
+            cached = self._cached[fence] = self._build_objects(fence)
+        return cached
 
-    def _fenced(self, fence: ServiceFence) -> ObjectApi:
+    def _build_objects(self, fence: ServiceFence) -> ObjectApi:
         sender = sender_as(self._client, fence.service_account, self._proof)
         return self._cluster.acting_as(sender, _FencedGuard(self._allowed, fence))
 
@@ -99,12 +99,12 @@ class KubeJobFences:
 
     @property
     def own(self) -> JobCluster:
-        return self._jobs(_UNFENCED)
+        return self._jobs_within(_UNFENCED)
 
     def within(self, fence: ServiceFence | None, namespace: str) -> JobCluster:
-        return self._jobs(self._tenants.narrowed(fence, namespace) or _UNFENCED)
+        return self._jobs_within(self._tenants.narrowed(fence, namespace) or _UNFENCED)
 
-    def _jobs(self, fence: ServiceFence) -> JobCluster:
+    def _jobs_within(self, fence: ServiceFence) -> JobCluster:
         sender = sender_as(self._client, fence.service_account, self._proof)
         cluster = self._cluster.acting_as(sender, fence.check)
         return KubeJobs(sender, cluster, _FencedJob(fence))

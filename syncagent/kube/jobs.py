@@ -45,7 +45,7 @@ class KubeJobs:
 
     async def get(self, ref: ObjectRef) -> KubeObject | None:
         live = await self._cluster.get(ref)
-        return live and _named(live, ref)
+        return live and _with_type(live, ref)
 
     async def delete(self, ref: ObjectRef, live: KubeObject) -> Deletion:
         """Deletes an object in any version: a job's controller updates it all the time."""
@@ -61,13 +61,13 @@ class KubeJobs:
         pods = ObjectRef("", "v1", "Pod", ref.namespace, "")
         query = {"labelSelector": f"batch.kubernetes.io/job-name={ref.name}", "limit": "50"}
         answer = await self._client.request("GET", _collection(pods), query=query)
-        found = [_named(item, pods) for item in answer.get("items") or ()]
+        found = [_with_type(item, pods) for item in answer.get("items") or ()]
         return sorted(found, key=lambda pod: metadata_of(pod).get("creationTimestamp") or "")
 
     async def job_log(self, pod: ObjectRef, container: str, most: int) -> str:
         query = {"container": container, "tailLines": str(_TAIL_LINES)}
         end = bytearray()
-        async with self._client.stream(_log(pod), query) as content:
+        async with self._client.stream(_log_path(pod), query) as content:
             async for data in content.iter_any():
                 end += data
                 del end[:-most]
@@ -76,7 +76,7 @@ class KubeJobs:
     async def follow_log(self, pod: ObjectRef, container: str, take: TakeLine) -> None:
         query = {"container": container, "follow": "true"}
         rest = b""
-        async with self._client.stream(_log(pod), query) as content:
+        async with self._client.stream(_log_path(pod), query) as content:
             async for data in content.iter_any():
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
@@ -89,15 +89,15 @@ class KubeJobs:
 
 
 def _collection(ref: ObjectRef) -> str:
-    place = f"{_PLURALS[ref.kind]}/namespaces/{quote(ref.namespace, safe='')}"
-    return f"{place}/{ref.kind.lower()}s"
+    folder = f"{_PLURALS[ref.kind]}/namespaces/{quote(ref.namespace, safe='')}"
+    return f"{folder}/{ref.kind.lower()}s"
 
 
-def _log(pod: ObjectRef) -> str:
+def _log_path(pod: ObjectRef) -> str:
     return f"{_collection(pod)}/{quote(pod.name, safe='')}/log"
 
 
-def _named(live: KubeObject, ref: ObjectRef) -> KubeObject:
+def _with_type(live: KubeObject, ref: ObjectRef) -> KubeObject:
     """Adds apiVersion and kind, which list items lack."""
     return {"apiVersion": ref.api.group_version, "kind": ref.kind, **live}
 

@@ -57,7 +57,7 @@ class ServiceAccountClient:
                 impersonation=self._headers,
             )
         except RequestRefused as error:
-            if error.status == 403 and (missing := await self._missing()):
+            if error.status == 403 and (missing := await self._describe_missing()):
                 raise RequestRefused(missing, status=403, reason="NoServiceAccount") from error
             raise
 
@@ -70,18 +70,18 @@ class ServiceAccountClient:
         async with self._client.stream(path, query, impersonation=self._headers) as body:
             yield body
 
-    async def _missing(self) -> str:
+    async def _describe_missing(self) -> str:
         """Names the namespace or account that is missing, and the commands that create it."""
         namespace, name = self._namespace, self._name
         account = f"kubectl -n {namespace} create serviceaccount {name}"
-        place = f"/api/v1/namespaces/{quote(namespace, safe='')}"
-        if not await self._exists(place):
+        namespace_path = f"/api/v1/namespaces/{quote(namespace, safe='')}"
+        if not await self._exists(namespace_path):
             return (
                 f"the namespace {namespace} of the service account {name} does not exist; "
                 f"create both with `kubectl create namespace {namespace} && {account}` and bind a "
                 "role to it"
             )
-        if not await self._exists(f"{place}/serviceaccounts/{quote(name, safe='')}"):
+        if not await self._exists(f"{namespace_path}/serviceaccounts/{quote(name, safe='')}"):
             return (
                 f"the service account {name} does not exist in the namespace {namespace}; create "
                 f"it with `{account}` and bind a role to it"

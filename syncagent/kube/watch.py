@@ -64,29 +64,29 @@ class KindWatcher:
                 resource = await self._discovery.resource(api)
                 path = resource.path(namespace if resource.namespaced else "")
                 if not self._version:
-                    self._version = await self._list(resource, path, namespace, query)
+                    self._version = await self._list_objects(resource, path, namespace, query)
                     self._backoff = _backoff()
                 began = self._clock.monotonic()
-                await self._watch(api, path, query)
+                await self._watch_once(api, path, query)
                 if self._clock.monotonic() - began < _BRIEF_S:
-                    await self._pause(api, "the server ended it immediately")
+                    await self._wait_to_retry(api, "the server ended it immediately")
             except _Expired:
                 self._version = ""
-                await self._pause(api, "the resource version has expired")
+                await self._wait_to_retry(api, "the resource version has expired")
             except TowlineError as error:
                 if isinstance(error, RequestRefused):
                     self._sink(WatchRefused(api, namespace, error.message))
                     self._version = ""
                     self._discovery.forget(api)
                     self._backoff.limit = _REFUSED_S
-                await self._pause(api, error.message)
+                await self._wait_to_retry(api, error.message)
 
-    async def _pause(self, api: GroupVersionKind, why: str) -> None:
+    async def _wait_to_retry(self, api: GroupVersionKind, why: str) -> None:
         wait = self._backoff.next()
         log.warning("watch interrupted", api=str(api), reason=why, retry_s=round(wait, 1))
         await self._clock.sleep(wait)
 
-    async def _list(
+    async def _list_objects(
         self, resource: Resource, path: str, namespace: str, query: Mapping[str, str]
     ) -> str:
         keys: set[ObjectKey] = set()
@@ -94,14 +94,14 @@ class KindWatcher:
         while True:
             try:
                 answer = await self._client.request(
-                    "GET", path, query=page, accept=self._accept("List")
+                    "GET", path, query=page, accept=self._accept_header("List")
                 )
             except RequestRefused as error:
                 if error.status == 410:
                     raise _Expired from error
                 raise
             for item in answer.get("items") or ():
-                live = _typed(item, resource.api)
+                live = _with_type(item, resource.api)
                 keys.add(key_of(live))
                 self._sink(ObjectSeen(resource.api, live, self._partial))
             meta = answer.get("metadata") or {}
@@ -113,7 +113,7 @@ class KindWatcher:
         self._sink(WatchListed(resource.api, namespace, frozenset(keys), number))
         return version
 
-    async def _watch(self, api: GroupVersionKind, path: str, query: Mapping[str, str]) -> None:
+    async def _watch_once(self, api: GroupVersionKind, path: str, query: Mapping[str, str]) -> None:
         """Watches from the present version until the server ends the watch."""
         options = {
             **query,
@@ -123,19 +123,21 @@ class KindWatcher:
             "timeoutSeconds": str(random.randint(*_WATCH_S)),
         }
         try:
-            async with self._client.stream(path, options, self._accept("")) as stream:
-                async for line in _lines(stream):
-                    self._version = self._event(api, _parsed(api, line)) or self._version
+            async with self._client.stream(path, options, self._accept_header("")) as stream:
+                async for line in _split_lines(stream):
+                    self._version = (
+                        self._pass_on_event(api, _parse_event(api, line)) or self._version
+                    )
                     self._backoff.reset()
         except RequestRefused as error:
             if error.status == 410:
                 raise _Expired from error
             raise
 
-    def _accept(self, of: str) -> str:
-        return _METADATA.format(list=of) if self._partial else JSON
+    def _accept_header(self, list_kind: str) -> str:
+        return _METADATA.format(list=list_kind) if self._partial else JSON
 
-    def _event(self, api: GroupVersionKind, event: KubeObject) -> str:
+    def _pass_on_event(self, api: GroupVersionKind, event: KubeObject) -> str:
         """Passes one event to the sink and returns its resource version."""
         live: KubeObject = event.get("object") or {}
         kind = event.get("type")
@@ -144,14 +146,14 @@ class KindWatcher:
                 raise _Expired
             raise Unavailable(f"watch of {api}: {live.get('message')}")
         if kind != "BOOKMARK":
-            obj = _typed(live, api)
+            obj = _with_type(live, api)
             self._sink(
                 ObjectGone(api, obj) if kind == "DELETED" else ObjectSeen(api, obj, self._partial)
             )
         return metadata_of(live).get("resourceVersion") or ""
 
 
-def _parsed(api: GroupVersionKind, line: bytes) -> KubeObject:
+def _parse_event(api: GroupVersionKind, line: bytes) -> KubeObject:
     """Parses one event. Unavailable: not an event, for example from an intermediary."""
     try:
         event = orjson.loads(line)
@@ -166,7 +168,7 @@ def _backoff() -> Backoff:
     return Backoff(first=0.5, limit=30.0)
 
 
-def _typed(item: KubeObject, api: GroupVersionKind) -> KubeObject:
+def _with_type(item: KubeObject, api: GroupVersionKind) -> KubeObject:
     """Sets apiVersion and kind, which list items lack and metadata-only objects have
     differently.
     """
@@ -174,7 +176,7 @@ def _typed(item: KubeObject, api: GroupVersionKind) -> KubeObject:
     return item
 
 
-async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+async def _split_lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """Splits a watch into lines, independent of network packets."""
     rest = b""
     async for part in stream.iter_any():

@@ -38,14 +38,14 @@ class Endpoint:
     @property
     def direct_host(self) -> tuple[str, ssl.SSLContext | None] | None:
         """Host and TLS of further connections; None: only this address can be reached."""
-        secure, host, _ = _target(self.address)
+        secure, host, _ = parse_address(self.address)
         if proxy_to(host) or self.server_name not in (None, host):
             return None
         return host, client_tls(self.ca) if secure else None
 
     def connect(self, clock: Clock) -> CallChannel:
         """Creates a channel that is not yet connected. Invalid: `address` or `ca` is not valid."""
-        secure, host, port = _target(self.address)
+        secure, host, port = parse_address(self.address)
         proxy = proxy_to(host)
         if self.wire is GrpcImplementation.GRPCIO:
             place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -64,7 +64,7 @@ def proxy_to(host: str) -> str:
     return "" if url is None or proxy_bypass(host) else url
 
 
-def _target(address: str) -> tuple[bool, str, int]:
+def parse_address(address: str) -> tuple[bool, str, int]:
     """Parses an address into TLS flag, host and port. Invalid: not an address."""
     parts = urlsplit(address if "://" in address else f"https://{address}")
     if parts.scheme not in {"http", "https"} or not parts.hostname:

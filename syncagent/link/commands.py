@@ -48,7 +48,7 @@ class Commands:
         try:
             if self._freeze is not None and self._take_frozen(command, self._freeze):
                 return
-            if not self._taken(command):
+            if not self._dispatch(command):
                 self._reconciler.refuse(command.id, "this agent does not support the command")
         except Invalid as error:
             self._reconciler.refuse(command.id, error.message)
@@ -63,7 +63,7 @@ class Commands:
             return True
         return False
 
-    def _taken(self, command: pb.Command) -> bool:
+    def _dispatch(self, command: pb.Command) -> bool:
         match command.WhichOneof("body"):
             case "sync_now":
                 self._reconciler.sync_now(command.id, command.sync_now.service_id)

@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 
 Look = Callable[[], Awaitable[ClusterFacts]]
 
-_PATIENCE_S = 3.0
+_TIMEOUT_S = 3.0
 _EVERY_S = 300.0
 
 
@@ -29,13 +29,13 @@ class ClusterFactsCache:
     """The last known facts; reads them every five minutes and reports only changes."""
 
     def __init__(self, look: Look, clock: Clock) -> None:
-        self._look = look
+        self._read_facts = look
         self._clock = clock
         self._reported = ClusterFacts()
 
     async def known(self) -> ClusterFacts:
         """Reads the facts without a long wait; falls back to the last known ones."""
-        found = await self._found()
+        found = await self._collect()
         if found is not None:
             self._reported = found
         return self._reported
@@ -44,7 +44,7 @@ class ClusterFactsCache:
         """Reports changed facts until cancelled."""
         while True:
             await self._clock.sleep(_EVERY_S * random.uniform(0.8, 1.2))
-            found = await self._found()
+            found = await self._collect()
             if found is None or found == self._reported:
                 continue
             try:
@@ -53,10 +53,10 @@ class ClusterFactsCache:
             except TowlineError as error:
                 log.error("facts cannot be reported", error=error.message)
 
-    async def _found(self) -> ClusterFacts | None:
+    async def _collect(self) -> ClusterFacts | None:
         try:
-            async with asyncio.timeout(_PATIENCE_S):
-                return await self._look()
+            async with asyncio.timeout(_TIMEOUT_S):
+                return await self._read_facts()
         except (TowlineError, TimeoutError) as error:
             log.warning("cluster cannot be described", error=str(error) or "no answer in time")
             return None

@@ -55,7 +55,7 @@ class BundleTransfer:
             try:
                 await self._receive(digest, data)
             except LinkDown:
-                self._keep(digest, data)
+                self._keep_part(digest, data)
                 raise
         whole = bytes(data)
         open_bundle(digest, whole)
@@ -68,21 +68,21 @@ class BundleTransfer:
         try:
             kept = await self._send(self._channel, command_id, data)
         except CallFailed as error:
-            raise _refusal(error) from error
+            raise _upload_error(error) from error
         if kept != digest:
             raise Invalid(f"the control plane stored digest {kept}, but the agent sent {digest}")
 
     async def _send(self, channel: CallChannel, command_id: str, data: bytes) -> str:
         """Sends a bundle and returns the digest that the control plane stored."""
-        talk = await UPLOAD.begin(channel, self._metadata)
+        stream = await UPLOAD.begin(channel, self._metadata)
         try:
             for offset in range(0, max(len(data), 1), _PART_BYTES):
                 part = data[offset : offset + _PART_BYTES]
-                await talk.write(pb.Part(command_id=command_id, data=part))
-            await talk.done()
-            uploaded = await talk.read()
+                await stream.write(pb.Part(command_id=command_id, data=part))
+            await stream.done()
+            uploaded = await stream.read()
         finally:
-            talk.cancel()
+            stream.cancel()
         if uploaded is None:
             raise CallFailed(
                 CallStatus.INTERNAL, "the control plane did not return the stored digest"
@@ -98,14 +98,14 @@ class BundleTransfer:
                 async for chunk in chunks:
                     _append(digest, data, chunk)
         except CallFailed as error:
-            raise _failure(digest, error) from error
+            raise _fetch_error(digest, error) from error
 
     def _take_offered(self, digest: str) -> bytes | None:
         data = self._offered.pop(digest, None)
         self._offered_bytes -= len(data or b"")
         return data
 
-    def _keep(self, digest: str, data: bytearray) -> None:
+    def _keep_part(self, digest: str, data: bytearray) -> None:
         """Keeps the received part of a bundle, for a few bundles."""
         self._parts[digest] = data
         while len(self._parts) > _PARTS_KEPT:
@@ -121,7 +121,7 @@ def _append(digest: str, data: bytearray, chunk: pb.Chunk) -> None:
         raise Invalid(f"bundle {digest} is longer than announced")
 
 
-def _refusal(error: CallFailed) -> TowlineError:
+def _upload_error(error: CallFailed) -> TowlineError:
     detail = error.message
     if error.status is CallStatus.NOT_FOUND:
         return NotFound(detail)
@@ -130,7 +130,7 @@ def _refusal(error: CallFailed) -> TowlineError:
     return LinkDown(f"a bundle cannot be sent: {detail}")
 
 
-def _failure(digest: str, error: CallFailed) -> TowlineError:
+def _fetch_error(digest: str, error: CallFailed) -> TowlineError:
     detail = error.message
     if error.status is CallStatus.NOT_FOUND:
         return NotFound(f"the control plane does not have bundle {digest}: {detail}")

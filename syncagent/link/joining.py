@@ -123,14 +123,14 @@ class ClusterJoin:
 
     async def check(self) -> None:
         """Checks the token without joining. Invalid, Unavailable: as for `obtain`."""
-        await self._ask(dry_run=True)
+        await self._request_join(dry_run=True)
 
     async def _join(self) -> AgentCredentials:
-        joined = await self._ask(dry_run=False)
+        joined = await self._request_join(dry_run=False)
         log.info("joined", handle=joined.handle, cluster=joined.cluster_id)
         return AgentCredentials(joined.deploy_token, joined.cluster_id)
 
-    async def _ask(self, *, dry_run: bool) -> pb.Joined:
+    async def _request_join(self, *, dry_run: bool) -> pb.Joined:
         uid = await self.read_uid()
         request = pb.JoinRequest(name=self.name, kubernetes_uid=uid, dry_run=dry_run)
         metadata = (("authorization", f"Bearer {self.secret}"),)

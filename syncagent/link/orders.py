@@ -95,16 +95,16 @@ class SignedOrders:
         now = self._clock.now()
         try:
             request = order_for_desired(self._installation.cluster_id, message)
-            powers = self._opened(message, request)
+            powers = self._verify_order(message, request)
             fence = _fence_of(message)
-            known = self._ledger.newest(desired.service_id)
-            if known is not None and desired.sequence < known.generation:
+            latest = self._ledger.newest(desired.service_id)
+            if latest is not None and desired.sequence < latest.generation:
                 raise Invalid(
                     f"the order is of generation {desired.sequence}; this agent has accepted "
-                    f"generation {known.generation}"
+                    f"generation {latest.generation}"
                 )
             needed = [*_powers_of(desired)]
-            if known is not None and _moves(known, fence, desired):
+            if latest is not None and _leaves_fence(latest, fence, desired):
                 needed.append(Power.FENCES)
             require_powers(powers, needed, message.order.key_id)
         except Invalid as error:
@@ -113,7 +113,7 @@ class SignedOrders:
         if not self._admission.admit(desired, powers):
             return
         forget_at = now + VALID_FOR + 2 * CLOCK_SKEW if desired.removal is not None else None
-        kept = known.fence if known is not None and desired.removal is not None else fence
+        kept = latest.fence if latest is not None and desired.removal is not None else fence
         accepted = AcceptedOrder(desired.service_id, desired.sequence, kept)
         self._ledger.accept(accepted, forget_at, now)
 
@@ -125,10 +125,14 @@ class SignedOrders:
         needed = _COMMAND_POWERS.get(kind)
         if needed is None:
             raise Invalid("this agent does not support the command; upgrade the agent")
-        powers = self._opened(message, order_for_command(self._installation.cluster_id, message))
+        powers = self._verify_order(
+            message, order_for_command(self._installation.cluster_id, message)
+        )
         require_powers(powers, needed, message.order.key_id)
 
-    def _opened(self, message: pb.Desired | pb.Command, request: OrderRequest) -> frozenset[str]:
+    def _verify_order(
+        self, message: pb.Desired | pb.Command, request: OrderRequest
+    ) -> frozenset[str]:
         order = _order_of(message)
         return open_order(self._trusted, order, request, self._clock.now())
 
@@ -150,10 +154,10 @@ def _powers_of(desired: Desired) -> Iterator[Power]:
             yield Power.OPTIONS
 
 
-def _moves(known: AcceptedOrder, fence: str, desired: Desired) -> bool:
+def _leaves_fence(latest: AcceptedOrder, fence: str, desired: Desired) -> bool:
     """Reports whether the service leaves its fence. An orphan needs none: nothing acts for it."""
     orphaned = desired.removal is Removal.ORPHAN and not fence
-    return bool(known.fence) and fence != known.fence and not orphaned
+    return bool(latest.fence) and fence != latest.fence and not orphaned
 
 
 def _fence_of(message: pb.Desired) -> str:

@@ -33,26 +33,26 @@ class OutboxReports:
 
     def status(self, status: SyncStatus) -> None:
         if not is_local_id(status.service_id):
-            self._put(f"status/{status.service_id}", status)
+            self._enqueue(f"status/{status.service_id}", status)
             return
         group = f"status/{status.service_id}"
-        self._put(f"{group}/{status.sequence}", status)
+        self._enqueue(f"{group}/{status.sequence}", status)
         self._outbox.trim(group, _MAX_DEPLOYMENTS)
 
     def inventory(self, change: InventoryChange) -> None:
-        self._put(f"inventory/{change.service_id}", change, _merge)
+        self._enqueue(f"inventory/{change.service_id}", change, _merged_inventories)
 
     def drift(self, found: DriftFound) -> None:
-        self._put("/".join(("drift", found.service_id, *found.ref.key)), found)
+        self._enqueue("/".join(("drift", found.service_id, *found.ref.key)), found)
 
     def verified(self, verified: VerificationResult) -> None:
-        self._put(f"verified/{verified.service_id}/{verified.digest}", verified)
+        self._enqueue(f"verified/{verified.service_id}/{verified.digest}", verified)
 
     def job(self, status: JobStatus) -> None:
-        self._put(f"job/{status.command_id}", status)
+        self._enqueue(f"job/{status.command_id}", status)
 
     def facts(self, facts: ClusterFacts) -> None:
-        self._put("facts", facts)
+        self._enqueue("facts", facts)
 
     def mirror(self, mirror: LocalServiceReport) -> None:
         group = f"mirror/{mirror.service_id}"
@@ -61,13 +61,13 @@ class OutboxReports:
         self._outbox.trim(group, _MAX_DEPLOYMENTS)
 
     def done(self, done: CommandAnswer) -> None:
-        self._put(f"command/{done.command_id}", done)
+        self._enqueue(f"command/{done.command_id}", done)
 
-    def _put(self, topic: str, body: ReportBody, merge: Merge | None = None) -> None:
+    def _enqueue(self, topic: str, body: ReportBody, merge: Merge | None = None) -> None:
         self._outbox.put(topic, report_to_message(body).SerializeToString(), merge)
 
 
-def _merge(older: bytes, newer: bytes) -> bytes | None:
+def _merged_inventories(older: bytes, newer: bytes) -> bytes | None:
     if len(older) + len(newer) > _MERGED_BYTES:
         return None
     before, after = (

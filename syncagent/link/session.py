@@ -33,7 +33,7 @@ _BATCH = 64
 _WELCOME_S = 20.0
 _SHORTEST_PULSE_S = 0.5
 _REFUSED_DISK_S = 5.0
-_MAX_COMPLAINT_BYTES = 1000
+_MAX_PROBLEM_BYTES = 1000
 
 
 class SyncEnded(Exception):
@@ -57,7 +57,7 @@ class SyncCall(Protocol):
 class LinkPorts:
     """The parts of the agent that a link connects to the control plane.
 
-    `complaint` returns the present problem of the agent, which each pulse carries. `orders`
+    `problem` returns the present problem of the agent, which each pulse carries. `orders`
     verifies what the control plane orders; None: unsigned orders are accepted.
     """
 
@@ -66,7 +66,7 @@ class LinkPorts:
     outbox: Outbox
     logs: LogQueue
     clock: Clock
-    complaint: Callable[[], str] = str
+    problem: Callable[[], str] = str
     orders: SignedOrders | None = None
 
 
@@ -75,7 +75,7 @@ class SyncSession:
 
     def __init__(
         self,
-        talk: SyncCall,
+        stream: SyncCall,
         hello: pb.Hello,
         ports: LinkPorts,
         offer: Callable[[str, bytes], None] | None = None,
@@ -86,7 +86,7 @@ class SyncSession:
         self._outbox = ports.outbox
         self._clock = ports.clock
         self._offer = offer
-        self._talk = talk
+        self._stream = stream
         self._unacknowledged = 0
         self._last = 0
         self._deleted_up_to = 0
@@ -101,16 +101,16 @@ class SyncSession:
         try:
             self._reconciler.linked()
             async with asyncio.TaskGroup() as both:
-                both.create_task(self._receive(), name="sync/receive")
-                both.create_task(self._send(), name="sync/send")
-                both.create_task(self._pulse(), name="sync/pulse")
+                both.create_task(self._receive_messages(), name="sync/receive")
+                both.create_task(self._send_reports(), name="sync/send")
+                both.create_task(self._send_pulses(), name="sync/pulse")
                 both.create_task(self._send_logs(), name="sync/logs")
         except BaseExceptionGroup as ended:
             raise ended.exceptions[0] from None
 
     def close(self) -> None:
         """Ends the call."""
-        self._talk.cancel()
+        self._stream.cancel()
 
     async def send_hello(self) -> None:
         """Sends Hello and processes Welcome."""
@@ -140,9 +140,9 @@ class SyncSession:
         )
         self._pulse_s = max(message.welcome.pulse_ms / 1000, _SHORTEST_PULSE_S)
 
-    async def _send(self) -> None:
+    async def _send_reports(self) -> None:
         for report in self._outbox.sent():
-            await self._report(report)
+            await self._send_report(report)
         while True:
             await self._outbox.wait()
             while self._unacknowledged >= _WINDOW:
@@ -154,47 +154,47 @@ class SyncSession:
                 await self._clock.sleep(_REFUSED_DISK_S)
                 continue
             for report in reports:
-                await self._report(report)
+                await self._send_report(report)
 
     async def _send_logs(self) -> None:
         while True:
             await self._write(pb.AgentMessage(job_log=await self._ports.logs.take()))
 
-    async def _report(self, report: NumberedReport) -> None:
+    async def _send_report(self, report: NumberedReport) -> None:
         message = pb.Report.FromString(report.body)
         message.number, message.at_ms = report.number, report.at_ms
         self._last = report.number
         self._unacknowledged += 1
         await self._write(pb.AgentMessage(report=message))
 
-    async def _pulse(self) -> None:
+    async def _send_pulses(self) -> None:
         """Sends pulses at least at the interval from Welcome."""
         while True:
-            rest = self._wrote_at + self._pulse_s * 0.8 - self._clock.monotonic()
-            if rest > 0:
-                await self._clock.sleep(rest)
+            remaining = self._wrote_at + self._pulse_s * 0.8 - self._clock.monotonic()
+            if remaining > 0:
+                await self._clock.sleep(remaining)
             else:
-                pulse = pb.Pulse(complaint=cut_text(self._ports.complaint(), _MAX_COMPLAINT_BYTES))
+                pulse = pb.Pulse(problem=cut_text(self._ports.problem(), _MAX_PROBLEM_BYTES))
                 await self._write(pb.AgentMessage(pulse=pulse))
                 if self._lost_message and self._delete_acknowledged(self._deleted_up_to):
                     raise Unavailable("requesting again the state that could not be stored")
 
-    async def _receive(self) -> None:
+    async def _receive_messages(self) -> None:
         while True:
             message = await self._read()
             match message.WhichOneof("body"):
                 case "desired":
-                    self._desire(message.desired)
+                    self._on_desired(message.desired)
                 case "desired_end":
-                    self._compare(message.desired_end.services)
+                    self._compare_counts(message.desired_end.services)
                 case "command":
-                    self._command(message.command)
+                    self._on_command(message.command)
                 case "ack":
-                    self._acknowledged(message.ack.number)
+                    self._on_acknowledged(message.ack.number)
                 case "goodbye":
                     raise SyncEnded(message.goodbye.reason, message.goodbye.message)
 
-    def _desire(self, message: pb.Desired) -> None:
+    def _on_desired(self, message: pb.Desired) -> None:
         """Passes on a service; an invalid one must not block the others."""
         try:
             if is_local_id(message.service_id):
@@ -211,7 +211,7 @@ class SyncSession:
         except Unavailable as error:
             self._on_disk_error(error)
 
-    def _command(self, message: pb.Command) -> None:
+    def _on_command(self, message: pb.Command) -> None:
         try:
             if self._ports.orders is not None:
                 self._ports.orders.check_command(message)
@@ -244,7 +244,7 @@ class SyncSession:
         self._deleted_up_to = number
         return True
 
-    def _acknowledged(self, number: int) -> None:
+    def _on_acknowledged(self, number: int) -> None:
         if number > self._last:
             raise Invalid(f"the control plane acknowledges report {number}, which was not sent")
         self._unacknowledged = max(0, self._last - number)
@@ -253,21 +253,23 @@ class SyncSession:
             self._delete_acknowledged(number)
         self._room.set()
 
-    def _compare(self, services: int) -> None:
+    def _compare_counts(self, services: int) -> None:
         """Compares the number of services; a difference only logs a warning and deletes nothing."""
-        held = sum(
+        stored_count = sum(
             not is_local_id(service_id) for service_id, _ in self._reconciler.stored_services()
         )
-        if held != services:
-            log.warning("services differ from the control plane's", here=held, there=services)
+        if stored_count != services:
+            log.warning(
+                "services differ from the control plane's", here=stored_count, there=services
+            )
 
     async def _write(self, message: pb.AgentMessage) -> None:
         async with self._writing:
-            await self._talk.write(message)
+            await self._stream.write(message)
             self._wrote_at = self._clock.monotonic()
 
     async def _read(self) -> pb.HubMessage:
-        message = await self._talk.read()
+        message = await self._stream.read()
         if message is None:
             raise CallFailed(CallStatus.OK, "the control plane ended the call")
         check(message)

@@ -21,7 +21,7 @@ from core.tls import client_context
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.ports import PinnedKey
 
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 _MIN_FREE = 200 << 20
 # Permissions for applying, pruning and watching; services may need more.
 _PERMISSIONS = (
@@ -82,7 +82,7 @@ class ControlPlaneAccess:
         return " (the proxy from HTTPS_PROXY)" if self.proxy else ""
 
 
-async def _unchecked() -> str:
+async def _no_check() -> str:
     return ""
 
 
@@ -99,57 +99,66 @@ def check_signing_key(pin: PinnedKey | None, expected: str, *, unsigned: bool) -
 
 
 async def diagnose(
-    way: ControlPlaneAccess, api: ApiServer, folder: Path, tunnel_check: TunnelCheck = _unchecked
+    control_plane: ControlPlaneAccess,
+    api: ApiServer,
+    folder: Path,
+    tunnel_check: TunnelCheck = _no_check,
 ) -> AsyncIterator[DoctorResult]:
     """Runs all steps in order; skips steps that depend on a failed one.
     `tunnel_check` returns the reason if the API server must not get users' requests.
     """
     reached = True
-    for step in (_resolves, _connects, _speaks_tls, _signs_in):
+    for step in (_check_name, _check_connection, _check_tls, _check_sign_in):
         if not reached:
             break
-        finding = await _bounded(step.__name__.strip("_").replace("_", " "), step(way))
+        finding = await _with_timeout(
+            step.__name__.strip("_").replace("_", " "), step(control_plane)
+        )
         reached = finding.good
         yield finding
-    version = await _bounded("API server", _version(api))
+    version = await _with_timeout("API server", _check_version(api))
     yield version
     if version.good and reached:
-        yield await _bounded("tunnel", _tunnel(way, tunnel_check), needed=False)
+        yield await _with_timeout(
+            "tunnel", _check_tunnel(control_plane, tunnel_check), needed=False
+        )
     if version.good:
         for group, resource, verb, what in _PERMISSIONS:
-            yield await _bounded(f"may {what}", _may(api, group, resource, verb, what))
-    yield _disk(folder)
+            yield await _with_timeout(
+                f"may {what}", _check_permission(api, group, resource, verb, what)
+            )
+    yield _check_disk(folder)
 
 
-async def _bounded(
+async def _with_timeout(
     step: str, work: Awaitable[DoctorResult], *, needed: bool = True
 ) -> DoctorResult:
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_TIMEOUT_S):
             return await work
     except TimeoutError:
-        return DoctorResult(step, False, f"no answer within {_PATIENCE_S:.0f} s", needed)
+        return DoctorResult(step, False, f"no answer within {_TIMEOUT_S:.0f} s", needed)
     except (OSError, TowlineError, UnicodeError) as error:
         return DoctorResult(step, False, str(error), needed)
 
 
-async def _resolves(way: ControlPlaneAccess) -> DoctorResult:
-    host, port = way.first_hop
+async def _check_name(control_plane: ControlPlaneAccess) -> DoctorResult:
+    host, port = control_plane.first_hop
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
-        text = f"{host}{way.proxy_note}: {error.strerror}; check the cluster's DNS"
+        text = f"{host}{control_plane.proxy_note}: {error.strerror}; check the cluster's DNS"
         return DoctorResult("resolves", False, text)
     addresses = sorted({address[4][0] for address in found})
     return DoctorResult(
-        "resolves", True, f"{host}{way.proxy_note} is {', '.join(map(str, addresses))}"
+        "resolves", True, f"{host}{control_plane.proxy_note} is {', '.join(map(str, addresses))}"
     )
 
 
-async def _connects(way: ControlPlaneAccess) -> DoctorResult:
-    host, port = way.first_hop
-    where = f"{host}:{port}{way.proxy_note}"
+async def _check_connection(control_plane: ControlPlaneAccess) -> DoctorResult:
+    host, port = control_plane.first_hop
+    where = f"{host}:{port}{control_plane.proxy_note}"
     try:
         _, writer = await asyncio.open_connection(host, port)
     except OSError as error:
@@ -159,19 +168,19 @@ async def _connects(way: ControlPlaneAccess) -> DoctorResult:
     return DoctorResult("connects", True, f"{where} accepts connections")
 
 
-async def _speaks_tls(way: ControlPlaneAccess) -> DoctorResult:
-    scheme = urlsplit(way.address).scheme
+async def _check_tls(control_plane: ControlPlaneAccess) -> DoctorResult:
+    scheme = urlsplit(control_plane.address).scheme
     if scheme in {"http", "ws"}:
         return DoctorResult(
             "speaks tls", True, "off by the address: the token is readable on the network"
         )
-    if way.proxy:
+    if control_plane.proxy:
         return DoctorResult("speaks tls", True, "not checked through a proxy; see the sign-in step")
-    host, port = _host_port(way.address)
-    ca = way.ca.decode("ascii", "ignore") if way.ca else None
+    host, port = _host_port(control_plane.address)
+    ca = control_plane.ca.decode("ascii", "ignore") if control_plane.ca else None
     context = client_context(text=ca)
     context.set_alpn_protocols(["http/1.1" if scheme == "wss" else "h2"])
-    name = way.server_name or host
+    name = control_plane.server_name or host
     try:
         _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=name)
     except ssl.SSLCertVerificationError as error:
@@ -186,20 +195,20 @@ async def _speaks_tls(way: ControlPlaneAccess) -> DoctorResult:
     return DoctorResult("speaks tls", True, f"{version}, certificate of {name}")
 
 
-async def _signs_in(way: ControlPlaneAccess) -> DoctorResult:
+async def _check_sign_in(control_plane: ControlPlaneAccess) -> DoctorResult:
     """Requests a bundle that cannot exist: only an authenticated agent gets "not found"."""
-    metadata = (("authorization", f"Bearer {way.token}"),)
+    metadata = (("authorization", f"Bearer {control_plane.token}"),)
     request = pb.FetchRequest(digest="sha256:" + "0" * 64)
-    async with way.connect() as channel:
+    async with control_plane.connect() as channel:
         try:
             async for _ in FETCH.ask(channel, metadata, request):
                 pass
         except CallFailed as error:
-            return _answer(error)
+            return _sign_in_result(error)
     return DoctorResult("signs in", True, "the control plane accepts the token")
 
 
-def _answer(error: CallFailed) -> DoctorResult:
+def _sign_in_result(error: CallFailed) -> DoctorResult:
     if error.status is CallStatus.NOT_FOUND:
         return DoctorResult("signs in", True, "the control plane accepts the token")
     if error.status is CallStatus.UNAUTHENTICATED:
@@ -208,13 +217,13 @@ def _answer(error: CallFailed) -> DoctorResult:
     return DoctorResult("signs in", False, f"{error.status.name}: {error.message}")
 
 
-async def _tunnel(way: ControlPlaneAccess, check: TunnelCheck) -> DoctorResult:
+async def _check_tunnel(control_plane: ControlPlaneAccess, check: TunnelCheck) -> DoctorResult:
     """Checks both ends of the tunnel. Sends nothing, so that a running agent keeps its tunnel."""
     if reason := await check():
         return DoctorResult("tunnel", False, f"no tunnel for kubectl: {reason}", needed=False)
-    async with way.connect() as channel:
+    async with control_plane.connect() as channel:
         try:
-            call = await channel.call(TUNNEL, (("authorization", f"Bearer {way.token}"),))
+            call = await channel.call(TUNNEL, (("authorization", f"Bearer {control_plane.token}"),))
             answered = await call.read() is not None
             call.cancel()
         except CallFailed as error:
@@ -224,12 +233,14 @@ async def _tunnel(way: ControlPlaneAccess, check: TunnelCheck) -> DoctorResult:
     return DoctorResult("tunnel", answered, text, needed=False)
 
 
-async def _version(api: ApiServer) -> DoctorResult:
+async def _check_version(api: ApiServer) -> DoctorResult:
     answer = await api.request("GET", "/version")
     return DoctorResult("API server", True, f"Kubernetes {answer.get('gitVersion')}")
 
 
-async def _may(api: ApiServer, group: str, resource: str, verb: str, what: str) -> DoctorResult:
+async def _check_permission(
+    api: ApiServer, group: str, resource: str, verb: str, what: str
+) -> DoctorResult:
     """Checks a permission of the service account by a SelfSubjectAccessReview."""
     name, _, below = resource.partition("/")
     attributes = {"group": group, "resource": name, "subresource": below, "verb": verb}
@@ -246,12 +257,12 @@ async def _may(api: ApiServer, group: str, resource: str, verb: str, what: str) 
     return DoctorResult(f"may {what}", allowed, text if allowed else missing, needed=False)
 
 
-def _disk(folder: Path) -> DoctorResult:
-    place = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))
-    if not os.access(place, os.W_OK):
-        return DoctorResult("disk", False, f"{place} cannot be written")
-    free = shutil.disk_usage(place).free
-    text = f"{free >> 20:,} MiB free in {place}"
+def _check_disk(folder: Path) -> DoctorResult:
+    existing = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))
+    if not os.access(existing, os.W_OK):
+        return DoctorResult("disk", False, f"{existing} cannot be written")
+    free = shutil.disk_usage(existing).free
+    text = f"{free >> 20:,} MiB free in {existing}"
     return DoctorResult("disk", free >= _MIN_FREE, text, needed=False)
 
 

@@ -36,7 +36,7 @@ class StatusServer:
 
     def __init__(self, listen: str, look: Look) -> None:
         self._host, self._port = _address(listen)
-        self._look = look
+        self._read_vitals = look
         self._registry = CollectorRegistry()
         self._registry.register(_VitalsCollector(look))
         application = web.Application()
@@ -70,12 +70,12 @@ class StatusServer:
         """Ready once the agent has reached the control plane since its start, even if it is away
         now.
         """
-        now = self._look()
-        if now.state_error:
-            return web.Response(status=503, text=f"{now.state_error}\n")
-        if now.joining:
+        vitals = self._read_vitals()
+        if vitals.state_error:
+            return web.Response(status=503, text=f"{vitals.state_error}\n")
+        if vitals.joining:
             return web.Response(status=503, text="the cluster has not joined yet\n")
-        if not now.has_been_linked:
+        if not vitals.has_been_linked:
             return web.Response(status=503, text="has not reached the control plane yet\n")
         return web.Response(text="ok\n")
 
@@ -88,23 +88,27 @@ class _VitalsCollector:
     """Collects the metrics on each scrape."""
 
     def __init__(self, look: Look) -> None:
-        self._look = look
+        self._read_vitals = look
 
     def collect(self) -> Iterator[Metric]:
-        now = self._look()
+        vitals = self._read_vitals()
         for name, what, value in (
-            ("connected", "1 if the agent is connected to the control plane, else 0.", now.linked),
-            ("services", "Number of services with a stored desired state.", now.services),
+            (
+                "connected",
+                "1 if the agent is connected to the control plane, else 0.",
+                vitals.linked,
+            ),
+            ("services", "Number of services with a stored desired state.", vitals.services),
             (
                 "waiting_reports",
                 "Number of reports that the control plane has not acknowledged.",
-                now.waiting_reports,
+                vitals.waiting_reports,
             ),
-            ("running_jobs", "Number of unfinished jobs.", now.running_jobs),
+            ("running_jobs", "Number of unfinished jobs.", vitals.running_jobs),
             (
                 "disk_failing",
                 "1 if the agent cannot write its state directory, else 0.",
-                bool(now.state_error),
+                bool(vitals.state_error),
             ),
         ):
             yield GaugeMetricFamily(f"towline_agent_{name}", what, value=float(value))

@@ -73,7 +73,7 @@ class Upgrader:
 
     def __init__(
         self,
-        home: AgentDeployment | None,
+        agent_deployment: AgentDeployment | None,
         cluster: DeploymentApi,
         jobs: JobCommands,
         answers: Answers,
@@ -81,7 +81,7 @@ class Upgrader:
     ) -> None:
         self._clock = clock
         self._begun: set[str] = set()
-        self._home = home
+        self._agent_deployment = agent_deployment
         self._cluster = cluster
         self._jobs = jobs
         self._answers = answers
@@ -94,23 +94,23 @@ class Upgrader:
         """Begins an upgrade, or resumes it; the command gets its result when the job ends."""
         if command_id not in self._begun:
             self._begun.add(command_id)
-            self._tasks.spawn("upgrade", self._begin(command_id, image))
+            self._tasks.spawn("upgrade", self._start(command_id, image))
 
-    async def _begin(self, command_id: str, image: str) -> None:
+    async def _start(self, command_id: str, image: str) -> None:
         """Begins an upgrade with retries while the API server or the disk fails; refuses impossible
         ones.
         """
         backoff = Backoff(first=1.0, limit=30.0)
         try:
-            while not await self._try_begin(command_id, image):
+            while not await self._try_start(command_id, image):
                 await self._clock.sleep(backoff.next())
         finally:
             self._begun.discard(command_id)
 
-    async def _try_begin(self, command_id: str, image: str) -> bool:
+    async def _try_start(self, command_id: str, image: str) -> bool:
         """Tries once to begin; False if it must be retried."""
         try:
-            self._run(command_id, image, await self._live(image))
+            self._start_job(command_id, image, await self._live_deployment(image))
         except TowlineError as error:
             log.error("no upgrade", reason=error.message)
             if _is_transient(error):
@@ -118,17 +118,19 @@ class Upgrader:
             return self._refuse(command_id, error.message)
         return True
 
-    async def _live(self, image: str) -> KubeObject:
-        home = self._allowed(image)
-        live = await self._cluster.get(home.ref)
+    async def _live_deployment(self, image: str) -> KubeObject:
+        agent_deployment = self._check_image(image)
+        live = await self._cluster.get(agent_deployment.ref)
         if live is None:
-            raise Invalid(f"{home.ref} does not exist")
+            raise Invalid(f"{agent_deployment.ref} does not exist")
         return live
 
-    def _run(self, command_id: str, image: str, live: KubeObject) -> None:
-        home = self._allowed(image)
-        manifest = upgrade_job(home, live, image)
-        self._jobs.run(JobSpec(command_id, home.namespace, manifest, TIMEOUT_S, own=True))
+    def _start_job(self, command_id: str, image: str, live: KubeObject) -> None:
+        agent_deployment = self._check_image(image)
+        manifest = upgrade_job(agent_deployment, live, image)
+        self._jobs.run(
+            JobSpec(command_id, agent_deployment.namespace, manifest, TIMEOUT_S, own=True)
+        )
 
     def _refuse(self, command_id: str, reason: str) -> bool:
         """Refuses the command; False if the answer could not be stored."""
@@ -138,16 +140,16 @@ class Upgrader:
             return False
         return True
 
-    def _allowed(self, image: str) -> AgentDeployment:
+    def _check_image(self, image: str) -> AgentDeployment:
         """Checks the image against the operator's list, because it can run any code here."""
-        if self._home is None:
+        if self._agent_deployment is None:
             raise Invalid("the agent's own Deployment is not configured (upgrade.deployment)")
-        if name_of_image(image) not in self._home.images:
+        if name_of_image(image) not in self._agent_deployment.images:
             raise Invalid(
                 f"this agent's settings do not allow the image {image}; allowed: "
-                f"{', '.join(sorted(self._home.images)) or 'none'}"
+                f"{', '.join(sorted(self._agent_deployment.images)) or 'none'}"
             )
-        return self._home
+        return self._agent_deployment
 
 
 def name_of_image(image: str) -> str:
@@ -157,17 +159,22 @@ def name_of_image(image: str) -> str:
     return head + slash + tail.partition(":")[0]
 
 
-def upgrade_job(home: AgentDeployment, deployment: KubeObject, image: str) -> KubeObject:
+def upgrade_job(
+    agent_deployment: AgentDeployment, deployment: KubeObject, image: str
+) -> KubeObject:
     """Builds the Job that tests an image and then installs it. Invalid: unexpected form of the
     Deployment.
     """
     pod, agent = _pod_of(deployment), _agent_of(deployment)
     shared = {name: agent[name] for name in _COPIED if name in agent}
-    names = [f"--namespace={home.namespace}", f"--deployment={home.deployment}"]
+    names = [
+        f"--namespace={agent_deployment.namespace}",
+        f"--deployment={agent_deployment.deployment}",
+    ]
     canary = {
         "name": "canary",
         "image": image,
-        "command": ["towline", "agent", "doctor", *_flags(agent)],
+        "command": ["towline", "agent", "doctor", *_doctor_flags(agent)],
     }
     change = {
         "name": "change",
@@ -189,7 +196,7 @@ def upgrade_job(home: AgentDeployment, deployment: KubeObject, image: str) -> Ku
 
 async def replace_image(
     cluster: DeploymentApi,
-    home: ObjectRef,
+    agent_deployment: ObjectRef,
     image: str,
     old: str,
     clock: Clock,
@@ -202,24 +209,26 @@ async def replace_image(
     """
     deadline = clock.monotonic() + patience_s
     try:
-        await _set_image(cluster, home, image, clock, deadline)
-        why = await _not_ready(cluster, home, clock, deadline)
+        await _set_image(cluster, agent_deployment, image, clock, deadline)
+        why = await _not_ready(cluster, agent_deployment, clock, deadline)
     except TowlineError as error:
         why = f"could not be installed: {error.message}"
     if not why:
-        return f"{home} runs {image} and has connected"
-    await _set_image(cluster, home, old, clock, clock.monotonic() + patience_s)
-    raise Invalid(f"{image} {why}: {home} is back at {old}")
+        return f"{agent_deployment} runs {image} and has connected"
+    await _set_image(cluster, agent_deployment, old, clock, clock.monotonic() + patience_s)
+    raise Invalid(f"{image} {why}: {agent_deployment} is back at {old}")
 
 
-async def _not_ready(cluster: DeploymentApi, home: ObjectRef, clock: Clock, deadline: float) -> str:
+async def _not_ready(
+    cluster: DeploymentApi, agent_deployment: ObjectRef, clock: Clock, deadline: float
+) -> str:
     """Waits until the new image is ready; returns the reason of a failure, or empty."""
     slow = f"did not connect within {deadline - clock.monotonic():.0f} s"
     why = slow
     while clock.monotonic() < deadline:
         await clock.sleep(_LOOK_S)
         try:
-            if _rolled_out(await cluster.get(home)):
+            if _rolled_out(await cluster.get(agent_deployment)):
                 return ""
             why = slow
         except TowlineError as error:
@@ -228,16 +237,16 @@ async def _not_ready(cluster: DeploymentApi, home: ObjectRef, clock: Clock, dead
 
 
 async def _set_image(
-    cluster: DeploymentApi, home: ObjectRef, image: str, clock: Clock, deadline: float
+    cluster: DeploymentApi, agent_deployment: ObjectRef, image: str, clock: Clock, deadline: float
 ) -> None:
     """Sets the image of the Deployment, with retries until the deadline."""
     while True:
         try:
-            live = await cluster.get(home)
+            live = await cluster.get(agent_deployment)
             if live is None:
-                raise Invalid(f"there is no {home}")
+                raise Invalid(f"there is no {agent_deployment}")
             if _agent_of(live)["image"] != image:
-                await cluster.merge(home, _patch(live, image))
+                await cluster.merge(agent_deployment, _image_patch(live, image))
             return
         except TowlineError as error:
             if not _is_transient(error) or clock.monotonic() >= deadline:
@@ -252,7 +261,7 @@ def _is_transient(error: TowlineError) -> bool:
     return isinstance(error, Unavailable)
 
 
-def _patch(live: KubeObject, image: str) -> KubeObject:
+def _image_patch(live: KubeObject, image: str) -> KubeObject:
     """Builds a merge patch, which replaces lists as a whole: all containers, one with another
     image.
     It applies only to the version that was read, so that no other change is lost.
@@ -290,7 +299,7 @@ def _agent_of(deployment: KubeObject) -> KubeFields:
     return agent
 
 
-def _flags(agent: KubeFields) -> list[str]:
+def _doctor_flags(agent: KubeFields) -> list[str]:
     """Returns the agent's own arguments that the doctor supports."""
     known = ("--url=", "--token-file=", "--ca-file=", "--data=")
     return [argument for argument in agent.get("args") or () if argument.startswith(known)]

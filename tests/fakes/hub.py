@@ -30,7 +30,7 @@ _CHUNK = 16 << 10
 class FakeHub:
     """`acknowledging = False` leaves reports uncommitted; `token` is the one accepted.
 
-    `pulse_ms` is how often it wants to hear something, `complaints` what pulses said.
+    `pulse_ms` is how often it wants to hear something, `problems` what pulses said.
     `signer` signs bundles and orders with `powers`; None: nothing is signed. `presents` is another
     key in its greeting. Bundles of `small`
     bytes at most go with the word on their service.
@@ -51,7 +51,7 @@ class FakeHub:
         self.powers = ALL_POWERS
         self.pulse_ms = 15_000
         self.small = 16 << 10
-        self.complaints: list[str] = []
+        self.problems: list[str] = []
         self.committed = 0
         self.desired: dict[str, pb.Desired] = {}
         self.bundles: dict[str, bytes] = {}
@@ -247,7 +247,7 @@ class FakeHub:
     ) -> None:
         async for message in requests:
             if message.HasField("pulse"):
-                await self._note(self.complaints, message.pulse.complaint)
+                await self._note(self.problems, message.pulse.problem)
                 continue
             if message.report.number > self.committed and self.acknowledging:
                 self.committed = message.report.number

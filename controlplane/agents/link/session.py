@@ -44,7 +44,7 @@ _MAX_LOGS = 1000
 _SIGNED_AT_ONCE = 50
 _SIGN_AGAIN_SECONDS = 2.0
 _MAX_IDS_PER_QUERY = 1000
-_COMPLAINT = "the agent reports: "
+_AGENT_PROBLEM = "the agent reports: "
 _GONE = frozenset({CallStatus.CANCELLED, CallStatus.UNAVAILABLE})
 
 
@@ -195,7 +195,7 @@ class AgentSession:
             acknowledged=cluster.acknowledged,
         )
         await self._present_signing_key(welcome)
-        self._alarm = cluster.alarm if cluster.alarm.startswith(_COMPLAINT) else ""
+        self._alarm = cluster.alarm if cluster.alarm.startswith(_AGENT_PROBLEM) else ""
         if cluster.alarm == THROTTLED_ALARM:
             self._observer.throttled(self.cluster_id)
         await self._write(wire.HubMessage(welcome=welcome))
@@ -234,7 +234,7 @@ class AgentSession:
             limits.check(message)
             self._observer.heard(self.cluster_id)
             if message.WhichOneof("body") == "pulse":
-                await self._show_problem(plain_text(message.pulse.complaint))
+                await self._show_problem(plain_text(message.pulse.problem))
             if message.WhichOneof("body") == "job_log":
                 await self._log(message.job_log)
             if message.WhichOneof("body") == "report" and self._goodbye is None:
@@ -250,9 +250,9 @@ class AgentSession:
         many = len(self._reports) >= _MAX_WAITING_REPORTS
         return many or self._waiting_bytes >= _MAX_WAITING_BYTES
 
-    async def _show_problem(self, complaint: str) -> None:
+    async def _show_problem(self, problem: str) -> None:
         """Shows the agent's own problem while it lasts."""
-        alarm = f"{_COMPLAINT}{complaint}" if complaint else ""
+        alarm = f"{_AGENT_PROBLEM}{problem}" if problem else ""
         if alarm != self._alarm:
             self._alarm = alarm
             await self._agents.alarm(self.cluster_id, alarm)

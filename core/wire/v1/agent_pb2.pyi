@@ -907,10 +907,10 @@ class MirroredService(_message.Message):
     def __init__(self, service_id: _Optional[str] = ..., name: _Optional[str] = ..., namespace: _Optional[str] = ..., repository: _Optional[str] = ..., ref: _Optional[str] = ..., folder: _Optional[str] = ..., commit: _Optional[str] = ..., digest: _Optional[str] = ..., sequence: _Optional[int] = ..., removed: _Optional[bool] = ..., error: _Optional[str] = ..., committed_ms: _Optional[int] = ...) -> None: ...
 
 class Pulse(_message.Message):
-    __slots__ = ("complaint",)
-    COMPLAINT_FIELD_NUMBER: _ClassVar[int]
-    complaint: str
-    def __init__(self, complaint: _Optional[str] = ...) -> None: ...
+    __slots__ = ("problem",)
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    problem: str
+    def __init__(self, problem: _Optional[str] = ...) -> None: ...
 
 class Ack(_message.Message):
     __slots__ = ("number",)

@@ -79,7 +79,7 @@ class OwnedObject:
         self.images = images_of(live)
         self.labels = _labels(live)
         self.generation = meta.get("generation") or 0
-        self.finalizers = _holders(live)
+        self.finalizers = _finalizers_of(live)
         self.seen = True
 
     def is_known(self, live: KubeObject) -> bool:
@@ -108,7 +108,7 @@ def child_of(live: KubeObject) -> ObservedComponent:
         _labels(live),
         metadata_of(live).get("generation") or 0,
         "",
-        _holders(live),
+        _finalizers_of(live),
     )
 
 
@@ -155,11 +155,11 @@ class DescendantTree:
 
     def descendants_of(self, uid: str) -> Iterator[ObservedComponent]:
         """Iterates over all descendants of an object, depth first."""
-        todo, seen = [uid], {uid}
-        while todo:
-            for child in self._by_owner.get(todo.pop(), set()) - seen:
+        pending, seen = [uid], {uid}
+        while pending:
+            for child in self._by_owner.get(pending.pop(), set()) - seen:
                 seen.add(child)
-                todo.append(child)
+                pending.append(child)
                 yield self._children[child]
 
     def get(self, uid: str) -> ObservedComponent | None:
@@ -185,9 +185,9 @@ def components_of(
     found: dict[ObjectKey, ObservedComponent] = {}
     for key, owned_object in owned.items():
         below = list(tree.descendants_of(owned_object.uid)) if owned_object.uid and tree else ()
-        found[key] = _root(owned_object, below)
+        found[key] = _component_of(owned_object, below)
         # A Deployment keeps replica sets of former revisions at zero: history, not state.
-        found.update({c.ref.key: c for c in below if not _spent(c, tree)})
+        found.update({c.ref.key: c for c in below if not _is_old_replica_set(c, tree)})
     return found
 
 
@@ -205,10 +205,10 @@ def inventory_change(
     return InventoryChange(service_id, False, present, gone, fresh) if present or gone else None
 
 
-def _root(owned: OwnedObject, below: Sequence[ObservedComponent]) -> ObservedComponent:
+def _component_of(owned: OwnedObject, below: Sequence[ObservedComponent]) -> ObservedComponent:
     verdict = owned.verdict
     if verdict.health == HealthState.PROGRESSING:
-        verdict = _worst_pod(below) or _with_diagnosis(owned)
+        verdict = _worst_pod(below) or _with_event_message(owned)
     return ObservedComponent(
         owned.ref,
         owned.uid,
@@ -236,7 +236,7 @@ def _worst_pod(below: Sequence[ObservedComponent]) -> HealthStatus | None:
     return None
 
 
-def _with_diagnosis(owned: OwnedObject) -> HealthStatus:
+def _with_event_message(owned: OwnedObject) -> HealthStatus:
     verdict = owned.verdict
     if not owned.diagnosis:
         return verdict
@@ -244,7 +244,7 @@ def _with_diagnosis(owned: OwnedObject) -> HealthStatus:
     return HealthStatus(verdict.health, text, verdict.reason or owned.diagnosis.partition(":")[0])
 
 
-def _spent(child: ObservedComponent, tree: DescendantTree) -> bool:
+def _is_old_replica_set(child: ObservedComponent, tree: DescendantTree) -> bool:
     return (
         child.ref.kind == "ReplicaSet"
         and child.health == HealthState.HEALTHY
@@ -298,17 +298,17 @@ def _labels(live: KubeObject) -> Mapping[str, str]:
     if not isinstance(labels, dict):
         return {}
     try:
-        return _shared(tuple(labels.items()))
+        return _interned(tuple(labels.items()))
     except TypeError:
         return labels
 
 
 @lru_cache(4096)
-def _shared(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+def _interned(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return dict(labels)
 
 
-def _holders(live: KubeObject) -> tuple[str, ...]:
+def _finalizers_of(live: KubeObject) -> tuple[str, ...]:
     """Returns the finalizers that hold an object that is being deleted."""
     meta = metadata_of(live)
     return tuple(meta.get("finalizers") or ()) if meta.get("deletionTimestamp") else ()

@@ -36,10 +36,10 @@ def describe_waiting(components: Iterable[ObservedComponent]) -> str:
         return ""
     first = min(waiting, key=lambda component: (not component.reason, not component.message))
     more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-    return f"waiting for {first.ref}{more}: {_because(first)}"
+    return f"waiting for {first.ref}{more}: {_describe(first)}"
 
 
-def _because(component: ObservedComponent) -> str:
+def _describe(component: ObservedComponent) -> str:
     reason, message = component.reason, component.message
     if not message:
         return reason or "not healthy yet"

@@ -100,8 +100,8 @@ class TalkingAgent:
         report = wire.Report(number=number, at_ms=1_767_225_600_000 + number, **body)
         await self.call.write(wire.AgentMessage(report=report))
 
-    async def pulse(self, complaint: str) -> None:
-        await self.call.write(wire.AgentMessage(pulse=wire.Pulse(complaint=complaint)))
+    async def pulse(self, problem: str) -> None:
+        await self.call.write(wire.AgentMessage(pulse=wire.Pulse(problem=problem)))
 
     async def close(self) -> None:
         self.call.cancel()

@@ -295,4 +295,4 @@ async def _present_other_key(stolen: Stolen) -> None:
         )
         message.order.CopyFrom(attestation_to_message(order))
         await stolen.refused(message, f"it expects {stolen.bench.settings.hub.signing_key}")
-    await hub.until(lambda: any("signing key" in said for said in hub.complaints))
+    await hub.until(lambda: any("signing key" in said for said in hub.problems))

@@ -123,7 +123,7 @@ async def test_a_freeze_ends_everything_within_5_s(
                 assert "stolen token" in refused
             hub.hub.want("web", [bench.config("site", key="changed")], namespace=bench.namespace)
             await hub.hub.until(lambda: frozen_status(hub))
-            await hub.hub.until(lambda: any("is frozen" in one for one in hub.hub.complaints))
+            await hub.hub.until(lambda: any("is frozen" in one for one in hub.hub.problems))
         hellos = len(hub.hub.hellos)
         async with bench.agent():
             # Orders go to the newest connection; the one before may still be open for a moment.

@@ -97,13 +97,13 @@ async def test_a_full_disk_is_reported_and_missed_messages_are_resent(hub: FakeH
     hub.drain()
     await hub.until(lambda: len(hub.hellos) == 2)
     hub.want("late", [])
-    seen = len(hub.complaints)
-    await hub.until(lambda: FULL in hub.complaints[seen:])
-    seen = len(hub.complaints)
-    await hub.until(lambda: len(hub.complaints) >= seen + 2)
+    seen = len(hub.problems)
+    await hub.until(lambda: FULL in hub.problems[seen:])
+    seen = len(hub.problems)
+    await hub.until(lambda: len(hub.problems) >= seen + 2)
     assert len(hub.hellos) == 2 and listener.received == []
     database.full = False
     await hub.until(lambda: len(hub.hellos) == 3)
     await hub.until(lambda: hub.status("t"))
-    await hub.until(lambda: listener.received and hub.complaints[-1] == "")
+    await hub.until(lambda: listener.received and hub.problems[-1] == "")
     assert [one.service_id for one in listener.received] == ["late"]

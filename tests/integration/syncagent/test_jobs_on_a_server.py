@@ -157,7 +157,7 @@ async def test_facts_are_counted_and_the_doctor_finds_all_well(bench: Bench) -> 
     access = from_kubeconfig(bench.cluster.kubeconfig, None, clock)
     client = KubeClient(access, clock)
     try:
-        facts = await KubeFacts(client, lambda: None).look()
+        facts = await KubeFacts(client, lambda: None).collect()
         assert facts.kubernetes_version.startswith("v1.") and "apps/v1" in facts.api_versions
         assert {"v1/Pod", "apps/v1/Deployment", "apps/v1/Scale"} <= {*facts.api_versions}
         assert facts.nodes and facts.cpu_millis and facts.memory_bytes and facts.pod_capacity

@@ -163,12 +163,10 @@ async def test_a_gateway_that_drops_impersonation_gets_no_request_of_users(
         cluster = {"server": f"{server}{PREFIX}"}
         async with agent_of(bench, proxy, _kubeconfig(tmp_path, cluster, {"token": "t"})):
             await proxy.hub.until(
-                lambda: any("drops Impersonate-User" in c for c in proxy.hub.complaints)
+                lambda: any("drops Impersonate-User" in c for c in proxy.hub.problems)
             )
             assert not proxy.connected
-    assert proxy.hub.complaints[-1].startswith(
-        "no tunnel for kubectl: the server of the kubeconfig"
-    )
+    assert proxy.hub.problems[-1].startswith("no tunnel for kubectl: the server of the kubeconfig")
 
 
 async def test_the_reason_of_a_closed_tunnel_is_reported(bench: Bench, proxy: ProxyHub) -> None:
@@ -177,11 +175,11 @@ async def test_the_reason_of_a_closed_tunnel_is_reported(bench: Bench, proxy: Pr
         await until_connected(proxy)
         proxy.installation.agents.clear()
         proxy.proxy.disconnect(AGENT_ID)
-        complaint = "no tunnel for kubectl: not an agent token of this installation"
-        await proxy.hub.until(lambda: proxy.hub.complaints[-1:] == [complaint])
+        problem = "no tunnel for kubectl: not an agent token of this installation"
+        await proxy.hub.until(lambda: proxy.hub.problems[-1:] == [problem])
         proxy.installation.agents[AGENT_TOKEN] = AGENT_ID
         await until_connected(proxy)
-        await proxy.hub.until(lambda: proxy.hub.complaints[-1:] == [""])
+        await proxy.hub.until(lambda: proxy.hub.problems[-1:] == [""])
 
 
 @pytest.mark.parametrize(

@@ -133,11 +133,11 @@ async def test_pulses_report_an_unreadable_definition(
     repository.commit(files | {"web/web.json": manifest(bench, "web", "1")})
     bench.hub.pulse_ms = 500
     async with agent(bench):
-        await bench.hub.until(lambda: any("is not YAML" in one for one in bench.hub.complaints))
+        await bench.hub.until(lambda: any("is not YAML" in one for one in bench.hub.problems))
         assert not mirrors(bench.hub)
         repository.commit({"fleet/services.json": definitions(bench, "fleet", web="web")})
         await bench.hub.until(lambda: "web" in mirrors(bench.hub))
-        await bench.hub.until(lambda: "is not YAML" not in bench.hub.complaints[-1])
+        await bench.hub.until(lambda: "is not YAML" not in bench.hub.problems[-1])
 
 
 async def test_a_control_plane_that_stands_still_holds_up_no_commit(

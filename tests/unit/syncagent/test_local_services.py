@@ -103,9 +103,9 @@ def world(tmp_path: Path):
 
 async def test_a_definition_is_desired_once_and_shown(world: World) -> None:
     """Its bundle is on disk; unchanged files, also after a restart, mean no new sequence."""
-    await world.services.look()
-    await world.services.look()
-    await world.make().look()
+    await world.services.read_and_render()
+    await world.services.read_and_render()
+    await world.make().read_and_render()
     (one,) = world.desired
     assert one.service_id == local_id("uid-of-kube-system", "shop") and is_local_id(one.service_id)
     assert one.sequence == 1 and one.spec is not None and one.spec.options.create_namespace
@@ -114,25 +114,25 @@ async def test_a_definition_is_desired_once_and_shown(world: World) -> None:
 
 
 async def test_a_changed_file_is_a_new_sequence(world: World) -> None:
-    await world.services.look()
+    await world.services.read_and_render()
     world.manifest("a.yaml", CONFIG.replace("k: v", "k: w"))
-    await world.services.look()
+    await world.services.read_and_render()
     assert [one.sequence for one in world.desired] == [1, 2]
     assert [one.sequence for one in world.shown] == [1, 2]
 
 
 async def test_unreadable_definitions_remove_nothing(world: World) -> None:
     """A missing folder, a broken file, a broken manifest: the service stays, with the reason."""
-    await world.services.look()
+    await world.services.read_and_render()
     world.define("shop", "name: [")
-    await world.services.look()
+    await world.services.read_and_render()
     assert "kept unchanged: shop.yaml: is not YAML" in world.shown[-1].error
     world.define("shop", "name: shop\nnamespace: shop\nfolder: manifests\n")
     world.manifest("b.yaml", "{")
-    await world.services.look()
+    await world.services.read_and_render()
     assert "b.yaml cannot be read" in world.shown[-1].error
     shutil.rmtree(world.folder)
-    await world.services.look()
+    await world.services.read_and_render()
     assert len(world.desired) == 1
 
 
@@ -140,19 +140,19 @@ async def test_unreadable_definitions_are_listed_in_the_complaint(
     world: World,
 ) -> None:
     """No service shows it: the first file that was ever mounted may be the broken one."""
-    await world.services.look()
+    await world.services.read_and_render()
     world.define("new", "name: [")
-    await world.services.look()
-    assert world.services.complaint.startswith("services cannot be read: new.yaml: is not YAML")
+    await world.services.read_and_render()
+    assert world.services.problem.startswith("services cannot be read: new.yaml: is not YAML")
     assert world.shown[-1].error == ""
     for number in range(9):
         world.define(f"odd{number}", "- x")
-    await world.services.look()
-    assert world.services.complaint.endswith(" and 5 more")
+    await world.services.read_and_render()
+    assert world.services.problem.endswith(" and 5 more")
     for one in world.folder.glob("*.yaml"):
         one.write_text("# none")
-    await world.services.look()
-    assert world.services.complaint == ""
+    await world.services.read_and_render()
+    assert world.services.problem == ""
 
 
 async def test_a_sync_of_the_clusters_own_is_stopped_on_request(tmp_path: Path) -> None:
@@ -162,23 +162,23 @@ async def test_a_sync_of_the_clusters_own_is_stopped_on_request(tmp_path: Path) 
     place, key = World(tmp_path), ("batch", "Job", "shop", "migrate")
     place.manifest("job.yaml", HOOK)
     place.services._desire = lambda one: stand.engine.desire(one)
-    look, refresh = place.services.look, place.services.refresh
-    await look()
+    read_and_render, refresh = place.services.read_and_render, place.services.refresh
+    await read_and_render()
     admission = DesiredStateAdmission(
         stand.engine, InputVerifier(TrustedKeys(()), defines=True), stand.hub, refresh
     )
-    (service_id,) = place.services._known
+    (service_id,) = place.services._stored
     await stand.until(lambda: key in stand.cluster.objects)
     admission.terminate("c1", service_id)
     await stand.until(lambda: stand.hub.answers == [done("c1", "stopped")])
     assert stand.last(service_id)[0] == Phase.FAILED and key not in stand.cluster.objects
-    await look()
+    await read_and_render()
     await stand.restart()
-    await look()
+    await read_and_render()
     await stand.clock.advance(60)
     assert not stand.cluster.objects.keys() & {key, CONFIG_KEY}
     place.manifest("job.yaml", "# none\n")
-    await look()
+    await read_and_render()
     await stand.until(lambda: stand.last(service_id) == (Phase.HEALTHY, ""))
     assert CONFIG_KEY in stand.cluster.objects
     await stand.stop()
@@ -186,26 +186,26 @@ async def test_a_sync_of_the_clusters_own_is_stopped_on_request(tmp_path: Path) 
 
 
 async def test_a_definition_that_has_gone_removes_its_objects(world: World) -> None:
-    await world.services.look()
+    await world.services.read_and_render()
     (world.folder / "shop.yaml").write_text("# none")
-    await world.services.look()
-    await world.services.look()
+    await world.services.read_and_render()
+    await world.services.read_and_render()
     assert [one.removal for one in world.desired] == [None, Removal.CASCADE]
     assert world.shown[-1].removed and len(world.shown) == 2
 
 
 async def test_services_stay_when_their_place_is_empty_all_at_once(world: World) -> None:
     """An empty mount removes nothing, also after a restart; its error is shown until it is well."""
-    await world.services.look()
+    await world.services.read_and_render()
     (world.folder / "shop.yaml").unlink()
-    await world.services.look()
-    await world.services.look()
-    await world.make().look()
+    await world.services.read_and_render()
+    await world.services.read_and_render()
+    await world.make().read_and_render()
     assert [one.removal for one in world.desired] == [None]
     assert [("empty document" in one.error) for one in world.shown] == [False, True, True]
     assert world.shown[-1].digest == world.shown[0].digest and not world.shown[-1].removed
     world.define("shop", "name: shop\nnamespace: shop\nfolder: manifests\n")
-    await world.services.look()
+    await world.services.read_and_render()
     assert len(world.desired) == 1 and not world.shown[-1].error
 
 
@@ -224,7 +224,7 @@ MERGES = "a: &a0 {x: y}\n" + "".join(
 async def test_aliases_do_not_multiply(world: World, bomb: str) -> None:
     """A small file that stands for a huge object is refused before it is written out."""
     world.manifest("b.yaml", bomb)
-    await world.services.look()
+    await world.services.read_and_render()
     assert world.desired == []
     assert any(word in world.shown[-1].error for word in ("grows beyond", "an alias"))
 
@@ -237,22 +237,22 @@ def test_a_definition_whose_maps_multiply_is_a_named_problem() -> None:
 async def test_anchors_are_ordinary_yaml(world: World) -> None:
     text = CONFIG.replace("name: a", "name: b").replace("{k: v}", "&d {k: v}") + "more: *d\n"
     world.manifest("b.yaml", text)
-    await world.services.look()
+    await world.services.read_and_render()
     assert len(world.desired) == 1 and not world.shown[-1].error
 
 
 async def test_one_of_several_definitions_goes_without_ado(world: World) -> None:
     world.define("other", "name: other\nnamespace: shop\nfolder: manifests\n")
-    await world.services.look()
+    await world.services.read_and_render()
     (world.folder / "shop.yaml").unlink()
-    await world.services.look()
+    await world.services.read_and_render()
     assert [one.removal for one in world.desired] == [None, None, Removal.CASCADE]
 
 
 async def test_a_repository_without_a_git_part_is_said(world: World) -> None:
     text = "name: shop\nnamespace: shop\nfolder: x\nrepository: https://git.example/x.git\n"
     world.define("shop", text)
-    await world.services.look()
+    await world.services.read_and_render()
     assert "without git support" in world.shown[-1].error and world.desired == []
 
 
@@ -374,7 +374,7 @@ async def test_a_manifest_that_no_reader_can_make_sense_of_holds_up_its_service_
     world.define("odd", "name: odd\nnamespace: odd\nfolder: odd\n")
     (world.folder / "odd").mkdir()
     (world.folder / "odd" / "b.yaml").write_text(text)
-    await world.services.look()
+    await world.services.read_and_render()
     assert [one.spec and one.spec.name for one in world.desired] == ["shop"]
     assert next(one for one in world.shown if one.name == "odd").error
 
@@ -386,7 +386,7 @@ async def test_whatever_goes_wrong_with_one_service_the_others_are_kept(world: W
 
     text = "name: odd\nnamespace: odd\nfolder: x\nrepository: https://git.example/x.git\n"
     world.define("odd", text)
-    await world.make(renders=Broken()).look()
+    await world.make(renders=Broken()).read_and_render()
     assert [one.spec and one.spec.name for one in world.desired] == ["shop"]
     assert next(one for one in world.shown if one.name == "odd").error.startswith("internal")
 
@@ -395,7 +395,7 @@ async def test_a_link_out_of_the_folder_is_not_followed(world: World, tmp_path: 
     (tmp_path / "outside").mkdir()
     shutil.rmtree(world.folder / "manifests")
     (world.folder / "manifests").symlink_to(tmp_path / "outside")
-    await world.services.look()
+    await world.services.read_and_render()
     assert "leads outside" in world.shown[-1].error
 
 
@@ -461,16 +461,16 @@ async def test_configmaps_define_services_and_what_cannot_be_asked_removes_none(
     text = "{name: web, namespace: web, folder: web, repository: https://git/x}"
     maps.items = [configmap(text)]
     services = world.make(DefinitionConfigMaps(maps, "operators"), renders=git)
-    await services.look()
+    await services.read_and_render()
     maps.refusal = Unavailable("the API server is away")
-    await services.look()
+    await services.read_and_render()
     assert [one.removal for one in world.desired] == [None]
     assert world.shown[-1].repository == "https://git/x"
     maps.items, maps.refusal = [], None
-    await services.look()
+    await services.read_and_render()
     assert [one.removal for one in world.desired] == [None]
     maps.items = [configmap("")]
-    await services.look()
+    await services.read_and_render()
     assert [one.removal for one in world.desired] == [None, Removal.CASCADE]
 
 
@@ -482,17 +482,17 @@ async def test_a_folder_in_git_defines_services_of_the_same_repository(world: Wo
     git.folders["fleet"] = [ours, configmap("name: [", label="other")]
     source = DefinitionRepository(git, "https://git/root", "main", "fleet")
     services = world.make(source, renders=git)
-    await services.look()
+    await services.read_and_render()
     git.commit = "c2"
-    await services.look()
+    await services.read_and_render()
     (one,) = world.desired
     assert one.spec is not None and (one.spec.name, one.spec.commit) == ("web", "c1")
     assert (world.shown[0].repository, world.shown[0].ref) == ("https://git/root", "main")
     git.folders["web"].append(yaml.safe_load(CONFIG.replace("name: a", "name: b")))
-    await services.look()
+    await services.read_and_render()
     assert world.desired[-1].sequence == 2
     del git.folders["fleet"]
-    await services.look()
+    await services.read_and_render()
     assert len(world.desired) == 2
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import Invalid
-from syncagent.link.channel import Endpoint, _target
+from syncagent.link.channel import Endpoint, parse_address
 from syncagent.settings import from_environment
 
 HUB = {"TOWLINE_AGENT_HUB_ADDRESS": "https://hub:443", "TOWLINE_AGENT_HUB_TOKEN": "twa_x"}
@@ -54,12 +54,12 @@ def test_missing_or_unknown_settings_are_refused(environ: dict[str, str]) -> Non
 
 def test_addresses() -> None:
     """TLS unless http:// is written out for this machine; the port may be left out."""
-    assert _target("hub.example.org:8443") == (True, "hub.example.org", 8443)
-    assert _target("https://hub.example.org") == (True, "hub.example.org", 443)
-    assert _target("http://[::1]:80") == (False, "::1", 80)
+    assert parse_address("hub.example.org:8443") == (True, "hub.example.org", 8443)
+    assert parse_address("https://hub.example.org") == (True, "hub.example.org", 443)
+    assert parse_address("http://[::1]:80") == (False, "::1", 80)
     with pytest.raises(Invalid):
-        _target("ftp://x")
+        parse_address("ftp://x")
     for address in ("http://hub.example.org:80", "http://10.0.0.1"):
         with pytest.raises(Invalid, match="has no TLS"):
-            _target(address)
+            parse_address(address)
     assert "twa_x" not in repr(Endpoint("h", "twa_x"))
