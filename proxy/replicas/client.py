@@ -50,24 +50,24 @@ class ReplicaClient:
 
     async def streams(self, wanted: StreamFilter) -> FoundStreams:
         """Lists the open requests of the other replicas."""
-        answers, silent = await self._ask_all(ListStreams(wanted), STREAMS)
+        answers, silent = await self._ask_all_replicas(ListStreams(wanted), STREAMS)
         found = [replace(stream, replica=at) for at, streams in answers for stream in streams]
         return FoundStreams(sort_longest_open(found), silent)
 
     async def loads(self) -> list[Mapping[str, Load]]:
         """Returns the loads of each replica that answers."""
-        answers, _ = await self._ask_all(ListLoads(), LOADS)
+        answers, _ = await self._ask_all_replicas(ListLoads(), LOADS)
         return [loads for _, loads in answers]
 
     async def end(self, replica: str, id: str, by: str) -> bool:
         """Ends a request in the replica at this address. Unavailable: it does not answer."""
-        return await self._ask(replica, EndStream(id, by), ENDED)
+        return await self._send_question(replica, EndStream(id, by), ENDED)
 
     async def recording(self, id: str, offset: int, most: int) -> RecordingPart:
         """Reads a part of a recording from the replica that stores it.
         NotFound: no replica has it. Unavailable: a replica that may have it does not answer.
         """
-        answers, silent = await self._ask_all(ReadRecording(id, offset, most), PART)
+        answers, silent = await self._ask_all_replicas(ReadRecording(id, offset, most), PART)
         for _, part in answers:
             if part is not None:
                 return part
@@ -78,7 +78,7 @@ class ReplicaClient:
             )
         raise NotFound("no recording of this request exists, or it was deleted")
 
-    async def _ask_all(
+    async def _ask_all_replicas(
         self, question: Question, kind: TypeAdapter[Answer]
     ) -> tuple[list[tuple[str, Answer]], tuple[str, ...]]:
         """Asks all other replicas; returns the answers by address, and the addresses without an
@@ -96,12 +96,14 @@ class ReplicaClient:
         self, other: PeerReplica, question: Question, kind: TypeAdapter[Answer]
     ) -> tuple[str, Answer] | None:
         try:
-            return other.address, await self._ask(other.address, question, kind)
+            return other.address, await self._send_question(other.address, question, kind)
         except TowlineError as error:
-            log.warning("a replica does not answer", at=other.address, why=error.message)
+            log.warning("a replica does not answer", at=other.address, reason=error.message)
             return None
 
-    async def _ask(self, address: str, question: Question, kind: TypeAdapter[Answer]) -> Answer:
+    async def _send_question(
+        self, address: str, question: Question, kind: TypeAdapter[Answer]
+    ) -> Answer:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 link = await self._peers.link(address)
@@ -125,7 +127,7 @@ async def _answer(link: Mux, question: Question) -> bytes:
     stream = answer.stream = link.open(answer, request, tenant=_ASKER)
     stream.send(QUESTION.dump_json(question), END)
     try:
-        return await answer.whole
+        return await answer.complete
     finally:
         stream.reset()
 
@@ -134,7 +136,7 @@ class _AnswerStream:
     """Owner of the stream of one outgoing request; collects the response."""
 
     def __init__(self) -> None:
-        self.whole: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.complete: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.stream: TunnelStream
         self._data = bytearray()
 
@@ -142,21 +144,21 @@ class _AnswerStream:
         self._data += data
         self.stream.consumed(len(data))
         if len(self._data) > MAX_ANSWER:
-            self._fail("its answer is too long")
+            self._set_error("its answer is too long")
 
     def on_end(self, close: bool) -> None:
-        if not self.whole.done():
-            self.whole.set_result(bytes(self._data))
+        if not self.complete.done():
+            self.complete.set_result(bytes(self._data))
 
     def on_writable(self) -> None:
         """Does nothing: the request is sent in one piece."""
 
     def on_reset(self, code: int, text: str) -> None:
-        self._fail(text or "it interrupted its answer")
+        self._set_error(text or "it interrupted its answer")
 
-    def _fail(self, why: str) -> None:
-        if not self.whole.done():
-            self.whole.set_exception(Unavailable(why))
+    def _set_error(self, reason: str) -> None:
+        if not self.complete.done():
+            self.complete.set_exception(Unavailable(reason))
 
 
 def _silent_addresses(

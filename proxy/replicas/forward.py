@@ -22,18 +22,18 @@ class RemoteAgentRoute:
     The replica that holds the link enforces the limit of its streams.
     """
 
-    __slots__ = ("_again", "_cluster_id", "_mux", "_tasks", "place")
+    __slots__ = ("_find_again", "_cluster_id", "_mux", "_tasks", "location")
 
     def __init__(
         self,
         mux: Mux,
         cluster_id: ClusterId,
-        place: LinkLocation,
-        again: FindAgain | None,
+        location: LinkLocation,
+        find_again: FindAgain | None,
         tasks: Tasks,
     ) -> None:
-        self._mux, self._cluster_id, self.place = mux, cluster_id, place
-        self._again, self._tasks = again, tasks
+        self._mux, self._cluster_id, self.location = mux, cluster_id, location
+        self._find_again, self._tasks = find_again, tasks
 
     @property
     def accepts_streams(self) -> bool:
@@ -52,21 +52,21 @@ class RemoteAgentRoute:
         return ()
 
     def open(self, owner: StreamOwner, request: Open, *, tenant: bytes) -> RequestStream:
-        passage = wrap(self._cluster_id, self.place.epoch, request)
-        crossing = ForwardedStream(owner, request, tenant, self._resolve)
-        crossing.stream = self._mux.open(crossing, passage, tenant=tenant)
-        return crossing
+        wrapped = wrap(self._cluster_id, self.location.epoch, request)
+        forwarded = ForwardedStream(owner, request, tenant, self._retry)
+        forwarded.stream = self._mux.open(forwarded, wrapped, tenant=tenant)
+        return forwarded
 
     def without_retry(self) -> "RemoteAgentRoute":
         """Returns the same route without a retry."""
-        return RemoteAgentRoute(self._mux, self._cluster_id, self.place, None, self._tasks)
+        return RemoteAgentRoute(self._mux, self._cluster_id, self.location, None, self._tasks)
 
-    def _resolve(self, crossing: "ForwardedStream") -> bool:
+    def _retry(self, forwarded: "ForwardedStream") -> bool:
         """Starts to look for another route; False: no retry is left."""
-        if self._again is None:
+        if self._find_again is None:
             return False
-        again = self._again(self._cluster_id, self.place)
-        self._tasks.spawn("once more", crossing.resend(again))
+        found = self._find_again(self._cluster_id, self.location)
+        self._tasks.spawn("once more", forwarded.resend(found))
         return True
 
 
@@ -77,11 +77,11 @@ class ForwardedStream:
     """
 
     __slots__ = (
-        "_gone",
-        "_kept",
+        "_is_reset",
+        "_sent",
         "_owner",
         "_request",
-        "_resolve",
+        "_retry",
         "_tenant",
         "sent_end",
         "stream",
@@ -92,20 +92,20 @@ class ForwardedStream:
         owner: StreamOwner,
         request: Open,
         tenant: bytes,
-        resolve: Callable[["ForwardedStream"], bool],
+        retry: Callable[["ForwardedStream"], bool],
     ) -> None:
-        self.sent_end = self._gone = False
+        self.sent_end = self._is_reset = False
         self.stream: TunnelStream | RequestStream | None = None
         self._owner, self._request, self._tenant = owner, request, tenant
-        self._resolve: Callable[[ForwardedStream], bool] | None = resolve
-        self._kept: list[tuple[Buffer, int]] = []
+        self._retry: Callable[[ForwardedStream], bool] | None = retry
+        self._sent: list[tuple[Buffer, int]] = []
 
     # Calls of the owner (see `proxy.ports.Channel`)
 
     def send(self, data: Buffer, flags: int = 0) -> bool:
         self.sent_end = bool(flags)
-        if self._resolve is not None:
-            self._kept.append((data, flags))
+        if self._retry is not None:
+            self._sent.append((data, flags))
         return self.stream is not None and self.stream.send(data, flags)
 
     def consumed(self, size: int) -> None:
@@ -113,8 +113,8 @@ class ForwardedStream:
             self.stream.consumed(size)
 
     def reset(self, code: int = 0, text: str = "") -> None:
-        self._gone, self._resolve = True, None
-        self._kept.clear()
+        self._is_reset, self._retry = True, None
+        self._sent.clear()
         stream, self.stream = self.stream, None
         if stream is not None:
             stream.reset(code, text)
@@ -122,46 +122,46 @@ class ForwardedStream:
     # Events of the stream (see `core.mux.stream.StreamOwner`)
 
     def on_data(self, data: Buffer) -> None:
-        self._arrived()
+        self._on_first_response()
         self._owner.on_data(data)
 
     def on_end(self, close: bool) -> None:
-        self._arrived()
+        self._on_first_response()
         self._owner.on_end(close)
 
     def on_writable(self) -> None:
-        self._arrived()
+        self._on_first_response()
         self._owner.on_writable()
 
     def on_reset(self, code: int, text: str) -> None:
-        resolve, self._resolve = self._resolve, None
+        retry, self._retry = self._retry, None
         self.stream = None
-        if code == NOT_HERE and resolve is not None and resolve(self):
+        if code == NOT_HERE and retry is not None and retry(self):
             return
-        self._kept.clear()
+        self._sent.clear()
         if code == NOT_HERE:
             code, text = UNAVAILABLE, MOVING_TEXT
         self._owner.on_reset(code, text)
 
-    async def resend(self, again: Awaitable[AgentRoute | None]) -> None:
+    async def resend(self, found: Awaitable[AgentRoute | None]) -> None:
         """Sends the whole request over another route, or fails."""
-        way = await again
-        kept, self._kept = self._kept, []
-        if self._gone:
+        route = await found
+        sent, self._sent = self._sent, []
+        if self._is_reset:
             return
-        if way is None or not way.accepts_streams:
+        if route is None or not route.accepts_streams:
             self._owner.on_reset(UNAVAILABLE, MOVING_TEXT)
             return
-        self.stream = way.open(self._owner, self._request, tenant=self._tenant)
-        room = True
-        for data, flags in kept:
-            room = self.stream.send(data, flags)
-        if room and not self.sent_end:
+        self.stream = route.open(self._owner, self._request, tenant=self._tenant)
+        is_writable = True
+        for data, flags in sent:
+            is_writable = self.stream.send(data, flags)
+        if is_writable and not self.sent_end:
             self._owner.on_writable()
 
-    def _arrived(self) -> None:
-        if self._resolve is not None:
-            self._resolve = None
-            self._kept.clear()
+    def _on_first_response(self) -> None:
+        if self._retry is not None:
+            self._retry = None
+            self._sent.clear()
             if isinstance(self.stream, TunnelStream):
                 self.stream.owner = self._owner

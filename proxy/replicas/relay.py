@@ -27,10 +27,10 @@ log = structlog.get_logger(__name__)
 OVERLOADED = 429
 
 
-class HeldLinks(Protocol):
+class LinksByEpoch(Protocol):
     """The agent links that this replica holds."""
 
-    def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
+    def find_epoch(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
         """Returns the link that was claimed with this epoch, if it is still current."""
         ...
 
@@ -73,8 +73,8 @@ class SplicedStream:
 class Relay:
     """Owner of the links that other replicas have opened to this one."""
 
-    def __init__(self, held: HeldLinks, most: int, answers: QuestionServer) -> None:
-        self._held, self._most, self._answers = held, most, answers
+    def __init__(self, links: LinksByEpoch, max_streams: int, answers: QuestionServer) -> None:
+        self._links, self._max_streams, self._answers = links, max_streams, answers
 
     def on_ready(self, hello: Hello) -> None:
         log.debug("a replica has connected")
@@ -83,21 +83,21 @@ class Relay:
         if request.kind == KIND_REPLICA_REQUEST:
             self._answers.accept(stream)
             return
-        passage = unwrap(request)
-        stream.owner = near = SplicedStream()
-        link = self._held.held(passage.cluster_id, passage.epoch)
+        wrapped = unwrap(request)
+        stream.owner = from_replica = SplicedStream()
+        link = self._links.find_epoch(wrapped.cluster_id, wrapped.epoch)
         if link is None or not link.accepts_streams:
             stream.reset(NOT_HERE, "is not connected to this replica")
-        elif link.crowded or len(link.streams) >= self._most:
+        elif link.crowded or len(link.streams) >= self._max_streams:
             stream.reset(OVERLOADED, "has too many requests open")
         else:
-            far = SplicedStream()
-            near.stream, near.other, far.other = stream, far, near
-            request = passage.request
+            to_agent = SplicedStream()
+            from_replica.stream, from_replica.other, to_agent.other = stream, to_agent, from_replica
+            request = wrapped.request
             claimed, _ = split_proof(request.identity)
             if not link.features & FEATURE_PROOF:
                 request.identity = claimed
-            far.stream = link.open(far, request, tenant=claimed)
+            to_agent.stream = link.open(to_agent, request, tenant=claimed)
 
     def on_peer_draining(self, drain: Drain) -> None:
         """Does nothing: other replicas use new routes once agents have moved."""

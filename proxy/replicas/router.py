@@ -22,7 +22,7 @@ TICK_SECONDS = 1.0
 PAUSED_SECONDS = 5.0
 HAND_OVER_SECONDS = 8.0
 HAND_OVER_PAUSE = 0.2
-_MAX_KNOWN = 20_000
+_MAX_CACHED = 20_000
 
 
 class LocalLinks(Protocol):
@@ -32,7 +32,7 @@ class LocalLinks(Protocol):
         """Returns the link for new requests."""
         ...
 
-    def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
+    def find_epoch(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
         """Returns the link if it was claimed with this epoch."""
         ...
 
@@ -54,11 +54,11 @@ class ReplicaRouter:
         local: LocalLinks,
         registry: TunnelRegistry,
         peers: ReplicaLinks,
-        me: str,
+        own_id: str,
         clock: Clock,
     ) -> None:
         self._local, self._registry, self._peers = local, registry, peers
-        self._me, self._clock = me, clock
+        self._own_id, self._clock = own_id, clock
         self._remote_routes: dict[ClusterId, RemoteAgentRoute] = {}
         self._lookups: dict[tuple[ClusterId, int], asyncio.Task[AgentRoute | None]] = {}
         self._moved: dict[ClusterId, float] = {}
@@ -87,15 +87,15 @@ class ReplicaRouter:
         """See `AgentRouter.find`."""
         if self._was_paused:
             return None
-        here = self._local.find(cluster_id)
-        if here is not None and here.accepts_streams:
-            return here
-        far = self._remote_routes.get(cluster_id)
-        return far if far is not None and far.accepts_streams else None
+        local_link = self._local.find(cluster_id)
+        if local_link is not None and local_link.accepts_streams:
+            return local_link
+        remote_route = self._remote_routes.get(cluster_id)
+        return remote_route if remote_route is not None and remote_route.accepts_streams else None
 
-    def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
+    def find_epoch(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
         """Returns the link of this epoch, for requests of other replicas."""
-        return None if self._was_paused else self._local.held(cluster_id, epoch)
+        return None if self._was_paused else self._local.find_epoch(cluster_id, epoch)
 
     async def reach(self, cluster_id: ClusterId) -> AgentRoute | None:
         """See `AgentRouter.reach`. Unavailable: the registry cannot be reached.
@@ -103,28 +103,28 @@ class ReplicaRouter:
         """
         if self._was_paused:
             await self.check_claims()
-        way = self.find(cluster_id)
-        return way if way is not None else await self._lookup_once(cluster_id)
+        route = self.find(cluster_id)
+        return route if route is not None else await self._lookup_once(cluster_id)
 
-    async def again(self, cluster_id: ClusterId, place: LinkLocation) -> AgentRoute | None:
+    async def find_again(self, cluster_id: ClusterId, location: LinkLocation) -> AgentRoute | None:
         """Finds another route after a place turned out to be wrong; None: there is none."""
-        known = self._remote_routes.get(cluster_id)
-        if known is not None and known.place.epoch <= place.epoch:
+        cached = self._remote_routes.get(cluster_id)
+        if cached is not None and cached.location.epoch <= location.epoch:
             self._remote_routes.pop(cluster_id, None)
-        way = None
+        route = None
         try:
-            way = self.find(cluster_id) or await self._lookup_once(cluster_id, place)
+            route = self.find(cluster_id) or await self._lookup_once(cluster_id, location)
         except TowlineError as error:
             log.warning("no other route to the agent", cluster=cluster_id, why=error.message)
-        return way.without_retry() if isinstance(way, RemoteAgentRoute) else way
+        return route.without_retry() if isinstance(route, RemoteAgentRoute) else route
 
     async def on_link_moved(self, cluster_id: ClusterId, replica_id: str) -> None:
         """Handles the event that a replica claimed or (without an id) released an agent's link."""
         self._remote_routes.pop(cluster_id, None)
-        if len(self._moved) >= _MAX_KNOWN:
+        if len(self._moved) >= _MAX_CACHED:
             self._moved.clear()
         self._moved[cluster_id] = self._clock.monotonic()
-        if replica_id not in ("", self._me) and self._local.find(cluster_id) is not None:
+        if replica_id not in ("", self._own_id) and self._local.find(cluster_id) is not None:
             await self.check_claims()
 
     async def check_claims(self) -> None:
@@ -135,47 +135,51 @@ class ReplicaRouter:
         self._ticked, self._paused_since_check = self._clock.monotonic(), False
 
     async def _lookup_once(
-        self, cluster_id: ClusterId, wrong: LinkLocation | None = None
+        self, cluster_id: ClusterId, outdated: LinkLocation | None = None
     ) -> AgentRoute | None:
         """Looks a cluster up, with one lookup at a time for all waiting requests."""
-        key = (cluster_id, wrong.epoch if wrong else 0)
+        key = (cluster_id, outdated.epoch if outdated else 0)
         task = self._lookups.get(key)
         if task is None:
-            task = self._lookups[key] = self.tasks.spawn("ask", self._lookup(cluster_id, wrong))
+            task = self._lookups[key] = self.tasks.spawn(
+                "ask", self._wait_for_route(cluster_id, outdated)
+            )
             task.add_done_callback(lambda _: self._lookups.pop(key, None))
         await asyncio.wait({task})
         if task.cancelled():
             raise Unavailable("the control plane is restarting", retry_after=1.0)
         return task.result()
 
-    async def _lookup(self, cluster_id: ClusterId, wrong: LinkLocation | None) -> AgentRoute | None:
+    async def _wait_for_route(
+        self, cluster_id: ClusterId, outdated: LinkLocation | None
+    ) -> AgentRoute | None:
         """Looks the route up, and waits for an agent that is moving between replicas."""
         now = self._clock.monotonic()
         until = now + HAND_OVER_SECONDS
-        moves = wrong is not None or self._local.find(cluster_id) is not None
-        moves = moves or now - self._moved.get(cluster_id, -until) < HAND_OVER_SECONDS
+        is_moving = outdated is not None or self._local.find(cluster_id) is not None
+        is_moving = is_moving or now - self._moved.get(cluster_id, -until) < HAND_OVER_SECONDS
         while True:
-            way = await self._located(cluster_id, wrong)
-            if way is not None or not moves or self._clock.monotonic() >= until:
-                return way
+            route = await self._locate(cluster_id, outdated)
+            if route is not None or not is_moving or self._clock.monotonic() >= until:
+                return route
             await self._clock.sleep(HAND_OVER_PAUSE)
 
-    async def _located(
-        self, cluster_id: ClusterId, wrong: LinkLocation | None
+    async def _locate(
+        self, cluster_id: ClusterId, outdated: LinkLocation | None
     ) -> AgentRoute | None:
-        place = await self._registry.locate(cluster_id)
-        if place is None or (wrong is not None and place.epoch <= wrong.epoch):
+        location = await self._registry.locate(cluster_id)
+        if location is None or (outdated is not None and location.epoch <= outdated.epoch):
             return None
-        if place.replica_id == self._me:
-            here = self._local.held(cluster_id, place.epoch)
-            return here if here is not None and here.accepts_streams else None
-        mux = await self._peers.link(place.address)
-        if len(self._remote_routes) >= _MAX_KNOWN:
+        if location.replica_id == self._own_id:
+            local_link = self._local.find_epoch(cluster_id, location.epoch)
+            return local_link if local_link is not None and local_link.accepts_streams else None
+        mux = await self._peers.link(location.address)
+        if len(self._remote_routes) >= _MAX_CACHED:
             self._remote_routes.clear()
-        far = self._remote_routes[cluster_id] = RemoteAgentRoute(
-            mux, cluster_id, place, self.again, self.tasks
+        remote_route = self._remote_routes[cluster_id] = RemoteAgentRoute(
+            mux, cluster_id, location, self.find_again, self.tasks
         )
-        return far
+        return remote_route
 
     async def _tick(self) -> None:
         while True:

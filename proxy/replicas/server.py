@@ -43,7 +43,7 @@ class QuestionServer:
 
     async def _answer(self, stream: TunnelStream, text: bytes) -> None:
         try:
-            answer = await self._find(QUESTION.validate_json(text))
+            answer = await self._answer_to(QUESTION.validate_json(text))
         except ValidationError:
             stream.reset(PROTOCOL, "unknown question")
         except TowlineError as error:
@@ -52,7 +52,7 @@ class QuestionServer:
         else:
             stream.send(answer, END)
 
-    async def _find(self, question: Question) -> bytes:
+    async def _answer_to(self, question: Question) -> bytes:
         match question:
             case ListStreams():
                 return STREAMS.dump_json(self._insight.open_streams(question.wanted))
@@ -61,12 +61,12 @@ class QuestionServer:
             case ListLoads():
                 return LOADS.dump_json(dict(self._insight.loads()))
             case ReadRecording():
-                return await self._part(question)
+                return await self._recording_part(question)
 
-    async def _part(self, question: ReadRecording) -> bytes:
+    async def _recording_part(self, question: ReadRecording) -> bytes:
         try:
-            asked = question.id, question.offset, question.most
-            return PART.dump_json(await self._insight.recording(*asked))
+            part = question.id, question.offset, question.most
+            return PART.dump_json(await self._insight.recording(*part))
         except NotFound:
             return PART.dump_json(None)
 

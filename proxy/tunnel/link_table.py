@@ -19,7 +19,7 @@ class LinkTable:
         found = self._links.get(cluster_id)
         return found[1] if found is not None else None
 
-    def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
+    def find_epoch(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
         """Returns the link if it was claimed with this epoch."""
         found = self._links.get(cluster_id)
         return found[1] if found is not None and found[0] == epoch else None

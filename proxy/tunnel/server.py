@@ -81,9 +81,9 @@ class TunnelServer:
         """Returns the same link: every agent is connected to this process."""
         return self.find(cluster_id)
 
-    def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
+    def find_epoch(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
         """Returns the link to a cluster if it was claimed with this epoch and is still current."""
-        return self._registry.held(cluster_id, epoch)
+        return self._registry.find_epoch(cluster_id, epoch)
 
     async def drop_lost_links(self) -> None:
         """Drops links that another replica has claimed since. Unavailable: the registry cannot be

@@ -88,7 +88,7 @@ class Epochs(RuleBasedStateMachine):
     def only_the_newest_claim_serves_whoever_asks_by_the_row(self) -> None:
         """A request that names the row's epoch reaches that claim's link, or none."""
         for name, registry in self.held.items():
-            link = registry.held(CLUSTER, self.claims.row.epoch)
+            link = registry.find_epoch(CLUSTER, self.claims.row.epoch)
             newest = self.claims.made[-1] if self.claims.made else None
             assert link is None or (newest and newest.link is link and newest.replica == name)
 

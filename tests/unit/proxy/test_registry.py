@@ -50,8 +50,8 @@ def test_the_highest_epoch_owns_in_whatever_order_claims_are_answered() -> None:
     hub = Hub()
     newer, older = hub.connect(b"a", epoch=8), hub.connect(b"a", epoch=7)
     assert hub.registry.find(CLUSTER) is newer and older.draining
-    assert hub.registry.held(CLUSTER, 8) is newer
-    assert hub.registry.held(CLUSTER, 7) is None
+    assert hub.registry.find_epoch(CLUSTER, 8) is newer
+    assert hub.registry.find_epoch(CLUSTER, 7) is None
 
 
 def test_a_link_that_was_claimed_elsewhere_is_let_go() -> None:

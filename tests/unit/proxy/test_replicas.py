@@ -106,7 +106,7 @@ class Two:
         self.asked: list[int] = []
         self.settle()
 
-    def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
+    def find_epoch(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
         return self.to_agent.hub if (cluster_id, epoch) == (CLUSTER, 5) else None
 
     async def again(self, cluster_id: ClusterId, place: LinkLocation) -> AgentRoute | None:
