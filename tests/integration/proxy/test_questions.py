@@ -57,7 +57,7 @@ class Known:
 class Nothing:
     """Holds no agent."""
 
-    def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
+    def find_epoch(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
         return None
 
 
