@@ -52,7 +52,7 @@ class ConfigurationSourceAttributes(Draft[ConfigurationSourceChange]):
     """Fields of a configuration source. A field that is null or absent stays as it is."""
 
 
-async def _sources(
+async def _source_types(
     info: Info, rows: Sequence[ConfigurationSource]
 ) -> list[ConfigurationSourceType]:
     context = info.context
@@ -70,7 +70,7 @@ async def _sources(
 
 
 _SOURCES = ResourceFields(
-    "configuration source", ConfigurationSources, ConfigurationSourceType, _sources
+    "configuration source", ConfigurationSources, ConfigurationSourceType, _source_types
 )
 
 

@@ -41,14 +41,14 @@ class ConfigurationSourceLoop(BackgroundLoop):
     async def start(self) -> None:
         """Starts in the background, with a run of all sources."""
         self._context.manifests.on_state(self._on_state)
-        self.tasks.forever("wakes", self._follow())
+        self.tasks.forever("wakes", self._follow_events())
         self._jobs.start()
 
     def _on_state(self, state: RepositoryState) -> None:
         if self._delivers(state.repository_id):
             self._commits.add(state.repository_id)
 
-    async def _follow(self) -> None:
+    async def _follow_events(self) -> None:
         schedule = self._reconciler.runs.request_all
         await retry_forever("configuration sources", schedule, self._clock)
         self._jobs.wake()

@@ -28,10 +28,10 @@ def plan_digest(sha: str, items: Sequence[ManifestEffect]) -> str:
 
 def fought_fields(items: Iterable[ManifestEffect], reverts: Mapping[str, int]) -> list[str]:
     """Returns the drifted fields that were reverted too often, with their other managers."""
-    owners = {_key(item, c.path): c.owner for item in items for c in item.conflicts}
+    owners = {_field_key(item, c.path): c.owner for item in items for c in item.conflicts}
     return [
         f"{field} (set by {owners[field]})" if field in owners else field
-        for field in _fields(items)
+        for field in _field_keys(items)
         if reverts.get(field, 0) >= MAX_REVERTS
     ]
 
@@ -47,35 +47,35 @@ def fight_message(fields: Sequence[str]) -> str:
 
 def counted_reverts(items: Iterable[ManifestEffect], reverts: Mapping[str, int]) -> dict[str, int]:
     """Returns the number of reverts of each field after one more."""
-    return {**reverts, **{field: reverts.get(field, 0) + 1 for field in _fields(items)}}
+    return {**reverts, **{field: reverts.get(field, 0) + 1 for field in _field_keys(items)}}
 
 
-def shortened(items: Sequence[ManifestEffect], most: int) -> tuple[ManifestEffect, ...]:
+def shortened(items: Sequence[ManifestEffect], limit: int) -> tuple[ManifestEffect, ...]:
     """Returns the first effects, with long values shortened."""
-    return tuple(_short(item) for item in items[:most])
+    return tuple(_shortened_effect(item) for item in items[:limit])
 
 
-def _short(item: ManifestEffect) -> ManifestEffect:
+def _shortened_effect(item: ManifestEffect) -> ManifestEffect:
     changes = tuple(
-        type(c)(c.path, _short_value(c.before), _short_value(c.after)) for c in item.changes
+        type(c)(c.path, _shortened_value(c.before), _shortened_value(c.after)) for c in item.changes
     )
     return ManifestEffect(
         item.action, item.kind, item.name, changes, item.conflicts, item.file, item.line
     )
 
 
-def _short_value(value: str | None) -> str | None:
+def _shortened_value(value: str | None) -> str | None:
     """Returns JSON, as a text that ends with an ellipsis if it is too long."""
     if value is None or len(value) <= _MAX_VALUE:
         return value
     return json.dumps(value[:_MAX_VALUE] + "…", ensure_ascii=False)
 
 
-def _fields(items: Iterable[ManifestEffect]) -> Iterator[str]:
+def _field_keys(items: Iterable[ManifestEffect]) -> Iterator[str]:
     for item in items:
         paths = [c.path for c in item.changes] or [item.action.value]
-        yield from (_key(item, path) for path in paths)
+        yield from (_field_key(item, path) for path in paths)
 
 
-def _key(item: ManifestEffect, path: str) -> str:
+def _field_key(item: ManifestEffect, path: str) -> str:
     return f"{item.kind} {item.name} {path}"

@@ -48,51 +48,55 @@ class LockOutGuard:
         self, tx: Transaction, items: Sequence[ManifestEffect], deleted: Collection[str]
     ) -> Sequence[DocumentProblem]:
         found = [
-            *await self._of_source(tx, items),
-            *await self._of_repository(tx, items),
-            *await self._of_account(tx, items, deleted),
-            *await self._loops(tx, items),
+            *await self._source_problems(tx, items),
+            *await self._repository_problems(tx, items),
+            *await self._account_problems(tx, items, deleted),
+            *await self._loop_problems(tx, items),
         ]
         if self.approved and plan_digest(self.sha, changes_of(items)) != self.approved:
             text = "the plan changed since its approval: approve the present one"
             found.append(DocumentProblem(text, document=self.source.title, code=Code.CONFLICT))
         return found
 
-    async def _of_source(
+    async def _source_problems(
         self, tx: Transaction, items: Sequence[ManifestEffect]
     ) -> list[DocumentProblem]:
-        item = _first(items, lambda item: (item.kind, item.name) == (_KIND, self.source.name))
+        item = _first_matching(
+            items, lambda item: (item.kind, item.name) == (_KIND, self.source.name)
+        )
         after = await tx[ConfigurationSourceStore].get(self.source.id)
         if after is None:
-            return [self._refused("delete the configuration source itself", item)]
+            return [self._lock_out_problem("delete the configuration source itself", item)]
         if after.settings.suspended:
-            return [self._refused("suspend the configuration source itself", item)]
+            return [self._lock_out_problem("suspend the configuration source itself", item)]
         return [
-            self._refused(f"change the field {name.removesuffix('_id')} of its own source", item)
+            self._lock_out_problem(
+                f"change the field {name.removesuffix('_id')} of its own source", item
+            )
             for name in _OWN_SETTINGS
             if getattr(after.settings, name) != getattr(self.source.settings, name)
         ]
 
-    async def _of_repository(
+    async def _repository_problems(
         self, tx: Transaction, items: Sequence[ManifestEffect]
     ) -> list[DocumentProblem]:
         before, after = self.repository, await tx[RepositoryStore].get(self.repository.id)
-        item = _first(items, lambda item: item.name == before.url)
+        item = _first_matching(items, lambda item: item.name == before.url)
         if after is None:
-            return [self._refused("delete its own repository", item)]
+            return [self._lock_out_problem("delete its own repository", item)]
         if after.sealed != before.sealed:
-            return [self._refused("change the credentials of its own repository", item)]
+            return [self._lock_out_problem("change the credentials of its own repository", item)]
         if (after.url, after.via) != (before.url, before.via):
-            return [self._refused("change the route to its own repository", item)]
+            return [self._lock_out_problem("change the route to its own repository", item)]
         return []
 
-    async def _of_account(
+    async def _account_problems(
         self, tx: Transaction, items: Sequence[ManifestEffect], deleted: Collection[str]
     ) -> list[DocumentProblem]:
         account = await tx[UserStore].get(self.account.id)
-        item = _first(items, lambda item: item.name == self.account.email)
+        item = _first_matching(items, lambda item: item.name == self.account.email)
         if account is None or account.disabled_at is not None:
-            return [self._refused("disable its own service account", item)]
+            return [self._lock_out_problem("disable its own service account", item)]
         # A permanent role that gets an end is lost, too.
         after = Policy(await grants_of(tx, account, self.now)).lasting(None)
         for grant in self._grants:
@@ -104,12 +108,12 @@ class LockOutGuard:
             except NotFound:
                 continue
             if not after.covers(grant.role, target):
-                where = _first(items, _changes_rights)
+                cause = _first_matching(items, _changes_rights)
                 text = f"take role {grant.role.name} in {grant.scope} from its service account"
-                return [self._refused(text, where)]
+                return [self._lock_out_problem(text, cause)]
         return []
 
-    async def _loops(
+    async def _loop_problems(
         self, tx: Transaction, items: Iterable[ManifestEffect]
     ) -> list[DocumentProblem]:
         """Refuses to manage a source that manages this one, directly or through others."""
@@ -120,9 +124,9 @@ class LockOutGuard:
             if item.kind == _KIND and item.name in ancestors
         ]
 
-    def _refused(self, what: str, item: ManifestEffect | None) -> DocumentProblem:
+    def _lock_out_problem(self, effect: str, item: ManifestEffect | None) -> DocumentProblem:
         text = (
-            f"the commit would {what}, and lock the source out of its own repair: change this "
+            f"the commit would {effect}, and lock the source out of its own repair: change this "
             "with the command line or the console"
         )
         return self._problem(text, item)
@@ -135,17 +139,17 @@ class LockOutGuard:
 
 async def _ancestors(tx: Transaction, source: ConfigurationSource) -> dict[str, str]:
     """Returns the sources that manage a source, each with the way to it; not the source itself."""
-    found: dict[str, str] = {}
-    ahead = [(source, source.name)]
-    while ahead:
-        child, way = ahead.pop()
+    paths: dict[str, str] = {}
+    queue = [(source, source.name)]
+    while queue:
+        child, path = queue.pop()
         row = await tx[DeclaredResourceStore].get(child.id)
         names = {source_of(manager) for manager in row.managers} if row else set()
-        for name in sorted(names - {"", source.name} - found.keys()):
-            found[name] = f"{name} → {way} → {name}"
+        for name in sorted(names - {"", source.name} - paths.keys()):
+            paths[name] = f"{name} → {path} → {name}"
             if (parent := await tx[ConfigurationSourceStore].by_name(name)) is not None:
-                ahead.append((parent, f"{name} → {way}"))
-    return found
+                queue.append((parent, f"{name} → {path}"))
+    return paths
 
 
 def _changes_rights(item: ManifestEffect) -> bool:
@@ -157,7 +161,7 @@ def _changes_rights(item: ManifestEffect) -> bool:
     return item.kind in _RIGHTS and (item.action is ManifestAction.DELETE or is_changed)
 
 
-def _first(
-    items: Iterable[ManifestEffect], fits: Callable[[ManifestEffect], bool]
+def _first_matching(
+    items: Iterable[ManifestEffect], matches: Callable[[ManifestEffect], bool]
 ) -> ManifestEffect | None:
-    return next((item for item in items if fits(item)), None)
+    return next((item for item in items if matches(item)), None)

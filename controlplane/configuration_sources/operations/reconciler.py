@@ -62,7 +62,7 @@ class _Run:
         return self.sha != self.source.status.applied_sha
 
     @property
-    def heals(self) -> bool:
+    def heals_drift(self) -> bool:
         return self.source.settings.drift is DriftPolicy.HEAL
 
 
@@ -83,7 +83,7 @@ class SourceReconciler:
         source = await self.runs.begin(job)
         if source is None:
             return
-        status, delay = await self._reconciled(source)
+        status, delay = await self._reconcile(source)
         if status.result is not SourceResult.AWAITING_APPROVAL:
             status = replace(status, is_requested=False, is_forced=False)
         await self.runs.end(job, status, delay)
@@ -95,7 +95,7 @@ class SourceReconciler:
             return
         async with self._context.store.read() as tx:
             sources = await tx[ConfigurationSourceStore].of_repository(repository_id)
-        stale = [source for source in sources if _has_news(source, state)]
+        stale = [source for source in sources if _has_new_commit(source, state)]
         if not stale:
             return
         async with self._context.store.write() as tx:
@@ -104,23 +104,23 @@ class SourceReconciler:
         for source in stale:
             self._context.bus.publish(CONFIGURATION_SOURCE, source.id)
 
-    async def _reconciled(self, source: ConfigurationSource) -> tuple[SourceStatus, timedelta]:
+    async def _reconcile(self, source: ConfigurationSource) -> tuple[SourceStatus, timedelta]:
         """Returns the new status, and the delay until the next run."""
         interval = timedelta(seconds=source.settings.interval_s)
         status = replace(source.status, checked_at=self._context.clock.now())
         try:
-            repository, account = await self._parties(source)
-            sha, status = self._head(source, repository, status)
-            run = await self._prepared(source, repository, account, sha)
-            return await self._run(run, status), interval
+            repository, account = await self._repository_and_account(source)
+            sha, status = self._current_commit(source, repository, status)
+            run = await self._prepare_run(source, repository, account, sha)
+            return await self._plan_or_apply(run, status), interval
         except _NotFetchedError as error:
             return replace(source.status, message=error.message), min(interval, _RETRY)
         except Unavailable as error:
-            return _failed(status, error), min(interval, _RETRY)
+            return _failed_status(status, error), min(interval, _RETRY)
         except (Invalid, NotFound, Conflict) as error:
-            return _failed(status, error), interval
+            return _failed_status(status, error), interval
 
-    async def _parties(self, source: ConfigurationSource) -> tuple[Repository, User]:
+    async def _repository_and_account(self, source: ConfigurationSource) -> tuple[Repository, User]:
         """Returns the repository and the service account of a source."""
         async with self._context.store.read() as tx:
             repository = await tx[RepositoryStore].get(source.settings.repository_id)
@@ -128,19 +128,19 @@ class SourceReconciler:
                 raise NotFound("the repository was deleted: choose another one")
             return repository, await account_of(tx, source)
 
-    async def _prepared(
+    async def _prepare_run(
         self, source: ConfigurationSource, repository: Repository, account: User, sha: str
     ) -> _Run:
         """Reads the folder at a commit, and the present permissions of the account."""
         folder = source.settings.folder
-        found = await self._context.manifests.files(repository.id, sha, folder, ENDINGS)
-        files = tuple(Source(path, _text(path, data)) for path, data in sorted(found.items()))
+        contents = await self._context.manifests.files(repository.id, sha, folder, ENDINGS)
+        files = tuple(Source(path, _decode(path, data)) for path, data in sorted(contents.items()))
         async with self._context.store.read() as tx:
             actor = await actor_of_user(tx, account, self._context.clock.now())
         cause = (("configurationSource", source.name), ("commit", sha))
         return _Run(source, repository, account, replace(actor, cause=cause), sha, files)
 
-    def _head(
+    def _current_commit(
         self, source: ConfigurationSource, repository: Repository, status: SourceStatus
     ) -> tuple[str, SourceStatus]:
         """Returns the commit of the ref.
@@ -163,26 +163,28 @@ class SourceReconciler:
             return status.seen_sha, status
         return commit.sha, replace(status, seen_sha=commit.sha, seen_at=polled_at)
 
-    async def _run(self, run: _Run, status: SourceStatus) -> SourceStatus:
+    async def _plan_or_apply(self, run: _Run, status: SourceStatus) -> SourceStatus:
         """Returns the status after the run: a plan, an apply, or the reason for none."""
         source, before = run.source, run.source.status
         applies = run.is_new or before.is_requested
         if not applies and source.settings.drift is DriftPolicy.IGNORE:
-            return _synced(status)
+            return _synced_status(status)
         if applies and source.settings.mode is ApplyMode.AUTOMATIC:
             return await self._apply(run, replace(status, reverts={}))
         # Drift is no conflict: the plan names the other managers instead.
-        is_forced = before.is_forced or run.heals or not applies
+        is_forced = before.is_forced or run.heals_drift or not applies
         plan = await self._manifest_plan(run, ApplyOptions(dry_run=True, force=is_forced))
         if plan.problems:
             return _with_plan(status, SourceResult.FAILED, plan, run.sha)
         if not changes_of(plan.items):
-            return await self._apply(run, status) if applies else _synced(status)
+            return await self._apply(run, status) if applies else _synced_status(status)
         if applies:
-            return await self._approved(run, status, plan)
-        return await self._drifted(run, status, plan)
+            return await self._apply_if_approved(run, status, plan)
+        return await self._handle_drift(run, status, plan)
 
-    async def _approved(self, run: _Run, status: SourceStatus, plan: ManifestPlan) -> SourceStatus:
+    async def _apply_if_approved(
+        self, run: _Run, status: SourceStatus, plan: ManifestPlan
+    ) -> SourceStatus:
         """Applies a plan if it is approved; else shows it."""
         digest = plan_digest(run.sha, changes_of(plan.items))
         if digest == status.approved_digest:
@@ -190,17 +192,19 @@ class SourceReconciler:
         message = f"{len(changes_of(plan.items))} changes wait for an approval"
         return _with_plan(status, SourceResult.AWAITING_APPROVAL, plan, run.sha, message)
 
-    async def _drifted(self, run: _Run, status: SourceStatus, plan: ManifestPlan) -> SourceStatus:
-        """Reverts drift if the source heals; else shows it."""
+    async def _handle_drift(
+        self, run: _Run, status: SourceStatus, plan: ManifestPlan
+    ) -> SourceStatus:
+        """Reverts drift if the source heals drift; else shows it."""
         changes = changes_of(plan.items)
-        if not run.heals:
+        if not run.heals_drift:
             message = f"{len(changes)} resources differ from the folder"
             return _with_plan(status, SourceResult.OUT_OF_SYNC, plan, run.sha, message)
         if run.source.settings.mode is ApplyMode.APPROVAL:
-            return await self._approved(run, status, plan)
-        if fought := fought_fields(changes, status.reverts):
+            return await self._apply_if_approved(run, status, plan)
+        if fields := fought_fields(changes, status.reverts):
             return _with_plan(
-                status, SourceResult.OUT_OF_SYNC, plan, run.sha, fight_message(fought)
+                status, SourceResult.OUT_OF_SYNC, plan, run.sha, fight_message(fields)
             )
         return await self._apply(
             run, replace(status, reverts=counted_reverts(changes, status.reverts))
@@ -208,13 +212,13 @@ class SourceReconciler:
 
     async def _apply(self, run: _Run, status: SourceStatus, approved: str = "") -> SourceStatus:
         plan = await self._manifest_plan(
-            run, ApplyOptions(force=run.heals or status.is_forced), approved
+            run, ApplyOptions(force=run.heals_drift or status.is_forced), approved
         )
         if not plan.applied:
             return _with_plan(status, SourceResult.FAILED, plan, run.sha)
         if run.is_new or changes_of(plan.items):
             status = replace(status, applied_at=self._context.clock.now())
-        return _synced(replace(status, applied_sha=run.sha))
+        return _synced_status(replace(status, applied_sha=run.sha))
 
     async def _manifest_plan(
         self, run: _Run, options: ApplyOptions, approved: str = ""
@@ -231,26 +235,26 @@ class SourceReconciler:
         return await self._manifests.apply(run.actor, run.files, options, guard)
 
 
-def _has_news(source: ConfigurationSource, state: RepositoryState) -> bool:
+def _has_new_commit(source: ConfigurationSource, state: RepositoryState) -> bool:
     commit = state.commits.get(source.settings.ref)
     return commit is not None and commit.sha != source.status.seen_sha
 
 
-def _text(path: str, data: bytes) -> str:
+def _decode(path: str, data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
         raise Invalid(f"{path} is not UTF-8 text") from None
 
 
-def _synced(status: SourceStatus) -> SourceStatus:
+def _synced_status(status: SourceStatus) -> SourceStatus:
     return replace(
         status, result=SourceResult.SYNCED, message="", problems=(), plan=(), plan_size=0,
         plan_digest="", approved_digest="", approved_by="",
     )  # fmt: skip
 
 
-def _failed(status: SourceStatus, error: TowlineError) -> SourceStatus:
+def _failed_status(status: SourceStatus, error: TowlineError) -> SourceStatus:
     problem = DocumentProblem(error.message, code=error.code.value)
     return replace(
         status, result=SourceResult.FAILED, message=error.message, problems=(problem,), plan=(),

@@ -130,12 +130,12 @@ class ConfigurationSources(SourceOperations[ConfigurationSource]):
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[ConfigurationSource]:
         page = await super().page(actor, query)
-        return replace(page, items=tuple(_shown_to(actor, source) for source in page.items))
+        return replace(page, items=tuple(_redact_plan_for(actor, source) for source in page.items))
 
     async def get(
         self, actor: Actor, id: str | None, name: str | None = None
     ) -> ConfigurationSource:
-        return _shown_to(actor, await super().get(actor, id, name))
+        return _redact_plan_for(actor, await super().get(actor, id, name))
 
     async def origins(self, actor: Actor, sources: Sequence[ConfigurationSource]) -> SourceOrigins:
         """Names repositories and service accounts of sources, as far as the actor may read them."""
@@ -187,7 +187,7 @@ class ConfigurationSources(SourceOperations[ConfigurationSource]):
             source = replace(before, settings=settings, updated_at=self._context.clock.now())
             if changed - _HARMLESS:
                 await require_permissions_of_account(
-                    tx, actor, before, self._context.clock.now(), may_be_gone=True
+                    tx, actor, before, self._context.clock.now(), may_be_deleted=True
                 )
                 await self._check_references(tx, actor, source)
                 status = replace(
@@ -199,7 +199,7 @@ class ConfigurationSources(SourceOperations[ConfigurationSource]):
             await tx[ConfigurationSourceStore].put(source)
             await self._request(tx, source)
             tx.audit(before.name, id, changed=sorted(changed))
-        return _shown_to(actor, source)
+        return _redact_plan_for(actor, source)
 
     async def delete(self, actor: Actor, id: str) -> ConfigurationSource:
         """Deletes a source. Its resources stay, and belong to no manager of this name any more."""
@@ -214,7 +214,7 @@ class ConfigurationSources(SourceOperations[ConfigurationSource]):
             tx.audit(source.name, id)
             tx.publish(RENDER_SERVICES, f"{source.settings.repository_id}/")
             tx.publish(CONFIGURATION_SOURCE, id)
-        return _shown_to(actor, source)
+        return _redact_plan_for(actor, source)
 
     async def sync(self, actor: Actor, id: str, *, force: bool = False) -> ConfigurationSource:
         """Fetches the repository, and applies the folder again.
@@ -234,7 +234,7 @@ class ConfigurationSources(SourceOperations[ConfigurationSource]):
             await tx[ConfigurationSourceStore].put(source)
             await self._request(tx, source)
             tx.audit(source.name, id, force=force)
-        return _shown_to(actor, source)
+        return _redact_plan_for(actor, source)
 
     async def approve(self, actor: Actor, id: str, digest: str) -> ConfigurationSource:
         """Approves a plan by its digest. Conflict: the source has another plan by now."""
@@ -245,8 +245,8 @@ class ConfigurationSources(SourceOperations[ConfigurationSource]):
             if actor.id == source.settings.service_account_id:
                 raise Forbidden("the service account of a source cannot approve its plan")
             status = source.status
-            waits = status.result is SourceResult.AWAITING_APPROVAL
-            if not waits or not digest or digest != status.plan_digest:
+            is_waiting = status.result is SourceResult.AWAITING_APPROVAL
+            if not is_waiting or not digest or digest != status.plan_digest:
                 raise Conflict(
                     f"configuration source {source.name!r} has no plan with this digest: read it "
                     "again, and approve the present plan"
@@ -256,7 +256,7 @@ class ConfigurationSources(SourceOperations[ConfigurationSource]):
             await tx[ConfigurationSourceStore].put(source)
             await self._request(tx, source)
             tx.audit(source.name, id, digest=digest, commit=status.seen_sha)
-        return _shown_to(actor, source)
+        return _redact_plan_for(actor, source)
 
     async def _repository_of(self, actor: Actor, id: str) -> RepositoryId:
         async with self._context.read(actor) as tx:
@@ -276,7 +276,7 @@ class ConfigurationSources(SourceOperations[ConfigurationSource]):
         check_ref_of(repository.kind, settings.ref)
         await require_permissions_of_account(tx, actor, source, self._context.clock.now())
         for neighbour in await tx[ConfigurationSourceStore].of_repository(repository.id):
-            if neighbour.id != source.id and _overlap(neighbour.settings, settings):
+            if neighbour.id != source.id and _folders_overlap(neighbour.settings, settings):
                 raise Conflict(
                     f"configuration source {neighbour.name!r} follows {neighbour.settings} of this "
                     f"repository: documents of folder {settings.folder or '/'!r} would belong to "
@@ -300,7 +300,7 @@ async def require_permissions_of_account(
     source: ConfigurationSource,
     now: datetime,
     *,
-    may_be_gone: bool = False,
+    may_be_deleted: bool = False,
 ) -> None:
     """Forbidden: the service account of a source has a permission that the actor lacks."""
     id = source.settings.service_account_id
@@ -308,13 +308,13 @@ async def require_permissions_of_account(
         with reference("serviceAccountId", id):
             account = await find_service_account(tx, id)
     except NotFound:
-        if may_be_gone:
+        if may_be_deleted:
             return
         raise
     await require_permissions_of_user(tx, actor, account, now)
 
 
-def _shown_to(actor: Actor, source: ConfigurationSource) -> ConfigurationSource:
+def _redact_plan_for(actor: Actor, source: ConfigurationSource) -> ConfigurationSource:
     """Returns the source; without field values, unless the actor may approve its plans.
 
     A plan has fields of resources in all projects of the service account.
@@ -326,7 +326,7 @@ def _shown_to(actor: Actor, source: ConfigurationSource) -> ConfigurationSource:
     return replace(source, status=replace(source.status, plan=plan))
 
 
-def _overlap(first: SourceSettings, second: SourceSettings) -> bool:
+def _folders_overlap(first: SourceSettings, second: SourceSettings) -> bool:
     """Returns whether a document can belong to both folders."""
     outer, inner = sorted(f"{settings.folder}/".lstrip("/") for settings in (first, second))
     return first.ref == second.ref and inner.startswith(outer)
