@@ -81,8 +81,8 @@ class ContextKind(KindWithOperations[ServiceContext, ServiceContexts]):
 
     async def values(self, tx: Transaction, rows: Sequence[ServiceContext]) -> Sequence[Columns]:
         overrides: dict[str, list[OverrideSpec]] = {row.id: [] for row in rows}
-        for found in await tx[ContextOverrideStore].of_contexts(list(overrides)):
-            overrides[found.context_id].append(OverrideSpec.of(found))
+        for override in await tx[ContextOverrideStore].of_contexts(list(overrides)):
+            overrides[override.context_id].append(OverrideSpec.of(override))
         return [
             column_values(row)
             | {
@@ -96,14 +96,14 @@ class ContextKind(KindWithOperations[ServiceContext, ServiceContexts]):
         return {"secrets": self._operations.secrets_of(row)}
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        change = _change(columns | {"project_id": placement.project_id})
+        change = _context_change(columns | {"project_id": placement.project_id})
         return (await self._operations.save(actor, placement.name, change)).id
 
     async def update(self, actor: Actor, row: ServiceContext, columns: Columns) -> None:
-        await self._operations.save(actor, row.name, _change(columns))
+        await self._operations.save(actor, row.name, _context_change(columns))
 
 
-def _change(columns: Columns) -> ContextChange:
+def _context_change(columns: Columns) -> ContextChange:
     overrides = columns.get("overrides")
     changes = None if overrides is None else [override.change() for override in overrides]
     return row_of(ContextChange, columns | {"overrides": changes})
@@ -138,11 +138,11 @@ class ConfiguredServiceKind(ServiceKind):
     async def values(self, tx: Transaction, rows: Sequence[Service]) -> Sequence[Columns]:
         ids = [row.id for row in rows]
         exports: dict[str, list[Export]] = {id: [] for id in ids}
-        for offered in await tx[ServiceExportStore].of_services(ids):
-            exports[offered.service_id].append(offered.export)
+        for row in await tx[ServiceExportStore].of_services(ids):
+            exports[row.service_id].append(row.export)
         imports: dict[str, list[Import]] = {id: [] for id in ids}
-        for used in await tx[ServiceImportStore].of_services(ids):
-            imports[used.service_id].append(used.imported)
+        for row in await tx[ServiceImportStore].of_services(ids):
+            imports[row.service_id].append(row.imported)
         return [
             columns
             | {
@@ -158,8 +158,8 @@ class ConfiguredServiceKind(ServiceKind):
         return id
 
     async def update(self, actor: Actor, row: Service, columns: Columns) -> None:
-        if rest := _without_flow(columns):
-            await super().update(actor, row, rest)
+        if service_columns := _without_flow(columns):
+            await super().update(actor, row, service_columns)
         await self._save_flow(actor, row.id, columns)
 
     async def _save_flow(self, actor: Actor, id: str, columns: Columns) -> None:

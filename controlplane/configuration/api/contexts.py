@@ -54,11 +54,11 @@ class ServiceContextAttributes(Draft[ContextChange]):
         return {**super().given(), "types": _value_types(self.types)}
 
 
-def _value_types(given: object) -> dict[str, str] | None:
-    if given is None:
+def _value_types(types: object) -> dict[str, str] | None:
+    if types is None:
         return None
-    if isinstance(given, dict) and all(isinstance(kind, str) for kind in given.values()):
-        return {key: kind.lower() for key, kind in given.items()}
+    if isinstance(types, dict) and all(isinstance(kind, str) for kind in types.values()):
+        return {key: kind.lower() for key, kind in types.items()}
     raise Invalid("must be a JSON object of names of types", field="types")
 
 
@@ -68,11 +68,11 @@ async def context_types(context: Context, rows: Sequence[ContextRow]) -> list[Se
     return [ServiceContextType.of(row, project=shown_project(row, projects)) for row in rows]
 
 
-async def _contexts(info: Info, rows: Sequence[ContextRow]) -> list[ServiceContextType]:
+async def _context_types(info: Info, rows: Sequence[ContextRow]) -> list[ServiceContextType]:
     return await context_types(info.context, rows)
 
 
-_CONTEXTS = ResourceFields("context", ServiceContexts, ServiceContextType, _contexts)
+_CONTEXTS = ResourceFields("context", ServiceContexts, ServiceContextType, _context_types)
 
 
 @strawberry.type
@@ -118,12 +118,12 @@ class BoundContexts:
         self, context: Context, services: Sequence[Service]
     ) -> dict[str, list[ServiceContextType]]:
         """Returns the contexts of services, by service id."""
-        found = await context[ServiceContexts].of(
+        bound = await context[ServiceContexts].of(
             context.actor, [service.id for service in services]
         )
-        rows = {row.id: row for some in found.values() for row in some}
-        made = {
+        rows = {row.id: row for contexts in bound.values() for row in contexts}
+        converted = {
             str(context_type.id): context_type
             for context_type in await context_types(context, list(rows.values()))
         }
-        return {id: [made[row.id] for row in some] for id, some in found.items()}
+        return {id: [converted[row.id] for row in contexts] for id, contexts in bound.items()}

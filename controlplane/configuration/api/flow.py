@@ -194,10 +194,10 @@ class FlowQuery:
         """Values of all contexts as one service sees them, with their origin."""
         context = info.context
         service = await context[Services].get(context.actor, service_id)
-        found = await context[ServiceContexts].values(context.actor, service)
+        values_by_context = await context[ServiceContexts].values(context.actor, service)
         return [
             ContextValue.of(value, service_id=service_id, context=name, key=key)
-            for name, values in sorted(found.items())
+            for name, values in sorted(values_by_context.items())
             for key, value in sorted(values.items())
         ]
 

@@ -140,28 +140,30 @@ def check_export(export: Export) -> Export:
     return export
 
 
-def check_name(name: str, where: str) -> str:
+def check_name(name: str, path: str) -> str:
     """Returns the name if templates can use it after a dot; else raises Invalid."""
     if not _NAME.fullmatch(name):
-        raise Invalid(f"{name[:80]!r} is not a name of letters, digits and '_'", field=where)
+        raise Invalid(f"{name[:80]!r} is not a name of letters, digits and '_'", field=path)
     return name
 
 
-def check_type(name: str, type: ValueType, value: object, where: str) -> None:
+def check_type(name: str, type: ValueType, value: object, path: str) -> None:
     """Raises Invalid if a value has another type, is too long or nests too deep. A single reference
     fits every type.
     """
     is_reference = isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
-    if not (is_reference or _is_of(type, value)):
-        raise Invalid(f"{name} is not {type.value}", field=where)
+    if not (is_reference or _has_type(type, value)):
+        raise Invalid(f"{name} is not {type.value}", field=path)
     if (size := _size(value, 0)) > _MAX_VALUE_LENGTH:
         text = f"{name} must have at most {_MAX_VALUE_LENGTH:,} characters, not {size:,}"
-        raise Invalid(text, field=where)
+        raise Invalid(text, field=path)
 
 
 def import_cycle(graph: Graph, start: str) -> list[str]:
     """Returns the labels along a cycle of imports through a service; empty if there is none."""
-    return [graph[node_id].label for node_id in find_cycle(start, lambda id: _sources(graph, id))]
+    return [
+        graph[node_id].label for node_id in find_cycle(start, lambda id: _source_ids(graph, id))
+    ]
 
 
 def rollout_order(graph: Graph, among: Collection[str] | None = None) -> list[list[str]]:
@@ -170,39 +172,41 @@ def rollout_order(graph: Graph, among: Collection[str] | None = None) -> list[li
     Rollouts follow this order. `among` keeps only these services, in the same order. Raises Invalid
     on a cycle.
     """
-    waiting = {id: {source for source in _sources(graph, id) if source in graph} for id in graph}
-    users = _users(graph)
-    free = sorted(id for id, sources in waiting.items() if not sources)
+    pending_sources = {
+        id: {source for source in _source_ids(graph, id) if source in graph} for id in graph
+    }
+    importers = _importers_by_source(graph)
+    ready = sorted(id for id, sources in pending_sources.items() if not sources)
     groups: list[list[str]] = []
     done = 0
-    while free:
-        groups.append(free)
-        done += len(free)
-        after: set[str] = set()
-        for id in free:
-            for user in users.get(id, ()):
-                waiting[user].discard(id)
-                if not waiting[user]:
-                    after.add(user)
-        free = sorted(after)
+    while ready:
+        groups.append(ready)
+        done += len(ready)
+        next_ready: set[str] = set()
+        for id in ready:
+            for importer in importers.get(id, ()):
+                pending_sources[importer].discard(id)
+                if not pending_sources[importer]:
+                    next_ready.add(importer)
+        ready = sorted(next_ready)
     if done < len(graph):
         raise Invalid("the imports form a cycle", field="imports")
     if among is None:
         return groups
     chosen = set(among)
-    shown = ([id for id in group if id in chosen] for group in groups)
-    return [group for group in shown if group]
+    filtered = ([id for id in group if id in chosen] for group in groups)
+    return [group for group in filtered if group]
 
 
 def affected_services(graph: Graph, start: str) -> list[str]:
     """Returns all direct and indirect importers of a service, in rollout order."""
-    users, found, ahead = _users(graph), set[str](), [start]
-    while ahead:
-        for user in users.get(ahead.pop(), ()):
-            if user not in found:
-                found.add(user)
-                ahead.append(user)
-    return [id for group in rollout_order(graph, found) for id in group]
+    importers, affected, queue = _importers_by_source(graph), set[str](), [start]
+    while queue:
+        for importer in importers.get(queue.pop(), ()):
+            if importer not in affected:
+                affected.add(importer)
+                queue.append(importer)
+    return [id for group in rollout_order(graph, affected) for id in group]
 
 
 def resolve_imports(graph: Graph) -> ResolvedImports:
@@ -211,18 +215,18 @@ def resolve_imports(graph: Graph) -> ResolvedImports:
     """
     imports: dict[str, dict[str, ImportedValue]] = {}
     problems: dict[str, str] = {}
-    offered: dict[tuple[str, str], ImportedValue] = {}
+    exported: dict[tuple[str, str], ImportedValue] = {}
     for id in (service_id for group in rollout_order(graph) for service_id in group):
         node = graph[id]
-        found: dict[str, ImportedValue] = {}
+        values: dict[str, ImportedValue] = {}
         for imported in node.imports.values():
-            value = _imported(graph, node, imported, offered)
+            value = _imported_value(graph, node, imported, exported)
             if value is None:
-                problems.setdefault(id, _missing(graph, node, imported))
+                problems.setdefault(id, _missing_reason(graph, node, imported))
             else:
-                found[imported.alias] = value
-        imports[id] = found
-        _resolve_exports(node, found, offered, problems)
+                values[imported.alias] = value
+        imports[id] = values
+        _resolve_exports(node, values, exported, problems)
     return ResolvedImports(imports, problems)
 
 
@@ -232,7 +236,7 @@ def changed_services(before: ResolvedImports, after: ResolvedImports) -> set[str
     return {
         id
         for id in ids
-        if _values(before, id) != _values(after, id)
+        if _imported_values(before, id) != _imported_values(after, id)
         or before.problems.get(id) != after.problems.get(id)
     }
 
@@ -240,90 +244,97 @@ def changed_services(before: ResolvedImports, after: ResolvedImports) -> set[str
 def _resolve_exports(
     node: FlowNode,
     imports: Mapping[str, ImportedValue],
-    offered: dict[tuple[str, str], ImportedValue],
+    exported: dict[tuple[str, str], ImportedValue],
     problems: dict[str, str],
 ) -> None:
     for export in node.exports.values():
         name = f"{node.label}.{export.name}"
-        used = [ref for kind, ref in _references(export.value) if kind == "imports"]
-        if any(ref not in imports for ref in used):
+        references = [alias for kind, alias in _references(export.value) if kind == "imports"]
+        if any(alias not in imports for alias in references):
             continue
-        value = _substituted(export.value, node, imports)
-        if not _is_of(export.type, value):
+        value = _substitute(export.value, node, imports)
+        if not _has_type(export.type, value):
             problems.setdefault(node.id, f"{name} did not resolve to {export.type.value}")
             continue
-        origin = tuple(dict.fromkeys(label for ref in used for label in imports[ref].origin))
-        offered[node.id, export.name] = ImportedValue(value, (name, *origin)[:MAX_ORIGINS])
+        origin = tuple(
+            dict.fromkeys(label for alias in references for label in imports[alias].origin)
+        )
+        exported[node.id, export.name] = ImportedValue(value, (name, *origin)[:MAX_ORIGINS])
 
 
-def _imported(
-    graph: Graph, node: FlowNode, imported: Import, offered: Mapping[tuple[str, str], ImportedValue]
+def _imported_value(
+    graph: Graph,
+    node: FlowNode,
+    imported: Import,
+    exported: Mapping[tuple[str, str], ImportedValue],
 ) -> ImportedValue | None:
     source = graph.get(imported.source_id)
     export = source.exports.get(imported.export) if source else None
     if source is not None and export is not None and _is_accessible(source, export, node):
-        value = offered.get((imported.source_id, imported.export))
+        value = exported.get((imported.source_id, imported.export))
         if value is not None:
             return value
     return None if imported.default is None else ImportedValue(imported.default, ("default",))
 
 
-def _missing(graph: Graph, node: FlowNode, imported: Import) -> str:
+def _missing_reason(graph: Graph, node: FlowNode, imported: Import) -> str:
     source = graph.get(imported.source_id)
     if source is None:
         return f"import {imported.alias}: its service was deleted"
     export = source.exports.get(imported.export)
-    what = f"import {imported.alias}: {source.label}.{imported.export}"
+    title = f"import {imported.alias}: {source.label}.{imported.export}"
     if export is None:
-        return f"{what} is not exported"
+        return f"{title} is not exported"
     if not _is_accessible(source, export, node):
-        return f"{what} is not shared with other projects"
-    return f"{what} has no value because one of its own imports is missing"
+        return f"{title} is not shared with other projects"
+    return f"{title} has no value because one of its own imports is missing"
 
 
-def _is_accessible(source: FlowNode, export: Export, user: FlowNode) -> bool:
-    return export.shared or source.project == user.project
+def _is_accessible(source: FlowNode, export: Export, importer: FlowNode) -> bool:
+    return export.shared or source.project == importer.project
 
 
-def _sources(graph: Graph, id: str) -> list[str]:
+def _source_ids(graph: Graph, id: str) -> list[str]:
     node = graph.get(id)
     return sorted({imported.source_id for imported in node.imports.values()}) if node else []
 
 
-def _users(graph: Graph) -> dict[str, set[str]]:
-    users: dict[str, set[str]] = {}
+def _importers_by_source(graph: Graph) -> dict[str, set[str]]:
+    importers: dict[str, set[str]] = {}
     for id in graph:
-        for source in _sources(graph, id):
-            users.setdefault(source, set()).add(id)
-    return users
+        for source in _source_ids(graph, id):
+            importers.setdefault(source, set()).add(id)
+    return importers
 
 
-def _values(resolved: ResolvedImports, id: str) -> JsonObject:
-    return {alias: flowing.value for alias, flowing in resolved.imports.get(id, {}).items()}
+def _imported_values(resolved: ResolvedImports, id: str) -> JsonObject:
+    return {alias: imported.value for alias, imported in resolved.imports.get(id, {}).items()}
 
 
-def _is_of(type: ValueType, value: object) -> bool:
+def _has_type(type: ValueType, value: object) -> bool:
     if isinstance(value, bool) and type is not ValueType.BOOLEAN:
         return False
     return isinstance(value, _TYPES[type])
 
 
-def _substituted(value: object, node: FlowNode, imports: Mapping[str, ImportedValue]) -> object:
+def _substitute(value: object, node: FlowNode, imports: Mapping[str, ImportedValue]) -> object:
     if isinstance(value, list):
-        return [_substituted(item, node, imports) for item in value]
+        return [_substitute(item, node, imports) for item in value]
     if isinstance(value, dict):
-        return {key: _substituted(item, node, imports) for key, item in value.items()}
+        return {key: _substitute(item, node, imports) for key, item in value.items()}
     if not isinstance(value, str):
         return value
-    if whole := _REFERENCE.fullmatch(value):
-        return _named(whole, node, imports)
-    return _REFERENCE.sub(lambda match: str(_named(match, node, imports)), value)
+    if reference := _REFERENCE.fullmatch(value):
+        return _referenced_value(reference, node, imports)
+    return _REFERENCE.sub(lambda match: str(_referenced_value(match, node, imports)), value)
 
 
-def _named(found: re.Match[str], node: FlowNode, imports: Mapping[str, ImportedValue]) -> object:
-    if found[1] == "imports":
-        return imports[found[2]].value
-    return node.facts.get(f"{found[1]}.{found[2]}", found[0])
+def _referenced_value(
+    match: re.Match[str], node: FlowNode, imports: Mapping[str, ImportedValue]
+) -> object:
+    if match[1] == "imports":
+        return imports[match[2]].value
+    return node.facts.get(f"{match[1]}.{match[2]}", match[0])
 
 
 def _references(value: object) -> Iterator[tuple[str, str]]:

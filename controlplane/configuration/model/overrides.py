@@ -64,13 +64,13 @@ def resolve_layers(
     context: ServiceContext, overrides: Sequence[ContextOverride], places: Sequence[LayerPlace]
 ) -> dict[str, LayeredValue]:
     """Resolves each value of a context over some places, which are given widest first."""
-    found = {key: LayeredValue(value, "context") for key, value in context.configuration.items()}
+    values = {key: LayeredValue(value, "context") for key, value in context.configuration.items()}
     by_place = {(o.layer, o.place_id): o for o in overrides if o.context_id == context.id}
     for place in places:
         override = by_place.get((place.layer, place.id))
         origin = f"{place.layer.value} {place.name}"
-        found |= {
+        values |= {
             k: LayeredValue(v, origin)
             for k, v in (override.configuration if override else {}).items()
         }
-    return found
+    return values

@@ -110,7 +110,7 @@ class ServiceContexts(NamedOperations[ServiceContext]):
     ) -> dict[str, list[ServiceContext]]:
         """The contexts bound to services that the actor may read, by service id."""
         async with self._context.read(actor) as tx:
-            bound = await _bound(tx, service_ids)
+            bound = await _bound_contexts(tx, service_ids)
         return {
             id: [context for context in rows if actor.may(Verb.READ, context.target)]
             for id, rows in bound.items()
@@ -123,20 +123,20 @@ class ServiceContexts(NamedOperations[ServiceContext]):
             before = await tx[ContextStore].by_name(check_text(name, "name"))
             if before is None:
                 project = await project_for(tx, ResourceKind.CONTEXT, change.project_id)
-                blank = ServiceContext(self._context.new_id(), name, now, now, project_id=project)
-                after = self._changed(blank, change)
+                new = ServiceContext(self._context.new_id(), name, now, now, project_id=project)
+                after = self._with_changes(new, change)
                 await tx[ContextStore].add(after)
                 tx[ContextOverrideStore].expect_none("context_id", after.id)
                 tx[ContextBindingStore].expect_none("context_id", after.id)
             else:
                 tx.authorize(Verb.WRITE, before.target)
                 check_not_moved(f"context {name!r}", before.project_id, change.project_id)
-                after = replace(self._changed(before, change), updated_at=now)
+                after = replace(self._with_changes(before, change), updated_at=now)
                 if before.sealed is None and after.sealed is not None:
                     await _check_may_reveal(tx, after)
                 await tx[ContextStore].put(after)
             check_references(self._context.sealer, after)
-            differs = _differ(before, after)
+            differs = _is_changed(before, after)
             users = await self._notify_users(tx, actor, after) if differs else []
             tx.audit(name, after.id)
             if await self._replace_overrides(tx, after, change.overrides) or differs:
@@ -151,7 +151,7 @@ class ServiceContexts(NamedOperations[ServiceContext]):
 
         Conflict: a cluster is frozen.
         """
-        users = await _users(tx, after.id)
+        users = await _services_using(tx, after.id)
         await store_secret_flags(tx, [service.id for service in users])
         if not after.by_reference:
             return []
@@ -166,7 +166,7 @@ class ServiceContexts(NamedOperations[ServiceContext]):
         async with self._context.change(actor, "deleteServiceContext") as tx:
             context = await self._find(tx, id)
             tx.authorize(Verb.WRITE, context.target)
-            users = await _users(tx, id)
+            users = await _services_using(tx, id)
             if users:
                 names = ", ".join(sorted(service.name for service in users)[:5])
                 raise Conflict(f"{len(users)} services use context {context.name!r}: {names}")
@@ -187,28 +187,28 @@ class ServiceContexts(NamedOperations[ServiceContext]):
         async with self._context.change(actor, "overrideServiceContext") as tx:
             context = await self._find(tx, id)
             tx.authorize(Verb.WRITE, context.target)
-            known = await _overrides_of(tx, id)
+            existing = await _overrides_of(tx, id)
             if change.configuration:
-                check_count(len(known.keys() | {change.place}), "overrides", _MAX_OVERRIDES)
-            after = await self._override(tx, context, change, known.get(change.place))
+                check_count(len(existing.keys() | {change.place}), "overrides", _MAX_OVERRIDES)
+            after = await self._apply_override(tx, context, change, existing.get(change.place))
             await _mark_users_for_render(tx, id)
         return after if change.configuration else None
 
-    async def _override(
+    async def _apply_override(
         self,
         tx: Change,
         context: ServiceContext,
         change: ContextOverrideChange,
         before: ContextOverride | None,
     ) -> ContextOverride:
-        now, who = self._context.clock.now(), tx.actor.shown_name
+        now, user = self._context.clock.now(), tx.actor.shown_name
         layer, place = change.layer, change.place_id
-        ends = before is not None and not change.configuration
-        await check_override_place(tx, tx.actor, layer, place, ends=ends)
+        is_removal = before is not None and not change.configuration
+        await check_override_place(tx, tx.actor, layer, place, is_removal=is_removal)
         check_values(context.types, change.configuration)
-        blank = ContextOverride(self._context.new_id(), context.id, layer, place, now, now, who)
+        new = ContextOverride(self._context.new_id(), context.id, layer, place, now, now, user)
         after = replace(
-            before or blank, configuration=dict(change.configuration), updated_at=now, actor=who
+            before or new, configuration=dict(change.configuration), updated_at=now, actor=user
         )
         await _save_override(tx, before, after)
         tx.audit_as(
@@ -224,8 +224,8 @@ class ServiceContexts(NamedOperations[ServiceContext]):
         if overrides is None:
             return False
         check_count(len(overrides), "overrides", _MAX_OVERRIDES)
-        known = await _overrides_of(tx, context.id)
-        before = {place: dict(override.configuration) for place, override in known.items()}
+        existing = await _overrides_of(tx, context.id)
+        before = {place: dict(override.configuration) for place, override in existing.items()}
         after = {change.place: dict(change.configuration) for change in overrides}
         if len(after) < len(overrides):
             raise Invalid("contains a project, group or cluster twice", field="overrides")
@@ -234,7 +234,7 @@ class ServiceContexts(NamedOperations[ServiceContext]):
         changed = [place for place in places if before.get(place, {}) != after.get(place, {})]
         for place in changed:
             change = ContextOverrideChange(*place, after.get(place, {}))
-            await self._override(tx, context, change, known.get(place))
+            await self._apply_override(tx, context, change, existing.get(place))
         return bool(changed)
 
     async def overrides(self, actor: Actor, id: str) -> list[ContextOverride]:
@@ -256,10 +256,12 @@ class ServiceContexts(NamedOperations[ServiceContext]):
         require_member(actor)
         require(actor, Verb.READ, service.target)
         async with self._context.store.read() as tx:
-            bound = await _bound(tx, [service.id])
+            bound = await _bound_contexts(tx, [service.id])
             layers = await layers_of(tx, [service], bound)
         return {
-            context.name: _shown(self._context.sealer, context, layers[service.id, context.id])
+            context.name: _redacted_values(
+                self._context.sealer, context, layers[service.id, context.id]
+            )
             for context in bound.get(service.id, ())
             if actor.may(Verb.READ, context.target)
         }
@@ -268,7 +270,7 @@ class ServiceContexts(NamedOperations[ServiceContext]):
         """Returns the plain secrets of a context: the caller must drop them."""
         return open_context_secrets(self._context.sealer, context)
 
-    def _changed(self, before: ServiceContext, change: ContextChange) -> ServiceContext:
+    def _with_changes(self, before: ServiceContext, change: ContextChange) -> ServiceContext:
         before = replace(before, project_given=before.project_given or bool(change.project_id))
         if change.types is not None:
             before = replace(before, types=check_types(change.types))
@@ -277,7 +279,7 @@ class ServiceContexts(NamedOperations[ServiceContext]):
         if change.by_reference is not None:
             before = replace(before, by_reference=change.by_reference)
         check_values(before.types, before.configuration)
-        if change.secrets is None or self._is_same(before, change.secrets):
+        if change.secrets is None or self._has_same_secrets(before, change.secrets):
             return before
         plain = orjson.dumps(_check_secrets(change.secrets))
         sealed = (
@@ -285,7 +287,7 @@ class ServiceContexts(NamedOperations[ServiceContext]):
         )
         return replace(before, sealed=sealed, secrets_version=before.secrets_version + 1)
 
-    def _is_same(self, before: ServiceContext, secrets: Mapping[str, str]) -> bool:
+    def _has_same_secrets(self, before: ServiceContext, secrets: Mapping[str, str]) -> bool:
         """True if the secrets are unchanged, so that no agent has to be notified."""
         try:
             stored = open_context_secrets(self._context.sealer, before)
@@ -308,7 +310,7 @@ async def bind_contexts(
         binding.context_id: binding
         for binding in await tx[ContextBindingStore].of_services(service.id)
     }
-    new, gone = set(context_ids) - bound.keys(), bound.keys() - set(context_ids)
+    new, removed = set(context_ids) - bound.keys(), bound.keys() - set(context_ids)
     for id in sorted(new):
         with reference("contextBindings.contextId", id):
             service_context = found(await tx[ContextStore].get(id), ResourceKind.CONTEXT)
@@ -320,10 +322,10 @@ async def bind_contexts(
         may_reveal = actor.may(Verb.USE, secrets)
         binding = ContextBinding(context.new_id(), id, service.id, may_reveal)
         await tx[ContextBindingStore].add(binding)
-    for id in gone:
+    for id in removed:
         await tx[ContextBindingStore].remove(bound[id].id)
     await store_secret_flags(tx, [service.id])
-    return bool(gone or new)
+    return bool(removed or new)
 
 
 async def template_values(
@@ -334,22 +336,22 @@ async def template_values(
     An entry `problem` says why a service cannot be rendered.
     """
     ids = [service.id for service in services]
-    bound = await _bound(tx, ids)
+    bound = await _bound_contexts(tx, ids)
     layers = await layers_of(tx, [service for service in services if service.id in bound], bound)
     imports, problems = await flow_values(tx, ids)
-    found: dict[str, dict[str, JsonObject]] = {}
+    values: dict[str, dict[str, JsonObject]] = {}
     for id in ids:
         contexts = {
-            context.name: _values(sealer, context, layers[id, context.id])
+            context.name: _context_values(sealer, context, layers[id, context.id])
             for context in bound.get(id, ())
         }
-        found[id] = {"contexts": contexts, "imports": imports.get(id, {})}
+        values[id] = {"contexts": contexts, "imports": imports.get(id, {})}
         if id in problems:
-            found[id]["problem"] = {"message": problems[id]}
-    return found
+            values[id]["problem"] = {"message": problems[id]}
+    return values
 
 
-def _values(
+def _context_values(
     sealer: Sealer, context: ServiceContext, values: Mapping[str, LayeredValue]
 ) -> JsonObject:
     secrets = open_context_secrets(sealer, context)
@@ -358,7 +360,7 @@ def _values(
     return {**{key: layered.value for key, layered in values.items()}, **secrets}
 
 
-def _shown(
+def _redacted_values(
     sealer: Sealer, context: ServiceContext, values: Mapping[str, LayeredValue]
 ) -> dict[str, LayeredValue]:
     secrets = open_context_secrets(sealer, context)
@@ -385,17 +387,19 @@ async def _save_override(
         await tx[ContextOverrideStore].add(after)
 
 
-async def _bound(tx: Transaction, service_ids: Collection[str]) -> dict[str, list[ServiceContext]]:
+async def _bound_contexts(
+    tx: Transaction, service_ids: Collection[str]
+) -> dict[str, list[ServiceContext]]:
     rows = await tx[ContextBindingStore].of_services(service_ids) if service_ids else []
     found = await tx[ContextStore].by_ids({row.context_id for row in rows}) if rows else []
-    known = {context.id: context for context in found}
+    contexts = {context.id: context for context in found}
     bound: dict[str, list[ServiceContext]] = {}
     for row in rows:
-        bound.setdefault(row.service_id, []).append(known[row.context_id])
+        bound.setdefault(row.service_id, []).append(contexts[row.context_id])
     return bound
 
 
-async def _users(tx: Transaction, context_id: str) -> list[Service]:
+async def _services_using(tx: Transaction, context_id: str) -> list[Service]:
     rows = await tx[ContextBindingStore].of_context(context_id)
     return await tx[ServiceStore].by_ids({r.service_id for r in rows}, deleted=True) if rows else []
 
@@ -406,28 +410,28 @@ async def _check_may_reveal(tx: Transaction, context: ServiceContext) -> None:
     Templates can expose secrets, and without them binding needed only read access.
     """
     bindings = await tx[ContextBindingStore].of_context(context.id)
-    if unproven := sum(not binding.may_reveal for binding in bindings):
+    if count := sum(not binding.may_reveal for binding in bindings):
         raise Conflict(
-            f"{unproven} services use context {context.name!r}, bound by users who may not use "
+            f"{count} services use context {context.name!r}, bound by users who may not use "
             "its secrets: unbind them, add the secrets, then bind them again"
         )
 
 
 async def _mark_users_for_render(tx: Change, context_id: str) -> None:
     """Marks the services of a context for rendering."""
-    for service in await _users(tx, context_id):
+    for service in await _services_using(tx, context_id):
         await tx[ServiceStore].mark_for_render(service.id)
         if service.repository_id:
             tx.publish(RENDER_SERVICES, f"{service.repository_id}/")
 
 
-def _differ(before: ServiceContext | None, after: ServiceContext) -> bool:
+def _is_changed(before: ServiceContext | None, after: ServiceContext) -> bool:
     if before is None:
         return False
-    return _content(before) != _content(after)
+    return _rendered_content(before) != _rendered_content(after)
 
 
-def _content(context: ServiceContext) -> tuple[object, ...]:
+def _rendered_content(context: ServiceContext) -> tuple[object, ...]:
     return (context.configuration, context.sealed, context.by_reference)
 
 

@@ -89,10 +89,10 @@ class ConfigurationFlow(ContextOperations):
             service = await find_service(tx, service_id)
             require(actor, Verb.READ, service.target)
             graph = await graph_of(tx, await downstream(tx, [service.id]))
-            found = affected_services(_without_outside_imports(graph), service.id)
-            services = await tx[ServiceStore].by_ids(found) if found else []
+            ids = affected_services(_without_outside_imports(graph), service.id)
+            services = await tx[ServiceStore].by_ids(ids) if ids else []
         rows: dict[str, Service] = {service.id: service for service in services}
-        return [rows[id] for id in found if actor.may(Verb.READ, rows[id].target)]
+        return [rows[id] for id in ids if actor.may(Verb.READ, rows[id].target)]
 
     async def graph(self, actor: Actor) -> ServiceGraph:
         """The services that depend on each other or share values; only those the actor may see."""
@@ -118,20 +118,20 @@ class ConfigurationFlow(ContextOperations):
             service = await find_managed_service(tx, service_id)
             tx.authorize(Verb.WRITE, service.target)
             await check_not_frozen(tx, service.cluster_id)
-            whole = await upstream(tx, await downstream(tx, [service.id]))
-            before = await graph_of(tx, whole)
+            connected = await upstream(tx, await downstream(tx, [service.id]))
+            before = await graph_of(tx, connected)
             if exports is not None:
                 await self._set_exports(tx, service, exports)
             if imports is not None:
                 await self._set_imports(tx, actor, service, imports)
-            graph = await graph_of(tx, whole | await upstream(tx, [service.id]))
+            graph = await graph_of(tx, connected | await upstream(tx, [service.id]))
             if cycle := import_cycle(graph, service.id):
                 raise Conflict(f"the imports form a cycle: {' → '.join(cycle)}")
             tx.publish(SERVICE, service.id)
-            for user in await self._mark(tx, before, graph, service):
-                if user.repository_id:
-                    tx.publish(RENDER_SERVICES, f"{user.repository_id}/{user.id}")
-            await tx[LedgerStore].append([self._entry(service, actor)])
+            for importer in await self._mark_changed_for_render(tx, before, graph, service):
+                if importer.repository_id:
+                    tx.publish(RENDER_SERVICES, f"{importer.repository_id}/{importer.id}")
+            await tx[LedgerStore].append([self._flow_entry(service, actor)])
             tx.audit(service.name, service.id)
         return await self.get(actor, service_id)
 
@@ -142,9 +142,11 @@ class ConfigurationFlow(ContextOperations):
             check_export(export)
         uses = await tx[ServiceImportStore].of_sources(service.id)
         before = await tx[ServiceExportStore].of_services(service.id)
-        gone = {row.export.name for row in before} - {export.name for export in exports}
-        lost = [use for use in uses if use.imported.export in gone and use.imported.default is None]
-        await require_exports_unused(tx, service, lost)
+        removed = {row.export.name for row in before} - {export.name for export in exports}
+        broken_uses = [
+            use for use in uses if use.imported.export in removed and use.imported.default is None
+        ]
+        await require_exports_unused(tx, service, broken_uses)
         for row in before:
             await tx[ServiceExportStore].remove(row.id)
         for export in exports:
@@ -162,7 +164,7 @@ class ConfigurationFlow(ContextOperations):
             row = ServiceImport(self._context.new_id(), service.id, imported)
             await tx[ServiceImportStore].add(row)
 
-    async def _mark(
+    async def _mark_changed_for_render(
         self, tx: Transaction, before: Graph, after: Graph, service: Service
     ) -> list[Service]:
         """Marks services with changed values for rendering; returns them in rollout order."""
@@ -173,10 +175,10 @@ class ConfigurationFlow(ContextOperations):
         rows = await tx[ServiceStore].by_ids(ids) if ids else []
         for row in rows:
             await tx[ServiceStore].mark_for_render(row.id)
-        known: dict[str, Service] = {row.id: row for row in rows}
-        return [known[id] for group in rollout_order(after, known) for id in group]
+        by_id: dict[str, Service] = {row.id: row for row in rows}
+        return [by_id[id] for group in rollout_order(after, by_id) for id in group]
 
-    def _entry(self, service: Service, actor: Actor) -> LedgerEntry:
+    def _flow_entry(self, service: Service, actor: Actor) -> LedgerEntry:
         who, now = actor.shown_name, self._context.clock.now()
         return LedgerEntry.of(
             service, LedgerStage.CONFIGURED, now, actor=who, message="exports, imports"

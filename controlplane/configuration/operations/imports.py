@@ -25,35 +25,37 @@ R = TypeVar("R", ServiceExport, ServiceImport)
 
 async def upstream(tx: Transaction, ids: Collection[str]) -> set[str]:
     """Ids of these services and of all services they import from, directly or indirectly."""
-    found, ahead = set[str](), set(ids)
-    while ahead:
-        found |= ahead
+    found, frontier = set[str](), set(ids)
+    while frontier:
+        found |= frontier
         _check_size(found)
-        rows = await tx[ServiceImportStore].of_services(ahead)
-        ahead = {row.imported.source_id for row in rows} - found
+        rows = await tx[ServiceImportStore].of_services(frontier)
+        frontier = {row.imported.source_id for row in rows} - found
     return found
 
 
 async def downstream(tx: Transaction, ids: Collection[str]) -> set[str]:
     """Ids of these services and of all services that import from them, directly or indirectly."""
-    found, ahead = set[str](), set(ids)
-    while ahead:
-        found |= ahead
+    found, frontier = set[str](), set(ids)
+    while frontier:
+        found |= frontier
         _check_size(found)
-        rows = await tx[ServiceImportStore].of_sources(ahead)
-        ahead = {row.service_id for row in rows} - found
+        rows = await tx[ServiceImportStore].of_sources(frontier)
+        frontier = {row.service_id for row in rows} - found
     return found
 
 
 async def graph_of(tx: Transaction, ids: Collection[str]) -> Graph:
     """The part of the graph with these services; deleted services are left out."""
     services = await tx[ServiceStore].by_ids(ids) if ids else []
-    homes = {service.cluster_id for service in services}
-    handles = {c.id: c.handle for c in await tx[ClusterStore].by_ids(homes)} if homes else {}
+    cluster_ids = {service.cluster_id for service in services}
+    handles = (
+        {c.id: c.handle for c in await tx[ClusterStore].by_ids(cluster_ids)} if cluster_ids else {}
+    )
     exports = _by_service(await tx[ServiceExportStore].of_services(ids) if ids else [])
     imports = _by_service(await tx[ServiceImportStore].of_services(ids) if ids else [])
     return {
-        service.id: _node(
+        service.id: _flow_node(
             service,
             handles[service.cluster_id],
             exports.get(service.id, ()),
@@ -66,14 +68,14 @@ async def graph_of(tx: Transaction, ids: Collection[str]) -> Graph:
 async def imports_of(tx: Transaction, service_ids: Collection[str]) -> ResolvedImports:
     """The resolved imports of services."""
     rows = await tx[ServiceImportStore].of_services(service_ids) if service_ids else []
-    users = {row.service_id for row in rows}
-    if not users:
+    importers = {row.service_id for row in rows}
+    if not importers:
         return ResolvedImports({}, {})
     try:
-        return resolve_imports(await graph_of(tx, await upstream(tx, users)))
+        return resolve_imports(await graph_of(tx, await upstream(tx, importers)))
     except TowlineError as error:
         # Two concurrent saves may have formed a cycle.
-        return ResolvedImports({}, dict.fromkeys(users, error.message))
+        return ResolvedImports({}, dict.fromkeys(importers, error.message))
 
 
 async def flow_values(
@@ -82,13 +84,13 @@ async def flow_values(
     """Values of `imports` in the services' templates, and the problems of services that have
     none."""
     resolved = await imports_of(tx, service_ids)
-    users = set(service_ids)
+    ids = set(service_ids)
     values = {
-        id: {alias: flowing.value for alias, flowing in found.items()}
-        for id, found in resolved.imports.items()
-        if id in users
+        id: {alias: imported.value for alias, imported in imports.items()}
+        for id, imports in resolved.imports.items()
+        if id in ids
     }
-    return values, {id: why for id, why in resolved.problems.items() if id in users}
+    return values, {id: problem for id, problem in resolved.problems.items() if id in ids}
 
 
 async def check_not_imported(tx: Transaction, service: Service) -> None:
@@ -105,8 +107,8 @@ async def require_exports_unused(
         return
     users = await tx[ServiceStore].by_ids({use.service_id for use in uses})
     names = ", ".join(sorted(service.name for service in users)[:5])
-    what = ", ".join(sorted({use.imported.export for use in uses})[:5])
-    raise Conflict(f"{names} import {what} from service {service.name!r}: change them first")
+    exports = ", ".join(sorted({use.imported.export for use in uses})[:5])
+    raise Conflict(f"{names} import {exports} from service {service.name!r}: change them first")
 
 
 async def delete_flow(tx: Transaction, service_id: str) -> None:
@@ -118,13 +120,13 @@ async def delete_flow(tx: Transaction, service_id: str) -> None:
 
 
 def _by_service(rows: Sequence[R]) -> dict[str, list[R]]:
-    found: dict[str, list[R]] = {}
+    grouped: dict[str, list[R]] = {}
     for row in rows:
-        found.setdefault(row.service_id, []).append(row)
-    return found
+        grouped.setdefault(row.service_id, []).append(row)
+    return grouped
 
 
-def _node(
+def _flow_node(
     service: Service,
     handle: str,
     exports: Sequence[ServiceExport],

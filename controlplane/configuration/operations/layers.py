@@ -37,7 +37,7 @@ async def layers_of(
     """The values of each context bound to each service, with their origins, by both ids."""
     ids = {context.id for rows in bound.values() for context in rows}
     overrides = await tx[ContextOverrideStore].of_contexts(ids) if ids else []
-    places = await _places(tx, services, overrides)
+    places = await _places_by_cluster(tx, services, overrides)
     return {
         (service.id, context.id): resolve_layers(
             context, overrides, places.get(service.cluster_id, ())
@@ -47,7 +47,7 @@ async def layers_of(
     }
 
 
-async def _places(
+async def _places_by_cluster(
     tx: Transaction, services: Sequence[Service], overrides: Sequence[ContextOverride]
 ) -> dict[str, list[LayerPlace]]:
     """Project, groups and cluster of each service's cluster, widest first, by cluster id."""
@@ -65,7 +65,7 @@ def _places_of(
 ) -> list[LayerPlace]:
     project = cluster.project_id
     members = sorted(
-        (group for group in groups if group.holds(cluster)), key=lambda group: group.name
+        (group for group in groups if group.contains(cluster)), key=lambda group: group.name
     )
     return [
         LayerPlace(OverrideLayer.PROJECT, project, projects.get(project, project)),
@@ -83,11 +83,11 @@ _KINDS = {
 
 
 async def check_override_place(
-    tx: Transaction, actor: Actor, layer: OverrideLayer, place_id: str, *, ends: bool = False
+    tx: Transaction, actor: Actor, layer: OverrideLayer, place_id: str, *, is_removal: bool = False
 ) -> None:
     """NotFound: no such project, group or cluster. Forbidden: the actor may not change it.
 
-    If an override is removed (`ends`), its place may no longer exist.
+    If an override is removed (`is_removal`), its place may no longer exist.
     """
     rows = {
         OverrideLayer.PROJECT: tx[ProjectStore],
@@ -95,7 +95,7 @@ async def check_override_place(
         OverrideLayer.CLUSTER: tx[ClusterStore],
     }
     row = await rows[layer].get(place_id)
-    if row is None and ends:
+    if row is None and is_removal:
         return
     if row is None:
         raise NotFound(
@@ -107,11 +107,12 @@ async def check_override_place(
 def check_types(types: Mapping[str, str]) -> dict[str, str]:
     """Value types by key. Invalid: unknown type."""
     check_count(len(types), "types", MAX_NAMES)
-    for key, word in types.items():
-        if word not in tuple(ValueType):
-            known = ", ".join(ValueType)
+    for key, value_type in types.items():
+        if value_type not in tuple(ValueType):
+            expected = ", ".join(ValueType)
             raise Invalid(
-                f"{key}: unknown type {word[:40]!r}; expected one of {known}", field="types"
+                f"{key}: unknown type {value_type[:40]!r}; expected one of {expected}",
+                field="types",
             )
     return dict(types)
 

@@ -40,12 +40,12 @@ async def referenced_secrets(
     """The secrets of bound contexts that a service's objects may reference."""
     rows = await tx[ContextBindingStore].of_services(service.id)
     ids = {row.context_id for row in rows}
-    found = await tx[ContextStore].by_reference(ids) if ids else []
+    contexts = await tx[ContextStore].by_reference(ids) if ids else []
     return {
         reference_name(context, key): SecretValue(
             f"{context.id}.{context.secrets_version}", value.encode()
         )
-        for context in found
+        for context in contexts
         for key, value in open_context_secrets(sealer, context).items()
     }
 
@@ -57,8 +57,8 @@ async def reads_plain_secrets(tx: Transaction, service: Service) -> bool:
     """
     rows = await tx[ContextBindingStore].of_services(service.id)
     ids = {row.context_id for row in rows}
-    found = await tx[ContextStore].by_value(ids) if ids else []
-    return any(context.sealed is not None for context in found)
+    contexts = await tx[ContextStore].by_value(ids) if ids else []
+    return any(context.sealed is not None for context in contexts)
 
 
 async def store_secret_flags(tx: Transaction, service_ids: Collection[str]) -> None:
@@ -67,9 +67,11 @@ async def store_secret_flags(tx: Transaction, service_ids: Collection[str]) -> N
     bindings = await tx[ContextBindingStore].of_services(service_ids)
     ids = {binding.context_id for binding in bindings}
     by_reference = await tx[ContextStore].by_reference(ids) if ids else []
-    known = {context.id for context in by_reference}
-    users = {use.service_id for use in uses}
-    users |= {binding.service_id for binding in bindings if binding.context_id in known}
+    by_reference_ids = {context.id for context in by_reference}
+    with_secrets = {use.service_id for use in uses}
+    with_secrets |= {
+        binding.service_id for binding in bindings if binding.context_id in by_reference_ids
+    }
     for service in await tx[ServiceStore].by_ids(service_ids, deleted=True):
-        if service.desired.uses_secrets != (service.id in users):
-            await tx[ServiceStore].set_uses_secrets(service.id, service.id in users)
+        if service.desired.uses_secrets != (service.id in with_secrets):
+            await tx[ServiceStore].set_uses_secrets(service.id, service.id in with_secrets)

@@ -54,27 +54,29 @@ async def service_graph(tx: Transaction, actor: Actor) -> ServiceGraph:
     """The graph of the services that an actor may see."""
     visible = actor.policy.visible(ResourceKind.SERVICE)
     dependent = await tx[ServiceStore].with_dependencies(visible, MAX_EDGES + 1)
-    imports = await _imports(tx)
+    imports = await _all_imports(tx)
     services = await _services_of(tx, dependent, imports)
-    seen = {id: each for id, each in services.items() if actor.may(Verb.READ, each.target)}
+    readable = {
+        id: service for id, service in services.items() if actor.may(Verb.READ, service.target)
+    }
     edges = [
         edge
-        for edge in (*_dependencies(dependent, seen), *_flows(imports))
-        if edge.source_id in seen and edge.target_id in seen
+        for edge in (*_dependency_edges(dependent, readable), *_import_edges(imports))
+        if edge.source_id in readable and edge.target_id in readable
     ]
     shown = tuple(edges[:MAX_EDGES])
     ids = {id for edge in shown for id in (edge.source_id, edge.target_id)}
     complete = len(edges) <= MAX_EDGES and len(imports) <= _MAX_IMPORTS
-    return ServiceGraph(tuple(seen[id] for id in sorted(ids)), shown, complete)
+    return ServiceGraph(tuple(readable[id] for id in sorted(ids)), shown, complete)
 
 
-async def _imports(tx: Transaction) -> list[ServiceImport]:
+async def _all_imports(tx: Transaction) -> list[ServiceImport]:
     found: list[ServiceImport] = []
-    more, after = True, None
-    while more and len(found) <= _MAX_IMPORTS:
+    has_more, after = True, None
+    while has_more and len(found) <= _MAX_IMPORTS:
         page = await tx[ServiceImportStore].page(PageQuery(MAX_PAGE_ROWS, after))
         found += page.items
-        more, after = page.more, found[-1].id if found else None
+        has_more, after = page.more, found[-1].id if found else None
     return found
 
 
@@ -90,17 +92,17 @@ async def _services_of(
     return {service.id: service for service in found}
 
 
-def _dependencies(
+def _dependency_edges(
     dependent: Collection[Service], services: Mapping[str, Service]
 ) -> Iterator[ServiceEdge]:
-    by_name = {(each.cluster_id, each.name): each.id for each in services.values()}
+    by_name = {(service.cluster_id, service.name): service.id for service in services.values()}
     for service in dependent:
         for name in service.spec.dependencies:
             if source := by_name.get((service.cluster_id, name)):
                 yield ServiceEdge(source, service.id, ServiceEdgeKind.DEPENDENCY)
 
 
-def _flows(imports: Collection[ServiceImport]) -> Iterator[ServiceEdge]:
+def _import_edges(imports: Collection[ServiceImport]) -> Iterator[ServiceEdge]:
     for row in imports:
         imported = row.imported
         yield ServiceEdge(
