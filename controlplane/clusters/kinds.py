@@ -46,8 +46,8 @@ class ClusterKind(KindWithOperations[Cluster, Clusters], TargetedKind[Cluster]):
         return row.ending_at is None
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        given = {"name": placement.name} | self.placed(placement, columns)
-        cluster, _ = await self._operations.create(actor, row_of(ClusterChange, given))
+        change = {"name": placement.name} | self.placed(placement, columns)
+        cluster, _ = await self._operations.create(actor, row_of(ClusterChange, change))
         return cluster.id
 
     async def update(self, actor: Actor, row: Cluster, columns: Columns) -> None:
@@ -81,15 +81,15 @@ class ClusterGroupKind(KindWithOperations[ClusterGroup, ClusterGroups]):
     concluding = _FREEZE
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        given = self.placed(placement, _without_freeze(columns))
-        return (await self._operations.create(actor, row_of(ClusterGroupChange, given))).id
+        change = self.placed(placement, _without_freeze(columns))
+        return (await self._operations.create(actor, row_of(ClusterGroupChange, change))).id
 
     async def update(self, actor: Actor, row: ClusterGroup, columns: Columns) -> None:
         if row.frozen and columns.get("frozen") is False:
             # Other fields of a frozen group cannot be changed.
             await self._operations.unfreeze(actor, row.id)
-        if rest := _without_freeze(columns):
-            await self._operations.update(actor, row.id, row_of(ClusterGroupChange, rest))
+        if change := _without_freeze(columns):
+            await self._operations.update(actor, row.id, row_of(ClusterGroupChange, change))
 
     async def conclude(self, actor: Actor, id: str, columns: Columns) -> None:
         """Freezes a group, or changes the reason."""

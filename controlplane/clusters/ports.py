@@ -35,11 +35,15 @@ class ClusterStore(DeletableRows[Cluster], ProjectRows[Cluster], Protocol):
         return await self.select(ending_at=None)
 
     async def tagged(
-        self, wanted: Sequence[LabelRequirement], project_id: str | None
+        self, requirements: Sequence[LabelRequirement], project_id: str | None
     ) -> list[Cluster]:
         """Returns clusters whose tags meet all requirements, of one project or of all."""
         tags = await self.column("tags")
-        ids = [id for id, given in tags.items() if all(label.matches(given) for label in wanted)]
+        ids = [
+            id
+            for id, tags_of_cluster in tags.items()
+            if all(requirement.matches(tags_of_cluster) for requirement in requirements)
+        ]
         return [row for row in await self.by_ids(ids) if project_id in (None, row.project_id)]
 
     async def set_alarm(self, id: str, text: str) -> None:

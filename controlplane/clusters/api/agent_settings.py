@@ -101,16 +101,16 @@ class EffectiveSettings:
     """Reason for which the agent did not upgrade to the version. Null if there is none."""
 
     @classmethod
-    def of_optional(cls, found: EffectiveAgentSettings | None) -> "EffectiveSettings | None":
+    def of_optional(cls, effective: EffectiveAgentSettings | None) -> "EffectiveSettings | None":
         """Returns the settings of a cluster, and None without any."""
-        if found is None:
+        if effective is None:
             return None
         return cls(
-            settings=AgentSettings.of(found.settings),
-            overruled=[other.name for other in found.others],
-            conflicts=found.conflicts,
-            chart_values=Map(found.settings.chart_values),
-            upgrade_problem=found.problem or None,
+            settings=AgentSettings.of(effective.settings),
+            overruled=[other.name for other in effective.others],
+            conflicts=effective.conflicts,
+            chart_values=Map(effective.settings.chart_values),
+            upgrade_problem=effective.problem or None,
         )
 
 
@@ -173,17 +173,17 @@ class AgentSettingsQuery:
             tags: Tags of the cluster.
             project_id: ID of its project. Default: the default project.
         """
-        found = await info.context[AgentSettingsOperations].of_new_cluster(
+        effective = await info.context[AgentSettingsOperations].of_new_cluster(
             info.context.actor, handle, values_by_name(tags), project_id or DEFAULT_PROJECT
         )
-        return EffectiveSettings.of_optional(found)
+        return EffectiveSettings.of_optional(effective)
 
     @strawberry.field
     async def deployment_settings(self, info: Info) -> DeploymentSettingsType | None:
         """The settings `global` of agents, for compatible clients."""
         context = info.context
         row = await context[AgentSettingsOperations].of_installation(context.actor)
-        return await _type(context, row)
+        return await _deployment_settings(context, row)
 
 
 @strawberry.type
@@ -211,10 +211,10 @@ class AgentSettingsMutation:
         context, change = info.context, attributes.change()
         operations = context[AgentSettingsOperations]
         row = await operations.update_of_installation(context.actor, change)
-        return await _type(context, row)
+        return await _deployment_settings(context, row)
 
 
-async def _type(context: Context, row: SettingsRow) -> DeploymentSettingsType:
+async def _deployment_settings(context: Context, row: SettingsRow) -> DeploymentSettingsType:
     bindings = await context[RoleBindings].of_resources(context.actor, INSTALLATION)
     editors = bindings_of(bindings, INSTALLATION, "editor")
     return DeploymentSettingsType.of(

@@ -17,14 +17,14 @@ from controlplane.repositories.api.repositories import GitRepository
 from core.spec.facts import ClusterFacts, DeprecatedApi
 
 
-def _lazy(name: str, module: str) -> StrawberryOptional:
+def _lazy_type(name: str, module: str) -> StrawberryOptional:
     """Returns the nullable form of a type whose module imports this one."""
-    named: Any = LazyType(name, module)
-    return StrawberryOptional(named)
+    reference: Any = LazyType(name, module)
+    return StrawberryOptional(reference)
 
 
-_SERVICE = _lazy("ServiceDeployment", "controlplane.services.api.types")
-_SETTINGS = _lazy("EffectiveSettings", "controlplane.clusters.api.agent_settings")
+_SERVICE = _lazy_type("ServiceDeployment", "controlplane.services.api.types")
+_SETTINGS = _lazy_type("EffectiveSettings", "controlplane.clusters.api.agent_settings")
 
 strawberry.enum(
     Distribution, name="ClusterDistro", description="Kubernetes distribution of a cluster."

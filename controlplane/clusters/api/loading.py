@@ -21,9 +21,9 @@ RELATED_TO_CLUSTERS = frozenset({"project", "agentSettings"})
 
 async def cluster_type(info: Info, row: ClusterRow, deploy_token: str | None = None) -> ClusterType:
     """Converts a cluster with the selected related resources."""
-    made = (await cluster_types(info.context, [row], selected_fields(info)))[row.id]
-    made.deploy_token = deploy_token
-    return made
+    converted = (await cluster_types(info.context, [row], selected_fields(info)))[row.id]
+    converted.deploy_token = deploy_token
+    return converted
 
 
 async def clusters_in_list(info: Info, rows: Collection[ClusterRow]) -> list[ClusterType]:

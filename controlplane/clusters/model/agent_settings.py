@@ -86,12 +86,12 @@ class AgentSettings:
             name, at, digest = self.image.partition("@")
             host, slash, path = name.rpartition("/")
             path, _, tag = path.partition(":")
-            given = {
+            parts = {
                 "repository": f"{host}{slash}{path}",
                 "tag": tag,
                 "digest": digest if at else "",
             }
-            values["image"] = {key: value for key, value in given.items() if value}
+            values["image"] = {key: value for key, value in parts.items() if value}
         return values
 
 

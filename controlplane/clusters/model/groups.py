@@ -47,7 +47,7 @@ class ClusterGroup(NamedRow):
             return Resource.whole(ResourceKind.CLUSTER, self.id, self.name)
         return Resource.within(ResourceKind.CLUSTER, self.project_id, self.id, self.name)
 
-    def holds(self, cluster: Cluster) -> bool:
+    def contains(self, cluster: Cluster) -> bool:
         """Returns whether the group contains a cluster."""
         if self.project_id not in (None, cluster.project_id):
             return False
@@ -56,8 +56,8 @@ class ClusterGroup(NamedRow):
 
     def refusal(self, cluster: Cluster) -> Conflict:
         """Returns the error for a change to a frozen cluster."""
-        why = f": {self.reason}" if self.reason else ""
+        reason = f": {self.reason}" if self.reason else ""
         return Conflict(
             f"cluster {cluster.handle!r} is frozen through cluster group {self.name!r} by "
-            f"{self.frozen_by}{why}; unfreeze the group first"
+            f"{self.frozen_by}{reason}; unfreeze the group first"
         )

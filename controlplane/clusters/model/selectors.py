@@ -38,8 +38,8 @@ class Selector:
         for name, value in self.tags.items():
             check_text(name, "tags.name", 63)
             check_text(value, "tags.value")
-        for names, where in ((self.groups, "groups"), (self.excluded, "ignoreClusters")):
-            check_count(len(names), where, _MAX_NAMES)
+        for names, path in ((self.groups, "groups"), (self.excluded, "ignoreClusters")):
+            check_count(len(names), path, _MAX_NAMES)
         check_count(len(self.match_expressions), "matchExpressions", MAX_REQUIREMENTS)
         for requirement in self.match_expressions:
             requirement.check("matchExpressions")
@@ -61,38 +61,38 @@ class Fleet:
 
         Raises Invalid if a group was deleted: a missing group must not count as an empty one.
         """
-        groups = self._named(selector.groups)
-        found = [
+        groups = self._groups_by_ids(selector.groups)
+        matching = [
             cluster
             for cluster in self.clusters
             if cluster.ending_at is None
             and cluster.mode is AgentMode.MANAGED
-            and self._selectable(cluster, project_id)
-            and _fits(cluster, selector, groups)
+            and self._is_selectable(cluster, project_id)
+            and _matches(cluster, selector, groups)
         ]
-        return sorted(found, key=lambda cluster: cluster.handle)
+        return sorted(matching, key=lambda cluster: cluster.handle)
 
     def selects(self, cluster: Cluster, selector: Selector) -> bool:
         """Returns whether a cluster meets all conditions. Raises Invalid as `matching` does."""
-        return _fits(cluster, selector, self._named(selector.groups))
+        return _matches(cluster, selector, self._groups_by_ids(selector.groups))
 
-    def _selectable(self, cluster: Cluster, project_id: str | None) -> bool:
+    def _is_selectable(self, cluster: Cluster, project_id: str | None) -> bool:
         shared = self.fence.reaches(FenceCluster(cluster.handle, cluster.tags))
         return shared or in_project(cluster, project_id)
 
     def frozen(self) -> dict[str, ClusterGroup]:
         """Returns the frozen clusters by id, with the group that froze them."""
         groups = [group for group in self.groups if group.frozen]
-        found = [(c.id, g) for c in self.clusters for g in groups if g.holds(c)]
-        return dict(found)
+        frozen = [(c.id, g) for c in self.clusters for g in groups if g.contains(c)]
+        return dict(frozen)
 
-    def _named(self, ids: Collection[str]) -> list[ClusterGroup]:
-        known = {group.id: group for group in self.groups}
-        if gone := [id for id in ids if id not in known]:
+    def _groups_by_ids(self, ids: Collection[str]) -> list[ClusterGroup]:
+        groups = {group.id: group for group in self.groups}
+        if missing := [id for id in ids if id not in groups]:
             raise Invalid(
-                f"cluster group {gone[0]} does not exist: name another one", field="groups"
+                f"cluster group {missing[0]} does not exist: name another one", field="groups"
             )
-        return [known[id] for id in ids]
+        return [groups[id] for id in ids]
 
 
 def in_project(cluster: Cluster, project_id: str | None) -> bool:
@@ -100,10 +100,10 @@ def in_project(cluster: Cluster, project_id: str | None) -> bool:
     return project_id is None or cluster.project_id == project_id
 
 
-def _fits(cluster: Cluster, selector: Selector, groups: Collection[ClusterGroup]) -> bool:
+def _matches(cluster: Cluster, selector: Selector, groups: Collection[ClusterGroup]) -> bool:
     return (
         cluster.id not in selector.excluded
-        and (not groups or any(group.holds(cluster) for group in groups))
+        and (not groups or any(group.contains(cluster) for group in groups))
         and in_project(cluster, selector.project_id)
         and selector.distribution in (None, cluster.distribution)
         and selector.tags.items() <= cluster.tags.items()

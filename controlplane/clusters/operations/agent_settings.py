@@ -59,19 +59,19 @@ class AgentSettingsChange:
     def columns(self) -> Columns:
         """The validated fields. Invalid: a value is not allowed."""
         names = ("size", "agent_values", "agent_values_templated")
-        found = {n: value for n in names if (value := getattr(self, n)) is not None}
+        columns = {name: value for name in names if (value := getattr(self, name)) is not None}
         check_length(self.agent_values or "", "agentValues", _MAX_VALUES_LENGTH)
         if self.name is not None:
-            found["name"] = check_label(self.name, "name")
+            columns["name"] = check_label(self.name, "name")
         if self.selector is not None:
-            found["selector"] = self.selector.checked()
+            columns["selector"] = self.selector.checked()
         if self.priority is not None:
             check_range(self.priority, "priority", -_MAX_PRIORITY, _MAX_PRIORITY)
-            found["priority"] = self.priority
+            columns["priority"] = self.priority
         for name, limit in (("version", 64), ("image", 1024)):
             if (text := getattr(self, name)) is not None:
-                found[name] = check_text(text, name, limit) if text else ""
-        return found
+                columns[name] = check_text(text, name, limit) if text else ""
+        return columns
 
 
 @retry_operations
@@ -89,7 +89,7 @@ class AgentSettingsOperations(ContextOperations):
     async def get(self, actor: Actor, name: str) -> AgentSettings:
         _require_reader(actor)
         async with self._context.store.read() as tx:
-            return _found(await tx[AgentSettingsStore].by_name(name))
+            return _require_found(await tx[AgentSettingsStore].by_name(name))
 
     async def of_installation(self, actor: Actor) -> AgentSettings:
         """The settings `global`, with their defaults if nobody has changed them."""
@@ -104,9 +104,11 @@ class AgentSettingsOperations(ContextOperations):
             raise Invalid("is required", field="name")
         async with self._context.change(actor, "createAgentSettings", _ADMINISTRATION) as tx:
             id = self._context.new_id()
-            settings = _checked(AgentSettings(id, inserted_at=now, updated_at=now, **columns))
-            if known := await tx[AgentSettingsStore].by_name(settings.name):
-                raise name_conflict(actor, known, f"settings {settings.name!r} already exist")
+            settings = _require_version_and_image(
+                AgentSettings(id, inserted_at=now, updated_at=now, **columns)
+            )
+            if existing := await tx[AgentSettingsStore].by_name(settings.name):
+                raise name_conflict(actor, existing, f"settings {settings.name!r} already exist")
             await tx[AgentSettingsStore].add(settings)
             tx.audit(settings.name, id)
         return settings
@@ -114,8 +116,8 @@ class AgentSettingsOperations(ContextOperations):
     async def update(self, actor: Actor, id: str, change: AgentSettingsChange) -> AgentSettings:
         columns, now = change.columns(), self._context.clock.now()
         async with self._context.change(actor, "updateAgentSettings", _ADMINISTRATION) as tx:
-            before = _found(await tx[AgentSettingsStore].get(id))
-            after = _checked(replace(before, **columns, updated_at=now))
+            before = _require_found(await tx[AgentSettingsStore].get(id))
+            after = _require_version_and_image(replace(before, **columns, updated_at=now))
             await tx[AgentSettingsStore].put(after)
             tx.audit(after.name, id, changed=sorted(columns))
         return after
@@ -134,7 +136,7 @@ class AgentSettingsOperations(ContextOperations):
 
     async def delete(self, actor: Actor, id: str) -> AgentSettings:
         async with self._context.change(actor, "deleteAgentSettings", _ADMINISTRATION) as tx:
-            settings = _found(await tx[AgentSettingsStore].get(id))
+            settings = _require_found(await tx[AgentSettingsStore].get(id))
             await tx[AgentSettingsStore].remove(id)
             tx.audit(settings.name, id)
         return settings
@@ -146,17 +148,17 @@ class AgentSettingsOperations(ContextOperations):
         values unless the actor may read them.
         """
         async with self._context.store.read() as tx:
-            found = await effective_settings(tx, clusters)
+            effective_by_id = await effective_settings(tx, clusters)
             newest = await newest_upgrades(
-                tx, [id for id, effective in found.items() if effective.settings.version]
+                tx, [id for id, effective in effective_by_id.items() if effective.settings.version]
             )
         return {
             id: replace(
                 effective,
-                settings=_concealed(actor, effective.settings),
-                problem=_problem(effective.settings, newest.get(id)),
+                settings=_without_secret_values(actor, effective.settings),
+                problem=_upgrade_problem(effective.settings, newest.get(id)),
             )
-            for id, effective in found.items()
+            for id, effective in effective_by_id.items()
         }
 
     async def of_new_cluster(
@@ -181,21 +183,21 @@ async def effective_settings(
     tx: Transaction, clusters: Collection[Cluster]
 ) -> dict[str, EffectiveAgentSettings]:
     """The settings of each cluster, by its ID; a cluster without any is left out."""
-    known = await tx[AgentSettingsStore].all()
-    fleet = Fleet(groups=tuple(await tx[ClusterGroupStore].all())) if known else Fleet()
-    found = {
-        cluster.id: most_specific(s for s in known if fleet.selects(cluster, s.selector))
+    all_settings = await tx[AgentSettingsStore].all()
+    fleet = Fleet(groups=tuple(await tx[ClusterGroupStore].all())) if all_settings else Fleet()
+    effective_by_id = {
+        cluster.id: most_specific(s for s in all_settings if fleet.selects(cluster, s.selector))
         for cluster in clusters
     }
-    return {id: effective for id, effective in found.items() if effective is not None}
+    return {id: effective for id, effective in effective_by_id.items() if effective is not None}
 
 
 async def newest_upgrades(tx: Transaction, cluster_ids: Collection[str]) -> dict[str, Command]:
     """The newest upgrade command of each cluster, by its ID."""
     if not cluster_ids:
         return {}
-    found = await tx[CommandStore].of_kind(cluster_ids, CommandKind.UPGRADE)
-    return {c.cluster_id: c for c in sorted(found, key=lambda command: command.id)}
+    upgrades = await tx[CommandStore].of_kind(cluster_ids, CommandKind.UPGRADE)
+    return {c.cluster_id: c for c in sorted(upgrades, key=lambda command: command.id)}
 
 
 def may_read_values(actor: Actor) -> bool:
@@ -210,24 +212,24 @@ def _require_reader(actor: Actor) -> None:
     require_any(actor, Verb.WRITE, Resource.whole(ResourceKind.CLUSTER))
 
 
-def _found(settings: AgentSettings | None) -> AgentSettings:
+def _require_found(settings: AgentSettings | None) -> AgentSettings:
     if settings is None:
         raise NotFound(kind=ResourceKind.INSTALLATION)
     return settings
 
 
-def _concealed(actor: Actor, settings: AgentSettings) -> AgentSettings:
+def _without_secret_values(actor: Actor, settings: AgentSettings) -> AgentSettings:
     return settings if may_read_values(actor) else replace(settings, agent_values="")
 
 
-def _problem(settings: AgentSettings, newest: Command | None) -> str:
+def _upgrade_problem(settings: AgentSettings, newest: Command | None) -> str:
     """Why the agent did not upgrade to the version of its settings."""
     if newest is None or newest.payload != settings.upgrade:
         return ""
     return newest.message if newest.state in (CommandState.FAILED, CommandState.REFUSED) else ""
 
 
-def _checked(settings: AgentSettings) -> AgentSettings:
+def _require_version_and_image(settings: AgentSettings) -> AgentSettings:
     if bool(settings.version) != bool(settings.image):
         missing = "image" if settings.version else "version"
         raise Invalid("is required: version and image belong together", field=missing)

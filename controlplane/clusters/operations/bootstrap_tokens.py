@@ -35,12 +35,12 @@ from core.identity import ClusterId, TokenKind, new_token, token_hash, token_kin
 MAX_LIFE = timedelta(days=366)
 MAX_CLUSTERS = 10_000
 MAX_TOKENS = 500
-KEPT = timedelta(days=30)
+RETENTION = timedelta(days=30)
 """Time for which ended tokens stay in lists."""
 _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
 _UID_DIGITS = 8
 _MAX_HANDLE = 63
-_INVALID = "invalid bootstrap token: mistyped, deleted, or issued by another installation"
+_INVALID_TOKEN = "invalid bootstrap token: mistyped, deleted, or issued by another installation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +127,10 @@ class BootstrapTokens:
             if (end := await latest_expiry(tx, actor)) is not None:
                 row = replace(row, expires_at=min(row.expires_at, end))
             store = tx[BootstrapTokenStore]
-            known = await store.all()
-            if ended := [old.id for old in known if old.expires_at < now - KEPT]:
+            stored = await store.all()
+            if ended := [old.id for old in stored if old.expires_at < now - RETENTION]:
                 await store.remove_each(ended)
-            if len(known) - len(ended) >= MAX_TOKENS:
+            if len(stored) - len(ended) >= MAX_TOKENS:
                 raise LimitExceeded(
                     f"there are {MAX_TOKENS} bootstrap tokens: use one for several clusters"
                 )
@@ -157,7 +157,7 @@ class BootstrapTokens:
         Unauthenticated: the bootstrap token is not valid. LimitExceeded: too many wrong tokens.
         """
         if token_kind(secret) is not TokenKind.BOOTSTRAP:
-            raise Unauthenticated(_INVALID)
+            raise Unauthenticated(_INVALID_TOKEN)
         key, now = token_hash(secret), self._context.clock.now()
         with self._throttle.throttled(key, source):
             async with self._context.store.read() as tx:
@@ -171,45 +171,45 @@ class BootstrapTokens:
         Conflict: the cluster has joined already.
         """
         if token_kind(secret) is not TokenKind.BOOTSTRAP:
-            raise Unauthenticated(_INVALID)
+            raise Unauthenticated(_INVALID_TOKEN)
         if not _UID.fullmatch(request.kubernetes_uid):
             raise Invalid("is not the UID of a namespace", field="kubernetesUid")
         key = token_hash(secret)
         with self._throttle.throttled(key, source):
-            return await self._join(key, request, source)
+            return await self._join_cluster(key, request, source)
 
-    async def _join(self, key: str, request: JoinRequest, source: str) -> JoinedCluster:
+    async def _join_cluster(self, key: str, request: JoinRequest, source: str) -> JoinedCluster:
         now = self._context.clock.now()
         revoked: list[str] = []
-        affected: list[str] = []
+        affected_users: list[str] = []
         async with self._context.store.write() as tx:
             token = await _find_valid(tx, key, now)
             creator = await self._check_creator(tx, token)
-            known = await tx[ClusterStore].of_uid(request.kubernetes_uid)
+            cluster = await tx[ClusterStore].of_uid(request.kubernetes_uid)
             adopted = None
-            if known is None:
+            if cluster is None:
                 token.check_uses()
-                adopted = await _adoptable(tx, token, request)
+                adopted = await _find_adoptable(tx, token, request)
                 if adopted is None:
-                    affected = await _users_of_tags(tx, token, creator, now)
+                    affected_users = await _users_of_tags(tx, token, creator, now)
             if request.dry_run:
                 return JoinedCluster("", "", "")
-            if known is None:
-                known = await self._registered(tx, token, request, adopted)
+            if cluster is None:
+                cluster = await self._register(tx, token, request, adopted)
                 used = replace(token, uses=token.uses + 1, last_used_at=now)
                 await tx[BootstrapTokenStore].put(used)
             else:
-                _check_not_connected(known, token)
-            revoked = await revoke_cluster_tokens(tx, known.id, now)
-            name = f"agent of {known.handle}"
-            _, secret = await mint(tx, self._context, name, cluster_id=known.id)
-            await tx[AuditTrail].append([self._entry(token, known, source)])
-        self._context.bus.publish(CLUSTER, known.id)
+                _check_not_connected(cluster, token)
+            revoked = await revoke_cluster_tokens(tx, cluster.id, now)
+            name = f"agent of {cluster.handle}"
+            _, secret = await mint(tx, self._context, name, cluster_id=cluster.id)
+            await tx[AuditTrail].append([self._join_entry(token, cluster, source)])
+        self._context.bus.publish(CLUSTER, cluster.id)
         for id in revoked:
             self._context.bus.publish(REVOKED, id)
-        for user in dict.fromkeys(affected):
-            self._context.bus.publish(ACCESS, user)
-        return JoinedCluster(known.id, known.handle, secret)
+        for user_key in dict.fromkeys(affected_users):
+            self._context.bus.publish(ACCESS, user_key)
+        return JoinedCluster(cluster.id, cluster.handle, secret)
 
     async def _check_creator(self, tx: Transaction, token: BootstrapToken) -> Actor:
         """Returns the token's creator. Unauthenticated: it may not register clusters any more."""
@@ -223,7 +223,7 @@ class BootstrapTokens:
             "project any more: create a new token"
         )
 
-    async def _registered(
+    async def _register(
         self,
         tx: Transaction,
         token: BootstrapToken,
@@ -236,10 +236,10 @@ class BootstrapTokens:
         """
         now, clusters = self._context.clock.now(), tx[ClusterStore]
         if adopted is not None:
-            return await _adopted(tx, adopted, token, request, now)
-        handle = _wanted_handle(request)
+            return await _adopt(tx, adopted, token, request, now)
+        handle = _requested_handle(request)
         if await clusters.by_handle(handle) is not None:
-            digits = _digits(request)
+            digits = _uid_digits(request)
             handle = f"{handle[: _MAX_HANDLE - _UID_DIGITS - 1].rstrip('-')}-{digits}"
             if await clusters.by_handle(handle) is not None:
                 raise Conflict(f"clusters with the handle {handle!r} and without its end exist")
@@ -257,7 +257,7 @@ class BootstrapTokens:
         await clusters.add(cluster)
         return cluster
 
-    def _entry(self, token: BootstrapToken, cluster: Cluster, source: str) -> AuditEntry:
+    def _join_entry(self, token: BootstrapToken, cluster: Cluster, source: str) -> AuditEntry:
         name = f"bootstrap token {token.name}"
         actor = Actor(ActorKind.SYSTEM, id=token.id, name=name, source=source)
         entry = self._context.audit_entry(
@@ -307,15 +307,15 @@ async def _users_of_tags(
     return [binding.affected_user for binding in bindings]
 
 
-def _digits(request: JoinRequest) -> str:
+def _uid_digits(request: JoinRequest) -> str:
     return request.kubernetes_uid[:_UID_DIGITS].lower()
 
 
-def _wanted_handle(request: JoinRequest) -> str:
-    return check_label(handle_from(request.name or f"cluster-{_digits(request)}"), "name")
+def _requested_handle(request: JoinRequest) -> str:
+    return check_label(handle_from(request.name or f"cluster-{_uid_digits(request)}"), "name")
 
 
-async def _adoptable(
+async def _find_adoptable(
     tx: Transaction, token: BootstrapToken, request: JoinRequest
 ) -> Cluster | None:
     """Returns the registered cluster that the agent gets; None: it gets a new one.
@@ -326,8 +326,8 @@ async def _adoptable(
         return await _bound_cluster(tx, token)
     if not token.adopts:
         return None
-    known = await tx[ClusterStore].by_handle(_wanted_handle(request))
-    return known if known is not None and _is_adoptable(known, token) else None
+    cluster = await tx[ClusterStore].by_handle(_requested_handle(request))
+    return cluster if cluster is not None and _is_adoptable(cluster, token) else None
 
 
 async def _bound_cluster(tx: Transaction, token: BootstrapToken) -> Cluster:
@@ -341,12 +341,12 @@ async def _bound_cluster(tx: Transaction, token: BootstrapToken) -> Cluster:
     return cluster
 
 
-async def _adopted(
-    tx: Transaction, known: Cluster, token: BootstrapToken, request: JoinRequest, now: datetime
+async def _adopt(
+    tx: Transaction, cluster: Cluster, token: BootstrapToken, request: JoinRequest, now: datetime
 ) -> Cluster:
     """Gives a registered cluster to the agent of a token."""
     adopted = replace(
-        known,
+        cluster,
         kubernetes_uid=request.kubernetes_uid,
         bootstrap_token_id=token.id,
         updated_at=now,
@@ -366,8 +366,8 @@ def _is_adoptable(cluster: Cluster, token: BootstrapToken) -> bool:
 
 def _check_not_connected(cluster: Cluster, token: BootstrapToken) -> None:
     """Raises Conflict unless the cluster joined with this token and waits for its agent."""
-    is_known = cluster.bootstrap_token_id == token.id or cluster.id == token.cluster_id
-    if is_known and cluster.pinged_at is None and cluster.ending_at is None:
+    is_same_join = cluster.bootstrap_token_id == token.id or cluster.id == token.cluster_id
+    if is_same_join and cluster.pinged_at is None and cluster.ending_at is None:
         return
     if cluster.project_id != token.project_id:
         raise Conflict("this cluster has joined already, in another project than the token's")
@@ -380,7 +380,7 @@ def _check_not_connected(cluster: Cluster, token: BootstrapToken) -> None:
 async def _find_valid(tx: Transaction, key: str, now: datetime) -> BootstrapToken:
     token = await tx[BootstrapTokenStore].by_hash(key)
     if token is None:
-        raise Unauthenticated(_INVALID)
+        raise Unauthenticated(_INVALID_TOKEN)
     token.check(now)
     return token
 

@@ -109,7 +109,7 @@ class Clusters(ContextOperations):
         require_member(actor)
         async with self._context.change(actor, "createCluster") as tx:
             cluster = await register_cluster(tx, self._context, change)
-            _, secret = await self._mint(tx, cluster)
+            _, secret = await self._mint_token(tx, cluster)
             await change_subjects(tx, cluster.target, change.subjects, is_new=True)
         return cluster, secret
 
@@ -149,11 +149,11 @@ class Clusters(ContextOperations):
 
     async def delete(self, actor: Actor, id: str) -> Cluster:
         """Deletes a cluster. Its agent, if any, first deletes the objects of all services."""
-        return await self._end(actor, id, Removal.CASCADE, "deleteCluster")
+        return await self._remove(actor, id, Removal.CASCADE, "deleteCluster")
 
     async def detach(self, actor: Actor, id: str) -> Cluster:
         """Removes a cluster from Towline and leaves its objects unchanged."""
-        return await self._end(actor, id, Removal.ORPHAN, "detachCluster")
+        return await self._remove(actor, id, Removal.ORPHAN, "detachCluster")
 
     async def rotate_token(self, actor: Actor, id: str) -> tuple[Cluster, str]:
         """Creates a new deploy token and revokes all others."""
@@ -162,7 +162,7 @@ class Clusters(ContextOperations):
             tx.authorize(Verb.WRITE, cluster.target)
             for token_id in await revoke_cluster_tokens(tx, id, self._context.clock.now()):
                 tx.publish(REVOKED, token_id)
-            _, secret = await self._mint(tx, cluster)
+            _, secret = await self._mint_token(tx, cluster)
             tx.audit(cluster.handle, id)
         return cluster, secret
 
@@ -180,14 +180,14 @@ class Clusters(ContextOperations):
             for token in unused[: max(0, len(unused) - _MAX_UNUSED_TOKENS + 1)]:
                 await tx[TokenStore].revoke(token.id, now)
                 tx.publish(REVOKED, token.id)
-            row, secret = await self._mint(tx, cluster)
+            row, secret = await self._mint_token(tx, cluster)
             tx.audit(cluster.handle, id, token=row.id)
         return secret
 
-    async def _mint(self, tx: Transaction, cluster: Cluster) -> tuple[Token, str]:
+    async def _mint_token(self, tx: Transaction, cluster: Cluster) -> tuple[Token, str]:
         return await mint(tx, self._context, f"agent of {cluster.handle}", cluster_id=cluster.id)
 
-    async def _end(self, actor: Actor, id: str, removal: Removal, action: str) -> Cluster:
+    async def _remove(self, actor: Actor, id: str, removal: Removal, action: str) -> Cluster:
         now = self._context.clock.now()
         async with self._context.change(actor, action) as tx:
             cluster = await find_cluster(tx, id)
@@ -226,9 +226,9 @@ async def register_cluster(tx: Change, context: OperationContext, change: Cluste
         project_given=bool(change.project_id),
         **columns,
     )
-    if (known := await tx[ClusterStore].by_handle(cluster.handle)) is not None:
+    if (existing := await tx[ClusterStore].by_handle(cluster.handle)) is not None:
         message = f"a cluster with the handle {cluster.handle!r} already exists"
-        raise name_conflict(tx.actor, known, message)
+        raise name_conflict(tx.actor, existing, message)
     await authorize_tags(tx, cluster.target, None, cluster.tags)
     await tx[ClusterStore].add(cluster)
     tx.audit(cluster.handle, cluster.id)

@@ -17,7 +17,7 @@ class DeployTokenReader:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._batches: Batcher[str, DeployTokenOwner | None] = Batcher(self._read)
+        self._batches: Batcher[str, DeployTokenOwner | None] = Batcher(self._read_batch)
 
     async def find(self, hash: str) -> DeployTokenOwner | None:
         """The agent token with this hash and its cluster, if that exists. None: unknown token.
@@ -26,13 +26,13 @@ class DeployTokenReader:
         """
         return await self._batches.ask(hash)
 
-    async def _read(self, hashes: Sequence[str]) -> list[DeployTokenOwner | None]:
+    async def _read_batch(self, hashes: Sequence[str]) -> list[DeployTokenOwner | None]:
         async with self._store.read() as tx:
             rows = await tx[TokenStore].by_hashes(hashes)
             cluster_ids = {row.cluster_id for row in rows if row.cluster_id is not None}
             existing = await tx[ClusterStore].column("id", cluster_ids)
-        found = {row.hash: (row, _cluster_id(row, existing)) for row in rows}
-        return [found.get(hash) for hash in hashes]
+        owners = {row.hash: (row, _cluster_id(row, existing)) for row in rows}
+        return [owners.get(hash) for hash in hashes]
 
 
 def _cluster_id(row: Token, existing: Mapping[str, str]) -> ClusterId | None:

@@ -12,7 +12,7 @@ async def check_not_frozen(tx: Transaction, cluster_id: str) -> None:
     groups = await tx[ClusterGroupStore].frozen()
     cluster = await tx[ClusterStore].peek(cluster_id) if groups else None
     for group in groups:
-        if cluster is not None and group.holds(cluster):
+        if cluster is not None and group.contains(cluster):
             raise group.refusal(cluster)
 
 

@@ -48,20 +48,20 @@ class ClusterGroupChange:
 
     def columns(self) -> Columns:
         """The validated fields. Invalid: a value is not allowed."""
-        found: Columns = {}
+        columns: Columns = {}
         if self.name is not None:
-            found["name"] = check_label(self.name, "name")
+            columns["name"] = check_label(self.name, "name")
         if self.description is not None:
-            found["description"] = _text(self.description, "description")
+            columns["description"] = _checked_text(self.description, "description")
         if self.tags is not None:
-            found["tags"] = dict(Selector(tags=self.tags).checked().tags)
+            columns["tags"] = dict(Selector(tags=self.tags).checked().tags)
         if self.cluster_ids is not None:
             check_count(len(self.cluster_ids), "clusterIds", _MAX_CLUSTERS)
-            found["cluster_ids"] = tuple(dict.fromkeys(self.cluster_ids))
+            columns["cluster_ids"] = tuple(dict.fromkeys(self.cluster_ids))
         if self.max_changing is not None:
             check_range(self.max_changing, "maxChanging", 0, MAX_CHANGING_CLUSTERS)
-            found["max_changing"] = self.max_changing
-        return found
+            columns["max_changing"] = self.max_changing
+        return columns
 
 
 @retry_operations
@@ -80,7 +80,7 @@ class ClusterGroups(NamedOperations[ClusterGroup]):
         members = [
             cluster
             for cluster in found
-            if group.holds(cluster) and actor.may(Verb.READ, cluster.target)
+            if group.contains(cluster) and actor.may(Verb.READ, cluster.target)
         ]
         return sorted(members, key=lambda cluster: cluster.handle)
 
@@ -95,7 +95,7 @@ class ClusterGroups(NamedOperations[ClusterGroup]):
         async with self._context.change(actor, "createClusterGroup") as tx:
             if project is not None:
                 await check_project(tx, actor, project)
-            tx.authorize(Verb.WRITE, _place(project))
+            tx.authorize(Verb.WRITE, _resource_of(project))
             await self._check_name(tx, group.name)
             await _check_clusters(tx, actor, group)
             await tx[ClusterGroupStore].add(group)
@@ -134,15 +134,21 @@ class ClusterGroups(NamedOperations[ClusterGroup]):
 
     async def freeze(self, actor: Actor, id: str, reason: str) -> ClusterGroup:
         """Freezes a group: services of its clusters do not change until it is unfrozen."""
-        now, who = self._context.clock.now(), actor.shown_name
-        why = _text(reason, "reason")
-        return await self._set(
-            actor, id, "freezeClusterGroup", frozen=True, reason=why, frozen_by=who, frozen_at=now
+        now, user = self._context.clock.now(), actor.shown_name
+        checked_reason = _checked_text(reason, "reason")
+        return await self._set_freeze(
+            actor,
+            id,
+            "freezeClusterGroup",
+            frozen=True,
+            reason=checked_reason,
+            frozen_by=user,
+            frozen_at=now,
         )
 
     async def unfreeze(self, actor: Actor, id: str) -> ClusterGroup:
         """Unfreezes a group and applies the pending changes."""
-        group = await self._set(
+        group = await self._set_freeze(
             actor, id, "unfreezeClusterGroup", frozen=False, reason="", frozen_by="", frozen_at=None
         )
         async with self._context.store.read() as tx:
@@ -155,7 +161,9 @@ class ClusterGroups(NamedOperations[ClusterGroup]):
         for id in repository_ids:
             self._context.bus.publish(RENDER_SERVICES, f"{id}/")
 
-    async def _set(self, actor: Actor, id: str, action: str, **columns: object) -> ClusterGroup:
+    async def _set_freeze(
+        self, actor: Actor, id: str, action: str, **columns: object
+    ) -> ClusterGroup:
         async with self._context.change(actor, action) as tx:
             before = await self._find(tx, id)
             tx.authorize(Verb.WRITE, before.target)
@@ -175,16 +183,16 @@ async def _check_clusters(tx: Transaction, actor: Actor, group: ClusterGroup) ->
     if not group.cluster_ids:
         return
     found = await tx[ClusterStore].by_ids(set(group.cluster_ids))
-    seen = {cluster.id for cluster in found if actor.may(Verb.READ, cluster.target)}
-    if set(group.cluster_ids) - seen:
+    readable = {cluster.id for cluster in found if actor.may(Verb.READ, cluster.target)}
+    if set(group.cluster_ids) - readable:
         raise NotFound(kind=ResourceKind.CLUSTER)
 
 
-def _place(project_id: str | None) -> Resource:
+def _resource_of(project_id: str | None) -> Resource:
     if project_id is None:
         return Resource.whole(ResourceKind.CLUSTER)
     return Resource.within(ResourceKind.CLUSTER, project_id)
 
 
-def _text(value: str, field: str) -> str:
+def _checked_text(value: str, field: str) -> str:
     return check_text(value, field, _MAX_TEXT_LENGTH) if value else ""

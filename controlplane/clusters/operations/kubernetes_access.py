@@ -51,7 +51,7 @@ class ClusterGrant:
 
 
 @dataclass(frozen=True, slots=True)
-class _KnownAccess:
+class _CachedAccess:
     """A user, a cluster, and the user's projects with a destination there.
 
     `limits`: names of projects and their maximum number of open requests, by scope.
@@ -73,7 +73,7 @@ class ProxyAccess:
         self._identity = identity or CredentialAuthenticator(
             context, DeployTokenReader(context.store)
         )
-        self._known: dict[tuple[str, str | None, str], tuple[float, _KnownAccess]] = {}
+        self._cache: dict[tuple[str, str | None, str], tuple[float, _CachedAccess]] = {}
         self._changes = 0
 
     async def connect(
@@ -89,7 +89,7 @@ class ProxyAccess:
         NotFound: the cluster does not exist, or the user may not see it. Forbidden: the message
         names the missing permission.
         """
-        access = await self._look((user_id, token_id, handle))
+        access = await self._resolve_access((user_id, token_id, handle))
         actor, cluster, tenants = access.actor, access.cluster, access.tenants
         is_known = actor.may(Verb.READ, cluster) or actor.may(Verb.CONNECT, cluster)
         cluster_identity = actor.policy.cluster_identity(cluster, request, tenants)
@@ -123,24 +123,24 @@ class ProxyAccess:
 
     def drop_user(self, user_id: str) -> None:
         """Drops the cached policies of a user; an empty id drops those of all users."""
-        self._drop(lambda user, _: not user_id or user == user_id)
+        self._drop_cached(lambda user, _: not user_id or user == user_id)
 
     def drop_token(self, token_id: str) -> None:
         """Drops the cached policies of a revoked token."""
-        self._drop(lambda _, token: token == token_id)
+        self._drop_cached(lambda _, token: token == token_id)
 
-    def _drop(self, stale: Callable[[str, str | None], bool]) -> None:
+    def _drop_cached(self, is_stale: Callable[[str, str | None], bool]) -> None:
         self._changes += 1
-        for key in [key for key in self._known if stale(key[0], key[1])]:
-            del self._known[key]
+        for key in [key for key in self._cache if is_stale(key[0], key[1])]:
+            del self._cache[key]
 
-    async def _look(self, key: tuple[str, str | None, str]) -> _KnownAccess:
+    async def _resolve_access(self, key: tuple[str, str | None, str]) -> _CachedAccess:
         now = self._context.clock.monotonic()
-        known = self._known.get(key)
-        if known is not None and known[0] > now:
-            return known[1]
+        cached = self._cache.get(key)
+        if cached is not None and cached[0] > now:
+            return cached[1]
         user_id, token_id, handle = key
-        before = self._changes
+        changes_before = self._changes
         actor = await self._identity.actor_of(user_id, token_id)
         async with self._context.store.read() as tx:
             cluster = await tx[ClusterStore].by_handle(handle)
@@ -152,19 +152,21 @@ class ProxyAccess:
             for project in projects
             if project.fence.max_open_streams
         }
-        access = _KnownAccess(actor, cluster.target, _tenants(projects, cluster), limits)
+        access = _CachedAccess(actor, cluster.target, _tenants_of(projects, cluster), limits)
         # A permission that was revoked during the read must not be cached.
-        if before == self._changes:
-            self._remember(key, now, access)
+        if changes_before == self._changes:
+            self._cache_access(key, now, access)
         return access
 
-    def _remember(self, key: tuple[str, str | None, str], now: float, access: _KnownAccess) -> None:
-        if len(self._known) >= _CACHE_SIZE:
-            self._known.clear()
-        ends, life = access.actor.policy.until, _CACHE_SECONDS
-        if ends is not None:
-            life = min(life, (ends - self._context.clock.now()).total_seconds())
-        self._known[key] = (now + life, access)
+    def _cache_access(
+        self, key: tuple[str, str | None, str], now: float, access: _CachedAccess
+    ) -> None:
+        if len(self._cache) >= _CACHE_SIZE:
+            self._cache.clear()
+        expires_at, seconds = access.actor.policy.until, _CACHE_SECONDS
+        if expires_at is not None:
+            seconds = min(seconds, (expires_at - self._context.clock.now()).total_seconds())
+        self._cache[key] = (now + seconds, access)
 
 
 async def _projects_of(tx: Transaction, actor: Actor) -> list[Project]:
@@ -175,13 +177,13 @@ async def _projects_of(tx: Transaction, actor: Actor) -> list[Project]:
     return sorted(projects, key=lambda project: project.name)
 
 
-def _tenants(projects: Iterable[Project], cluster: Cluster) -> tuple[ClusterTenant, ...]:
+def _tenants_of(projects: Iterable[Project], cluster: Cluster) -> tuple[ClusterTenant, ...]:
     """The projects with a destination in a cluster of another project."""
-    home, place = cluster.project_id, FenceCluster(cluster.handle, cluster.tags)
+    project_id, destination = cluster.project_id, FenceCluster(cluster.handle, cluster.tags)
     return tuple(
         ClusterTenant(project.id, project.name)
         for project in projects
-        if project.id != home and project.fence.reaches(place)
+        if project.id != project_id and project.fence.reaches(destination)
     )
 
 
@@ -192,5 +194,5 @@ def _not_found(handle: str) -> NotFound:
 def _denial_reason(actor: Actor, cluster: Resource, request: KubernetesRequest | None) -> str:
     if request is None or not actor.may(Verb.CONNECT, cluster):
         return permission_error(actor, Verb.CONNECT, cluster)
-    what = f"{request.verb} {request.resource}".strip()
-    return f"{actor.email} may not {what} in {cluster}: no role allows this request"
+    action = f"{request.verb} {request.resource}".strip()
+    return f"{actor.email} may not {action} in {cluster}: no role allows this request"

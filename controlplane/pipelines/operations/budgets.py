@@ -38,7 +38,7 @@ async def budget_events(
     free, full = [], ""
     for id in _in_rollout_order(spec, state):
         cluster = clusters.get(services[id].cluster_id) if id in services else None
-        mine = [group for group in groups if cluster is not None and group.holds(cluster)]
+        mine = [group for group in groups if cluster is not None and group.contains(cluster)]
         closed = next((group for group in mine if _is_full(group, busy[group.id], cluster)), None)
         if closed is not None:
             full = full or _limit_reason(closed)
@@ -88,7 +88,7 @@ async def _limited(
     promoted = {id for stage in spec.stages if stage is not spec.first for id in stage.services}
     places = {services[id].cluster_id for id in promoted if id in services}
     found = await tx[ClusterStore].by_ids(places)
-    ids = [group.id for group in groups if any(group.holds(cluster) for cluster in found)]
+    ids = [group.id for group in groups if any(group.contains(cluster) for cluster in found)]
     locked = await tx[ClusterGroupStore].lock(ids) if ids else ()
     return locked, {cluster.id: cluster for cluster in found}
 
@@ -100,7 +100,7 @@ async def _changing(
     rows = await tx[PipelineServiceStore].changing()
     services = await tx[ServiceStore].by_ids({row.service_id for row in rows}) if rows else []
     clusters = await tx[ClusterStore].by_ids({*own, *(service.cluster_id for service in services)})
-    return {group.id: {c.id for c in clusters if group.holds(c)} for group in groups}
+    return {group.id: {c.id for c in clusters if group.contains(c)} for group in groups}
 
 
 def _in_rollout_order(spec: pipeline.Pipeline, state: PipelineState) -> Iterator[ServiceId]:

@@ -206,7 +206,7 @@ def _members(
     for service in services:
         cluster = clusters.get(service.cluster_id)
         group_ids = tuple(
-            group.id for group in chosen if cluster is not None and group.holds(cluster)
+            group.id for group in chosen if cluster is not None and group.contains(cluster)
         )
         handle = cluster.handle if cluster else ""
         members.append(StageMember(service.id, handle, group_ids))
