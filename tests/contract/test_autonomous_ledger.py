@@ -73,7 +73,7 @@ class Agent:
         return Report(self.number, START + timedelta(hours=hours), body)
 
     async def send(self, *reports: Report) -> None:
-        await self.world.agents.record(self.cluster, list(reports))
+        await self.world.agents.record_reports(self.cluster, list(reports))
 
     async def ledger(self, stage: LedgerStage) -> list[LedgerEntry]:
         async with self.store.read() as tx:

@@ -189,7 +189,7 @@ async def test_one_that_tells_of_much_holds_up_nobody(
 def test_parts_keep_the_order_and_what_was_offered_comes_first() -> None:
     a, *_ = CLUSTERS
     many = AgentReports(a, [*reports_of(a).reports] * 60, reports_of(a).offered)
-    parts = list(many.parts())
+    parts = list(many.split())
     assert [one for part in parts for one in part.reports] == many.reports
     assert [len(part.offered) for part in parts] == [1, 0, 0]
-    assert list(AgentReports(a, []).parts()) == [AgentReports(a, [])]
+    assert list(AgentReports(a, []).split()) == [AgentReports(a, [])]

@@ -172,4 +172,6 @@ class FleetRollout:
             body = SyncStatus(
                 one.id, one.desired.generation, one.desired.digest or "", Phase.HEALTHY, ()
             )
-            await self._agents.record(one.cluster_id, [Report(number, self.clock.now(), body)])
+            await self._agents.record_reports(
+                one.cluster_id, [Report(number, self.clock.now(), body)]
+            )

@@ -122,7 +122,7 @@ class AgentMutation:
         Args:
             objects: Objects listed in `awaiting` of the service. Limit: 1,000.
         """
-        context, refs = info.context, [given.change() for given in objects]
+        context, refs = info.context, [attributes.change() for attributes in objects]
         row = await context[AgentCommands].confirm_deletions(context.actor, service_id, refs)
         return await service_type(info, row)
 
@@ -143,7 +143,7 @@ class AgentMutation:
             prune: True to delete objects that are no longer in the manifests. Default: false.
         """
         context = info.context
-        selection = ObjectSelection(tuple(given.change() for given in objects), prune)
+        selection = ObjectSelection(tuple(attributes.change() for attributes in objects), prune)
         row = await context[AgentCommands].sync_objects(context.actor, service_id, selection)
         return await service_type(info, row)
 

@@ -37,12 +37,12 @@ class AgentConflicts:
         agent = self._agents.get(cluster_id)
         return agent.peer if agent else ""
 
-    def connected(self, cluster_id: ClusterId, instance: str, peer: str) -> str:
+    def record_connection(self, cluster_id: ClusterId, instance: str, peer: str) -> str:
         """Records a connected agent. Returns an alarm for users if two agents conflict."""
         agent = self._agents.setdefault(cluster_id, _CurrentAgent())
-        other, agent.instance = agent.instance, instance
-        before, agent.peer = agent.peer, peer
-        if other in ("", instance):
+        former_instance, agent.instance = agent.instance, instance
+        former_peer, agent.peer = agent.peer, peer
+        if former_instance in ("", instance):
             return ""
         now = self._clock.monotonic()
         agent.swaps.append(now)
@@ -50,7 +50,7 @@ class AgentConflicts:
             return ""
         agent.alarmed = True
         return (
-            f"two agents use this cluster's deploy token and replace each other: {before} and "
+            f"two agents use this cluster's deploy token and replace each other: {former_peer} and "
             f"{peer}; remove one of them"
         )
 

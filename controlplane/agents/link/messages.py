@@ -23,14 +23,14 @@ from core.wire.v1 import agent_pb2 as wire
 _SEALING_KEY_BYTES = 32
 
 
-def greeting(hello: wire.Hello) -> AgentHello:
+def hello_from_message(hello: wire.Hello) -> AgentHello:
     """Translates the agent's first message."""
     autonomous = hello.mode == wire.MODE_AUTONOMOUS
     sealing_key = hello.sealing_key if len(hello.sealing_key) == _SEALING_KEY_BYTES else None
     return AgentHello(
         instance=plain_text(hello.instance_id),
         agent_version=plain_text(hello.agent_version),
-        about=cluster_facts_from_message(hello.facts),
+        facts=cluster_facts_from_message(hello.facts),
         mode=AgentMode.AUTONOMOUS if autonomous else AgentMode.MANAGED,
         sealing_key=sealing_key,
     )
@@ -52,7 +52,7 @@ def desired(
             service.id,
             service.desired.generation,
             removal=service.removal,
-            confirmed=_confirmed(service),
+            confirmed=_confirmed_deletions(service),
             fence=fence,
         )
         return codec.desired_to_message(removal)
@@ -68,14 +68,16 @@ def desired(
         dry_run=service.spec.dry_run,
         paused=service.spec.paused,
     )
-    hold = service.desired.quarantine
+    quarantine = service.desired.quarantine
     complete = Desired(
         service.id,
         service.desired.generation,
         spec,
-        confirmed=_confirmed(service),
+        confirmed=_confirmed_deletions(service),
         verification=service.policy,
-        lifted=hold is not None and bool(hold.lifted_by) and hold.digest == service.desired.digest,
+        lifted=quarantine is not None
+        and bool(quarantine.lifted_by)
+        and quarantine.digest == service.desired.digest,
         fence=fence,
     )
     message = codec.desired_to_message(complete)
@@ -83,7 +85,7 @@ def desired(
     return message
 
 
-def _confirmed(service: Service) -> tuple[ObjectRef, ...]:
+def _confirmed_deletions(service: Service) -> tuple[ObjectRef, ...]:
     """Returns the deletions that a user has confirmed for the newest generation."""
     confirmed = service.desired.confirmed
     if confirmed is None or confirmed.generation != service.desired.generation:
@@ -114,8 +116,8 @@ def command(command_: Command) -> wire.Command:
             order = wire.FreezeOrder(statement=command_.payload["statement"])
             return wire.Command(id=command_.id, freeze=order)
         case CommandKind.RENDER:
-            box = base64.b64decode(command_.payload["box"])
-            return wire.Command(id=command_.id, render=wire.RenderOrder(box=box))
+            sealed_order = base64.b64decode(command_.payload["box"])
+            return wire.Command(id=command_.id, render=wire.RenderOrder(box=sealed_order))
         case CommandKind.SYNC_NOW if (selection := selection_of(command_)) is not None:
             sync_objects = codec.selection_to_message(command_.payload["service"], selection)
             return wire.Command(id=command_.id, sync_objects=sync_objects)

@@ -55,10 +55,10 @@ class ReportLimiter:
         """
         now = self._clock.monotonic()
         bucket = self._bucket(cluster_id, now)
-        left = bucket.available(now)
-        if not weights or left < min(TURN, sum(weights)):
+        available = bucket.available(now)
+        if not weights or available < min(TURN, sum(weights)):
             return 0
-        fitting = takewhile(lambda weight: weight <= left, accumulate(weights))
+        fitting = takewhile(lambda weight: weight <= available, accumulate(weights))
         count = max(1, sum(1 for _ in fitting))
         bucket.reserve(now, sum(weights[:count]))
         return count

@@ -32,16 +32,16 @@ log = structlog.get_logger(__name__)
 
 CHUNK_BYTES = 64 * 1024
 _FIRST_MESSAGE_SECONDS = 20.0
-_NOTE_EVERY = 1.0
-_RECHECK_EVERY = 30.0
-_TIDY_EVERY = 3600.0
-_UPGRADE_EVERY = 15.0
+_FLUSH_SECONDS = 1.0
+_RECHECK_SECONDS = 30.0
+_CLEAN_UP_SECONDS = 3600.0
+_UPGRADE_SECONDS = 15.0
 _STOP_SECONDS = 5.0
 _ADMIT_SECONDS = 0.2
-_GATHER_SECONDS = 0.005
-_REST_SECONDS = 0.05
-_CHECKED_AT_ONCE = 100
-_UPLOADS = 4
+_BATCH_SECONDS = 0.005
+_COMMIT_PAUSE_SECONDS = 0.05
+_TOKENS_PER_CHECK = 100
+_MAX_UPLOADS = 4
 _UPLOAD_SECONDS = 75.0
 
 
@@ -68,32 +68,32 @@ class AgentLink:
         self._report_limiter = ReportLimiter(clock)
         self._clock = clock
         self._sessions: dict[ClusterId, AgentSession] = {}
-        self._open: dict[AgentSession, Call] = {}
-        self._heard: dict[ClusterId, datetime] = {}
-        self._offered: dict[ClusterId, list[LedgerEntry]] = {}
+        self._open_calls: dict[AgentSession, Call] = {}
+        self._last_seen: dict[ClusterId, datetime] = {}
+        self._unwritten_offers: dict[ClusterId, list[LedgerEntry]] = {}
         self._revocations = 0
         self._calls: set[asyncio.Task[None]] = set()
-        self._linked: set[ClusterId] = set()
-        self._any_linked = asyncio.Event()
-        self._uploading = asyncio.Semaphore(_UPLOADS)
+        self._replaced: set[ClusterId] = set()
+        self._any_replaced = asyncio.Event()
+        self._uploading = asyncio.Semaphore(_MAX_UPLOADS)
         self.tasks = Tasks("agentlink")
 
     async def start(self) -> None:
         """Starts background work: forwarding of desired state, batched writes of liveness and
         offers, token checks, upgrades of agents, and deletion of old commands.
         """
-        self.tasks.forever("wake", self._follow())
+        self.tasks.forever("wake", self._follow_events())
         self.tasks.forever("linked", self._watch_connections())
-        self.tasks.forever("note", self._note())
-        self.tasks.forever("recheck", self._recheck())
-        tasks = {"tidy": (_TIDY_EVERY, self._agents.delete_finished)}
-        tasks |= {"upgrade": (_UPGRADE_EVERY, self._agents.upgrade_outdated)}
-        for name, (seconds, act) in tasks.items():
-            self.tasks.forever(name, self._every(seconds, act, name))
+        self.tasks.forever("note", self._flush_observations())
+        self.tasks.forever("recheck", self._recheck_tokens())
+        tasks = {"tidy": (_CLEAN_UP_SECONDS, self._agents.delete_finished)}
+        tasks |= {"upgrade": (_UPGRADE_SECONDS, self._agents.upgrade_outdated)}
+        for name, (seconds, run) in tasks.items():
+            self.tasks.forever(name, self._run_periodically(seconds, run, name))
 
     async def drain(self) -> None:
         """Sends every agent to another replica."""
-        for session in self._open:
+        for session in self._open_calls:
             session.say_goodbye(
                 wire.GOODBYE_REASON_DRAINING, "this control plane is stopping; reconnect"
             )
@@ -114,40 +114,40 @@ class AgentLink:
         """Returns the clusters whose agents are connected here."""
         return frozenset(self._sessions)
 
-    def heard(self, cluster_id: ClusterId) -> None:
-        self._heard[cluster_id] = self._clock.now()
+    def record_heartbeat(self, cluster_id: ClusterId) -> None:
+        self._last_seen[cluster_id] = self._clock.now()
 
-    def offered(self, service: Service) -> None:
-        self._offered.setdefault(service.cluster_id, []).append(
+    def record_offer(self, service: Service) -> None:
+        self._unwritten_offers.setdefault(service.cluster_id, []).append(
             LedgerEntry.of(service, LedgerStage.OFFERED, self._clock.now())
         )
 
-    def logged(self, piece: wire.JobLog) -> None:
+    def append_log(self, piece: wire.JobLog) -> None:
         self._logs.append(piece.command_id, piece.offset, piece.data)
         self._bus.publish(CLUSTER_JOB, piece.command_id)
 
     async def admit(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
         """Implements `Observer.admit`."""
         while True:
-            most = self._report_limiter.take(cluster_id, weights)
-            if most < len(weights) and self._report_limiter.throttle(cluster_id):
+            count = self._report_limiter.take(cluster_id, weights)
+            if count < len(weights) and self._report_limiter.throttle(cluster_id):
                 log.warning("agent throttled", action="agent.throttled", cluster=cluster_id)
-                await self._agents.alarm(cluster_id, THROTTLED_ALARM)
-            if most:
-                return most
+                await self._agents.set_alarm(cluster_id, THROTTLED_ALARM)
+            if count:
+                return count
             await self._clock.sleep(_ADMIT_SECONDS)
 
-    def throttled(self, cluster_id: ClusterId) -> None:
+    def record_throttled(self, cluster_id: ClusterId) -> None:
         self._report_limiter.throttle(cluster_id)
 
-    async def gather(self) -> None:
-        await self._clock.sleep(_GATHER_SECONDS)
+    async def wait_for_reports(self) -> None:
+        await self._clock.sleep(_BATCH_SECONDS)
 
-    async def rest(self) -> None:
-        await self._clock.sleep(_REST_SECONDS)
+    async def pause_commits(self) -> None:
+        await self._clock.sleep(_COMMIT_PAUSE_SECONDS)
 
     def drain_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
-        return self._offered.pop(cluster_id, [])
+        return self._unwritten_offers.pop(cluster_id, [])
 
     @property
     def handlers(self) -> dict[str, Handler]:
@@ -167,59 +167,59 @@ class AgentLink:
         self._remember_call()
         revocations = self._revocations
         cluster_id, token_id = await self._authenticate(call)
-        talk = SYNC.served(call)
-        hello = await _read_hello(talk)
-        session = AgentSession(cluster_id, token_id, self._agents, talk, self)
+        stream = SYNC.served(call)
+        hello = await _read_hello(stream)
+        session = AgentSession(cluster_id, token_id, self._agents, stream, self)
         session.instance_id = hello.instance_id
-        self._open[session] = call
-        await self._run_session(session, hello, talk, revocations)
+        self._open_calls[session] = call
+        await self._run_session(session, hello, stream, revocations)
 
     async def fetch(self, call: Call) -> None:
         """Sends a bundle by digest, from an offset on."""
         cluster_id, _ = await self._authenticate(call)
-        talk = FETCH.served(call)
-        request = await _read_first(talk, "a digest")
+        stream = FETCH.served(call)
+        request = await _read_first(stream, "a digest")
         data = await self._agents.bundle(cluster_id, request.digest)
         for offset in range(request.offset, max(len(data), 1), CHUNK_BYTES):
-            part = data[offset : offset + CHUNK_BYTES]
-            await talk.write(wire.Chunk(offset=offset, total=len(data), data=part))
+            chunk = data[offset : offset + CHUNK_BYTES]
+            await stream.write(wire.Chunk(offset=offset, total=len(data), data=chunk))
 
     async def upload(self, call: Call) -> None:
         """Receives the bundle of a render command."""
         cluster_id, _ = await self._authenticate(call)
-        talk = UPLOAD.served(call)
+        stream = UPLOAD.served(call)
         try:
             async with self._uploading:
                 async with asyncio.timeout(_UPLOAD_SECONDS):
-                    command_id, data = await self._received(cluster_id, talk)
+                    command_id, data = await self._receive_upload(cluster_id, stream)
                 digest = await self._agents.store_render(cluster_id, command_id, data)
         except TimeoutError:
             raise Unavailable("the upload took too long") from None
-        await talk.write(wire.Uploaded(digest=digest))
+        await stream.write(wire.Uploaded(digest=digest))
 
     async def join(self, call: Call) -> None:
         """Registers a cluster with a bootstrap token."""
         self._remember_call()
-        secret, source = _bearer(call), _host_of(call.peer)
+        secret, source = _bearer_token(call), _host_of(call.peer)
         await self._bootstrap.authenticate(secret, source)
-        talk = JOIN.served(call)
-        message = await _read_first(talk, "a UID")
+        stream = JOIN.served(call)
+        message = await _read_first(stream, "a UID")
         request = JoinRequest(message.name, message.kubernetes_uid, message.dry_run)
         joined = await self._bootstrap.join(secret, request, source)
-        await talk.write(
+        await stream.write(
             wire.Joined(
                 cluster_id=joined.cluster_id, handle=joined.handle, deploy_token=joined.token
             )
         )
 
-    async def _received(
-        self, cluster_id: ClusterId, talk: MessageCall[wire.Uploaded, wire.Part]
+    async def _receive_upload(
+        self, cluster_id: ClusterId, stream: MessageCall[wire.Uploaded, wire.Part]
     ) -> tuple[str, bytes]:
         """Receives the command and all bytes of an upload. Raises NotFound before it stores more
         than one part.
         """
         command_id, data = "", bytearray()
-        async for part in talk:
+        async for part in stream:
             limits.check(part)
             if not command_id:
                 command_id = part.command_id
@@ -236,13 +236,13 @@ class AgentLink:
             call.add_done_callback(self._calls.discard)
 
     async def _authenticate(self, call: Call) -> tuple[ClusterId, str]:
-        return await self._identity.authenticate_agent(_bearer(call))
+        return await self._identity.authenticate_agent(_bearer_token(call))
 
     async def _run_session(
         self,
         session: AgentSession,
         hello: wire.Hello,
-        talk: MessageCall[wire.HubMessage, wire.AgentMessage],
+        stream: MessageCall[wire.HubMessage, wire.AgentMessage],
         revocations: int,
     ) -> None:
         """Runs an open session to its end.
@@ -250,14 +250,14 @@ class AgentLink:
         From now on a revocation finds the session. If one arrived since `revocations` was counted,
         the result of the token check may be outdated.
         """
-        call = self._open[session]
+        call = self._open_calls[session]
         try:
             if revocations != self._revocations:
                 await self._authenticate(call)
             await self._replace_session(session, hello.instance_id, call.peer)
-            await session.run(hello, aiter(talk))
+            await session.run(hello, aiter(stream))
         finally:
-            del self._open[session]
+            del self._open_calls[session]
             if self._sessions.get(session.cluster_id) is session:
                 del self._sessions[session.cluster_id]
 
@@ -265,43 +265,44 @@ class AgentLink:
         """Replaces an older session of the cluster, and alarms users if two agents keep replacing
         each other.
         """
-        cluster_id, before = session.cluster_id, self._conflicts.current_peer(session.cluster_id)
-        alarm = self._conflicts.connected(cluster_id, instance, peer)
+        cluster_id = session.cluster_id
+        former_peer = self._conflicts.current_peer(cluster_id)
+        alarm = self._conflicts.record_connection(cluster_id, instance, peer)
         old = self._sessions.get(cluster_id)
         if old is not None:
             old.say_goodbye(
                 wire.GOODBYE_REASON_REPLACED,
                 f"an agent at {peer} has connected with this cluster's deploy token after the "
-                f"one at {before}",
+                f"one at {former_peer}",
             )
         self._sessions[cluster_id] = session
         if alarm:
             log.error("agents conflict", action="agent.conflict", cluster=cluster_id, alarm=alarm)
-            await self._agents.alarm(cluster_id, alarm)
+            await self._agents.set_alarm(cluster_id, alarm)
 
-    async def _follow(self) -> None:
+    async def _follow_events(self) -> None:
         async for topic, key in self._bus.subscribe(
             DESIRED_STATE, REVOKED, AGENT_CHANGED, LOST_WAKES
         ):
             if topic == DESIRED_STATE:
-                self._wake(*key.split("/", 1))
+                self._wake_session(*key.split("/", 1))
             elif topic == REVOKED:
                 self._close_revoked_sessions(key)
             elif topic == AGENT_CHANGED:
-                self._linked.add(ClusterId(key))
-                self._any_linked.set()
+                self._replaced.add(ClusterId(key))
+                self._any_replaced.set()
             else:
                 await self._check_all_sessions()
 
     async def _watch_connections(self) -> None:
         """Handles agents in batches: those that connect during one check are checked together."""
         while True:
-            await self._any_linked.wait()
-            self._any_linked.clear()
-            linked, self._linked = self._linked, set()
-            await self._close_replaced_sessions(linked)
+            await self._any_replaced.wait()
+            self._any_replaced.clear()
+            replaced, self._replaced = self._replaced, set()
+            await self._close_replaced_sessions(replaced)
 
-    def _wake(self, cluster_id: str, service_id: str = "") -> None:
+    def _wake_session(self, cluster_id: str, service_id: str = "") -> None:
         session = self._sessions.get(ClusterId(cluster_id))
         if session is not None:
             session.wake(service_id)
@@ -331,16 +332,16 @@ class AgentLink:
 
     def _close_revoked_sessions(self, token_id: str) -> None:
         self._revocations += 1
-        for session in self._open:
+        for session in self._open_calls:
             if session.token_id == token_id:
                 session.say_goodbye(wire.GOODBYE_REASON_REVOKED, "the deploy token was revoked")
 
-    async def _recheck(self) -> None:
+    async def _recheck_tokens(self) -> None:
         """A fallback for revocations: finds tokens that ended without a notification, and ends
         their calls.
         """
         while True:
-            await self._clock.sleep(_RECHECK_EVERY)
+            await self._clock.sleep(_RECHECK_SECONDS)
             try:
                 await self._clear_alarms()
             except TowlineError as error:
@@ -349,12 +350,12 @@ class AgentLink:
 
     async def _check_tokens(self) -> None:
         """Checks tokens in batches, because they are read in one query."""
-        calls = list(self._open.items())
-        for start in range(0, len(calls), _CHECKED_AT_ONCE):
-            some = calls[start : start + _CHECKED_AT_ONCE]
-            await asyncio.gather(*(self._check(session, call) for session, call in some))
+        calls = list(self._open_calls.items())
+        for start in range(0, len(calls), _TOKENS_PER_CHECK):
+            batch = calls[start : start + _TOKENS_PER_CHECK]
+            await asyncio.gather(*(self._check_token(session, call) for session, call in batch))
 
-    async def _check(self, session: AgentSession, call: Call) -> None:
+    async def _check_token(self, session: AgentSession, call: Call) -> None:
         try:
             await self._authenticate(call)
         except Unauthenticated as error:
@@ -364,35 +365,39 @@ class AgentLink:
 
     async def _clear_alarms(self) -> None:
         for cluster_id in (*self._conflicts.recovered(), *self._report_limiter.recovered()):
-            await self._agents.alarm(cluster_id, "")
+            await self._agents.set_alarm(cluster_id, "")
 
-    async def _every(self, seconds: float, act: Callable[[], Awaitable[None]], name: str) -> None:
+    async def _run_periodically(
+        self, seconds: float, run: Callable[[], Awaitable[None]], name: str
+    ) -> None:
         while True:
             await self._clock.sleep(seconds)
             try:
-                await act()
+                await run()
             except TowlineError as error:
                 log.warning("a periodic task failed", task=name, error=error.message)
 
-    async def _note(self) -> None:
+    async def _flush_observations(self) -> None:
         while True:
-            await self._clock.sleep(_NOTE_EVERY)
+            await self._clock.sleep(_FLUSH_SECONDS)
             await self._write_observations()
 
     async def _write_observations(self) -> None:
-        heard, self._heard = self._heard, {}
-        offered, self._offered = self._offered, {}
+        last_seen, self._last_seen = self._last_seen, {}
+        offers, self._unwritten_offers = self._unwritten_offers, {}
         try:
-            await self._agents.note(heard, [row for rows in offered.values() for row in rows])
+            await self._agents.record_liveness(
+                last_seen, [row for rows in offers.values() for row in rows]
+            )
         except TowlineError as error:
             log.warning("could not store the liveness of agents", error=error.message)
-            self._heard = heard | self._heard
-            for cluster_id, rows in self._offered.items():
-                offered.setdefault(cluster_id, []).extend(rows)
-            self._offered = offered
+            self._last_seen = last_seen | self._last_seen
+            for cluster_id, rows in self._unwritten_offers.items():
+                offers.setdefault(cluster_id, []).extend(rows)
+            self._unwritten_offers = offers
 
 
-def _bearer(call: Call) -> str:
+def _bearer_token(call: Call) -> str:
     scheme, _, token = call.metadata.get("authorization", "").partition(" ")
     return token if scheme == "Bearer" else ""
 
@@ -402,11 +407,11 @@ def _host_of(peer: str) -> str:
     return peer.rpartition(":")[0].strip("[]") or peer
 
 
-async def _read_first(talk: MessageCall[Out, In], expected: str) -> In:
+async def _read_first(stream: MessageCall[Out, In], expected: str) -> In:
     """Reads the first message of a call. Raises Invalid."""
     try:
         async with asyncio.timeout(_FIRST_MESSAGE_SECONDS):
-            message = await talk.read()
+            message = await stream.read()
     except TimeoutError:
         message = None
     if message is None:
@@ -415,8 +420,8 @@ async def _read_first(talk: MessageCall[Out, In], expected: str) -> In:
     return message
 
 
-async def _read_hello(talk: MessageCall[wire.HubMessage, wire.AgentMessage]) -> wire.Hello:
-    message = await _read_first(talk, "Hello")
+async def _read_hello(stream: MessageCall[wire.HubMessage, wire.AgentMessage]) -> wire.Hello:
+    message = await _read_first(stream, "Hello")
     if message.WhichOneof("body") != "hello":
         raise Invalid("the first message must be Hello")
     return message.hello

@@ -41,11 +41,11 @@ SMALL_BUNDLE_BYTES = 16 << 10
 _MAX_WAITING_REPORTS, _MAX_WAITING_BYTES = 1000, 8 << 20
 _MAX_BATCH, _MAX_OBJECTS_AT_ONCE = 100, 20_000
 _MAX_LOGS = 1000
-_SIGNED_AT_ONCE = 50
-_SIGN_AGAIN_SECONDS = 2.0
+_MAX_SIGNED_AT_ONCE = 50
+_SIGN_RETRY_SECONDS = 2.0
 _MAX_IDS_PER_QUERY = 1000
 _AGENT_PROBLEM = "the agent reports: "
-_GONE = frozenset({CallStatus.CANCELLED, CallStatus.UNAVAILABLE})
+_DISCONNECTED = frozenset({CallStatus.CANCELLED, CallStatus.UNAVAILABLE})
 
 
 class MessageWriter(Protocol):
@@ -57,11 +57,11 @@ class MessageWriter(Protocol):
 class SessionObserver(Protocol):
     """Receives liveness and offers of sessions, and writes them in batches."""
 
-    def heard(self, cluster_id: ClusterId) -> None: ...
+    def record_heartbeat(self, cluster_id: ClusterId) -> None: ...
 
-    def offered(self, service: Service) -> None: ...
+    def record_offer(self, service: Service) -> None: ...
 
-    def logged(self, piece: wire.JobLog) -> None:
+    def append_log(self, piece: wire.JobLog) -> None:
         """Receives a piece of a running job's log."""
         ...
 
@@ -72,7 +72,7 @@ class SessionObserver(Protocol):
         """
         ...
 
-    def throttled(self, cluster_id: ClusterId) -> None:
+    def record_throttled(self, cluster_id: ClusterId) -> None:
         """Records that a cluster is throttled, also if an earlier process already showed it.
 
         Only this makes the alarm end later.
@@ -83,11 +83,11 @@ class SessionObserver(Protocol):
         """Returns the unwritten offers of a cluster; the caller writes them."""
         ...
 
-    async def gather(self) -> None:
+    async def wait_for_reports(self) -> None:
         """Waits briefly, so that related reports of one agent arrive together."""
         ...
 
-    async def rest(self) -> None:
+    async def pause_commits(self) -> None:
         """Waits longer after a commit, so that the next commit has more reports."""
         ...
 
@@ -114,23 +114,23 @@ class AgentSession:
         self._agents = agents
         self._stream = stream
         self._observer = observer
-        self._sent: dict[str, int] = {}
-        self._digests: dict[str, str] = {}
-        self._commands: set[str] = set()
+        self._sent_generations: dict[str, int] = {}
+        self._sent_digests: dict[str, str] = {}
+        self._sent_commands: set[str] = set()
         self._alarm = ""
         self._rewound = False
-        self._logging: dict[str, bool] = {}
+        self._owned_jobs: dict[str, bool] = {}
         self._key_id = ""
-        self._stale: set[str] = set()
-        self._wake = Flag()
+        self._changed_ids: set[str] = set()
+        self._changed = Flag()
         self._goodbye: wire.Goodbye | None = None
-        self._limit = asyncio.timeout(None)
+        self._call_timeout = asyncio.timeout(None)
         self._running = False
         self._reports: list[wire.Report] = []
         self._waiting_bytes = 0
-        self._reported = Flag()
-        self._room = Flag()
-        self._room.set()
+        self._has_reports = Flag()
+        self._has_room = Flag()
+        self._has_room.set()
         self._writing = asyncio.Lock()
 
     async def run(self, hello: wire.Hello, incoming: AsyncIterator[wire.AgentMessage]) -> None:
@@ -141,9 +141,9 @@ class AgentSession:
         """
         work = Tasks(f"agent {self.cluster_id}")
         try:
-            async with self._limit:
+            async with self._call_timeout:
                 self._running = True
-                self._limit_goodbye()
+                self._start_goodbye_timeout()
                 await self._answer_hello(hello)
                 log.info("agent connected", action="agent.connected", cluster=self.cluster_id)
                 await _first_of(
@@ -152,7 +152,7 @@ class AgentSession:
                     work.spawn("commit", self._commit_reports()),
                 )
         except TimeoutError:
-            if not self._limit.expired():
+            if not self._call_timeout.expired():
                 raise
             log.info("agent did not read the goodbye message", cluster=self.cluster_id)
         finally:
@@ -162,18 +162,18 @@ class AgentSession:
 
     def wake(self, service_id: str) -> None:
         """Signals a change of this service or, if empty, of any state of the cluster."""
-        self._stale.add(service_id)
-        self._wake.set()
+        self._changed_ids.add(service_id)
+        self._changed.set()
 
     def say_goodbye(self, reason: wire.GoodbyeReason, message: str) -> None:
         """Ends the call after a last message with the reason."""
         self._goodbye = wire.Goodbye(reason=reason, message=message)
-        self._wake.set()
-        self._limit_goodbye()
+        self._changed.set()
+        self._start_goodbye_timeout()
 
-    def _limit_goodbye(self) -> None:
-        if self._goodbye is not None and self._running and self._limit.when() is None:
-            self._limit.reschedule(asyncio.get_running_loop().time() + GOODBYE_SECONDS)
+    def _start_goodbye_timeout(self) -> None:
+        if self._goodbye is not None and self._running and self._call_timeout.when() is None:
+            self._call_timeout.reschedule(asyncio.get_running_loop().time() + GOODBYE_SECONDS)
 
     async def _answer_hello(self, hello: wire.Hello) -> None:
         """Answers the first message, then sends all differences. Raises Invalid for an unsupported
@@ -184,8 +184,10 @@ class AgentSession:
                 f"the agent speaks protocol {hello.lowest_protocol} to "
                 f"{hello.highest_protocol}, this control plane {PROTOCOL}: upgrade the older one"
             )
-        greeting = await self._agents.connected(self.cluster_id, messages.greeting(hello))
-        self.greeted, cluster = True, greeting.cluster
+        connected = await self._agents.record_connection(
+            self.cluster_id, messages.hello_from_message(hello)
+        )
+        self.greeted, cluster = True, connected.cluster
         welcome = wire.Welcome(
             protocol=PROTOCOL,
             cluster_id=cluster.id,
@@ -197,22 +199,22 @@ class AgentSession:
         await self._present_signing_key(welcome)
         self._alarm = cluster.alarm if cluster.alarm.startswith(_AGENT_PROBLEM) else ""
         if cluster.alarm == THROTTLED_ALARM:
-            self._observer.throttled(self.cluster_id)
+            self._observer.record_throttled(self.cluster_id)
         await self._write(wire.HubMessage(welcome=welcome))
-        self._sent = {service.service_id: service.sequence for service in hello.held}
+        self._sent_generations = {service.service_id: service.sequence for service in hello.held}
         self._rewound = hello.acknowledged > cluster.acknowledged
-        await self._send_services(greeting.desired_state)
+        await self._send_services(connected.desired_state)
 
     async def _send_changes(self) -> None:
         """Sends changes until goodbye."""
         while self._goodbye is None:
-            await self._wake.wait()
-            self._wake.clear()
-            stale, self._stale = self._stale, set()
-            if "" in stale or len(stale) > _MAX_IDS_PER_QUERY:
+            await self._changed.wait()
+            self._changed.clear()
+            changed_ids, self._changed_ids = self._changed_ids, set()
+            if "" in changed_ids or len(changed_ids) > _MAX_IDS_PER_QUERY:
                 await self._send_differences()
-            elif stale:
-                state = await self._agents.desired_state(self.cluster_id, stale)
+            elif changed_ids:
+                state = await self._agents.desired_state(self.cluster_id, changed_ids)
                 await self._offer_all(state)
                 await self._send_commands(state.commands)
         await self._write(wire.HubMessage(goodbye=self._goodbye))
@@ -222,7 +224,7 @@ class AgentSession:
         try:
             await self._read(incoming)
         except CallFailed as end:
-            if end.status not in _GONE:
+            if end.status not in _DISCONNECTED:
                 raise
             log.info("agent lost", cluster=self.cluster_id, why=end.message)
 
@@ -232,38 +234,38 @@ class AgentSession:
         """
         async for message in incoming:
             limits.check(message)
-            self._observer.heard(self.cluster_id)
+            self._observer.record_heartbeat(self.cluster_id)
             if message.WhichOneof("body") == "pulse":
-                await self._show_problem(plain_text(message.pulse.problem))
+                await self._show_agent_problem(plain_text(message.pulse.problem))
             if message.WhichOneof("body") == "job_log":
-                await self._log(message.job_log)
+                await self._forward_log(message.job_log)
             if message.WhichOneof("body") == "report" and self._goodbye is None:
                 self._reports.append(message.report)
                 self._waiting_bytes += message.report.ByteSize()
-                self._reported.set()
+                self._has_reports.set()
                 if self._is_backlogged():
-                    self._room.clear()
-                    await self._room.wait()
+                    self._has_room.clear()
+                    await self._has_room.wait()
 
     def _is_backlogged(self) -> bool:
         """Returns whether too many reports are uncommitted to read more."""
         many = len(self._reports) >= _MAX_WAITING_REPORTS
         return many or self._waiting_bytes >= _MAX_WAITING_BYTES
 
-    async def _show_problem(self, problem: str) -> None:
+    async def _show_agent_problem(self, problem: str) -> None:
         """Shows the agent's own problem while it lasts."""
         alarm = f"{_AGENT_PROBLEM}{problem}" if problem else ""
         if alarm != self._alarm:
             self._alarm = alarm
-            await self._agents.alarm(self.cluster_id, alarm)
+            await self._agents.set_alarm(self.cluster_id, alarm)
 
-    async def _log(self, piece: wire.JobLog) -> None:
+    async def _forward_log(self, piece: wire.JobLog) -> None:
         """Forwards a piece of a log, if the job belongs to this cluster."""
         job_id = piece.command_id
-        if job_id not in self._logging and len(self._logging) < _MAX_LOGS:
-            self._logging[job_id] = await self._agents.owns_job(self.cluster_id, job_id)
-        if self._logging.get(job_id):
-            self._observer.logged(piece)
+        if job_id not in self._owned_jobs and len(self._owned_jobs) < _MAX_LOGS:
+            self._owned_jobs[job_id] = await self._agents.owns_job(self.cluster_id, job_id)
+        if self._owned_jobs.get(job_id):
+            self._observer.append_log(piece)
 
     async def _commit_reports(self) -> None:
         """Commits reports in groups, limited by the rate limit.
@@ -271,25 +273,27 @@ class AgentSession:
         A group does not contain all waiting reports, so that other agents get their turn.
         """
         while True:
-            await self._reported.wait()
-            await self._observer.gather()
-            self._reported.clear()
+            await self._has_reports.wait()
+            await self._observer.wait_for_reports()
+            self._has_reports.clear()
             while self._reports and self._goodbye is None:
-                some = self._reports[: _batch_size(self._reports)]
-                most = await self._observer.admit(self.cluster_id, [*map(report_weight, some)])
-                batch, self._reports = self._reports[:most], self._reports[most:]
+                candidates = self._reports[: _batch_size(self._reports)]
+                admitted = await self._observer.admit(
+                    self.cluster_id, [*map(report_weight, candidates)]
+                )
+                batch, self._reports = self._reports[:admitted], self._reports[admitted:]
                 self._waiting_bytes -= sum(report.ByteSize() for report in batch)
-                self._room.set()
-                await self._commit(batch)
-                await self._observer.rest()
+                self._has_room.set()
+                await self._commit_batch(batch)
+                await self._observer.pause_commits()
 
-    async def _commit(self, batch: list[wire.Report]) -> None:
+    async def _commit_batch(self, batch: list[wire.Report]) -> None:
         """Commits and acknowledges some reports; after goodbye, none."""
         if self._goodbye is not None:
             return
         reports = [report_from_message(report) for report in batch]
         offers = self._observer.drain_offers(self.cluster_id)
-        number = await self._agents.record(self.cluster_id, reports, offers)
+        number = await self._agents.record_reports(self.cluster_id, reports, offers)
         await self._write(wire.HubMessage(ack=wire.Ack(number=number)))
 
     async def _send_differences(self) -> None:
@@ -300,25 +304,28 @@ class AgentSession:
         """Sends the same differences, from desired state that was just read."""
         state = await self._expected_state(state)
         services = state.services
-        known = {service.id for service in services}
+        current_ids = {service.id for service in services}
         await self._offer_all(state)
-        gone = {id: self._sent.pop(id) for id in self._sent.keys() - known}
-        orphans = [messages.orphan_service(id, sequence) for id, sequence in gone.items()]
-        if await self._signed(desired=orphans):
+        deleted = {
+            id: self._sent_generations.pop(id) for id in self._sent_generations.keys() - current_ids
+        }
+        orphans = [messages.orphan_service(id, sequence) for id, sequence in deleted.items()]
+        if await self._sign(desired=orphans):
             for orphan in orphans:
                 await self._write(wire.HubMessage(desired=orphan))
         else:
-            self._sent |= gone
+            self._sent_generations |= deleted
         await self._write(wire.HubMessage(desired_end=wire.DesiredEnd(services=len(services))))
         await self._send_commands(state.commands)
 
     async def _expected_state(self, state: DesiredState) -> DesiredState:
         """Returns the agent's expected state, based on its actual state."""
         if self._rewound or any(
-            service.desired.generation < self._sent.get(service.id, 0) for service in state.services
+            service.desired.generation < self._sent_generations.get(service.id, 0)
+            for service in state.services
         ):
             await self._agents.catch_up_generations(
-                self.cluster_id, self._sent, rewound=self._rewound
+                self.cluster_id, self._sent_generations, rewound=self._rewound
             )
             self._rewound = False
             return await self._agents.desired_state(self.cluster_id)
@@ -326,20 +333,22 @@ class AgentSession:
 
     async def _offer_all(self, state: DesiredState) -> None:
         """Offers services in groups; the render tier signs each group in one request."""
-        stale = [
+        outdated = [
             service
             for service in state.services
-            if self._sent.get(service.id, -1) < service.desired.generation
+            if self._sent_generations.get(service.id, -1) < service.desired.generation
         ]
-        for start in range(0, len(stale), _SIGNED_AT_ONCE):
+        for start in range(0, len(outdated), _MAX_SIGNED_AT_ONCE):
             if self._goodbye is not None:
                 return
-            await self._offer(stale[start : start + _SIGNED_AT_ONCE], state.fences)
+            await self._offer_batch(outdated[start : start + _MAX_SIGNED_AT_ONCE], state.fences)
 
-    async def _offer(self, services: Sequence[Service], fences: Mapping[str, ServiceFence]) -> None:
-        made: list[tuple[Service, wire.Desired]] = []
+    async def _offer_batch(
+        self, services: Sequence[Service], fences: Mapping[str, ServiceFence]
+    ) -> None:
+        offers: list[tuple[Service, wire.Desired]] = []
         for service in services:
-            self._sent[service.id] = service.desired.generation
+            self._sent_generations[service.id] = service.desired.generation
             try:
                 if (fence := fences.get(service.id)) is None:
                     raise Invalid("its project or its cluster does not exist any more")
@@ -348,16 +357,16 @@ class AgentSession:
                 desired = messages.desired(service, secrets, bundle, fence)
                 await self._renew_attestation(desired)
                 limits.check(desired)
-                made.append((service, desired))
+                offers.append((service, desired))
             except TowlineError as error:
                 await self._skip_service(service, error)
-        if not await self._signed(desired=[desired for _, desired in made]):
-            for service, _ in made:
-                del self._sent[service.id]
+        if not await self._sign(desired=[desired for _, desired in offers]):
+            for service, _ in offers:
+                del self._sent_generations[service.id]
             return
-        for service, desired in made:
+        for service, desired in offers:
             await self._write(wire.HubMessage(desired=desired))
-            self._observer.offered(service)
+            self._observer.record_offer(service)
 
     async def _present_signing_key(self, welcome: wire.Welcome) -> None:
         """Adds the signing key; an agent keeps the one that it knows while there is none."""
@@ -378,13 +387,13 @@ class AgentSession:
             renewed = await self._agents.renew(attestation_from_message(attested))
             attested.CopyFrom(attestation_to_message(renewed))
 
-    async def _signed(
+    async def _sign(
         self,
         desired: Sequence[wire.Desired] = (),
         commands: Sequence[wire.Command] = (),
     ) -> bool:
         """Adds signed orders to messages; False if the render tier cannot sign now: tries again."""
-        made = [*desired, *commands]
+        unsigned = [*desired, *commands]
         requests = [
             *(order_for_desired(self.cluster_id, message) for message in desired),
             *(order_for_command(self.cluster_id, message) for message in commands),
@@ -393,20 +402,20 @@ class AgentSession:
             orders = await self._agents.sign_orders(requests) if requests else []
         except TowlineError as error:
             log.warning("orders not signed", cluster=self.cluster_id, why=error.message)
-            asyncio.get_running_loop().call_later(_SIGN_AGAIN_SECONDS, self.wake, "")
+            asyncio.get_running_loop().call_later(_SIGN_RETRY_SECONDS, self.wake, "")
             return False
-        for message, order in zip(made, orders, strict=bool(orders)):
+        for message, order in zip(unsigned, orders, strict=bool(orders)):
             message.order.CopyFrom(attestation_to_message(order))
         return True
 
     async def _small_bundle(self, service: Service) -> bytes:
         """Returns the bundle, if it is small and was not sent on this call before."""
         digest = service.desired.digest or ""
-        is_known = self._digests.get(service.id) == digest
+        is_known = self._sent_digests.get(service.id) == digest
         if is_known or not digest or service.desired.bundle_bytes > SMALL_BUNDLE_BYTES:
             return b""
-        self._digests[service.id] = digest
-        return await self._agents.rendered(service)
+        self._sent_digests[service.id] = digest
+        return await self._agents.cached_bundle(service)
 
     async def _skip_service(self, service: Service, error: TowlineError) -> None:
         """Skips a service whose message would break the protocol and end the call for good.
@@ -415,28 +424,30 @@ class AgentSession:
         """
         log.error("service not sent", service=service.name, why=error.message)
         text = f"this cannot be sent to the agent: {error.message}"
-        await self._agents.refused(self.cluster_id, service.id, service.desired.generation, text)
+        await self._agents.record_unsent_state(
+            self.cluster_id, service.id, service.desired.generation, text
+        )
 
-    async def _send_commands(self, waiting: Sequence[Command]) -> None:
-        for command in waiting:
-            if self._goodbye is None and command.id not in self._commands:
-                self._commands.add(command.id)
-                await self._command(command)
+    async def _send_commands(self, pending: Sequence[Command]) -> None:
+        for command in pending:
+            if self._goodbye is None and command.id not in self._sent_commands:
+                self._sent_commands.add(command.id)
+                await self._send_command(command)
 
-    async def _command(self, command: Command) -> None:
+    async def _send_command(self, command: Command) -> None:
         try:
-            message = await self._message(command)
+            message = await self._command_message(command)
             limits.check(message)
         except TowlineError as error:
             log.error("command not sent", command=command.id, why=error.message)
             await self._agents.reject_command(self.cluster_id, command, error.message)
             return
-        if await self._signed(commands=[message]):
+        if await self._sign(commands=[message]):
             await self._write(wire.HubMessage(command=message))
         else:
-            self._commands.discard(command.id)
+            self._sent_commands.discard(command.id)
 
-    async def _message(self, command: Command) -> wire.Command:
+    async def _command_message(self, command: Command) -> wire.Command:
         if command.kind is not CommandKind.RUN_JOB:
             return messages.command(command)
         return job_spec_to_message(await self._agents.job(self.cluster_id, command.id))
@@ -455,8 +466,8 @@ def _batch_size(reports: Sequence[wire.Report]) -> int:
     return max(1, sum(1 for _ in takewhile(lambda count: count <= _MAX_OBJECTS_AT_ONCE, objects)))
 
 
-async def _first_of(*parts: asyncio.Task[None]) -> None:
+async def _first_of(*tasks: asyncio.Task[None]) -> None:
     """Waits until one of the tasks ends; raises its error."""
-    done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-    for part in done:
-        part.result()
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()

@@ -12,6 +12,6 @@ class AgentHello:
 
     instance: str
     agent_version: str
-    about: ClusterFacts
+    facts: ClusterFacts
     mode: AgentMode = AgentMode.MANAGED
     sealing_key: bytes | None = None

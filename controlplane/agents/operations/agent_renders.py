@@ -38,7 +38,7 @@ from core.spec.statements.orders import OrderRequest
 from core.spec.statements.signing_keys import SigningIdentity
 
 _RENDER_TIMEOUT_S = 90.0
-_ALIVE = timedelta(seconds=60)
+_MAX_SILENCE = timedelta(seconds=60)
 _MAX_ORDER_BYTES = 1 << 20
 
 
@@ -112,75 +112,75 @@ class AgentRenderedManifests:
         """
         if request.by is None:
             return await self._local.render(request)
-        done = await self._run_order(request.by, request)
-        if done.state is not CommandState.SUCCEEDED:
-            raise Unavailable(f"the rendering agent failed: {done.message}")
-        return await self._result(done)
+        command = await self._run_order(request.by, request)
+        if command.state is not CommandState.SUCCEEDED:
+            raise Unavailable(f"the rendering agent failed: {command.message}")
+        return await self._rendered_bundle(command)
 
-    async def _result(self, done: Command) -> RenderedBundle:
+    async def _rendered_bundle(self, command: Command) -> RenderedBundle:
         """The result of an agent; its size and object count are computed here, not trusted."""
         try:
-            data = await self._local.bundle(done.payload.get("digest", ""))
+            data = await self._local.bundle(command.payload.get("digest", ""))
         except NotFound:
             raise Unavailable("the rendering agent sent no bundle") from None
-        bundle = open_bundle(done.payload["digest"], data)
+        bundle = open_bundle(command.payload["digest"], data)
         return RenderedBundle(
-            done.payload["source"],
+            command.payload["source"],
             bundle.digest,
             len(data),
             bundle.count,
             cached=False,
-            reads=tuple(done.payload["reads"]),
-            attestation=_attestation(done.payload.get("attestation")),
-            charts=tuple(FetchedChart(*chart) for chart in done.payload["charts"]),
-            files=tuple(RenderedFile(*file) for file in done.payload["files"]),
-            bases=tuple(BaseFolder(**base) for base in done.payload.get("bases", ())),
+            reads=tuple(command.payload["reads"]),
+            attestation=_attestation_from_json(command.payload.get("attestation")),
+            charts=tuple(FetchedChart(*chart) for chart in command.payload["charts"]),
+            files=tuple(RenderedFile(*file) for file in command.payload["files"]),
+            bases=tuple(BaseFolder(**base) for base in command.payload.get("bases", ())),
         )
 
-    async def _run_order(self, by: ClusterId, request: RenderRequest) -> Command:
+    async def _run_order(self, cluster_id: ClusterId, request: RenderRequest) -> Command:
         """Sends an order, and returns its command once it has ended."""
-        cluster, repositories = await self._find_participants(by, request)
-        command = await self._command(cluster, request, repositories)
+        cluster, repositories = await self._find_participants(cluster_id, request)
+        command = await self._render_command(cluster, request, repositories)
         wakes = self._context.bus.subscribe(CLUSTER_JOB, LOST_WAKES)
         async with self._context.store.write() as tx:
             await tx[CommandStore].add(command)
         self._context.bus.publish(DESIRED_STATE, f"{cluster.id}/{command.id}")
         try:
             async with asyncio.timeout(_RENDER_TIMEOUT_S):
-                return await self._ended(command.id, wakes)
+                return await self._wait_until_ended(command.id, wakes)
         except TimeoutError:
-            await self._give_up(command.id)
+            await self._expire_command(command.id)
             raise Unavailable(
                 f"the rendering agent of {cluster.handle} did not answer within "
                 f"{_RENDER_TIMEOUT_S:.0f} s; Towline retries"
             ) from None
 
-    async def _ended(self, command_id: str, wakes: AsyncIterator[Wake]) -> Command:
+    async def _wait_until_ended(self, command_id: str, wakes: AsyncIterator[Wake]) -> Command:
         """Waits until the command is no longer pending."""
         async for topic, key in wakes:
             if topic != LOST_WAKES and key != command_id:
                 continue
             async with self._context.store.read() as tx:
-                found = await tx[CommandStore].get(command_id)
-            if found is None or found.state is not CommandState.WAITING:
+                command = await tx[CommandStore].get(command_id)
+            if command is None or command.state is not CommandState.WAITING:
                 break
         else:
-            found = None
-        if found is None:
+            command = None
+        if command is None:
             raise Unavailable("the order to render was dropped; Towline retries")
-        return found
+        return command
 
     async def _find_participants(
-        self, by: ClusterId, request: RenderRequest
+        self, cluster_id: ClusterId, request: RenderRequest
     ) -> tuple[Cluster, list[Repository]]:
         ids = {request.repository_id, *(source.repository_id for source in request.sources)}
         async with self._context.store.read() as tx:
-            cluster = await tx[ClusterStore].get(by)
+            cluster = await tx[ClusterStore].get(cluster_id)
             repositories = await tx[RepositoryStore].by_ids(ids)
         if cluster is None:
             raise Unavailable("the cluster of the rendering agent was deleted: select another one")
         now = self._context.clock.now()
-        if cluster.pinged_at is None or now - cluster.pinged_at > _ALIVE:
+        if cluster.pinged_at is None or now - cluster.pinged_at > _MAX_SILENCE:
             raise Unavailable(
                 f"the rendering agent of {cluster.handle} is not connected; the service keeps its "
                 "present revision until the agent connects"
@@ -189,30 +189,31 @@ class AgentRenderedManifests:
             raise NotFound("a source repository of the service was deleted")
         return cluster, repositories
 
-    async def _command(
+    async def _render_command(
         self, cluster: Cluster, request: RenderRequest, repositories: list[Repository]
     ) -> Command:
         if cluster.sealing_key is None:
             raise Conflict(
                 f"the agent of {cluster.handle} reported no key to seal orders with: upgrade it"
             )
-        specs = [await self._spec(repository) for repository in repositories]
-        plain = dump_order(RenderOrder(replace(request, by=None), tuple(specs)))
+        specs = [await self._repository_spec(repository) for repository in repositories]
+        order = dump_order(RenderOrder(replace(request, by=None), tuple(specs)))
         command_id = self._context.new_id()
-        box = seal(cluster.sealing_key, command_id, ORDER_SECRET_NAME, "", plain).box
-        if len(box) > _MAX_ORDER_BYTES:
+        sealed_order = seal(cluster.sealing_key, command_id, ORDER_SECRET_NAME, "", order).box
+        if len(sealed_order) > _MAX_ORDER_BYTES:
             raise Invalid(
-                f"the order to render has {len(box):,} bytes, but at most {_MAX_ORDER_BYTES:,} fit"
+                f"the order to render has {len(sealed_order):,} bytes, but at most "
+                f"{_MAX_ORDER_BYTES:,} fit"
             )
         return Command(
             command_id,
             cluster.id,
             CommandKind.RENDER,
             self._context.clock.now(),
-            payload={"box": base64.b64encode(box).decode()},
+            payload={"box": base64.b64encode(sealed_order).decode()},
         )
 
-    async def _spec(self, repository: Repository) -> RepositorySpec:
+    async def _repository_spec(self, repository: Repository) -> RepositorySpec:
         return RepositorySpec(
             repository.id,
             repository.url,
@@ -222,10 +223,10 @@ class AgentRenderedManifests:
             project=repository.project_id,
         )
 
-    async def _give_up(self, command_id: str) -> None:
+    async def _expire_command(self, command_id: str) -> None:
         async with self._context.store.write() as tx:
-            found = await tx[CommandStore].get(command_id)
-            if found is not None and found.state is CommandState.WAITING:
+            command = await tx[CommandStore].get(command_id)
+            if command is not None and command.state is CommandState.WAITING:
                 await tx[CommandStore].change(
                     command_id,
                     state=CommandState.FAILED,
@@ -254,7 +255,7 @@ def render_result_to_json(bundle: RenderedBundle) -> JsonObject:
     }
 
 
-def _attestation(stored: dict[str, str] | None) -> Attestation | None:
+def _attestation_from_json(stored: dict[str, str] | None) -> Attestation | None:
     """The attestation of the rendering agent; the applying agent decides whether it is valid."""
     if stored is None:
         return None

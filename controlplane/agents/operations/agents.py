@@ -45,7 +45,7 @@ log = structlog.get_logger(__name__)
 
 # Half of the valid range; a higher sequence from an agent cannot be genuine.
 _MAX_AGENT_GENERATION = 1 << 30
-_COMMANDS_KEPT, _JOBS_KEPT = timedelta(days=7), timedelta(days=30)
+_COMMAND_RETENTION, _JOB_RETENTION = timedelta(days=7), timedelta(days=30)
 
 
 @retry_operations
@@ -66,26 +66,28 @@ class AgentOperations:
         self._secrets = secrets or StoredSecrets(context)
         self._upgrades = AgentUpgrades(context)
 
-    async def connected(self, cluster_id: ClusterId, agent: AgentHello) -> AgentConnected:
+    async def record_connection(self, cluster_id: ClusterId, agent: AgentHello) -> AgentConnected:
         """Records that an agent connected, and returns its desired state. NotFound; Unavailable."""
-        return await self._connections.connected(cluster_id, agent)
+        return await self._connections.record(cluster_id, agent)
 
     async def instances(self, cluster_ids: Collection[ClusterId]) -> Mapping[ClusterId, str]:
         """Ids of the agent instances that connected last, by cluster, on any replica."""
         if not cluster_ids:
             return {}
         async with self._context.store.read() as tx:
-            found = await tx[ClusterStore].column("agent_instance", cluster_ids)
-        return {ClusterId(id): instance or "" for id, instance in found.items()}
+            instances = await tx[ClusterStore].column("agent_instance", cluster_ids)
+        return {ClusterId(id): instance or "" for id, instance in instances.items()}
 
-    async def note(
-        self, heard: Mapping[ClusterId, datetime], offered: Sequence[LedgerEntry]
+    async def record_liveness(
+        self, last_seen: Mapping[ClusterId, datetime], offered: Sequence[LedgerEntry]
     ) -> None:
         """Stores when agents were last seen, and the desired states that were offered to them."""
-        if not heard and not offered:
+        if not last_seen and not offered:
             return
         async with self._context.store.write() as tx:
-            await tx[ClusterStore].change_each({id: {"pinged_at": at} for id, at in heard.items()})
+            await tx[ClusterStore].change_each(
+                {id: {"pinged_at": at} for id, at in last_seen.items()}
+            )
             await tx[LedgerStore].append(offered)
 
     async def desired_state(
@@ -105,11 +107,11 @@ class AgentOperations:
         """
         async with self._context.store.write() as tx:
             for service in await tx[ServiceStore].of_clusters_ever(cluster_id):
-                ahead = generations.get(service.id, 0)
-                older = 0 < service.desired.generation < ahead + rewound
-                if older and 0 < ahead <= _MAX_AGENT_GENERATION and not service.mirrored:
-                    log.warning("agent is ahead of the store", service=service.id, held=ahead)
-                    await tx[ServiceStore].set_generation(service.id, ahead + 1)
+                held = generations.get(service.id, 0)
+                is_behind = 0 < service.desired.generation < held + rewound
+                if is_behind and 0 < held <= _MAX_AGENT_GENERATION and not service.mirrored:
+                    log.warning("agent is ahead of the store", service=service.id, held=held)
+                    await tx[ServiceStore].set_generation(service.id, held + 1)
 
     async def signing_identity(self) -> SigningIdentity | None:
         """The signing key that agents pin; None if nothing is signed. Unavailable."""
@@ -168,20 +170,20 @@ class AgentOperations:
     async def reject_command(self, cluster_id: ClusterId, command: Command, message: str) -> None:
         """Records why a command can never be sent to its agent."""
         body = CommandAnswer(command.id, CommandOutcome.REFUSED, f"not sent: {message}")
-        await self._reports.note(cluster_id, body)
+        await self._reports.record_unsent_command(cluster_id, body)
 
     async def delete_finished(self) -> None:
         """Deletes commands that ended 7 days ago and jobs that ended 30 days ago."""
         now = self._context.clock.now()
         async with self._context.store.write() as tx:
-            await tx[CommandStore].remove_before("finished_at", now - _COMMANDS_KEPT)
-            await tx[ClusterJobStore].remove_before("finished_at", now - _JOBS_KEPT)
+            await tx[CommandStore].remove_before("finished_at", now - _COMMAND_RETENTION)
+            await tx[ClusterJobStore].remove_before("finished_at", now - _JOB_RETENTION)
 
     async def upgrade_outdated(self) -> None:
         """Asks agents with another version than that of their settings to upgrade."""
         await self._upgrades.upgrade_outdated()
 
-    async def alarm(self, cluster_id: ClusterId, text: str) -> None:
+    async def set_alarm(self, cluster_id: ClusterId, text: str) -> None:
         """Sets the alarm that is shown for a cluster's agents; an empty text clears it."""
         async with self._context.store.write() as tx:
             await tx[ClusterStore].set_alarm(cluster_id, text)
@@ -191,7 +193,7 @@ class AgentOperations:
         """A bundle that a service of this cluster uses. NotFound: no service uses it."""
         return await self._bundles.fetch(cluster_id, digest)
 
-    async def rendered(self, service: Service) -> bytes:
+    async def cached_bundle(self, service: Service) -> bytes:
         """The bundle of a service if the git cache has it; otherwise empty, and the agent fetches
         it."""
         if service.removal is not None or not service.desired.digest:
@@ -223,13 +225,13 @@ class AgentOperations:
             await tx[CommandStore].set_payload(command_id, uploaded)
         return digest
 
-    async def refused(
+    async def record_unsent_state(
         self, cluster_id: ClusterId, service_id: str, sequence: int, message: str
     ) -> None:
         """Records why a desired state cannot be sent to its agent."""
-        await self._reports.refused(cluster_id, service_id, sequence, message)
+        await self._reports.record_unsent_state(cluster_id, service_id, sequence, message)
 
-    async def record(
+    async def record_reports(
         self,
         cluster_id: ClusterId,
         reports: Iterable[Report],
@@ -244,11 +246,11 @@ class AgentOperations:
 
 
 async def _pending_render(tx: Transaction, cluster_id: ClusterId, command_id: str) -> Command:
-    found = await tx[CommandStore].in_cluster(command_id, cluster_id)
+    command = await tx[CommandStore].in_cluster(command_id, cluster_id)
     if (
-        found is None
-        or found.state is not CommandState.WAITING
-        or found.kind is not CommandKind.RENDER
+        command is None
+        or command.state is not CommandState.WAITING
+        or command.kind is not CommandKind.RENDER
     ):
         raise NotFound("no command waits for this render: it timed out or was never requested")
-    return found
+    return command

@@ -11,7 +11,7 @@ def connected_entry(cluster: Cluster, at: datetime) -> AuditEntry:
     """Entry for an agent that began its Sync call."""
     detail = {"version": cluster.agent_version, "mode": cluster.mode.value}
     target = f"instance {cluster.agent_instance}"
-    return _row(cluster, at, "connect", target, cluster.id, AuditVerdict.ALLOWED, detail)
+    return _agent_entry(cluster, at, "connect", target, cluster.id, AuditVerdict.ALLOWED, detail)
 
 
 def command_entry(
@@ -19,17 +19,17 @@ def command_entry(
 ) -> AuditEntry:
     """Entry for an agent's answer to a command: succeeded, failed or refused."""
     verdict = AuditVerdict.REFUSED if state is CommandState.REFUSED else AuditVerdict.ALLOWED
-    about = command.service_id or command.id
+    target = command.service_id or command.id
     detail = {"result": state.value, "message": message[:1000], "command": command.id}
-    return _row(cluster, at, command.kind.value, about, about, verdict, detail)
+    return _agent_entry(cluster, at, command.kind.value, target, target, verdict, detail)
 
 
 def refused_bundle_entry(cluster: Cluster, digest: str, at: datetime) -> AuditEntry:
     """Entry for an agent that requested a bundle of another cluster's service."""
-    return _row(cluster, at, "fetch", digest, digest, AuditVerdict.REFUSED, {})
+    return _agent_entry(cluster, at, "fetch", digest, digest, AuditVerdict.REFUSED, {})
 
 
-def _row(
+def _agent_entry(
     cluster: Cluster,
     at: datetime,
     action: str,

@@ -27,7 +27,7 @@ class AgentBundles:
 
     def __init__(self, context: OperationContext) -> None:
         self._context = context
-        self._users: Batcher[BundleKey, Service | None] = Batcher(self._find_users)
+        self._queries: Batcher[BundleKey, Service | None] = Batcher(self._find_services)
         self._refusals = RefusalAggregator(context.clock)
 
     async def fetch(self, cluster_id: ClusterId, digest: str) -> bytes:
@@ -35,50 +35,52 @@ class AgentBundles:
 
         NotFound: no service uses it. Unavailable.
         """
-        user = await self._users.ask((cluster_id, digest))
-        if user is None:
-            await self._refuse(cluster_id, digest)
-        elif user.desired.commit_sha is not None:
+        service = await self._queries.ask((cluster_id, digest))
+        if service is None:
+            await self._record_refusal(cluster_id, digest)
+        elif service.desired.commit_sha is not None:
             try:
                 return await self._context.manifests.bundle(digest)
             except NotFound:
                 # The git cache may evict bundles that it can render again.
-                await self._render(user, user.desired.commit_sha)
+                await self._render_again(service, service.desired.commit_sha)
                 return await self._context.manifests.bundle(digest)
         raise NotFound(f"no service of this cluster uses {digest}")
 
-    async def _find_users(self, keys: Sequence[BundleKey]) -> list[Service | None]:
+    async def _find_services(self, keys: Sequence[BundleKey]) -> list[Service | None]:
         clusters, digests = zip(*keys, strict=True)
         async with self._context.store.read() as tx:
-            there = await tx[ClusterStore].column("id", set(clusters))
+            existing = await tx[ClusterStore].column("id", set(clusters))
             found = await tx[ServiceStore].with_digests(set(clusters), set(digests))
-        users = {
+        services = {
             (service.cluster_id, service.desired.digest): service
             for service in found
-            if service.cluster_id in there
+            if service.cluster_id in existing
         }
-        return [users.get(key) for key in keys]
+        return [services.get(key) for key in keys]
 
-    async def _render(self, user: Service, sha: str) -> None:
+    async def _render_again(self, service: Service, sha: str) -> None:
         async with self._context.store.read() as tx:
-            cluster = await tx[ClusterStore].get(user.cluster_id)
-            contexts = await template_values(self._context.sealer, tx, [user])
-            sources = await sources_of(tx, [user.id])
+            cluster = await tx[ClusterStore].get(service.cluster_id)
+            contexts = await template_values(self._context.sealer, tx, [service])
+            sources = await sources_of(tx, [service.id])
         if cluster is None:
             raise NotFound("this cluster was deleted")
-        parameters = render_parameters(user, cluster, contexts.get(user.id, {}))
-        further = resolve_sources(self._context, sources.get(user.id, ()), as_rendered=True)
-        await self._context.manifests.render(user.render_request(sha, parameters, further.folders))
+        parameters = render_parameters(service, cluster, contexts.get(service.id, {}))
+        resolved = resolve_sources(self._context, sources.get(service.id, ()), as_rendered=True)
+        await self._context.manifests.render(
+            service.render_request(sha, parameters, resolved.folders)
+        )
 
-    async def _refuse(self, cluster_id: ClusterId, digest: str) -> None:
+    async def _record_refusal(self, cluster_id: ClusterId, digest: str) -> None:
         """Records that an agent requested a bundle of another cluster."""
         async with self._context.store.read() as tx:
             cluster = await tx[ClusterStore].get(cluster_id)
-            is_anothers = await _belongs_to_other_cluster(tx, cluster_id, digest)
-        if is_anothers and cluster is not None:
-            await self._note_refused(cluster, digest)
+            is_foreign = await _belongs_to_other_cluster(tx, cluster_id, digest)
+        if is_foreign and cluster is not None:
+            await self._audit_refusal(cluster, digest)
 
-    async def _note_refused(self, cluster: Cluster, digest: str) -> None:
+    async def _audit_refusal(self, cluster: Cluster, digest: str) -> None:
         """Writes the first refusal of a minute as a row, and later ones as one row with a count."""
         refusal = refused_bundle_entry(cluster, digest, self._context.clock.now())
         rows = [*self._refusals.due(), self._refusals.take(refusal, cluster.id)]
@@ -92,5 +94,5 @@ async def _belongs_to_other_cluster(tx: Transaction, cluster_id: ClusterId, dige
     """True if only services of other clusters use a bundle, and none of this cluster ever did."""
     if await tx[ServiceStore].with_digest(digest) is None:
         return False
-    mine = {service.id for service in await tx[ServiceStore].of_clusters_ever(cluster_id)}
-    return not (mine and await tx[RevisionStore].with_digest(mine, digest))
+    own_ids = {service.id for service in await tx[ServiceStore].of_clusters_ever(cluster_id)}
+    return not (own_ids and await tx[RevisionStore].with_digest(own_ids, digest))

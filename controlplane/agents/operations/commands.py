@@ -58,7 +58,9 @@ class AgentCommands(ContextOperations):
             confirmed = Confirmation(sequence, tuple(waiting[name.key] for name in objects))
             await tx[ServiceStore].confirm(service.id, confirmed, sequence)
             names = [str(name) for name in confirmed.objects]
-            await tx[LedgerStore].append([self._entry(service, sequence, actor, names)])
+            await tx[LedgerStore].append(
+                [self._confirmation_entry(service, sequence, actor, names)]
+            )
             tx.audit(service.name, service.id, objects=names[:_MAX_AUDITED])
             publish_service(tx, service)
         return service
@@ -103,7 +105,7 @@ class AgentCommands(ContextOperations):
     ) -> Cluster:
         """Upgrades a cluster's agent; the agent rolls back if the new version fails."""
         require_member(actor)
-        agent = _agent(version, image)
+        agent = _checked_version(version, image)
         async with self._context.change(actor, "upgradeAgent") as tx:
             cluster = await find_cluster(tx, cluster_id)
             tx.authorize(Verb.WRITE, cluster.target)
@@ -139,14 +141,14 @@ class AgentCommands(ContextOperations):
         clusters; then no agent is upgraded.
         """
         require_member(actor)
-        agent = _agent(version, image)
+        agent = _checked_version(version, image)
         async with self._context.change(actor, "upgradeAgents") as tx:
             group = await find_cluster_group(tx, group_id)
             tx.authorize(Verb.WRITE, group.target)
             clusters = [
                 cluster
                 for cluster in await tx[ClusterStore].not_ending()
-                if group.holds(cluster)
+                if group.contains(cluster)
                 and not cluster.skips_agent_upgrades
                 and cluster.id not in without
             ]
@@ -168,7 +170,7 @@ class AgentCommands(ContextOperations):
             else None
         )
 
-    def _entry(
+    def _confirmation_entry(
         self, service: Service, sequence: int, actor: Actor, names: list[str]
     ) -> LedgerEntry:
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
@@ -182,7 +184,7 @@ class AgentCommands(ContextOperations):
         return replace(entry, sequence=sequence, detail={"objects": names[:1000]})
 
 
-def _agent(version: str, image: str) -> dict[str, str]:
+def _checked_version(version: str, image: str) -> dict[str, str]:
     """Version and image for an upgrade. Invalid: a value is not allowed."""
     return {
         "version": check_text(version, "version", 64),

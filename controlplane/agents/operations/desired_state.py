@@ -61,14 +61,19 @@ class DesiredStateReader:
 
     async def read(self, queries: Sequence[DesiredStateQuery]) -> list[DesiredState]:
         """Reads the desired state for a batch of clusters in one query."""
-        whole = {query.cluster_id for query in queries if query.services is None}
-        named = {
-            id for query in queries if query.cluster_id not in whole for id in query.services or ()
+        whole_clusters = {query.cluster_id for query in queries if query.services is None}
+        service_ids = {
+            id
+            for query in queries
+            if query.cluster_id not in whole_clusters
+            for id in query.services or ()
         }
         async with self._store.read() as tx:
-            found = await tx[ServiceStore].of_clusters_ever(whole) if whole else []
-            if named:
-                found += await tx[ServiceStore].by_ids(named, deleted=True)
+            found = (
+                await tx[ServiceStore].of_clusters_ever(whole_clusters) if whole_clusters else []
+            )
+            if service_ids:
+                found += await tx[ServiceStore].by_ids(service_ids, deleted=True)
             clusters = {query.cluster_id for query in queries}
             commands = await tx[CommandStore].waiting(clusters)
             defined = [
@@ -90,7 +95,7 @@ class DesiredStateReader:
 
 
 def _by_cluster(rows: Iterable[Row]) -> dict[ClusterId, list[Row]]:
-    found: dict[ClusterId, list[Row]] = {}
+    grouped: dict[ClusterId, list[Row]] = {}
     for row in rows:
-        found.setdefault(row.cluster_id, []).append(row)
-    return found
+        grouped.setdefault(row.cluster_id, []).append(row)
+    return grouped

@@ -48,25 +48,25 @@ class ClusterJobs:
         async with self._context.change(actor, "runClusterJob") as tx:
             cluster = await find_cluster(tx, cluster_id)
             tx.authorize(Verb.WRITE, cluster.target)
-            known = await tx[ClusterJobStore].by_key(request.key) if request.key else None
-            if known is not None:
-                if known.cluster_id != cluster.id:
+            existing = await tx[ClusterJobStore].by_key(request.key) if request.key else None
+            if existing is not None:
+                if existing.cluster_id != cluster.id:
                     raise Conflict("this key belongs to a job of another cluster")
-                return known
-            job = self._new(actor, cluster, request)
+                return existing
+            job = self._new_job(actor, cluster, request)
             await fence_of_job(tx, job.project_id, cluster, job.namespace, job.manifest)
-            await self._start(tx, job)
+            await self._start_job(tx, job)
             tx.audit(cluster.handle, job.id)
         return job
 
     async def retry(self, actor: Actor, id: str) -> ClusterJob:
         """Runs a job that has ended again, as a new job."""
         async with self._context.change(actor, "retryClusterJob") as tx:
-            old = await self._writable(tx, id)
+            old = await self._find_writable(tx, id)
             if not old.phase.final:
                 raise Conflict("this job has not ended yet: cancel it first")
             new_id = self._context.new_id()
-            sealed = self._moved(old.sealed, id, new_id)
+            sealed = self._reseal(old.sealed, id, new_id)
             job = replace(
                 old,
                 id=new_id,
@@ -77,19 +77,19 @@ class ClusterJobs:
                 sealed=sealed,
                 **_UNSTARTED,
             )
-            await self._start(tx, job)
+            await self._start_job(tx, job)
             tx.audit(id, job.id)
         return job
 
     async def cancel(self, actor: Actor, id: str) -> ClusterJob:
         """Cancels a job; has no effect on a job that has ended."""
         async with self._context.change(actor, "cancelClusterJob") as tx:
-            job = await self._writable(tx, id)
+            job = await self._find_writable(tx, id)
             if job.phase.final:
                 return job
             await self._request_cancel(tx, job)
             tx.audit(id, id)
-            _publish(tx, job)
+            _publish_job(tx, job)
         return job
 
     async def get(self, actor: Actor, id: str) -> ClusterJob:
@@ -118,7 +118,7 @@ class ClusterJobs:
             return 0, job.log_tail, True
         return begin + len(data), data.decode(errors="replace"), job.phase.final and not data
 
-    def _new(self, actor: Actor, cluster: Cluster, request: JobRequest) -> ClusterJob:
+    def _new_job(self, actor: Actor, cluster: Cluster, request: JobRequest) -> ClusterJob:
         """Only pipelines run jobs for their own project; others do for that of the cluster."""
         job_id = self._context.new_id()
         own_project = request.project_id if actor.kind is ActorKind.SYSTEM else None
@@ -132,16 +132,16 @@ class ClusterJobs:
             follow=request.follow,
             actor=actor.shown_name,
             inserted_at=self._context.clock.now(),
-            sealed=self._sealed(request.secrets, job_id),
+            sealed=self._seal_secrets(request.secrets, job_id),
             project_id=own_project or cluster.project_id,
         )
 
-    async def _start(self, tx: Change, job: ClusterJob) -> None:
+    async def _start_job(self, tx: Change, job: ClusterJob) -> None:
         await tx[ClusterJobStore].add(job)
         await tx[CommandStore].add(
             Command(job.id, job.cluster_id, CommandKind.RUN_JOB, job.inserted_at)
         )
-        _publish(tx, job)
+        _publish_job(tx, job)
 
     async def _request_cancel(self, tx: Change, job: ClusterJob) -> None:
         waiting = await tx[CommandStore].waiting_of_kind(job.cluster_id, CommandKind.CANCEL_JOB)
@@ -149,7 +149,7 @@ class ClusterJobs:
             return
         await add_command(tx, job.cluster_id, CommandKind.CANCEL_JOB, {"job": job.id})
 
-    async def _writable(self, tx: Change, id: str) -> ClusterJob:
+    async def _find_writable(self, tx: Change, id: str) -> ClusterJob:
         job, cluster = await self._find(tx, id)
         tx.authorize(Verb.WRITE, cluster.target)
         return job
@@ -161,12 +161,12 @@ class ClusterJobs:
             raise NotFound(kind=ResourceKind.CLUSTER)
         return job, cluster
 
-    def _sealed(self, secrets: Mapping[str, str], job_id: str) -> bytes | None:
+    def _seal_secrets(self, secrets: Mapping[str, str], job_id: str) -> bytes | None:
         if not secrets:
             return None
         return self._context.sealer.seal(orjson.dumps(dict(secrets)), _seal_context(job_id))
 
-    def _moved(self, sealed: bytes | None, old_id: str, new_id: str) -> bytes | None:
+    def _reseal(self, sealed: bytes | None, old_id: str, new_id: str) -> bytes | None:
         if sealed is None:
             return None
         return self._context.sealer.seal(
@@ -186,13 +186,13 @@ _UNSTARTED = {
 }
 
 
-def _publish(tx: Change, job: ClusterJob) -> None:
+def _publish_job(tx: Change, job: ClusterJob) -> None:
     tx.publish(CLUSTER_JOB, job.id)
     tx.publish(DESIRED_STATE, f"{job.cluster_id}/{job.id}")
 
 
 def sealed_for_agent(
-    context: OperationContext, job: ClusterJob, public: bytes | None
+    context: OperationContext, job: ClusterJob, public_key: bytes | None
 ) -> list[SealedSecret]:
     """The secrets of a job, encrypted for the cluster's agent.
 
@@ -200,14 +200,14 @@ def sealed_for_agent(
     """
     if job.sealed is None:
         return []
-    if public is None:
+    if public_key is None:
         raise Conflict(
             "the job has secrets, but the cluster's agent has no key to seal them with: upgrade it"
         )
     values: dict[str, str] = orjson.loads(context.sealer.open(job.sealed, _seal_context(job.id)))
     return [
         # Secrets of a job never change, so its id is their version.
-        seal(public, job.id, name, job.id, value.encode())
+        seal(public_key, job.id, name, job.id, value.encode())
         for name, value in values.items()
     ]
 

@@ -18,7 +18,7 @@ from core.spec.reports.report import Report, ReportBody
 
 log = structlog.get_logger(__name__)
 
-_TOO_MUCH = (
+_LIMIT_ALARM = (
     "its agent reports more services or components than the limit per cluster: the rest is not "
     "shown here, but still runs"
 )
@@ -49,7 +49,7 @@ class ReportBatch:
     """Collects the writes of a cluster's reports for `write_all`."""
 
     def __init__(self, tx: Transaction, cluster_id: str, limits: ReportLimits) -> None:
-        self.refused = self.shrunk = False
+        self.over_limit = self.shrunk = False
         self._limits = limits
         self._mirrored: int | None = None
         self._components: int | None = None
@@ -60,36 +60,39 @@ class ReportBatch:
         self.changed: set[tuple[str, str]] = set()
         self._columns: dict[str, Columns] = {}
         self._present: dict[str, Component] = {}
-        self._gone: set[str] = set()
-        self._known: dict[str, set[str]] = {}
+        self._deleted_ids: set[str] = set()
+        self._stored_ids: dict[str, set[str]] = {}
 
     @classmethod
     async def for_clusters(
-        cls, tx: Transaction, news: Mapping[ClusterId, Sequence[Report]], limits: ReportLimits
+        cls,
+        tx: Transaction,
+        new_reports: Mapping[ClusterId, Sequence[Report]],
+        limits: ReportLimits,
     ) -> dict[ClusterId, Self]:
         """Creates a batch for each cluster, with the services that its reports name."""
-        batches = {id: cls(tx, id, limits) for id in news}
-        bodies = [(id, report.body) for id, reports in news.items() for report in reports]
-        if named := {id for _, body in bodies if (id := getattr(body, "service_id", None))}:
-            for service in await tx[ServiceStore].reported(named, news.keys()):
+        batches = {id: cls(tx, id, limits) for id in new_reports}
+        bodies = [(id, report.body) for id, reports in new_reports.items() for report in reports]
+        if service_ids := {id for _, body in bodies if (id := getattr(body, "service_id", None))}:
+            for service in await tx[ServiceStore].reported(service_ids, new_reports.keys()):
                 batches[service.cluster_id].services[service.id] = service
         inventories = [(id, body) for id, body in bodies if isinstance(body, InventoryChange)]
-        whole = {body.service_id for _, body in inventories if body.complete}
-        known = await tx[ComponentStore].component_ids(whole)
-        counted = await tx[ComponentStore].count_by_cluster({id for id, _ in inventories})
+        complete_ids = {body.service_id for _, body in inventories if body.complete}
+        stored = await tx[ComponentStore].component_ids(complete_ids)
+        counts = await tx[ComponentStore].count_by_cluster({id for id, _ in inventories})
         for id, body in inventories:
-            batches[id]._components = counted.get(id, 0)
+            batches[id]._components = counts.get(id, 0)
             if body.service_id in batches[id].services:
-                batches[id]._known[body.service_id] = known.get(body.service_id, set())
+                batches[id]._stored_ids[body.service_id] = stored.get(body.service_id, set())
         return batches
 
-    async def look(self, service_id: str) -> None:
+    async def reload_service(self, service_id: str) -> None:
         """Reads a service that was written outside of the batch."""
         found = await self.tx[ServiceStore].in_cluster(service_id, self.cluster_id)
         if found is not None:
             self.services[service_id] = found
 
-    async def locked(self, service_id: str) -> Service | None:
+    async def lock_service(self, service_id: str) -> Service | None:
         """The present state of a service with the batch's changes, locked until the transaction
         ends.
 
@@ -111,7 +114,7 @@ class ReportBatch:
         self._mirrored = self._components = None
         self.services.pop(service.id, None)
         self._columns.pop(service.id, None)
-        self._known.pop(service.id, None)
+        self._stored_ids.pop(service.id, None)
         present = self._present.items()
         self._present = {
             id: component for id, component in present if component.service_id != service.id
@@ -123,66 +126,66 @@ class ReportBatch:
             found = await self.tx[ServiceStore].mirrored(self.cluster_id)
             self._mirrored = len(found)
         if self._mirrored >= self._limits.mirrored:
-            self._refuse("services")
+            self._mark_over_limit("services")
             return False
         self._mirrored += 1
         return True
 
-    async def take_inventory(
+    async def collect_inventory(
         self, service_id: str, present: list[Component], gone: Collection[str], *, complete: bool
     ) -> None:
         """Collects present components, within the limit, and the ids of deleted ones.
 
         `complete`: all other components of the service were deleted too.
         """
-        known = self._known.setdefault(service_id, set())
+        stored = self._stored_ids.setdefault(service_id, set())
         if complete:
-            gone = known - {component.id for component in present}
+            gone = stored - {component.id for component in present}
         self.shrunk = self.shrunk or bool(gone)
-        self._gone.update(gone)
-        known.difference_update(gone)
+        self._deleted_ids.update(gone)
+        stored.difference_update(gone)
         for id in gone:
             self._present.pop(id, None)
         for component in await self._within_limit(present):
-            self._gone.discard(component.id)
+            self._deleted_ids.discard(component.id)
             self._present[component.id] = component
-            known.add(component.id)
+            stored.add(component.id)
 
     async def _within_limit(self, present: list[Component]) -> list[Component]:
         """The components within the limit; known components always fit."""
-        most, more = self._limits.components, len(present)
-        if self._components is None or self._components + more > most:
+        limit, count = self._limits.components, len(present)
+        if self._components is None or self._components + count > limit:
             await _write_inventories(self.tx, [self])
-            counted = await self.tx[ComponentStore].count_by_cluster({self.cluster_id})
-            self._components = counted.get(self.cluster_id, 0)
-        if self._components + more > most:
-            known = await self.tx[ComponentStore].by_ids({component.id for component in present})
-            ids = {component.id for component in known}
-            self._refuse("components")
+            counts = await self.tx[ComponentStore].count_by_cluster({self.cluster_id})
+            self._components = counts.get(self.cluster_id, 0)
+        if self._components + count > limit:
+            stored = await self.tx[ComponentStore].by_ids({component.id for component in present})
+            ids = {component.id for component in stored}
+            self._mark_over_limit("components")
             return [component for component in present if component.id in ids]
-        self._components += more
+        self._components += count
         return present
 
-    def _refuse(self, what: str) -> None:
-        if not self.refused:
+    def _mark_over_limit(self, what: str) -> None:
+        if not self.over_limit:
             log.warning("cluster exceeds its report limits", cluster=self.cluster_id, what=what)
-        self.refused = True
+        self.over_limit = True
 
     def alarm(self, before: str) -> str:
         """The alarm of the cluster after this batch."""
-        if self.refused:
-            return _TOO_MUCH
-        return "" if self.shrunk and before == _TOO_MUCH else before
+        if self.over_limit:
+            return _LIMIT_ALARM
+        return "" if self.shrunk and before == _LIMIT_ALARM else before
 
-    def take_columns(self) -> dict[str, Columns]:
+    def drain_columns(self) -> dict[str, Columns]:
         """The collected column changes of services, by id."""
         columns, self._columns = self._columns, {}
         return columns
 
-    def take_components(self) -> tuple[set[str], list[Component]]:
+    def drain_components(self) -> tuple[set[str], list[Component]]:
         """The ids of deleted components, and the present components, each once."""
-        gone, present = self._gone, list(self._present.values())
-        self._gone, self._present = set(), {}
+        gone, present = self._deleted_ids, list(self._present.values())
+        self._deleted_ids, self._present = set(), {}
         return gone, present
 
 
@@ -196,12 +199,14 @@ async def write_all(
     await _write_inventories(tx, batches)
     columns: dict[str, Columns] = {}
     for batch in batches:
-        columns |= batch.take_columns()
+        columns |= batch.drain_columns()
     await tx[ServiceStore].change_each(columns)
     await tx[LedgerStore].append([*offered, *(row for batch in batches for row in batch.ledger)])
 
 
 async def _write_inventories(tx: Transaction, batches: Iterable[ReportBatch]) -> None:
-    gathered = [batch.take_components() for batch in batches]
-    await tx[ComponentStore].forget({id for gone, _ in gathered for id in gone})
-    await tx[ComponentStore].upsert([component for _, present in gathered for component in present])
+    inventories = [batch.drain_components() for batch in batches]
+    await tx[ComponentStore].forget({id for deleted, _ in inventories for id in deleted})
+    await tx[ComponentStore].upsert(
+        [component for _, present in inventories for component in present]
+    )

@@ -65,13 +65,13 @@ class ReportHandler(ContextOperations):
     """Applies reports one at a time; a batch collects their writes."""
 
     @singledispatchmethod
-    async def take(self, body: object, batch: ReportBatch, at: datetime) -> None:
+    async def apply(self, body: object, batch: ReportBatch, at: datetime) -> None:
         """Adds the effects of a report to its cluster's batch; `at` is the agent's time.
 
         Ignores kinds of reports that this version does not know.
         """
 
-    @take.register
+    @apply.register
     async def _(self, body: SyncStatus, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         service = batch.services.get(body.service_id)
@@ -97,31 +97,33 @@ class ReportHandler(ContextOperations):
             **({"inputs": body.inputs} if body.inputs is not None else {}),
         )
         if service.spec.dry_run and body.planned is not None:
-            await _keep_plan(tx, DryRunResult(service.id, body.sequence, body.planned))
+            await _save_plan(tx, DryRunResult(service.id, body.sequence, body.planned))
         known = (service.observed.observed_generation, service.observed.phase)
         is_news = known != (body.sequence, body.phase)
         if is_news and body.phase in _STAGES:
             batch.ledger.append(status_entry(service, body, at))
         changed.add((SERVICE, service.id))
 
-    @take.register
+    @apply.register
     async def _(self, body: InventoryChange, batch: ReportBatch, at: datetime) -> None:
         service = batch.services.get(body.service_id)
         if service is None or service.deleted_at is not None:
             return
         id = service.id
-        present = [_component(id, batch.cluster_id, observed, at) for observed in body.present]
+        present = [_to_component(id, batch.cluster_id, observed, at) for observed in body.present]
         gone = {_component_id(id, ref.key) for ref in body.gone}
-        await batch.take_inventory(id, present, gone, complete=body.complete)
+        await batch.collect_inventory(id, present, gone, complete=body.complete)
         batch.changed.add((SERVICE, id))
 
-    @take.register
+    @apply.register
     async def _(self, body: CommandAnswer, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         command = await tx[CommandStore].in_cluster(body.command_id, cluster_id)
         if command is not None and command.state is CommandState.WAITING:
             state = CommandState(body.outcome)
-            await tx[CommandStore].change(command.id, finished_at=at, **_ended(command, body))
+            await tx[CommandStore].change(
+                command.id, finished_at=at, **_answer_columns(command, body)
+            )
             if command.kind is CommandKind.RUN_JOB and state is not CommandState.SUCCEEDED:
                 await _end_job(tx, command.id, body.message, at)
             cluster = await tx[ClusterStore].get(cluster_id)
@@ -131,7 +133,7 @@ class ReportHandler(ContextOperations):
             await _record_partial_sync(batch, command, state, body.message, at)
             changed.add((CLUSTER_JOB, command.id))
 
-    @take.register
+    @apply.register
     async def _(self, body: DriftFound, batch: ReportBatch, at: datetime) -> None:
         service = batch.services.get(body.service_id)
         if service is None or service.deleted_at is not None:
@@ -158,9 +160,9 @@ class ReportHandler(ContextOperations):
         batch.ledger.append(entry)
         batch.changed.add((SERVICE, service.id))
 
-    @take.register
+    @apply.register
     async def _(self, body: VerificationResult, batch: ReportBatch, at: datetime) -> None:
-        service = await batch.locked(body.service_id)
+        service = await batch.lock_service(body.service_id)
         if service is None:
             return
         stage = LedgerStage.VERIFIED if body.ok else LedgerStage.HELD
@@ -186,7 +188,7 @@ class ReportHandler(ContextOperations):
         ):
             batch.change(service, quarantined=None, quarantine=None)
 
-    @take.register
+    @apply.register
     async def _(self, body: JobStatus, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         job = await tx[ClusterJobStore].in_cluster(body.command_id, cluster_id)
@@ -205,7 +207,7 @@ class ReportHandler(ContextOperations):
         )
         changed.add((CLUSTER_JOB, job.id))
 
-    @take.register
+    @apply.register
     async def _(self, body: ClusterFacts, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         before = await tx[ClusterStore].get(cluster_id)
@@ -216,7 +218,7 @@ class ReportHandler(ContextOperations):
                 await mark_for_render(tx, [(before, replace(before, **facts_columns(body)))])
             )
 
-    @take.register
+    @apply.register
     async def _(self, body: LocalServiceReport, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         if not is_local_id(body.service_id):
@@ -228,8 +230,8 @@ class ReportHandler(ContextOperations):
             await delete_service_rows(tx, known)
         elif not body.removed and (known is not None or await batch.reserve_mirrored()):
             if not _is_late(known, body, at):
-                await _mirror(tx, known, body, ClusterId(cluster_id), at)
-            await batch.look(id)
+                await _store_mirrored_service(tx, known, body, ClusterId(cluster_id), at)
+            await batch.reload_service(id)
             entry = await _deployment_entry(batch, batch.services.get(id), known, body, at)
             batch.ledger.extend([entry] if entry else [])
         changed.update({(SERVICE, id), (CLUSTER, cluster_id)})
@@ -247,7 +249,7 @@ async def _record_partial_sync(
         batch.changed.add((SERVICE, service.id))
 
 
-def _ended(command: Command, body: CommandAnswer) -> Columns:
+def _answer_columns(command: Command, body: CommandAnswer) -> Columns:
     """The columns of a command's row after its answer; the result of a render replaces the
     order. A render with another digest than that of the command's upload has no result."""
     columns: Columns = {"state": CommandState(body.outcome), "message": body.message}
@@ -266,7 +268,7 @@ def _exit_code(body: JobStatus) -> int | None:
     return (body.exit_code or None) if body.phase is JobPhase.FAILED else None
 
 
-async def _keep_plan(tx: Transaction, plan: DryRunResult) -> None:
+async def _save_plan(tx: Transaction, plan: DryRunResult) -> None:
     if await tx[PlanStore].get(plan.id) is None:
         await tx[PlanStore].add(plan)
     else:
@@ -280,9 +282,9 @@ async def _end_job(tx: Transaction, id: str, message: str, at: datetime) -> None
         await tx[ClusterJobStore].fail(id, message, at)
 
 
-async def _mirror(
+async def _store_mirrored_service(
     tx: Transaction,
-    known: Service | None,
+    stored: Service | None,
     body: LocalServiceReport,
     cluster_id: ClusterId,
     at: datetime,
@@ -293,8 +295,8 @@ async def _mirror(
         return
     id = mirrored_id(cluster_id, body.service_id)
     namesake = await tx[ServiceStore].by_name(cluster_id, body.name)
-    free = namesake is None or namesake.id == id
-    name = body.name if free else f"{body.name[:54]}-{id[:8]}"
+    is_name_free = namesake is None or namesake.id == id
+    name = body.name if is_name_free else f"{body.name[:54]}-{id[:8]}"
     columns = {
         "namespace": body.namespace,
         "updated_at": at,
@@ -306,38 +308,40 @@ async def _mirror(
         "generation": body.sequence,
         "render_error": body.error or None,
     }
-    if known is None:
-        blank = Service(id, cluster_id, None, name, body.namespace, at, at)
+    if stored is None:
+        service = Service(id, cluster_id, None, name, body.namespace, at, at)
         columns |= {"mirrored": True, "reported_id": body.service_id}
-        await tx[ServiceStore].add(blank.changed(project_id=cluster.project_id, **columns))
+        await tx[ServiceStore].add(service.changed(project_id=cluster.project_id, **columns))
     else:
-        await tx[ServiceStore].change(known.id, **columns)
+        await tx[ServiceStore].change(stored.id, **columns)
 
 
-def _is_late(known: Service | None, body: LocalServiceReport, at: datetime) -> bool:
+def _is_late(stored: Service | None, body: LocalServiceReport, at: datetime) -> bool:
     """True if the store already has a newer state of the service."""
-    return known is not None and body.sequence < known.desired.generation and at < known.updated_at
+    return (
+        stored is not None and body.sequence < stored.desired.generation and at < stored.updated_at
+    )
 
 
 async def _deployment_entry(
     batch: ReportBatch,
     service: Service | None,
-    known: Service | None,
+    stored: Service | None,
     body: LocalServiceReport,
     at: datetime,
 ) -> LedgerEntry | None:
     """The ledger entry for a deployment that an autonomous agent decided on, unless it exists.
 
-    `known` is the service before the report.
+    `stored` is the service before the report.
     """
     if service is None or not body.sequence or not body.digest:
         return None
-    if known is not None and body.sequence <= known.desired.generation:
+    if stored is not None and body.sequence <= stored.desired.generation:
         rows = await batch.tx[LedgerStore].deployments_of(service.id, body.sequence)
-        found = {(row.service_id, row.sequence) for row in (*rows, *_begun(batch))}
-        if (service.id, body.sequence) in found:
+        deployments = {(row.service_id, row.sequence) for row in (*rows, *_rendered_entries(batch))}
+        if (service.id, body.sequence) in deployments:
             return None
-    detail: dict[str, object] = {"late": True} if _is_late(known, body, at) else {}
+    detail: dict[str, object] = {"late": True} if _is_late(stored, body, at) else {}
     if body.committed_at is not None:
         detail["committed_at"] = body.committed_at.isoformat()
     message = f"{body.repository} {body.ref}".strip()[:2000]
@@ -348,7 +352,7 @@ async def _deployment_entry(
     return replace(entry, sequence=body.sequence, sha=sha, digest=digest, detail=detail)
 
 
-def _begun(batch: ReportBatch) -> list[LedgerEntry]:
+def _rendered_entries(batch: ReportBatch) -> list[LedgerEntry]:
     return [entry for entry in batch.ledger if entry.stage is LedgerStage.RENDERED]
 
 
@@ -371,7 +375,7 @@ def _component_id(service_id: str, key: ObjectKey) -> str:
     return hashlib.sha256("\0".join((service_id, *key)).encode()).hexdigest()
 
 
-def _component(
+def _to_component(
     service_id: str, cluster_id: str, observed: ObservedComponent, at: datetime
 ) -> Component:
     ref = observed.ref

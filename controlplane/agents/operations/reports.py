@@ -29,7 +29,7 @@ from core.spec.status import Phase, Problem, SyncStatus
 
 _OBJECTS_PER_WEIGHT = 10
 # Weights: maximum of one cluster per transaction, and maximum for sharing a transaction.
-_MAX_AT_ONCE, _LITTLE = 50, 40
+_MAX_AT_ONCE, _MAX_SHARED = 50, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class AgentReports:
         """Approximate amount of data to write."""
         return 1 + sum(map(_weight, self.reports))
 
-    def parts(self) -> "Iterator[AgentReports]":
+    def split(self) -> "Iterator[AgentReports]":
         """Splits the reports, in order, into parts that do not delay other clusters for long.
 
         Each part has at least one report, unless there are none.
@@ -70,7 +70,7 @@ class ReportCommitter:
         # Runs to its end even if the agent disconnects: others in the batch wait for the commit.
         self._batches: Batcher[AgentReports, int] = Batcher(
             lambda requests: run_to_completion(self._commit_batch(requests)),
-            alone=_LITTLE,
+            alone=_MAX_SHARED,
             weight=lambda agent_reports: agent_reports.weight,
         )
 
@@ -80,22 +80,22 @@ class ReportCommitter:
         Reports that were committed before are skipped, so an agent may send them again.
         """
         last = 0
-        for part in agent_reports.parts():
-            last = await self._record(part)
+        for part in agent_reports.split():
+            last = await self._record_part(part)
         return last
 
     @retry_on_collision
-    async def _record(self, part: AgentReports) -> int:
+    async def _record_part(self, part: AgentReports) -> int:
         return await self._batches.ask(part)
 
-    async def note(self, cluster_id: ClusterId, body: CommandAnswer) -> None:
+    async def record_unsent_command(self, cluster_id: ClusterId, body: CommandAnswer) -> None:
         """Records the result of a command that was never sent to its agent."""
         async with self._context.store.write() as tx:
             batch = (await ReportBatch.for_clusters(tx, {cluster_id: ()}, self._limits))[cluster_id]
-            await self._handler.take(body, batch, self._context.clock.now())
+            await self._handler.apply(body, batch, self._context.clock.now())
         self._publish(batch.changed)
 
-    async def refused(
+    async def record_unsent_state(
         self, cluster_id: ClusterId, service_id: str, sequence: int, message: str
     ) -> None:
         """Records why a desired state cannot be sent to its agent."""
@@ -130,31 +130,36 @@ class ReportCommitter:
 
     async def _commit(self, requests: Sequence[AgentReports]) -> list[int | TowlineError]:
         async with self._context.store.write() as tx:
-            found = await tx[ClusterStore].lock(
+            locked = await tx[ClusterStore].lock(
                 {agent_reports.cluster_id for agent_reports in requests}
             )
-            clusters = {cluster.id: cluster for cluster in found}
-            last, news = _news(requests, clusters)
-            batches = await ReportBatch.for_clusters(tx, news, self._limits)
-            for id, reports in news.items():
+            clusters = {cluster.id: cluster for cluster in locked}
+            last, new_reports = _new_reports(requests, clusters)
+            batches = await ReportBatch.for_clusters(tx, new_reports, self._limits)
+            for id, reports in new_reports.items():
                 for report in reports:
-                    await self._handler.take(report.body, batches[id], report.at)
+                    await self._handler.apply(report.body, batches[id], report.at)
             offered = (
                 row
                 for agent_reports in requests
-                if agent_reports.cluster_id in news
+                if agent_reports.cluster_id in new_reports
                 for row in agent_reports.offered
             )
             await write_all(tx, batches.values(), offered)
-            changed = await dependents_to_wake(tx, [id for id in news if _reports_health(news[id])])
+            changed = await dependents_to_wake(
+                tx, [id for id in new_reports if _reports_health(new_reports[id])]
+            )
             await tx[ClusterStore].change_each(
-                {id: self._columns(clusters[id], last[id], batches[id]) for id in news}
+                {
+                    id: self._cluster_columns(clusters[id], last[id], batches[id])
+                    for id in new_reports
+                }
             )
         self._publish(changed.union(*(batch.changed for batch in batches.values())))
-        gone = NotFound("this cluster was deleted")
-        return [last.get(agent_reports.cluster_id, gone) for agent_reports in requests]
+        not_found = NotFound("this cluster was deleted")
+        return [last.get(agent_reports.cluster_id, not_found) for agent_reports in requests]
 
-    def _columns(self, cluster: Cluster, last: int, batch: ReportBatch) -> Columns:
+    def _cluster_columns(self, cluster: Cluster, last: int, batch: ReportBatch) -> Columns:
         """The columns of a cluster after a batch."""
         columns: Columns = {"acknowledged": last, "pinged_at": self._context.clock.now()}
         if (alarm := batch.alarm(cluster.alarm)) != cluster.alarm:
@@ -167,20 +172,20 @@ class ReportCommitter:
             self._context.bus.publish(topic, key)
 
 
-def _news(
+def _new_reports(
     requests: Iterable[AgentReports], clusters: Mapping[ClusterId, Cluster]
 ) -> tuple[dict[ClusterId, int], dict[ClusterId, list[Report]]]:
     """The number of the last report of each cluster, and the reports that are new, with stored
     ids."""
     last = {id: cluster.acknowledged for id, cluster in clusters.items()}
-    news: dict[ClusterId, list[Report]] = {id: [] for id in clusters}
+    new_reports: dict[ClusterId, list[Report]] = {id: [] for id in clusters}
     for agent_reports in requests:
         for report in agent_reports.reports if agent_reports.cluster_id in clusters else ():
             if report.number > last[agent_reports.cluster_id]:
                 last[agent_reports.cluster_id] = report.number
                 body = with_stored_id(agent_reports.cluster_id, report.body)
-                news[agent_reports.cluster_id].append(replace(report, body=body))
-    return last, news
+                new_reports[agent_reports.cluster_id].append(replace(report, body=body))
+    return last, new_reports
 
 
 def _reports_health(reports: Iterable[Report]) -> bool:

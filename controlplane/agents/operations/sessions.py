@@ -46,14 +46,14 @@ class ConnectionRecorder:
             lambda agents: run_to_completion(self._commit_batch(agents))
         )
 
-    async def connected(self, cluster_id: ClusterId, agent: AgentHello) -> AgentConnected:
+    async def record(self, cluster_id: ClusterId, agent: AgentHello) -> AgentConnected:
         """Records that an agent connected. NotFound: its cluster was deleted. Unavailable."""
         return await self._batches.ask((cluster_id, agent))
 
     async def _commit_batch(
         self, agents: Sequence[tuple[ClusterId, AgentHello]]
     ) -> list[AgentConnected | TowlineError]:
-        clusters = await self._note(agents)
+        clusters = await self._update_clusters(agents)
         states = iter(
             await self._desired_state.read(
                 [DesiredStateQuery(cluster.id) for cluster in clusters if cluster is not None]
@@ -66,7 +66,9 @@ class ConnectionRecorder:
             for cluster in clusters
         ]
 
-    async def _note(self, agents: Sequence[tuple[ClusterId, AgentHello]]) -> list[Cluster | None]:
+    async def _update_clusters(
+        self, agents: Sequence[tuple[ClusterId, AgentHello]]
+    ) -> list[Cluster | None]:
         """Updates the rows of the agents' clusters and returns them; None for a deleted cluster."""
         now = self._context.clock.now()
         clusters: list[Cluster | None] = []
@@ -77,37 +79,39 @@ class ConnectionRecorder:
             after = dict(before)
             for id, agent in agents:
                 if id in after:
-                    changes[id] = _columns(agent, now)
+                    changes[id] = _agent_columns(agent, now)
                     after[id] = replace(after[id], **changes[id])
                     await tx[AuditLog].append([audit.connected_entry(after[id], now)])
                 clusters.append(after.get(id))
             await tx[ClusterStore].change_each(changes)
             wakes = await mark_for_render(tx, [(before[id], after[id]) for id in changes])
         wakes |= {(CLUSTER, id) for id in changes}
-        moved = (id for id in changes if before[id].agent_instance != after[id].agent_instance)
-        for topic, key in (*wakes, *((AGENT_CHANGED, id) for id in moved)):
+        reconnected = (
+            id for id in changes if before[id].agent_instance != after[id].agent_instance
+        )
+        for topic, key in (*wakes, *((AGENT_CHANGED, id) for id in reconnected)):
             self._context.bus.publish(topic, key)
         return clusters
 
 
-def facts_columns(about: ClusterFacts) -> Columns:
+def facts_columns(facts: ClusterFacts) -> Columns:
     """The columns of a cluster's row that contain its facts; an unknown distribution is None."""
-    distribution = about.distribution.upper()
+    distribution = facts.distribution.upper()
     return {
-        "kubernetes_version": about.kubernetes_version,
+        "kubernetes_version": facts.kubernetes_version,
         "distribution": Distribution(distribution) if distribution in set(Distribution) else None,
-        "nodes": about.nodes,
-        "facts": about,
-        "agent_token_expires_at": about.token_expires_at,
+        "nodes": facts.nodes,
+        "facts": facts,
+        "agent_token_expires_at": facts.token_expires_at,
     }
 
 
-def _columns(agent: AgentHello, now: datetime) -> Columns:
+def _agent_columns(agent: AgentHello, now: datetime) -> Columns:
     return {
         "agent_version": agent.agent_version,
         "agent_instance": agent.instance,
         "mode": agent.mode,
         "sealing_key": agent.sealing_key,
         "pinged_at": now,
-        **facts_columns(agent.about),
+        **facts_columns(agent.facts),
     }

@@ -13,8 +13,8 @@ from core.identity import ClusterId
 from core.open_streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 
 PART_BYTES = 256 << 10
-_READING_SECONDS = 600.0
-_MAX_READINGS = 1_000
+_SAME_READ_SECONDS = 600.0
+_MAX_REMEMBERED_READS = 1_000
 _NOT_OPEN = "no open request has this id: it has ended, or you have no access to it"
 
 
@@ -27,7 +27,7 @@ class OpenRequestOperations:
     def __init__(self, context: OperationContext, sessions: ProxySessions | None = None) -> None:
         self._context = context
         self._sessions = sessions
-        self._readings: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._last_reads: OrderedDict[tuple[str, str], float] = OrderedDict()
 
     async def page(
         self, actor: Actor, cluster: str | None = None, user: str | None = None
@@ -36,14 +36,14 @@ class OpenRequestOperations:
 
         `cluster` filters by handle, `user` by user name.
         """
-        return await self._find(actor, StreamFilter(handle=cluster, user=user))
+        return await self._find_open(actor, StreamFilter(handle=cluster, user=user))
 
     async def end(self, actor: Actor, id: str) -> OpenStream:
         """Ends an open request and informs its user. NotFound: it is not open.
 
         Unavailable: it may be open on a replica that does not answer.
         """
-        found = await self._find(actor, StreamFilter(id=id))
+        found = await self._find_open(actor, StreamFilter(id=id))
         if not found.streams and found.silent:
             raise Unavailable(f"{_NOT_OPEN}; no answer from {', '.join(found.silent)}")
         if not found.streams or self._sessions is None:
@@ -66,33 +66,33 @@ class OpenRequestOperations:
             raise Unavailable("this process stores no recordings")
         start = max(0, offset)
         part = await self._sessions.recording(request_id, start, PART_BYTES)
-        if start == 0 or not self._is_reading(actor, request_id):
+        if start == 0 or not self._has_read_recently(actor, request_id):
             async with self._context.change(actor, "readRecording") as tx:
                 tx.audit(request_id, request_id)
-        self._note_reading(actor, request_id)
+        self._remember_reading(actor, request_id)
         return part
 
-    def _is_reading(self, actor: Actor, request_id: str) -> bool:
+    def _has_read_recently(self, actor: Actor, request_id: str) -> bool:
         """True if the caller has just read another part of the recording, which was audited."""
-        last = self._readings.get((actor.id, request_id))
-        return last is not None and self._context.clock.monotonic() - last < _READING_SECONDS
+        last = self._last_reads.get((actor.id, request_id))
+        return last is not None and self._context.clock.monotonic() - last < _SAME_READ_SECONDS
 
-    def _note_reading(self, actor: Actor, request_id: str) -> None:
-        self._readings[actor.id, request_id] = self._context.clock.monotonic()
-        self._readings.move_to_end((actor.id, request_id))
-        if len(self._readings) > _MAX_READINGS:
-            self._readings.popitem(last=False)
+    def _remember_reading(self, actor: Actor, request_id: str) -> None:
+        self._last_reads[actor.id, request_id] = self._context.clock.monotonic()
+        self._last_reads.move_to_end((actor.id, request_id))
+        if len(self._last_reads) > _MAX_REMEMBERED_READS:
+            self._last_reads.popitem(last=False)
 
-    async def _find(self, actor: Actor, stream_filter: StreamFilter) -> FoundStreams:
+    async def _find_open(self, actor: Actor, stream_filter: StreamFilter) -> FoundStreams:
         require_member(actor)
         if self._sessions is None:
             return FoundStreams([])
-        clusters = await self._administered(actor)
+        clusters = await self._administered_clusters(actor)
         return await self._sessions.open_streams(
             replace(stream_filter, owner=actor.id, clusters=clusters)
         )
 
-    async def _administered(self, actor: Actor) -> tuple[ClusterId, ...] | None:
+    async def _administered_clusters(self, actor: Actor) -> tuple[ClusterId, ...] | None:
         """Clusters of which the actor may see all requests, not only their own; None: all
         clusters."""
         visible = actor.policy.visible(ResourceKind.CLUSTER, Verb.ADMINISTER)

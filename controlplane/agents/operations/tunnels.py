@@ -33,16 +33,16 @@ class TunnelClaims:
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context
-        self._claims: Batcher[TunnelClaim, Tunnel] = Batcher(self._claim)
-        self._releases: Batcher[tuple[ClusterId, int], None] = Batcher(self._release)
+        self._claims: Batcher[TunnelClaim, Tunnel] = Batcher(self._claim_batch)
+        self._releases: Batcher[tuple[ClusterId, int], None] = Batcher(self._release_batch)
 
     async def beat(self, id: str, address: str) -> list[Replica]:
         """Stores the heartbeat of a replica; returns all known replicas."""
         now = self._context.clock.now()
-        me = Replica(id, address, now)
+        replica = Replica(id, address, now)
         async with self._context.store.write() as tx:
             if not await tx[ReplicaStore].beat(id, address, now):
-                await tx[ReplicaStore].add(me)
+                await tx[ReplicaStore].add(replica)
             await tx[ReplicaStore].remove_before("heartbeat", now - _REPLICA_EXPIRY)
             return await tx[ReplicaStore].all()
 
@@ -78,64 +78,66 @@ class TunnelClaims:
     async def lost(self, replica_id: str, epochs: Mapping[ClusterId, int]) -> list[Tunnel]:
         """The tunnels among `epochs` (by cluster id) that the replica no longer owns."""
         async with self._context.store.read() as tx:
-            mine = {tunnel.id: tunnel for tunnel in await tx[TunnelStore].of_replica(replica_id)}
-            doubtful = [
-                id for id, epoch in epochs.items() if id not in mine or mine[id].epoch != epoch
+            owned = {tunnel.id: tunnel for tunnel in await tx[TunnelStore].of_replica(replica_id)}
+            uncertain = [
+                id for id, epoch in epochs.items() if id not in owned or owned[id].epoch != epoch
             ]
-            rows = await tx[TunnelStore].by_ids(doubtful) if doubtful else []
+            rows = await tx[TunnelStore].by_ids(uncertain) if uncertain else []
         return [row for row in rows if row.epoch > epochs[row.id]]
 
-    async def _claim(self, claims: Sequence[TunnelClaim]) -> list[Tunnel | TowlineError]:
+    async def _claim_batch(self, claims: Sequence[TunnelClaim]) -> list[Tunnel | TowlineError]:
         now = self._context.clock.now()
-        answers: list[Tunnel | TowlineError] = []
+        results: list[Tunnel | TowlineError] = []
         claimed: dict[str, Tunnel] = {}
         async with self._context.store.write() as tx:
-            known = {
+            stored = {
                 tunnel.id: tunnel
                 for tunnel in await tx[TunnelStore].lock({claim.id for claim in claims})
             }
             for claim in claims:
-                before = claimed.get(claim.id) or known.get(claim.id) or Tunnel(claim.id, now)
+                before = claimed.get(claim.id) or stored.get(claim.id) or Tunnel(claim.id, now)
                 try:
                     after = before.claimed(claim.replica_id, claim.instance, claim.peer, now)
                 except LimitExceeded as error:
                     await tx[ClusterStore].set_alarm(claim.id, error.message)
-                    answers.append(error)
+                    results.append(error)
                 else:
                     claimed[claim.id] = after
-                    answers.append(after)
-            await _write(tx, claimed, known)
+                    results.append(after)
+            await _write_claims(tx, claimed, stored)
         for tunnel in claimed.values():
             self._context.bus.publish(TUNNEL, f"{tunnel.id} {tunnel.replica_id}")
-        return answers
+        return results
 
-    async def _release(self, ended: Sequence[tuple[ClusterId, int]]) -> list[None]:
+    async def _release_batch(self, ended: Sequence[tuple[ClusterId, int]]) -> list[None]:
         async with self._context.store.write() as tx:
             rows = await tx[TunnelStore].lock({id for id, _ in ended})
-            mine = [row.id for row in rows if row.replica_id and (row.id, row.epoch) in ended]
-            await tx[TunnelStore].change_each({id: {"replica_id": None} for id in mine})
-        for id in mine:
+            released = [row.id for row in rows if row.replica_id and (row.id, row.epoch) in ended]
+            await tx[TunnelStore].change_each({id: {"replica_id": None} for id in released})
+        for id in released:
             self._context.bus.publish(TUNNEL, f"{id} ")
         return [None] * len(ended)
 
 
-async def _write(tx: Transaction, claimed: Mapping[str, Tunnel], known: Container[str]) -> None:
+async def _write_claims(
+    tx: Transaction, claimed: Mapping[str, Tunnel], stored: Container[str]
+) -> None:
     """Writes claims in the order of ids.
 
     Conflict: another replica claimed a new agent meanwhile.
     """
     await tx[TunnelStore].change_each(
-        {id: _columns(tunnel) for id, tunnel in claimed.items() if id in known}
+        {id: _tunnel_columns(tunnel) for id, tunnel in claimed.items() if id in stored}
     )
     try:
         for id, tunnel in sorted(claimed.items()):
-            if id not in known:
+            if id not in stored:
                 await tx[TunnelStore].add(tunnel)
     except Conflict as error:
         raise Conflict("two replicas claimed a new agent at the same time: try again") from error
 
 
-def _columns(tunnel: Tunnel) -> Columns:
+def _tunnel_columns(tunnel: Tunnel) -> Columns:
     return {
         field.name: getattr(tunnel, field.name) for field in fields(tunnel) if field.name != "id"
     }

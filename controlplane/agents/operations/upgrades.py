@@ -22,13 +22,15 @@ class AgentUpgrades(ContextOperations):
 
     async def upgrade_outdated(self) -> None:
         async with self._context.store.read() as tx:
-            if not await self._due(tx, await tx[AgentSettingsStore].all()):
+            if not await self._clusters_to_upgrade(tx, await tx[AgentSettingsStore].all()):
                 return
         async with self._context.change(SYSTEM, "upgradeAgents") as tx:
             tx.authorized_by("settings of agents")
-            known = [row.id for row in await tx[AgentSettingsStore].all()]
+            settings_ids = [row.id for row in await tx[AgentSettingsStore].all()]
             # Locks the settings, so that two replicas do not ask the same agent.
-            due = await self._due(tx, await tx[AgentSettingsStore].lock(known))
+            due = await self._clusters_to_upgrade(
+                tx, await tx[AgentSettingsStore].lock(settings_ids)
+            )
             for settings, clusters in due:
                 await add_upgrades(tx, clusters, settings.upgrade)
                 tx.audit(
@@ -38,12 +40,12 @@ class AgentUpgrades(ContextOperations):
                     clusters=[c.handle for c in clusters],
                 )
 
-    async def _due(
-        self, tx: Transaction, known: Iterable[AgentSettings]
+    async def _clusters_to_upgrade(
+        self, tx: Transaction, all_settings: Iterable[AgentSettings]
     ) -> list[tuple[AgentSettings, Sequence[Cluster]]]:
         """Returns which agents to ask now, by their settings."""
-        wanted = {settings.id: settings for settings in known if settings.version}
-        if not wanted:
+        versioned = {settings.id: settings for settings in all_settings if settings.version}
+        if not versioned:
             return []
         now, frozen = self._context.clock.now(), await frozen_clusters(tx)
         clusters = [
@@ -55,20 +57,23 @@ class AgentUpgrades(ContextOperations):
         outdated: dict[str, list[Cluster]] = {}
         for cluster in sorted(clusters, key=lambda cluster: cluster.handle):
             found = effective.get(cluster.id)
-            if found and found.settings.id in wanted:
+            if found and found.settings.id in versioned:
                 if cluster.agent_version != found.settings.version:
                     outdated.setdefault(found.settings.id, []).append(cluster)
         newest = await newest_upgrades(tx, [c.id for group in outdated.values() for c in group])
-        due = [(wanted[id], _next(wanted[id], group, newest)) for id, group in outdated.items()]
+        due = [
+            (versioned[id], _next_batch(versioned[id], group, newest))
+            for id, group in outdated.items()
+        ]
         return [(settings, group) for settings, group in due if group]
 
 
-def _next(
+def _next_batch(
     settings: AgentSettings, outdated: Sequence[Cluster], newest: Mapping[str, Command]
 ) -> Sequence[Cluster]:
-    asked = {id for id, command in newest.items() if command.payload == settings.upgrade}
-    room = MAX_UPGRADING - sum(cluster.id in asked for cluster in outdated)
-    return [cluster for cluster in outdated if cluster.id not in asked][: max(0, room)]
+    requested = {id for id, command in newest.items() if command.payload == settings.upgrade}
+    capacity = MAX_UPGRADING - sum(cluster.id in requested for cluster in outdated)
+    return [cluster for cluster in outdated if cluster.id not in requested][: max(0, capacity)]
 
 
 async def add_upgrades(

@@ -91,7 +91,7 @@ class World:
         if connected:
             about = ClusterFacts("v1.36.3", "GENERIC", 3)
             greeting = AgentHello("instance", "0.1.0", about, sealing_key=self.agent_key.public)
-            return (await self.agents.connected(cluster.id, greeting)).cluster
+            return (await self.agents.record_connection(cluster.id, greeting)).cluster
         return cluster
 
     async def repository(self, url: str = "https://git.example.org/fleet.git") -> Repository:
@@ -136,7 +136,7 @@ class World:
             problems,
         )
         report = Report(cluster.acknowledged + 1, self.clock.now(), body)
-        await self.agents.record(cluster.id, [report])
+        await self.agents.record_reports(cluster.id, [report])
 
 
 @pytest.fixture

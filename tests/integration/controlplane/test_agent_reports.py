@@ -58,7 +58,7 @@ async def tell(world: World, cluster_id: Any, number: int, **body: Any) -> None:
     """Let the cluster's agent report, as the link would."""
     report = wire.Report(number=number, at_ms=NOON_MS, **body)
     limits.check(report)
-    await world.agents.record(cluster_id, [report_from_message(report)])
+    await world.agents.record_reports(cluster_id, [report_from_message(report)])
 
 
 async def awaiting(world: World, service: Service, number: int = 1) -> Service:
@@ -235,7 +235,7 @@ async def test_inventories_that_are_committed_together_count_in_their_order(
             return {one.name for one in await tx[ComponentStore].of_services(service.id)}
 
     async def record(*reports: Report) -> None:
-        await world.agents.record(service.cluster_id, reports)
+        await world.agents.record_reports(service.cluster_id, reports)
 
     await record(inventory(1, "a", "b", complete=True))
     await record(inventory(2, "c", gone="a"), inventory(3, "b", "d", complete=True))

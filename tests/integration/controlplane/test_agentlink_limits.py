@@ -162,8 +162,8 @@ async def test_a_service_without_a_fence_is_not_sent(world: World) -> None:
     class Fenceless:
         """Operations whose desired state names no fence."""
 
-        async def connected(self, *given: Any) -> Any:
-            greeting = await world.agents.connected(*given)
+        async def record_connection(self, *given: Any) -> Any:
+            greeting = await world.agents.record_connection(*given)
             return replace(greeting, desired_state=replace(state, fences={}))
 
         def __getattr__(self, name: str) -> Any:
@@ -189,7 +189,7 @@ async def test_a_throttle_alarm_of_an_earlier_process_is_cleared(hub: Hub) -> No
     world = hub.world
     assert isinstance(world.clock, FakeClock)
     cluster_id, token = await registered(world)
-    await world.agents.alarm(ClusterId(cluster_id), THROTTLED_ALARM)
+    await world.agents.set_alarm(ClusterId(cluster_id), THROTTLED_ALARM)
     await (await hub.agent(token)).hello()
     await world.clock.advance(30.0)
     async with asyncio.timeout(30):

@@ -37,25 +37,25 @@ class WatchedIdentity(CredentialAuthenticator):
 class Observer:
     """Notes nothing."""
 
-    def heard(self, cluster_id: ClusterId) -> None:
+    def record_heartbeat(self, cluster_id: ClusterId) -> None:
         pass
 
-    def offered(self, service: Service) -> None:
+    def record_offer(self, service: Service) -> None:
         pass
 
-    def logged(self, piece: wire.JobLog) -> None:
+    def append_log(self, piece: wire.JobLog) -> None:
         pass
 
     async def admit(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
         return len(weights)
 
-    def throttled(self, cluster_id: ClusterId) -> None:
+    def record_throttled(self, cluster_id: ClusterId) -> None:
         pass
 
-    async def gather(self) -> None:
+    async def wait_for_reports(self) -> None:
         pass
 
-    async def rest(self) -> None:
+    async def pause_commits(self) -> None:
         pass
 
     def drain_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:

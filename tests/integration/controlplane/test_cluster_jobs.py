@@ -154,7 +154,7 @@ async def test_only_what_has_ended_by_itself_has_an_exit_code(
     job = await world.jobs.run(world.admin, cluster.id, request())
     status = wire.JobStatus(command_id=job.id, phase=phase, exit_code=reported)
     report = report_from_message(wire.Report(number=1, job=status))
-    await world.agents.record(cluster.id, [report])
+    await world.agents.record_reports(cluster.id, [report])
     assert (await world.jobs.get(world.admin, job.id)).exit_code == code
 
 
@@ -179,7 +179,7 @@ async def test_old_finished_jobs_are_deleted_and_waiting_ones_stay(
     done = await world.jobs.run(world.admin, cluster.id, request())
     waiting = await world.jobs.run(world.admin, cluster.id, request())
     end = CommandAnswer(done.id, CommandOutcome.FAILED, "no")
-    await world.agents.record(cluster.id, [Report(1, world.clock.now(), end)])
+    await world.agents.record_reports(cluster.id, [Report(1, world.clock.now(), end)])
 
     async def left() -> tuple[set[str], set[str]]:
         await world.agents.delete_finished()

@@ -49,7 +49,9 @@ async def test_agents_that_come_at_once_share_transactions(world: World) -> None
     ids = [(await world.cluster(f"c{n}", connected=False)).id for n in range(MANY)]
     store = CountingStore(world.deps.store)
     agents = AgentOperations(replace(world.deps, store=cast(Store, store)))
-    answers = await asyncio.gather(*(agents.connected(id, greeting(n)) for n, id in enumerate(ids)))
+    answers = await asyncio.gather(
+        *(agents.record_connection(id, greeting(n)) for n, id in enumerate(ids))
+    )
     assert [one.cluster.id for one in answers] == ids
     assert [one.cluster.nodes for one in answers] == list(range(MANY))
     assert store.begun <= 4
@@ -62,9 +64,9 @@ async def test_agents_that_come_at_once_share_transactions(world: World) -> None
 async def test_one_whose_cluster_is_gone_stops_nobody(world: World) -> None:
     first, last = await world.cluster("a"), await world.cluster("b")
     answers = await asyncio.gather(
-        world.agents.connected(first.id, greeting(1)),
-        world.agents.connected(ClusterId("gone"), greeting(2)),
-        world.agents.connected(last.id, greeting(3)),
+        world.agents.record_connection(first.id, greeting(1)),
+        world.agents.record_connection(ClusterId("gone"), greeting(2)),
+        world.agents.record_connection(last.id, greeting(3)),
         return_exceptions=True,
     )
     assert [type(one) for one in answers] == [AgentConnected, NotFound, AgentConnected]
@@ -74,8 +76,8 @@ async def test_the_later_of_two_agents_of_a_cluster_stays(world: World) -> None:
     """Also where both are taken in at once."""
     first, second = await world.cluster("a"), await world.cluster("b")
     await asyncio.gather(
-        world.agents.connected(second.id, greeting(0)),
-        *(world.agents.connected(first.id, greeting(n)) for n in (1, 2, 3)),
+        world.agents.record_connection(second.id, greeting(0)),
+        *(world.agents.record_connection(first.id, greeting(n)) for n in (1, 2, 3)),
     )
     assert await world.agents.instances([first.id]) == {first.id: "instance-3"}
 
@@ -87,7 +89,7 @@ async def test_each_cluster_receives_only_its_own_services(world: World) -> None
     world.manifests.push(repository.id, {"shop": [config_map("a")]})
     await world.delivery.deliver(repository.id)
     answers = await asyncio.gather(
-        *(world.agents.connected(one.id, greeting(n)) for n, one in enumerate(clusters))
+        *(world.agents.record_connection(one.id, greeting(n)) for n, one in enumerate(clusters))
     )
     desired = [[service.id for service in one.desired_state.services] for one in answers]
     assert desired == [[services[0].id], [services[1].id], []]

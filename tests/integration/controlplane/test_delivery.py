@@ -418,7 +418,7 @@ async def test_a_state_that_cannot_be_sent_is_shown(world: World) -> None:
     service = await world.service(cluster, repository)
     world.manifests.push(repository.id, {"shop": [config_map("a")]})
     await world.delivery.deliver(repository.id)
-    await world.agents.refused(cluster.id, service.id, 1, "too many labels")
+    await world.agents.record_unsent_state(cluster.id, service.id, 1, "too many labels")
     now = await world.get(service)
     assert now.status is ServiceStatus.FAILED
     assert now.errors == (Problem("too many labels", source="link"),)

@@ -101,12 +101,12 @@ async def test_a_new_version_of_a_cluster_renders_its_services_again(world: Worl
     await world.delivery.deliver(repository.id)
     world.manifests.renders.clear()
     newer = ClusterFacts("v1.37.0", "GENERIC", 3)
-    await world.agents.record(cluster.id, [Report(1, world.clock.now(), newer)])
+    await world.agents.record_reports(cluster.id, [Report(1, world.clock.now(), newer)])
     await world.delivery.deliver(repository.id)
     assert world.manifests.renders[-1].parameters["cluster"]["currentVersion"] == "v1.37.0"
     assert (await world.get(service)).desired.generation == 1
     world.manifests.renders.clear()
-    await world.agents.connected(
+    await world.agents.record_connection(
         cluster.id, AgentHello("i", "0.1.0", newer, sealing_key=world.agent_key.public)
     )
     await world.delivery.deliver(repository.id)

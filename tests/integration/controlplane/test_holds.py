@@ -59,7 +59,7 @@ async def verdict(world: World, service: Service, ok: bool, instead: str = "") -
         cluster = await tx[ClusterStore].get(now.cluster_id)
     assert cluster is not None
     report = Report(cluster.acknowledged + 1, world.clock.now(), body)
-    await world.agents.record(cluster.id, [report])
+    await world.agents.record_reports(cluster.id, [report])
 
 
 async def push(world: World, service: Service, value: str) -> Service:
@@ -130,9 +130,12 @@ async def test_a_rollback_does_not_replace_a_newer_delivery(
     class Overtaken(ReportBatch):
         @classmethod
         async def for_clusters(
-            cls, tx: Transaction, news: Mapping[ClusterId, Sequence[Report]], limits: ReportLimits
+            cls,
+            tx: Transaction,
+            new_reports: Mapping[ClusterId, Sequence[Report]],
+            limits: ReportLimits,
         ) -> dict[ClusterId, Self]:
-            batches = await super().for_clusters(tx, news, limits)
+            batches = await super().for_clusters(tx, new_reports, limits)
             await tx[ServiceStore].change(bad.id, digest="sha256:newer", generation=9)
             return batches
 
@@ -208,7 +211,7 @@ async def test_an_agent_has_no_say_on_what_it_was_not_given(
         ended = ServiceChange(verification=Verification(0))
         await world.services.update(world.admin, service.id, ended)
     report = VerificationResult(service.id, service.desired.generation, digest, False, WHY, "")
-    await world.agents.record(service.cluster_id, [Report(9, world.clock.now(), report)])
+    await world.agents.record_reports(service.cluster_id, [Report(9, world.clock.now(), report)])
     async with world.deps.store.read() as tx:
         assert await tx[DeniedRevisionStore].all() == []
     assert (await world.get(service)).desired.quarantine is None
@@ -223,7 +226,7 @@ async def test_a_verdict_that_comes_late_refuses_and_changes_nothing_else(
     report = VerificationResult(
         bad.id, bad.desired.generation, bad.desired.digest or "", False, WHY, ""
     )
-    await world.agents.record(bad.cluster_id, [Report(9, world.clock.now(), report)])
+    await world.agents.record_reports(bad.cluster_id, [Report(9, world.clock.now(), report)])
     now = await world.get(service)
     assert (now.desired.digest, now.desired.quarantine) == (newer.desired.digest, None)
     async with world.deps.store.read() as tx:

@@ -665,7 +665,7 @@ async def test_a_cluster_that_went_back_by_itself_takes_its_stage_with_it(world:
     body = VerificationResult(
         first.id, first.desired.generation, first.desired.digest, False, "error rate 7 %", ""
     )
-    await world.agents.record(
+    await world.agents.record_reports(
         cluster.id, [Report(cluster.acknowledged + 1, world.clock.now(), body)]
     )
     await stand.settle()

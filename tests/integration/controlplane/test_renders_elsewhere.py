@@ -89,7 +89,7 @@ async def answer(
 ) -> None:
     outcome = CommandOutcome.SUCCEEDED if made else CommandOutcome.FAILED
     body = CommandAnswer(command.id, outcome, words, made)
-    await world.agents.record(command.cluster_id, [Report(1, world.clock.now(), body)])
+    await world.agents.record_reports(command.cluster_id, [Report(1, world.clock.now(), body)])
 
 
 async def test_an_order_is_made_by_its_agent_and_leaves_no_secret(
@@ -223,7 +223,7 @@ async def test_repositories_of_local_services_are_not_followed(world: World) -> 
     body = LocalServiceReport(
         local_id("service", "shop"), "shop", "shop", *place, 1, removed=False, error=""
     )
-    await world.agents.record(cluster.id, [Report(1, world.clock.now(), body)])
+    await world.agents.record_reports(cluster.id, [Report(1, world.clock.now(), body)])
     async with world.deps.store.read() as tx:
         (shown,) = await tx[ServiceStore].of_clusters(cluster.id)
     assert shown.mirrored and shown.origin == repository.url

@@ -55,7 +55,9 @@ def test_nul_in_a_greeting_is_replaced() -> None:
     facts = wire.ClusterFacts(
         kubernetes_version="\0", api_versions=["\0"], deprecated=deprecated, distribution="\0"
     )
-    greeting = messages.greeting(wire.Hello(instance_id="\0", agent_version="\0", facts=facts))
+    greeting = messages.hello_from_message(
+        wire.Hello(instance_id="\0", agent_version="\0", facts=facts)
+    )
     assert "\0" not in f"{greeting!r}".replace("\\x00", "\0")
 
 

@@ -58,7 +58,7 @@ async def test_a_status_is_in_the_ledger_once_for_each_generation_and_phase(
     )
     for number, (generation, phase) in enumerate(statuses, 1):
         body = SyncStatus(SHOP.id, generation, "sha256:a", phase)
-        await agents.record(CLUSTER.id, [Report(number, START, body)])
+        await agents.record_reports(CLUSTER.id, [Report(number, START, body)])
     async with world.store.read() as tx:
         entries = await tx[LedgerStore].select()
     assert [(entry.sequence, entry.stage) for entry in entries] == [
@@ -92,7 +92,7 @@ async def test_a_sync_of_objects_is_in_the_ledger_and_no_deployment(
     agents = AgentOperations(world.context)
     answer = CommandAnswer(command.id, outcome, reason)
     for number in (1, 2):
-        await agents.record(CLUSTER.id, [Report(number, START, answer)])
+        await agents.record_reports(CLUSTER.id, [Report(number, START, answer)])
     async with world.store.read() as tx:
         (entry,) = await tx[LedgerStore].select()
     assert entry.stage is LedgerStage.OBJECTS_SYNCED and entry.actor == EDITOR.email
@@ -127,6 +127,6 @@ async def test_the_checks_of_an_agent_stay_until_it_reports_others(world: Memory
     verdict = InputVerdict("sha256:a", START, (check,))
     for number, inputs in enumerate((verdict, None, None), 1):
         body = SyncStatus(SHOP.id, 2, "sha256:a", Phase.HEALTHY, inputs=inputs)
-        await agents.record(CLUSTER.id, [Report(number, START, body)])
+        await agents.record_reports(CLUSTER.id, [Report(number, START, body)])
     service = await world.row(ServiceStore, SHOP.id)
     assert service is not None and service.observed.inputs == verdict
