@@ -63,9 +63,12 @@ class GeneratorManifestKind(OperatedKind[D]):
     async def values(self, tx: Transaction, rows: Sequence[D]) -> Sequence[Columns]:
         templates = [row.template for row in rows if row.template is not None]
         ids = {template.repository_id for template in templates if template.repository_id}
-        found = await tx[RepositoryStore].by_ids(ids) if ids else []
-        charts = {row.id for row in found if row.kind is RepositoryKind.HELM}
-        return [column_values(row) | {"template": _template(row.template, charts)} for row in rows]
+        repositories = await tx[RepositoryStore].by_ids(ids) if ids else []
+        charts = {row.id for row in repositories if row.kind is RepositoryKind.HELM}
+        return [
+            column_values(row) | {"template": _template_columns(row.template, charts)}
+            for row in rows
+        ]
 
     @classmethod
     def made(cls, change: type[Any], columns: Columns) -> Any:
@@ -85,10 +88,10 @@ class ClusterOverrideSpec:
     @classmethod
     def of(cls, override: GlobalOverride) -> "ClusterOverrideSpec":
         """Returns the spec of an override."""
-        given = override.patch.configuration or {}
-        kept = {name: value for name, value in given.items() if value is not None}
-        without = tuple(sorted(given.keys() - kept.keys()))
-        patch = replace(override.patch, configuration=kept or None)
+        values = override.patch.configuration or {}
+        replaced = {name: value for name, value in values.items() if value is not None}
+        without = tuple(sorted(values.keys() - replaced.keys()))
+        patch = replace(override.patch, configuration=replaced or None)
         return cls(override.cluster_id, patch, without)
 
     @property
@@ -143,17 +146,19 @@ class GlobalServiceKind(GeneratorManifestKind[GlobalService]):
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         id = await super().create(actor, placement, _without_overrides(columns))
-        await self._override(actor, id, (), columns.get("overrides") or ())
+        await self._replace_overrides(actor, id, (), columns.get("overrides") or ())
         return id
 
     async def update(self, actor: Actor, row: GlobalService, columns: Columns) -> None:
-        if rest := _without_overrides(columns):
-            await super().update(actor, row, rest)
+        if own_columns := _without_overrides(columns):
+            await super().update(actor, row, own_columns)
         if "overrides" in columns:
-            before = [ClusterOverrideSpec.of(found) for found in await self._globals.overrides(row)]
-            await self._override(actor, row.id, before, columns["overrides"] or ())
+            before = [
+                ClusterOverrideSpec.of(override) for override in await self._globals.overrides(row)
+            ]
+            await self._replace_overrides(actor, row.id, before, columns["overrides"] or ())
 
-    async def _override(
+    async def _replace_overrides(
         self,
         actor: Actor,
         id: str,
@@ -161,15 +166,15 @@ class GlobalServiceKind(GeneratorManifestKind[GlobalService]):
         after: Sequence[ClusterOverrideSpec],
     ) -> None:
         """Replaces the overrides that differ, and removes those without a spec."""
-        known = {override.cluster_id: override for override in before}
-        wanted = {override.cluster_id: override for override in after}
-        if len(wanted) < len(after):
+        before_by_cluster = {override.cluster_id: override for override in before}
+        after_by_cluster = {override.cluster_id: override for override in after}
+        if len(after_by_cluster) < len(after):
             raise Invalid("contains a cluster twice", field="overrides")
         # Removals come first: they make room for additions.
-        for cluster in known.keys() - wanted.keys():
+        for cluster in before_by_cluster.keys() - after_by_cluster.keys():
             await self._globals.override(actor, id, cluster, ServiceChange())
-        for cluster, override in wanted.items():
-            if override != known.get(cluster):
+        for cluster, override in after_by_cluster.items():
+            if override != before_by_cluster.get(cluster):
                 await self._globals.override(actor, id, cluster, override.change, override.without)
 
 
@@ -200,7 +205,7 @@ class ManagedNamespaceKind(GeneratorManifestKind[ManagedNamespace]):
     }
 
 
-def _template(template: ServiceTemplate | None, charts: Collection[str]) -> Columns | None:
+def _template_columns(template: ServiceTemplate | None, charts: Collection[str]) -> Columns | None:
     """Returns a template as a change describes it."""
     if template is None or not template.name:
         return None

@@ -148,14 +148,14 @@ class TargetPlanType:
             creates=len(row.create),
             updates=len(row.update),
             deletes=len(row.remove),
-            create=_planned(row.create),
+            create=_planned_services(row.create),
             update=[
                 PlannedService.of(generated.template, generated.cluster_id, service.id)
                 for service, generated in row.update[:MAX_SHOWN]
             ],
-            delete=_existing(row.remove),
-            withheld=_existing(row.withheld),
-            collisions=_planned(row.collisions),
+            delete=_existing_services(row.remove),
+            withheld=_existing_services(row.withheld),
+            collisions=_planned_services(row.collisions),
             frozen=len(row.frozen),
             complete=not row.problems,
             problem=problem_of(row) or None,
@@ -213,9 +213,9 @@ class GeneratorInput(Draft[C]):
         return given
 
 
-def _planned(rows: Sequence[GeneratedService]) -> list[PlannedService]:
+def _planned_services(rows: Sequence[GeneratedService]) -> list[PlannedService]:
     return [PlannedService.of(row.template, row.cluster_id) for row in rows[:MAX_SHOWN]]
 
 
-def _existing(services: Sequence[Service]) -> list[PlannedService]:
+def _existing_services(services: Sequence[Service]) -> list[PlannedService]:
     return [PlannedService.of(row, row.cluster_id, row.id) for row in services[:MAX_SHOWN]]

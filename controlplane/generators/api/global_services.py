@@ -46,8 +46,8 @@ from core.json_object import JsonObject
 class GlobalServiceDelta(Output[OverrideDelta]):
     """A field that differs from the template in one cluster."""
 
-    inherited: str | None = computed(lambda delta: _json(delta.inherited))
-    effective: str | None = computed(lambda delta: _json(delta.effective))
+    inherited: str | None = computed(lambda delta: _json_text(delta.inherited))
+    effective: str | None = computed(lambda delta: _json_text(delta.effective))
 
 
 @output(GlobalServiceView, hide={"override"})
@@ -113,7 +113,7 @@ class GlobalServiceAttributes(Draft[GlobalChange]):
             )
         ids = {"groups": self.group_ids, "excluded": self.ignore_clusters}
         selector: JsonObject = {
-            name: tuple(given) for name, given in ids.items() if given is not None
+            name: tuple(names) for name, names in ids.items() if names is not None
         }
         if self.distro is not None:
             selector["distribution"] = self.distro
@@ -133,15 +133,15 @@ class GlobalOverrideAttributes(ServiceUpdateAttributes):
     """
 
     def patch(self) -> ServiceChange:
-        kept = [entry for entry in self._entries if entry.value is not None]
+        kept = [entry for entry in self._config_entries if entry.value is not None]
         return replace(self, configuration=kept or None).change()
 
     @property
     def without(self) -> list[str]:
-        return [entry.name for entry in self._entries if entry.value is None]
+        return [entry.name for entry in self._config_entries if entry.value is None]
 
     @property
-    def _entries(self) -> list[ConfigAttributes]:
+    def _config_entries(self) -> list[ConfigAttributes]:
         return [entry for entry in self.configuration or () if entry is not None]
 
 
@@ -245,5 +245,5 @@ class GlobalMutation:
         return GlobalServiceCluster.of(view)
 
 
-def _json(value: object) -> str | None:
+def _json_text(value: object) -> str | None:
     return None if value is None else orjson.dumps(value, default=str).decode()

@@ -43,18 +43,18 @@ class ManagedNamespace(GeneratorDefinition):
         if self.namespace in _RESERVED:
             raise Invalid(f"{self.namespace} belongs to Kubernetes itself", field="namespace")
         parts = (("labels", self.labels), ("annotations", self.annotations), ("quota", self.quota))
-        for where, words in parts:
-            check_count(len(words), where, _MAX_ENTRIES)
-            longest = max((len(text) for pair in words.items() for text in pair), default=0)
-            if longest > (4096 if where == "annotations" else 253):
-                raise Invalid("an entry is too long", field=where)
+        for path, entries in parts:
+            check_count(len(entries), path, _MAX_ENTRIES)
+            longest = max((len(text) for pair in entries.items() for text in pair), default=0)
+            if longest > (4096 if path == "annotations" else 253):
+                raise Invalid("an entry is too long", field=path)
         return self
 
-    def placed(self) -> ServiceTemplate | None:
+    def template_in_namespace(self) -> ServiceTemplate | None:
         """Returns the template of the service inside the namespace, if there is one."""
         return replace(self.template, namespace=self.namespace) if self.template else None
 
-    def keeper(self) -> ServiceTemplate:
+    def namespace_template(self) -> ServiceTemplate:
         """Returns the template of the service that owns the namespace itself."""
         name = f"namespace-{self.namespace}"[:63].rstrip("-")
         return ServiceTemplate(name, self.namespace)
@@ -66,11 +66,18 @@ class ManagedNamespace(GeneratorDefinition):
             "labels": dict(self.labels),
             "annotations": dict(self.annotations),
         }
-        found: list[KubeObject] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}]
+        objects: list[KubeObject] = [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+        ]
         if self.quota:
-            place = {"name": QUOTA, "namespace": self.namespace}
+            quota_metadata = {"name": QUOTA, "namespace": self.namespace}
             spec = {"hard": dict(self.quota)}
-            found.append(
-                {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": place, "spec": spec}
+            objects.append(
+                {
+                    "apiVersion": "v1",
+                    "kind": "ResourceQuota",
+                    "metadata": quota_metadata,
+                    "spec": spec,
+                }
             )
-        return found
+        return objects

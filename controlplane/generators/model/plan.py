@@ -102,18 +102,18 @@ def plan_changes(
         if p in owned and present.differs(owned[p], service)
     ]
     surplus = [service for place, service in owned.items() if place not in generated]
-    still = [service for service in create if service.cluster_id not in present.frozen]
-    moving = [pair for pair in update if pair[0].cluster_id not in present.frozen]
-    going = [service for service in surplus if service.cluster_id not in present.frozen]
-    halted = {p for p in (*generated, *owned) if p[0] in present.frozen}
-    is_withheld = bool(evaluation.problems or collisions) or len(going) > max_removals
+    creatable = [service for service in create if service.cluster_id not in present.frozen]
+    updatable = [pair for pair in update if pair[0].cluster_id not in present.frozen]
+    removable = [service for service in surplus if service.cluster_id not in present.frozen]
+    frozen_places = {p for p in (*generated, *owned) if p[0] in present.frozen}
+    is_withheld = bool(evaluation.problems or collisions) or len(removable) > max_removals
     return TargetPlan(
-        create=tuple(still),
-        update=tuple(moving),
-        remove=() if is_withheld else tuple(going),
-        withheld=tuple(going) if is_withheld else (),
+        create=tuple(creatable),
+        update=tuple(updatable),
+        remove=() if is_withheld else tuple(removable),
+        withheld=tuple(removable) if is_withheld else (),
         collisions=tuple(collisions),
-        frozen=tuple(sorted(halted & _touched(create, update, surplus))),
+        frozen=tuple(sorted(frozen_places & _changed_places(create, update, surplus))),
         problems=evaluation.problems,
     )
 
@@ -142,14 +142,16 @@ def _unique_by_place(
     generated: Collection[GeneratedService],
 ) -> tuple[dict[Place, GeneratedService], list[GeneratedService]]:
     """Returns the first service of each place, and the duplicates."""
-    found: dict[Place, GeneratedService] = {}
+    by_place: dict[Place, GeneratedService] = {}
     duplicates = [
-        service for service in generated if found.setdefault(service.place, service) is not service
+        service
+        for service in generated
+        if by_place.setdefault(service.place, service) is not service
     ]
-    return found, duplicates
+    return by_place, duplicates
 
 
-def _touched(
+def _changed_places(
     create: Collection[GeneratedService],
     update: Collection[tuple[Service, GeneratedService]],
     surplus: Collection[Service],

@@ -62,11 +62,11 @@ class GitFolderGenerator:
         """Returns the number of levels below `base` that matches can have."""
         return len(self.pattern.split("/")) - (self.base.count("/") + 1 if self.base else 0)
 
-    def fits(self, path: str) -> bool:
+    def matches(self, path: str) -> bool:
         """Returns whether a folder matches."""
-        if any(_same(path, pattern) for pattern in self.excluded):
+        if any(_path_matches(path, pattern) for pattern in self.excluded):
             return False
-        return _same(path, self.pattern)
+        return _path_matches(path, self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,76 +141,76 @@ class GeneratorResults:
 
 
 def select_requests(
-    source: PullRequestGenerator, found: Iterable[OpenMergeRequest], now: datetime
+    source: PullRequestGenerator, requests: Iterable[OpenMergeRequest], now: datetime
 ) -> list[OpenMergeRequest]:
     """Returns the pull requests that count, sorted by number."""
     ttl = timedelta(hours=source.ttl_hours)
-    fit = [
+    selected = [
         request
-        for request in found
+        for request in requests
         if not request.forked
         and set(source.labels) <= set(request.labels)
         and source.base in ("", request.base)
         and (not ttl or request.updated_at + ttl > now)
     ]
-    return sorted(fit, key=lambda request: request.number)[: source.limit]
+    return sorted(selected, key=lambda request: request.number)[: source.limit]
 
 
 def generate_services(
-    service_set: ServiceSet, clusters: Sequence[Cluster], found: GeneratorResults
+    service_set: ServiceSet, clusters: Sequence[Cluster], results: GeneratorResults
 ) -> GeneratorEvaluation:
     """Generates all services of a set. An invalid name makes the evaluation incomplete."""
-    parts = [[{"set.name": service_set.name}], [_of_cluster(c) for c in clusters]]
-    if found.folders is not None:
-        parts.append([_of_folder(path) for path in found.folders])
+    dimensions = [[{"set.name": service_set.name}], [_cluster_values(c) for c in clusters]]
+    if results.folders is not None:
+        dimensions.append([_folder_values(path) for path in results.folders])
     if service_set.generator.items is not None:
-        parts.append(
+        dimensions.append(
             [{f"item.{k}": v for k, v in item.items()} for item in service_set.generator.items]
         )
-    if found.requests is not None:
-        parts.append([_of_request(request) for request in found.requests])
+    if results.requests is not None:
+        dimensions.append([_request_values(request) for request in results.requests])
     count = 1
-    for part in parts:
-        count *= len(part)
+    for dimension in dimensions:
+        count *= len(dimension)
     if count > MAX_SERVICES:
         return GeneratorEvaluation(problems=(f"{count:,} services, {MAX_SERVICES:,} at most",))
     services, problems = [], []
-    template = _completed(service_set)
-    for chosen_parts in product(*parts):
-        names = {name: value for part in chosen_parts for name, value in part.items()}
+    template = _complete_template(service_set)
+    for combination in product(*dimensions):
+        values = {name: value for part in combination for name, value in part.items()}
         try:
-            services.append(GeneratedService(names["cluster.id"], fill_template(template, names)))
+            services.append(GeneratedService(values["cluster.id"], fill_template(template, values)))
         except Invalid as error:
-            problems.append(f"{names['cluster.handle']}: {error.message}")
+            problems.append(f"{values['cluster.handle']}: {error.message}")
     return GeneratorEvaluation(tuple(services), tuple(problems[:10]))
 
 
-def fill_template(template: ServiceTemplate, names: Mapping[str, str]) -> ServiceTemplate:
+def fill_template(template: ServiceTemplate, values: Mapping[str, str]) -> ServiceTemplate:
     """Fills in a template's placeholders. Raises Invalid for an unknown one or an invalid name."""
 
-    def put(text: str) -> str:
-        return _PLACEHOLDER.sub(lambda match: _value(match[1], names), text)
+    def fill(text: str) -> str:
+        return _PLACEHOLDER.sub(lambda match: _placeholder_value(match[1], values), text)
 
     spec = template.spec
-    helm = _mapped(spec.helm, put) if spec.helm is not None else None
+    helm = _map_texts(spec.helm, fill) if spec.helm is not None else None
     of_chart = helm is not None and follows_chart(spec.ref, spec.helm)
     return template.changed(
-        name=check_label(put(template.name), "name"),
-        namespace=check_label(put(template.namespace), "namespace"),
-        ref=ref_of_chart(helm) if helm and of_chart else check_ref(put(spec.ref)),
-        folder=check_folder(put(spec.folder)),
-        configuration={key: put(value) for key, value in spec.configuration.items()},
+        name=check_label(fill(template.name), "name"),
+        namespace=check_label(fill(template.namespace), "namespace"),
+        ref=ref_of_chart(helm) if helm and of_chart else check_ref(fill(spec.ref)),
+        folder=check_folder(fill(spec.folder)),
+        configuration={key: fill(value) for key, value in spec.configuration.items()},
         helm=helm,
     )
 
 
-def _completed(service_set: ServiceSet) -> ServiceTemplate:
+def _complete_template(service_set: ServiceSet) -> ServiceTemplate:
     """Fills in missing repository, ref and folder of the template from the generators."""
     template, sources = service_set.template, service_set.generator
     folders, requests = sources.folders, sources.requests
     if template.repository_id is None and (folders or requests):
-        named = folders or requests
-        template = template.changed(repository_id=named.repository_id if named else None)
+        source = folders or requests
+        template = template.changed(repository_id=source.repository_id if source else None)
         if requests is not None:
             template = template.changed(ref="${request.branch}")
         elif folders is not None:
@@ -221,7 +221,7 @@ def _completed(service_set: ServiceSet) -> ServiceTemplate:
     return template
 
 
-def _of_cluster(cluster: Cluster) -> dict[str, str]:
+def _cluster_values(cluster: Cluster) -> dict[str, str]:
     tags = {f"cluster.tags.{name}": value for name, value in cluster.tags.items()}
     return {
         **tags,
@@ -231,11 +231,11 @@ def _of_cluster(cluster: Cluster) -> dict[str, str]:
     }
 
 
-def _of_folder(path: str) -> dict[str, str]:
+def _folder_values(path: str) -> dict[str, str]:
     return {"folder.path": path, "folder.name": path.rpartition("/")[2]}
 
 
-def _of_request(request: OpenMergeRequest) -> dict[str, str]:
+def _request_values(request: OpenMergeRequest) -> dict[str, str]:
     return {
         "request.number": str(request.number),
         "request.branch": request.branch,
@@ -244,17 +244,17 @@ def _of_request(request: OpenMergeRequest) -> dict[str, str]:
     }
 
 
-def _value(name: str, names: Mapping[str, str]) -> str:
-    if name not in names:
+def _placeholder_value(name: str, values: Mapping[str, str]) -> str:
+    if name not in values:
         raise Invalid(f"unknown placeholder ${{{name}}}")
-    return names[name]
+    return values[name]
 
 
-def _mapped(value: JsonMapping, put: Callable[[str], str]) -> JsonObject:
-    return {k: put(v) if isinstance(v, str) else v for k, v in value.items()}
+def _map_texts(value: JsonMapping, fill: Callable[[str], str]) -> JsonObject:
+    return {k: fill(v) if isinstance(v, str) else v for k, v in value.items()}
 
 
-def _same(path: str, pattern: str) -> bool:
+def _path_matches(path: str, pattern: str) -> bool:
     names, patterns = path.split("/"), pattern.split("/")
     pairs: Iterator[tuple[str, str]] = zip(names, patterns, strict=False)
     return len(names) == len(patterns) and all(fnmatchcase(a, b) for a, b in pairs)

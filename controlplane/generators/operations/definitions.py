@@ -65,18 +65,18 @@ class GeneratorChange:
 
     def columns(self, before: GeneratorDefinition | None = None) -> Columns:
         """The validated fields. Invalid: a value is not allowed."""
-        found: Columns = {}
+        columns: Columns = {}
         if self.name is not None:
-            found["name"] = check_text(self.name, "name")
+            columns["name"] = check_text(self.name, "name")
         if self.selector is not None:
             chosen = before.selector if before else Selector()
-            found["selector"] = replace(chosen, **self.selector).checked()
+            columns["selector"] = replace(chosen, **self.selector).checked()
         if self.budget is not None:
-            found["budget"] = check_budget(self.budget)
+            columns["budget"] = check_budget(self.budget)
         for name in ("leave", "on_delete"):
             if (value := getattr(self, name)) is not None:
-                found[name] = value
-        return found
+                columns[name] = value
+        return columns
 
 
 @retry_operations
@@ -109,16 +109,16 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
         Conflict: the name is already used.
         """
         require_member(actor)
-        blank = self._blank(change)
+        new = self._new_definition(change)
         async with self._context.change(actor, f"create{self.model.__name__}") as tx:
-            tx.authorize(Verb.WRITE, await _scope(tx, actor, blank.project_id))
-            definition = await self._filled(tx, actor, blank, change)
+            tx.authorize(Verb.WRITE, await _service_scope(tx, actor, new.project_id))
+            definition = await self._fill_in(tx, actor, new, change)
             await check_selector(tx, definition)
             await self._check_name(tx, definition.name)
             await tx[self.port].add(definition)
             tx[GlobalOverrideStore].expect_none("global_id", definition.id)
             tx.audit(definition.name, definition.id)
-            self._wake(tx, definition.id)
+            self._request_reconcile(tx, definition.id)
         return definition
 
     async def update(self, actor: Actor, id: str, change: C) -> D:
@@ -126,13 +126,13 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
         async with self._context.change(actor, f"update{self.model.__name__}") as tx:
             before = await self._find(tx, id)
             tx.authorize(Verb.WRITE, before.target)
-            columns = self._changes(before, change)
-            given = replace(before, **columns, updated_at=self._context.clock.now())
-            definition = await self._filled(tx, actor, given, change)
+            columns = self._changed_columns(before, change)
+            changed = replace(before, **columns, updated_at=self._context.clock.now())
+            definition = await self._fill_in(tx, actor, changed, change)
             await check_selector(tx, definition)
             await tx[self.port].put(definition)
             tx.audit(definition.name, id, changed=sorted(columns))
-            self._wake(tx, id)
+            self._request_reconcile(tx, id)
         return definition
 
     async def delete(self, actor: Actor, id: str) -> D:
@@ -148,7 +148,7 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
             if not await tx[ServiceStore].of_owner_ever(id):
                 await delete_generator(tx, definition)
             tx.audit(definition.name, id, services=definition.on_delete.value)
-            self._wake(tx, id)
+            self._request_reconcile(tx, id)
         return replace(definition, ending_at=now)
 
     async def sync(self, actor: Actor, id: str, confirm: int = 0) -> D:
@@ -161,25 +161,27 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
             if confirm:
                 await tx[self.port].change(id, confirmed=confirm)
             tx.audit(definition.name, id, confirmed=confirm)
-            self._wake(tx, id)
+            self._request_reconcile(tx, id)
         return replace(definition, confirmed=confirm or definition.confirmed)
 
     @abstractmethod
-    async def _filled(self, tx: Transaction, actor: Actor, definition: D, change: C) -> D:
+    async def _fill_in(self, tx: Transaction, actor: Actor, definition: D, change: C) -> D:
         """Fills in the fields that only this kind of generator has."""
 
-    async def _proposed(self, tx: Transaction, actor: Actor, id: str | None, change: C) -> D:
+    async def _proposed_definition(
+        self, tx: Transaction, actor: Actor, id: str | None, change: C
+    ) -> D:
         """A generator as a change would make it, for actors who may write it."""
         if id:
             before = await self._find(tx, id)
             require(actor, Verb.WRITE, before.target)
-            definition = replace(before, **self._changes(before, change))
+            definition = replace(before, **self._changed_columns(before, change))
         else:
-            definition = self._blank(change)
-            require(actor, Verb.WRITE, await _scope(tx, actor, definition.project_id))
-        return await self._filled(tx, actor, definition, change)
+            definition = self._new_definition(change)
+            require(actor, Verb.WRITE, await _service_scope(tx, actor, definition.project_id))
+        return await self._fill_in(tx, actor, definition, change)
 
-    def _changes(self, before: D, change: C) -> Columns:
+    def _changed_columns(self, before: D, change: C) -> Columns:
         """The fields to change. Conflict: the generator is being deleted."""
         title = f"{self.noun} {before.name!r}"
         if before.ending_at is not None:
@@ -187,7 +189,7 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
         check_not_moved(title, before.project_id or "", change.project_id)
         return change.columns(before)
 
-    def _blank(self, change: C) -> D:
+    def _new_definition(self, change: C) -> D:
         """A new generator. Invalid: it has no name."""
         columns = change.columns()
         if "name" not in columns:
@@ -196,11 +198,11 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
         columns |= {"id": self._context.new_id(), "inserted_at": now, "updated_at": now}
         return self.model(project_id=change.project_id or None, **columns)
 
-    def _wake(self, tx: Change, id: str) -> None:
+    def _request_reconcile(self, tx: Change, id: str) -> None:
         tx.publish(GENERATORS, f"{self.owner_kind.value}/{id}")
 
 
-async def _scope(tx: Transaction, actor: Actor, project_id: str | None) -> Resource:
+async def _service_scope(tx: Transaction, actor: Actor, project_id: str | None) -> Resource:
     """The location of new services. NotFound: the actor may not see the project."""
     if project_id is not None:
         await check_project(tx, actor, project_id)
@@ -229,8 +231,12 @@ async def template_from(
     """
     if change.context_ids or change.sources:
         raise Invalid("must not contain contexts or additional sources", field="template")
-    beside = change.repository_id or folders_of or await _with_folders(tx, before)
-    change = replace(change, **await resolve_template_source(tx, actor, beside, change.helm))
+    source_repository_id = (
+        change.repository_id or folders_of or await _folder_repository_id(tx, before)
+    )
+    change = replace(
+        change, **await resolve_template_source(tx, actor, source_repository_id, change.helm)
+    )
     columns = {name: value for name, value in change.checked().items() if name in FIELDS}
     for name in ("name", "namespace"):
         if (value := getattr(change, name)) is not None:
@@ -243,17 +249,17 @@ async def template_from(
         columns["repository_id"] = repository.id
     if change.uses is not None:
         columns["secrets"] = await template_secrets(tx, actor, change.uses)
-    known = columns.get("repository_id") or (before.repository_id if before else None)
-    columns = await with_chart_ref(tx, known, columns)
+    repository_id = columns.get("repository_id") or (before.repository_id if before else None)
+    columns = await with_chart_ref(tx, repository_id, columns)
     template = (before or ServiceTemplate()).changed(**columns)
     if not template.name or not template.namespace:
         raise Invalid("needs a name and a namespace", field="template")
     return template
 
 
-async def _with_folders(tx: Transaction, before: ServiceTemplate | None) -> str | None:
+async def _folder_repository_id(tx: Transaction, before: ServiceTemplate | None) -> str | None:
     """Id of a template's repository if it has folders."""
     if before is None or before.repository_id is None:
         return None
-    found = await tx[RepositoryStore].get(before.repository_id)
-    return found.id if found is not None and found.kind.has_folders else None
+    repository = await tx[RepositoryStore].get(before.repository_id)
+    return repository.id if repository is not None and repository.kind.has_folders else None

@@ -69,39 +69,43 @@ class GeneratorEvaluator:
             project = await find_project(tx, definition.services_project_id)
         try:
             fleet = replace(fleet, fence=project.fence)
-            return _inside(project, fleet, await self._generated(definition, fleet))
+            return _inside_fence(project, fleet, await self._generate(definition, fleet))
         except TowlineError as error:
             return GeneratorEvaluation(problems=(error.message,))
 
-    async def _generated(self, definition: AnyGenerator, fleet: Fleet) -> GeneratorEvaluation:
+    async def _generate(self, definition: AnyGenerator, fleet: Fleet) -> GeneratorEvaluation:
         if isinstance(definition, GlobalService):
-            return await self._global(definition, fleet)
+            return await self._evaluate_global(definition, fleet)
         if isinstance(definition, ServiceSet):
-            return await self._set(definition, fleet)
-        return await self._namespace(definition, fleet)
+            return await self._evaluate_set(definition, fleet)
+        return await self._evaluate_namespace(definition, fleet)
 
-    async def _global(self, definition: GlobalService, fleet: Fleet) -> GeneratorEvaluation:
+    async def _evaluate_global(
+        self, definition: GlobalService, fleet: Fleet
+    ) -> GeneratorEvaluation:
         async with self._context.store.read() as tx:
-            template, home = await template_of(tx, definition)
+            template, source_cluster_id = await template_of(tx, definition)
             await _check_repository(tx, template)
             patches = {
                 row.cluster_id: row.patch
                 for row in await tx[GlobalOverrideStore].of_definition(definition.id)
             }
         clusters = [
-            c for c in fleet.matching(definition.selector, definition.project_id) if c.id != home
+            c
+            for c in fleet.matching(definition.selector, definition.project_id)
+            if c.id != source_cluster_id
         ]
         return GeneratorEvaluation(generate_per_cluster(template, clusters, patches))
 
-    async def _set(self, definition: ServiceSet, fleet: Fleet) -> GeneratorEvaluation:
+    async def _evaluate_set(self, definition: ServiceSet, fleet: Fleet) -> GeneratorEvaluation:
         clusters = fleet.matching(definition.selector, definition.project_id)
         sources = definition.generator
-        found = GeneratorResults()
+        results = GeneratorResults()
         if sources.folders is not None:
-            found = replace(found, folders=await self._folders(sources.folders))
+            results = replace(results, folders=await self._matching_folders(sources.folders))
         if sources.requests is not None:
-            found = replace(found, requests=await self._requests(sources.requests))
-        evaluation = generate_services(definition, clusters, found)
+            results = replace(results, requests=await self._matching_requests(sources.requests))
+        evaluation = generate_services(definition, clusters, results)
         async with self._context.store.read() as tx:
             for template in {
                 service.template.repository_id: service.template for service in evaluation.services
@@ -109,39 +113,49 @@ class GeneratorEvaluator:
                 await _check_repository(tx, template)
         return evaluation
 
-    async def _folders(self, source: GitFolderGenerator) -> tuple[str, ...]:
+    async def _matching_folders(self, source: GitFolderGenerator) -> tuple[str, ...]:
         repository = RepositoryId(source.repository_id)
         manifests = self._context.manifests
         commit = await manifests.resolve(repository, source.ref)
         listed = await manifests.folders(repository, commit.sha, source.base, source.depth)
-        found = tuple(sorted(path for path in listed if source.fits(path)))
-        if len(found) > MAX_FOLDERS:
-            raise Invalid(f"{len(found):,} folders match, but at most {MAX_FOLDERS:,} are allowed")
-        return found
+        matching = tuple(sorted(path for path in listed if source.matches(path)))
+        if len(matching) > MAX_FOLDERS:
+            raise Invalid(
+                f"{len(matching):,} folders match, but at most {MAX_FOLDERS:,} are allowed"
+            )
+        return matching
 
-    async def _requests(self, source: PullRequestGenerator) -> tuple[OpenMergeRequest, ...]:
+    async def _matching_requests(
+        self, source: PullRequestGenerator
+    ) -> tuple[OpenMergeRequest, ...]:
         repository = RepositoryId(source.repository_id)
-        found = await self._hosting.open_requests(repository, source.provider)
-        return tuple(select_requests(source, found, self._context.clock.now()))
+        requests = await self._hosting.open_requests(repository, source.provider)
+        return tuple(select_requests(source, requests, self._context.clock.now()))
 
-    async def _namespace(self, definition: ManagedNamespace, fleet: Fleet) -> GeneratorEvaluation:
+    async def _evaluate_namespace(
+        self, definition: ManagedNamespace, fleet: Fleet
+    ) -> GeneratorEvaluation:
         content = await self._context.manifests.keep(make_bundle(definition.objects()).data)
         clusters = fleet.matching(definition.selector, definition.project_id)
-        services = [GeneratedService(c.id, definition.keeper(), content) for c in clusters]
-        if (inside := definition.placed()) is not None:
+        services = [
+            GeneratedService(c.id, definition.namespace_template(), content) for c in clusters
+        ]
+        if (template := definition.template_in_namespace()) is not None:
             async with self._context.store.read() as tx:
-                await _check_repository(tx, inside)
-            services += [GeneratedService(c.id, inside) for c in clusters]
+                await _check_repository(tx, template)
+            services += [GeneratedService(c.id, template) for c in clusters]
         return GeneratorEvaluation(tuple(services))
 
 
-def _inside(project: Project, fleet: Fleet, evaluation: GeneratorEvaluation) -> GeneratorEvaluation:
+def _inside_fence(
+    project: Project, fleet: Fleet, evaluation: GeneratorEvaluation
+) -> GeneratorEvaluation:
     """The services inside the fence of their project; those outside become problems."""
     clusters = {cluster.id: cluster for cluster in fleet.clusters}
     inside, problems = [], list(evaluation.problems)
     for service in evaluation.services:
-        place = as_fence_cluster(clusters[ClusterId(service.cluster_id)])
-        reason = project.fence.destination_refusal(place, service.template.namespace)
+        destination = as_fence_cluster(clusters[ClusterId(service.cluster_id)])
+        reason = project.fence.destination_refusal(destination, service.template.namespace)
         if reason:
             problems.append(
                 f"service {service.template.name!r} is outside the fence of project "

@@ -84,7 +84,7 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
     async def preview(self, actor: Actor, id: str | None, change: GlobalChange) -> TargetPlan:
         """Previews the effect of creating or updating a global service."""
         async with self._context.read(actor) as tx:
-            definition = await self._proposed(tx, actor, id, change)
+            definition = await self._proposed_definition(tx, actor, id, change)
         return await self._reconciler.plan(definition)
 
     async def override(
@@ -101,7 +101,7 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
         needs write access to services of the cluster.
         """
         require_member(actor)
-        patch, now = _patch(change, without), self._context.clock.now()
+        patch, now = _template_override(change, without), self._context.clock.now()
         async with self._context.change(actor, "overrideGlobalService") as tx:
             definition = await self._find(tx, id)
             require(actor, Verb.READ, definition.target)
@@ -113,7 +113,7 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
                 self._context.new_id(), id, cluster.id, now, now, patch, actor.shown_name
             )
             row = replace(row, patch=patch, updated_at=now, actor=actor.shown_name)
-            await _save(tx, before, row)
+            await _save_override(tx, before, row)
             template, _ = await template_of(tx, definition)
             check_override(template, patch)
             tx.audit(
@@ -121,8 +121,8 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
                 id,
                 fields=[delta.field for delta in override_delta(template, patch)][:50],
             )
-            self._wake(tx, id)
-        return _view(cluster, template, None if patch.empty else row)
+            self._request_reconcile(tx, id)
+        return _cluster_view(cluster, template, None if patch.empty else row)
 
     async def sources(self, actor: Actor, globals: Sequence[GlobalService]) -> list[Service]:
         """The source services of these global services that the actor may see."""
@@ -145,15 +145,17 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
                 row.cluster_id: row for row in await tx[GlobalOverrideStore].of_definition(id)
             }
             found = await tx[ClusterStore].by_ids(owned | patches.keys())
-        seen = sorted((c for c in found if actor.may(Verb.READ, c.target)), key=lambda c: c.handle)
-        return [_view(cluster, template, patches.get(cluster.id)) for cluster in seen]
+        readable = sorted(
+            (c for c in found if actor.may(Verb.READ, c.target)), key=lambda c: c.handle
+        )
+        return [_cluster_view(cluster, template, patches.get(cluster.id)) for cluster in readable]
 
     async def overrides(self, definition: GlobalService) -> list[GlobalOverride]:
         """The overrides of a global service that the caller may change."""
         async with self._context.store.read() as tx:
             return await tx[GlobalOverrideStore].of_definition(definition.id)
 
-    async def _filled(
+    async def _fill_in(
         self, tx: Transaction, actor: Actor, definition: GlobalService, change: GlobalChange
     ) -> GlobalService:
         is_new = definition.source_id is None and definition.template is None
@@ -170,12 +172,18 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
                     f"service {source.name!r} is managed by a generator or by its cluster"
                 )
             return replace(definition, source_id=source.id, template=None)
-        given = change.template
-        template = await template_from(tx, actor, given, definition.template) if given else None
+        template_change = change.template
+        template = (
+            await template_from(tx, actor, template_change, definition.template)
+            if template_change
+            else None
+        )
         return replace(definition, source_id=None, template=template)
 
 
-async def _save(tx: Transaction, before: GlobalOverride | None, row: GlobalOverride) -> None:
+async def _save_override(
+    tx: Transaction, before: GlobalOverride | None, row: GlobalOverride
+) -> None:
     """Saves the overrides of a cluster, or removes empty ones."""
     if row.patch.empty:
         if before is not None:
@@ -188,20 +196,20 @@ async def _save(tx: Transaction, before: GlobalOverride | None, row: GlobalOverr
         await tx[GlobalOverrideStore].add(row)
 
 
-def _patch(change: ServiceChange, without: Collection[str]) -> TemplateOverride:
+def _template_override(change: ServiceChange, without: Collection[str]) -> TemplateOverride:
     """The validated fields that clusters may override. Invalid: any other field."""
-    if strange := [name for name in _SAME_EVERYWHERE if getattr(change, name)]:
-        raise Invalid("cannot be overridden for one cluster", field=strange[0])
+    if not_overridable := [name for name in _SAME_EVERYWHERE if getattr(change, name)]:
+        raise Invalid("cannot be overridden for one cluster", field=not_overridable[0])
     columns = change.checked()
     allowed = {field.name for field in fields(TemplateOverride)}
     patch = {name: value for name, value in columns.items() if name in allowed}
     if without:
-        given = patch.get("configuration", {})
-        patch["configuration"] = {**given, **dict.fromkeys(without)}
+        configuration = patch.get("configuration", {})
+        patch["configuration"] = {**configuration, **dict.fromkeys(without)}
     return TemplateOverride(**patch)
 
 
-def _view(
+def _cluster_view(
     cluster: Cluster, template: ServiceTemplate, row: GlobalOverride | None
 ) -> GlobalServiceView:
     patch = row.patch if row else None

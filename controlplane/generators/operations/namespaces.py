@@ -36,9 +36,9 @@ class NamespaceChange(GeneratorChange):
 
     def columns(self, before: GeneratorDefinition | None = None) -> Columns:
         names = ("namespace", "labels", "annotations", "quota")
-        given = {name: getattr(self, name) for name in names}
-        given = {name: value for name, value in given.items() if value is not None}
-        return GeneratorChange.columns(self, before) | given
+        values = {name: getattr(self, name) for name in names}
+        values = {name: value for name, value in values.items() if value is not None}
+        return GeneratorChange.columns(self, before) | values
 
 
 @retry_operations
@@ -50,13 +50,13 @@ class ManagedNamespaces(GeneratorOperations[ManagedNamespace, NamespaceChange]):
     port = ManagedNamespaceStore
     model = ManagedNamespace
 
-    def _blank(self, change: NamespaceChange) -> ManagedNamespace:
-        blank = super()._blank(change)
+    def _new_definition(self, change: NamespaceChange) -> ManagedNamespace:
+        definition = super()._new_definition(change)
         if change.namespace is None:
-            blank = replace(blank, namespace=blank.name)
-        return blank.checked()
+            definition = replace(definition, namespace=definition.name)
+        return definition.checked()
 
-    async def _filled(
+    async def _fill_in(
         self,
         tx: Transaction,
         actor: Actor,
@@ -66,6 +66,6 @@ class ManagedNamespaces(GeneratorOperations[ManagedNamespace, NamespaceChange]):
         definition = definition.checked()
         if change.template is None:
             return definition
-        given = replace(change.template, namespace=definition.namespace)
-        template = await template_from(tx, actor, given, definition.template)
+        template_change = replace(change.template, namespace=definition.namespace)
+        template = await template_from(tx, actor, template_change, definition.template)
         return replace(definition, template=template)

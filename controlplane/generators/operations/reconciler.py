@@ -91,20 +91,20 @@ class GeneratorReconciler:
 
     async def sources(self) -> dict[str, set[str]]:
         """Keys of generators, by the ids of the services and repositories that they depend on."""
-        found: dict[str, set[str]] = {}
+        keys: dict[str, set[str]] = {}
         async with self._context.store.read() as tx:
             for definition in await tx[GlobalServiceStore].all():
                 if definition.source_id is not None:
-                    found.setdefault(definition.source_id, set()).add(
+                    keys.setdefault(definition.source_id, set()).add(
                         f"{definition.kind.value}/{definition.id}"
                     )
             for definition in await tx[ServiceSetStore].all():
                 if definition.generator.folders is not None:
                     repository = definition.generator.folders.repository_id
-                    found.setdefault(repository, set()).add(
+                    keys.setdefault(repository, set()).add(
                         f"{definition.kind.value}/{definition.id}"
                     )
-        return found
+        return keys
 
     async def plan(self, definition: AnyGenerator) -> TargetPlan:
         """The changes that a reconcile of the given generator would make."""
@@ -112,17 +112,17 @@ class GeneratorReconciler:
         async with self._context.store.read() as tx:
             evaluation = await without_deleted_secrets(tx, evaluation)
             owned = await tx[ServiceStore].of_owner(definition.id)
-            places = {generated.cluster_id for generated in evaluation.services}
-            there: list[Service] = []
-            for part in _parts(sorted(places), 200):
-                there += await tx[ServiceStore].of_clusters_ever(part)
+            cluster_ids = {generated.cluster_id for generated in evaluation.services}
+            present: list[Service] = []
+            for batch in _batches(sorted(cluster_ids), 200):
+                present += await tx[ServiceStore].of_clusters_ever(batch)
             frozen = frozenset(await frozen_clusters(tx))
             uses = await secrets_of_services(tx, owned)
             project = await find_project(tx, definition.services_project_id)
             room = await room_for_services(tx, project)
             taken = {
                 (service.cluster_id, service.name)
-                for service in there
+                for service in present
                 if service.owner_id != definition.id or service.deleted_at is not None
             }
         limit = (
@@ -133,8 +133,8 @@ class GeneratorReconciler:
         if excess <= 0:
             return plan
         problem = f"{excess} services are not created: {full_project(project)}"
-        kept = plan.create[: len(plan.create) - excess]
-        return replace(plan, create=kept, problems=(*plan.problems, problem))
+        created = plan.create[: len(plan.create) - excess]
+        return replace(plan, create=created, problems=(*plan.problems, problem))
 
     async def reconcile(self, key: str) -> TargetPlan | None:
         """Reconciles one generator. None: it does not exist any more."""
@@ -144,29 +144,31 @@ class GeneratorReconciler:
         if definition is None:
             return None
         plan = await self.plan(definition)
-        done = await self._carry_out(definition, plan)
-        await self._note(definition, plan, done=done)
+        is_complete = await self._apply_plan(definition, plan)
+        await self._record_result(definition, plan, is_complete=is_complete)
         return plan
 
-    async def _carry_out(self, definition: AnyGenerator, plan: TargetPlan) -> bool:
+    async def _apply_plan(self, definition: AnyGenerator, plan: TargetPlan) -> bool:
         """Applies the steps; False if a user changed the generator meanwhile."""
         steps = list(_steps(plan))
-        for part in _parts(steps, MAX_CHANGES_PER_TRANSACTION):
+        for batch in _batches(steps, MAX_CHANGES_PER_TRANSACTION):
             changed: list[Service] = []
             async with self._context.store.write() as tx:
-                now = await generator_table(tx, definition.kind).get(definition.id)
-                if now is None or now.updated_at != definition.updated_at:
+                current = await generator_table(tx, definition.kind).get(definition.id)
+                if current is None or current.updated_at != definition.updated_at:
                     return False
-                clusters = await _clusters(tx, part)
+                clusters = await _lock_clusters(tx, batch)
                 frozen = await frozen_clusters(tx)
-                await tx[ServiceStore].lock({step.service.id for step in part if step.service})
-                for step in await self._within_room(tx, definition, part):
+                await tx[ServiceStore].lock({step.service.id for step in batch if step.service})
+                for step in await self._within_room(tx, definition, batch):
                     cluster = clusters.get(ClusterId(step.cluster_id))
                     if cluster is None or cluster.ending_at or cluster.id in frozen:
                         continue
-                    if (moved := await self._step(tx, definition, step, cluster)) is not None:
-                        changed.append(moved)
-            self._wake(changed)
+                    if (
+                        service := await self._apply_step(tx, definition, step, cluster)
+                    ) is not None:
+                        changed.append(service)
+            self._publish_changes(changed)
         return True
 
     async def _within_room(
@@ -183,17 +185,17 @@ class GeneratorReconciler:
         changes = [step for step in steps if step.service is not None]
         return [*creations[: max(room, 0)], *changes]
 
-    async def _step(
+    async def _apply_step(
         self, tx: Transaction, definition: AnyGenerator, step: _Step, cluster: Cluster
     ) -> Service | None:
-        new = step.generated
+        generated = step.generated
         if step.service is None:
-            return await self._create(tx, definition, new, cluster) if new else None
+            return await self._create(tx, definition, generated, cluster) if generated else None
         service = await tx[ServiceStore].get(step.service.id)
         if service is None or service.owner_id != definition.id:
             return None
-        if new is not None:
-            return await self._update(tx, definition, service, new)
+        if generated is not None:
+            return await self._update(tx, definition, service, generated)
         return await self._remove(tx, definition, service, cluster)
 
     async def _create(
@@ -225,7 +227,9 @@ class GeneratorReconciler:
             content = await bundle_columns(self._context, tx, service, generated.content)
             service = service.changed(**content)
         await tx[ServiceStore].add(service)
-        await append_last(tx, LedgerStore, [self._entry(definition, service, LedgerStage.CREATED)])
+        await append_last(
+            tx, LedgerStore, [self._ledger_entry(definition, service, LedgerStage.CREATED)]
+        )
         await assign_template_secrets(self._context, tx, service, generated.template.secrets)
         return service
 
@@ -260,7 +264,7 @@ class GeneratorReconciler:
         after = service.changed(**changed, updated_at=self._context.clock.now())
         await tx[ServiceStore].put(after)
         await append_last(
-            tx, LedgerStore, [self._entry(definition, after, LedgerStage.CONFIGURED, names)]
+            tx, LedgerStore, [self._ledger_entry(definition, after, LedgerStage.CONFIGURED, names)]
         )
         await assign_template_secrets(self._context, tx, after, secrets)
         return after
@@ -277,14 +281,16 @@ class GeneratorReconciler:
         await begin_removal(self._context, tx, SYSTEM, service, removal, cluster)
         return service
 
-    async def _note(self, definition: AnyGenerator, plan: TargetPlan, *, done: bool) -> None:
+    async def _record_result(
+        self, definition: AnyGenerator, plan: TargetPlan, *, is_complete: bool
+    ) -> None:
         """Stores the result of a reconcile; deletes an ending generator after its last service."""
         problem, waiting, now = problem_of(plan), len(plan.withheld), self._context.clock.now()
-        fresh = (
+        is_fresh = (
             definition.evaluated_at is not None and now - definition.evaluated_at < _STATUS_INTERVAL
         )
         if (
-            fresh
+            is_fresh
             and (problem, waiting) == (definition.problem, definition.waiting)
             and not plan.size
         ):
@@ -293,7 +299,7 @@ class GeneratorReconciler:
         async with self._context.store.write() as tx:
             if (
                 definition.ending_at is not None
-                and done
+                and is_complete
                 and not await tx[ServiceStore].of_owner(definition.id)
             ):
                 await delete_generator(tx, definition)
@@ -313,14 +319,14 @@ class GeneratorReconciler:
                 removed=len(plan.remove),
             )
 
-    def _entry(
+    def _ledger_entry(
         self, definition: AnyGenerator, service: Service, stage: LedgerStage, message: str = ""
     ) -> LedgerEntry:
         actor = f"{definition.kind.noun} {definition.name}"[:320]
         now = self._context.clock.now()
         return LedgerEntry.of(service, stage, now, actor=actor, message=message)
 
-    def _wake(self, services: Sequence[Service]) -> None:
+    def _publish_changes(self, services: Sequence[Service]) -> None:
         bus = self._context.bus
         for service in services:
             bus.publish(SERVICE, service.id)
@@ -362,7 +368,7 @@ async def delete_generator(tx: Transaction, definition: AnyGenerator) -> None:
     await generator_table(tx, definition.kind).remove(definition.id)
 
 
-async def _clusters(tx: Transaction, steps: Sequence[_Step]) -> dict[str, Cluster]:
+async def _lock_clusters(tx: Transaction, steps: Sequence[_Step]) -> dict[str, Cluster]:
     """The clusters of steps, by id. Locks clusters that lose services, before the services.
 
     The lock keeps agents from connecting meanwhile, which decides what has to be deleted.
@@ -380,5 +386,5 @@ def _steps(plan: TargetPlan) -> Iterator[_Step]:
     yield from (_Step(service.cluster_id, service=service) for service in plan.remove)
 
 
-def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     return (items[start : start + size] for start in range(0, len(items), size))

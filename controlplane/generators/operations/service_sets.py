@@ -58,11 +58,11 @@ class ServiceSets(GeneratorOperations[ServiceSet, SetChange]):
     async def preview(self, actor: Actor, id: str | None, change: SetChange) -> TargetPlan:
         """Previews the effect of creating or updating a service set."""
         async with self._context.read(actor) as tx:
-            service_set = await self._proposed(tx, actor, id, change)
+            service_set = await self._proposed_definition(tx, actor, id, change)
             await check_selector(tx, service_set)
         return await self._reconciler.plan(service_set)
 
-    async def _filled(
+    async def _fill_in(
         self, tx: Transaction, actor: Actor, definition: ServiceSet, change: SetChange
     ) -> ServiceSet:
         """The set with its template and generator; the actor must be able to read their

@@ -22,7 +22,7 @@ async def check_changeable(
     """
     await check_not_frozen(tx, service.cluster_id)
     if inherited := sorted(set(changed) & set(FIELDS)):
-        await _check_own(tx, service, inherited)
+        await _check_not_inherited(tx, service, inherited)
         for definition in await tx[GlobalServiceStore].of_source(service.id):
             if not actor.may(Verb.WRITE, definition.target):
                 raise Forbidden(
@@ -53,15 +53,17 @@ async def check_deletable(tx: Transaction, service: Service) -> None:
         )
 
 
-async def _check_own(tx: Transaction, service: Service, inherited: list[str]) -> None:
+async def _check_not_inherited(tx: Transaction, service: Service, inherited: list[str]) -> None:
     if service.owner_id is None or service.owner_kind is None:
         return
     owner = await generator_table(tx, service.owner_kind).peek(service.owner_id)
     if owner is None:
         return
     fields = ", ".join(inherited)
-    instead = ", or give this cluster an override" if service.owner_kind is OwnerKind.GLOBAL else ""
+    alternative = (
+        ", or give this cluster an override" if service.owner_kind is OwnerKind.GLOBAL else ""
+    )
     raise Conflict(
         f"{fields} of service {service.name!r} comes from {service.owner_kind.noun} "
-        f"{owner.name!r}: change it there{instead}"
+        f"{owner.name!r}: change it there{alternative}"
     )

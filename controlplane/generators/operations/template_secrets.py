@@ -28,7 +28,7 @@ async def template_secrets(tx: Transaction, actor: Actor, uses: UsedSecrets) -> 
     version.
     """
     check_count(len(uses), "template.secrets", MAX_USES)
-    found = {}
+    secrets = {}
     for name, (id, version) in sorted(uses.items()):
         if version is not None:
             raise Invalid(
@@ -38,45 +38,47 @@ async def template_secrets(tx: Transaction, actor: Actor, uses: UsedSecrets) -> 
         secret = await usable_secret(tx, actor, id)
         if not secret.current:
             raise Invalid(f"secret {secret.name!r} has no value yet", field="template.secrets")
-        found[check_name(name, "template.secrets")] = secret.id
-    return found
+        secrets[check_name(name, "template.secrets")] = secret.id
+    return secrets
 
 
 async def secrets_of_services(
     tx: Transaction, services: Sequence[Service]
 ) -> dict[ServiceId, dict[str, str]]:
     """The secrets of each service that has any."""
-    found: dict[ServiceId, dict[str, str]] = {}
+    secrets: dict[ServiceId, dict[str, str]] = {}
     rows = (
         await tx[SecretUseStore].of_services({service.id for service in services})
         if services
         else []
     )
     for row in rows:
-        found.setdefault(ServiceId(row.service_id), {})[row.name] = row.secret_id
-    return found
+        secrets.setdefault(ServiceId(row.service_id), {})[row.name] = row.secret_id
+    return secrets
 
 
 async def without_deleted_secrets(
     tx: Transaction, evaluation: GeneratorEvaluation
 ) -> GeneratorEvaluation:
     """The evaluation without deleted secrets, which become a problem."""
-    named = {
+    secret_ids = {
         id for target in evaluation.services for id in (target.template.secrets or {}).values()
     }
-    if not named:
+    if not secret_ids:
         return evaluation
-    known = {secret.id for secret in await tx[SecretStore].by_ids(named) if secret.current}
-    if named <= known:
+    existing = {secret.id for secret in await tx[SecretStore].by_ids(secret_ids) if secret.current}
+    if secret_ids <= existing:
         return evaluation
     services = tuple(
         replace(
             target,
-            template=replace(target.template, secrets=_known(target.template.secrets, known)),
+            template=replace(
+                target.template, secrets=_without_deleted(target.template.secrets, existing)
+            ),
         )
         for target in evaluation.services
     )
-    problem = f"{len(named - known)} secrets of the template were deleted: select others"
+    problem = f"{len(secret_ids - existing)} secrets of the template were deleted: select others"
     return GeneratorEvaluation(services, (*evaluation.problems, problem))
 
 
@@ -91,5 +93,5 @@ async def assign_template_secrets(
     )
 
 
-def _known(secrets: Uses | None, known: set[str]) -> Uses | None:
-    return None if secrets is None else {k: id for k, id in secrets.items() if id in known}
+def _without_deleted(secrets: Uses | None, existing: set[str]) -> Uses | None:
+    return None if secrets is None else {k: id for k, id in secrets.items() if id in existing}

@@ -132,8 +132,8 @@ def test_a_new_request_takes_no_ones_place(there: set[int], new: int, most: int)
 def test_patterns_of_folders(pattern: str, base: str, depth: int, fits: str, not_fits: str) -> None:
     source = GitFolderGenerator("repository", pattern=pattern, excluded=("apps/secret",))
     assert (source.base, source.depth) == (base, depth)
-    assert source.fits(fits) and not source.fits(not_fits)
-    assert not source.fits("apps/secret")
+    assert source.matches(fits) and not source.matches(not_fits)
+    assert not source.matches("apps/secret")
 
 
 def test_more_than_fits_is_a_problem_and_nothing_else() -> None:
