@@ -80,12 +80,12 @@ class ClusterSourceType(Output[ClusterSource]):
             q: Text to search for in namespaces and names. Limit: 200 characters.
             state: Keeps objects in this state.
         """
-        asked = relay.page_query(first, after, q, info=info, state=state)
-        page = await info.context[ClusterSources].members(info.context.actor, self.id, asked)
-        return await relay.connection_of_many(info, page, asked, _members)
+        query = relay.page_query(first, after, q, info=info, state=state)
+        page = await info.context[ClusterSources].members(info.context.actor, self.id, query)
+        return await relay.connection_of_many(info, page, query, _member_types)
 
 
-async def _members(
+async def _member_types(
     info: Info, rows: Sequence[ClusterSourceMember]
 ) -> list[ClusterSourceMemberType]:
     ids = {row.cluster_id for row in rows if row.cluster_id}
@@ -102,7 +102,7 @@ class ClusterSourceAttributes(Draft[ClusterSourceChange]):
     tags: list[TagAttributes] | None = None
 
 
-async def _sources(info: Info, rows: Sequence[ClusterSource]) -> list[ClusterSourceType]:
+async def _source_types(info: Info, rows: Sequence[ClusterSource]) -> list[ClusterSourceType]:
     context, actor = info.context, info.context.actor
     projects = await projects_of(context, [row.project_id for row in rows])
     sources = context[ClusterSources]
@@ -119,7 +119,7 @@ async def _sources(info: Info, rows: Sequence[ClusterSource]) -> list[ClusterSou
     ]
 
 
-_SOURCES = ResourceFields("cluster source", ClusterSources, ClusterSourceType, _sources)
+_SOURCES = ResourceFields("cluster source", ClusterSources, ClusterSourceType, _source_types)
 
 
 @strawberry.type

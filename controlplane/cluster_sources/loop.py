@@ -31,11 +31,11 @@ class ClusterSourceLoop(BackgroundLoop):
 
     async def start(self) -> None:
         """Starts in the background, with a run of all sources."""
-        self.tasks.forever("wakes", self._follow())
+        self.tasks.forever("wakes", self._follow_events())
         self._jobs.start()
         self._clean_ups.start()
 
-    async def _follow(self) -> None:
+    async def _follow_events(self) -> None:
         schedule = self._reconciler.runs.request_all
         await retry_forever("cluster sources", schedule, self._clock)
         self._jobs.wake()

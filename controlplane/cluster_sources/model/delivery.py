@@ -28,14 +28,14 @@ class AgentDelivery:
     """The objects that bring an agent to the cluster of one object."""
 
     source_name: str
-    found: InventoryObject
+    item: InventoryObject
     version: str
     """Version of addons.cluster.x-k8s.io."""
 
     @property
     def name(self) -> str:
         """Returns the name of the Secret and the ClusterResourceSet."""
-        return f"{_PREFIX}{self.found.name}"[:253]
+        return f"{_PREFIX}{self.item.name}"[:253]
 
     @property
     def secret_path(self) -> str:
@@ -46,14 +46,14 @@ class AgentDelivery:
     def set_path(self) -> str:
         """Returns the path of the ClusterResourceSet."""
         group = f"/apis/{RESOURCE_SETS.group}/{self.version}"
-        where = f"{group}/namespaces/{self._namespace}"
-        return f"{where}/{RESOURCE_SETS.plural}/{quote(self.name, safe='')}"
+        namespace = f"{group}/namespaces/{self._namespace}"
+        return f"{namespace}/{RESOURCE_SETS.plural}/{quote(self.name, safe='')}"
 
     @property
     def object_path(self) -> str:
         """Returns the path of the object itself."""
-        group = f"/apis/{self.found.api_version}/namespaces/{self._namespace}"
-        return f"{group}/clusters/{quote(self.found.name, safe='')}"
+        group = f"/apis/{self.item.api_version}/namespaces/{self._namespace}"
+        return f"{group}/clusters/{quote(self.item.name, safe='')}"
 
     def secret(self, manifests: str) -> JsonObject:
         """Returns the Secret with the agent's manifests."""
@@ -74,32 +74,32 @@ class AgentDelivery:
             "metadata": self._metadata,
             "spec": {
                 "strategy": "Reconcile",
-                "clusterSelector": {"matchLabels": {JOIN_LABEL: self.found.uid}},
+                "clusterSelector": {"matchLabels": {JOIN_LABEL: self.item.uid}},
                 "resources": [{"kind": "Secret", "name": self.name}],
             },
         }
 
     def label(self, *, selected: bool) -> JsonMapping:
         """Returns the merge patch that adds or removes the label of the object."""
-        value = self.found.uid if selected else None
+        value = self.item.uid if selected else None
         return {"metadata": {"labels": {JOIN_LABEL: value}}}
 
     @property
     def _namespace(self) -> str:
-        return quote(self.found.namespace, safe="")
+        return quote(self.item.namespace, safe="")
 
     @property
     def _metadata(self) -> JsonObject:
-        found = self.found
+        item = self.item
         owner = {
-            "apiVersion": found.api_version,
+            "apiVersion": item.api_version,
             "kind": "Cluster",
-            "name": found.name,
-            "uid": found.uid,
+            "name": item.name,
+            "uid": item.uid,
         }
         return {
             "name": self.name,
-            "namespace": found.namespace,
+            "namespace": item.namespace,
             "labels": {SOURCE_LABEL: self.source_name},
             "ownerReferences": [owner],
         }

@@ -79,12 +79,12 @@ class InventoryObject:
 
 def served_version(api: InventoryApi, group: JsonMapping) -> str:
     """Returns the preferred of the versions that an `APIGroup` lists. NotFound: there is none."""
-    found = {str(item.get("version")) for item in _maps(group.get("versions"))}
+    served = {str(item.get("version")) for item in _mappings(group.get("versions"))}
     for version in api.versions:
-        if version in found:
+        if version in served:
             return version
-    wanted = " or ".join(api.versions)
-    raise NotFound(f"the management cluster serves {api.group} not in {wanted}")
+    supported = " or ".join(api.versions)
+    raise NotFound(f"the management cluster serves {api.group} not in {supported}")
 
 
 def list_path(
@@ -92,9 +92,9 @@ def list_path(
 ) -> str:
     """Returns the path of one page of objects; `after` is the `continue` of the page before."""
     query = {"limit": str(PAGE), "labelSelector": settings.selector, "continue": after}
-    where = f"/namespaces/{settings.namespace}" if settings.namespace else ""
-    given = urlencode({name: value for name, value in query.items() if value})
-    return f"/apis/{api.group}/{version}{where}/{api.plural}?{given}"
+    scope = f"/namespaces/{settings.namespace}" if settings.namespace else ""
+    parameters = urlencode({name: value for name, value in query.items() if value})
+    return f"/apis/{api.group}/{version}{scope}/{api.plural}?{parameters}"
 
 
 def inventory_objects(
@@ -102,23 +102,23 @@ def inventory_objects(
 ) -> list[InventoryObject]:
     """Parses a list of objects. Objects without name or UID are left out."""
     api_version = f"{APIS[kind].group}/{version}"
-    parsed = (_object(kind, api_version, item) for item in _maps(page.get("items")))
-    return [found for found in parsed if found.uid and found.name]
+    parsed = (_inventory_object(kind, api_version, item) for item in _mappings(page.get("items")))
+    return [item for item in parsed if item.uid and item.name]
 
 
-def _object(kind: InventoryKind, api_version: str, item: JsonMapping) -> InventoryObject:
-    metadata, spec, status = (_map(item.get(name)) for name in ("metadata", "spec", "status"))
+def _inventory_object(kind: InventoryKind, api_version: str, item: JsonMapping) -> InventoryObject:
+    metadata, spec, status = (_mapping(item.get(name)) for name in ("metadata", "spec", "status"))
     is_profile = kind is InventoryKind.CLUSTER_PROFILE
-    told, name = (_map(status.get("version")), "kubernetes")
+    version_fields, name = (_mapping(status.get("version")), "kubernetes")
     if not is_profile:
-        told, name = (_map(spec.get("topology")), "version")
+        version_fields, name = (_mapping(spec.get("topology")), "version")
     return InventoryObject(
         uid=_text(metadata.get("uid"), 64),
         namespace=_text(metadata.get("namespace"), 63),
         name=_text(metadata.get("name"), 253),
-        labels={str(k): str(v) for k, v in _map(metadata.get("labels")).items()},
+        labels={str(k): str(v) for k, v in _mapping(metadata.get("labels")).items()},
         api_version=api_version,
-        version=_text(told.get(name), _MAX_VERSION),
+        version=_text(version_fields.get(name), _MAX_VERSION),
         properties=_properties(status) if is_profile else (),
         is_ready=not is_profile and _is_initialized(status),
         is_ending=bool(metadata.get("deletionTimestamp")),
@@ -127,21 +127,22 @@ def _object(kind: InventoryKind, api_version: str, item: JsonMapping) -> Invento
 
 def _is_initialized(status: JsonMapping) -> bool:
     """True once the API server of the cluster answers, as v1beta2 or v1beta1 tells it."""
-    if _map(status.get("initialization")).get("controlPlaneInitialized") is True:
+    if _mapping(status.get("initialization")).get("controlPlaneInitialized") is True:
         return True
     return any(
         condition.get("type") == "ControlPlaneInitialized" and condition.get("status") == "True"
-        for condition in _maps(status.get("conditions"))
+        for condition in _mappings(status.get("conditions"))
     )
 
 
 def _properties(status: JsonMapping) -> tuple[ClusterProperty, ...]:
-    given = _maps(status.get("properties"))[:MAX_PROPERTIES]
+    properties = _mappings(status.get("properties"))[:MAX_PROPERTIES]
     return tuple(
         ClusterProperty(
-            _text(one.get("name"), _MAX_PROPERTY_NAME), _text(one.get("value"), _MAX_PROPERTY_VALUE)
+            _text(item.get("name"), _MAX_PROPERTY_NAME),
+            _text(item.get("value"), _MAX_PROPERTY_VALUE),
         )
-        for one in given
+        for item in properties
     )
 
 
@@ -176,10 +177,10 @@ def _check_template(template: str) -> None:
     check_label(_PLACEHOLDER.sub("x", template), field)
 
 
-def cluster_name(template: str, found: InventoryObject) -> str:
+def cluster_name(template: str, item: InventoryObject) -> str:
     """Returns the name of an object's cluster. Invalid: it is no valid name."""
-    given = {"name": found.name, "namespace": found.namespace}
-    return check_label(_PLACEHOLDER.sub(lambda match: given[match[1]], template), "nameTemplate")
+    values = {"name": item.name, "namespace": item.namespace}
+    return check_label(_PLACEHOLDER.sub(lambda match: values[match[1]], template), "nameTemplate")
 
 
 def tag_name(label: str) -> str:
@@ -197,20 +198,20 @@ def retagged(
     present: Mapping[str, str], before: Mapping[str, str], after: Mapping[str, str]
 ) -> dict[str, str]:
     """Returns the tags of a cluster after the source has other tags for it; the rest stays."""
-    kept = {name: value for name, value in present.items() if before.get(name) != value}
-    return kept | dict(after)
+    unmanaged = {name: value for name, value in present.items() if before.get(name) != value}
+    return unmanaged | dict(after)
 
 
 def sorted_objects(objects: Iterable[InventoryObject]) -> list[InventoryObject]:
     """Returns objects by namespace and name, so that limits and conflicts favor the same ones."""
-    return sorted(objects, key=lambda found: (found.namespace, found.name))
+    return sorted(objects, key=lambda item: (item.namespace, item.name))
 
 
-def _map(value: object) -> JsonObject:
+def _mapping(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def _maps(value: object) -> Sequence[JsonObject]:
+def _mappings(value: object) -> Sequence[JsonObject]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 

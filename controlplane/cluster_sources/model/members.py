@@ -66,7 +66,7 @@ class ClusterSourceMember:
         return f"{self.namespace}/{self.name}"
 
 
-def state_of(kind: InventoryKind, found: InventoryObject, cluster: Cluster | None) -> MemberState:
+def state_of(kind: InventoryKind, item: InventoryObject, cluster: Cluster | None) -> MemberState:
     """Returns the state of a registered cluster whose object exists; None: it was deleted."""
     if cluster is None or cluster.ending_at is not None:
         return MemberState.REMOVED
@@ -74,4 +74,4 @@ def state_of(kind: InventoryKind, found: InventoryObject, cluster: Cluster | Non
         return MemberState.CONNECTED
     if kind is InventoryKind.CLUSTER_PROFILE:
         return MemberState.AWAITING_AGENT
-    return MemberState.JOINING if found.is_ready else MemberState.PROVISIONING
+    return MemberState.JOINING if item.is_ready else MemberState.PROVISIONING

@@ -53,25 +53,25 @@ class DeliveryCleanUp:
         uids = [uid for uid, _, _ in job.payload["objects"]]
         async with self._context.store.read() as tx:
             cluster = await tx[ClusterStore].get(str(job.payload["cluster"]))
-            again = await tx[ClusterSourceMemberStore].delivered(uids)
+            redelivered = await tx[ClusterSourceMemberStore].delivered(uids)
         if cluster is None:
             return
-        actor, handle = await self._actor(job.payload), cluster.handle
-        served = [RESOURCE_SETS, APIS[InventoryKind.CLUSTER_API]]
-        sets, objects = [await find_version(self._management, actor, handle, api) for api in served]
+        actor, handle = await self._account_actor(job.payload), cluster.handle
+        apis = [RESOURCE_SETS, APIS[InventoryKind.CLUSTER_API]]
+        sets, objects = [await find_version(self._management, actor, handle, api) for api in apis]
         group = APIS[InventoryKind.CLUSTER_API].group
-        kept = {row.uid for row in again}
+        redelivered_uids = {row.uid for row in redelivered}
         for uid, namespace, name in job.payload["objects"]:
-            found = InventoryObject(uid, namespace, name, {}, f"{group}/{objects}")
-            delivery = AgentDelivery(str(job.payload["source"]), found, sets)
-            if uid not in kept:
+            item = InventoryObject(uid, namespace, name, {}, f"{group}/{objects}")
+            delivery = AgentDelivery(str(job.payload["source"]), item, sets)
+            if uid not in redelivered_uids:
                 try:
                     await delete_delivery(self._management, actor, handle, delivery)
                 except NotFound:
                     # The cluster was deleted, and its objects with it.
                     continue
 
-    async def _actor(self, payload: JsonMapping) -> Actor:
+    async def _account_actor(self, payload: JsonMapping) -> Actor:
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
             account = await tx[UserStore].get(str(payload["account"]))

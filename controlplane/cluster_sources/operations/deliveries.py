@@ -45,7 +45,7 @@ class SourceRun:
     management: Cluster
     actor: Actor
     now: datetime
-    found: Sequence[InventoryObject] = ()
+    objects: Sequence[InventoryObject] = ()
     """Selected objects."""
     members: dict[str, ClusterSourceMember] = field(default_factory=dict)
     """Known objects by their UIDs."""
@@ -69,33 +69,33 @@ class AgentDeliveries:
         The reason for which a delivery failed becomes the message of the object.
         """
         members = run.members
-        by_uid = {item.uid: item for item in run.found if not item.is_ending}
-        done = [
+        by_uid = {item.uid: item for item in run.objects if not item.is_ending}
+        connected = [
             members[uid]
             for uid in by_uid
-            if uid in members and members[uid].token_id and not _waits(members[uid])
+            if uid in members and members[uid].token_id and not _is_waiting(members[uid])
         ]
-        waiting = [members[uid] for uid in by_uid if uid in members and _waits(members[uid])]
-        live = await self._live_tokens(waiting, run.now)
-        due = [row for row in waiting if row.token_id not in live]
-        room = max(0, MAX_JOINING - len(live))
-        if not done and not due[:room]:
+        waiting = [members[uid] for uid in by_uid if uid in members and _is_waiting(members[uid])]
+        live_tokens = await self._live_tokens(waiting, run.now)
+        undelivered = [row for row in waiting if row.token_id not in live_tokens]
+        capacity = max(0, MAX_JOINING - len(live_tokens))
+        if not connected and not undelivered[:capacity]:
             return False
         try:
             handle = run.management.handle
             version = await find_version(self._management, run.actor, handle, RESOURCE_SETS)
         except TowlineError as error:
-            for row in due[:room]:
-                members[row.uid] = await self._saved(_undelivered(row, error))
+            for row in undelivered[:capacity]:
+                members[row.uid] = await self._save_member(_with_delivery_error(row, error))
             return False
-        for row in done:
+        for row in connected:
             delivery = AgentDelivery(run.source.name, by_uid[row.uid], version)
-            members[row.uid] = await self._cleaned_up(run, delivery, row)
-        for row in due[:room]:
+            members[row.uid] = await self._clean_up(run, delivery, row)
+        for row in undelivered[:capacity]:
             delivery = AgentDelivery(run.source.name, by_uid[row.uid], version)
             cluster = run.clusters[row.cluster_id or ""]
-            members[row.uid] = await self._delivered(run, delivery, row, cluster)
-        return len(due) > room and room > 0
+            members[row.uid] = await self._deliver_agent(run, delivery, row, cluster)
+        return len(undelivered) > capacity and capacity > 0
 
     async def _live_tokens(self, rows: Iterable[ClusterSourceMember], now: datetime) -> set[str]:
         """Returns the ids of delivered tokens that are still valid."""
@@ -104,7 +104,7 @@ class AgentDeliveries:
             tokens = await tx[BootstrapTokenStore].by_ids(ids)
         return {token.id for token in tokens if _is_valid(token, now)}
 
-    async def _delivered(
+    async def _deliver_agent(
         self, run: SourceRun, delivery: AgentDelivery, row: ClusterSourceMember, cluster: Cluster
     ) -> ClusterSourceMember:
         """Creates a token, and the objects that bring it to the cluster.
@@ -112,20 +112,24 @@ class AgentDeliveries:
         The row names the token only afterwards, so that an interrupted delivery is repeated.
         """
         handle, actor = run.management.handle, run.actor
-        token, secret = await self._issued(run, row, cluster)
+        token, secret = await self._issue_token(run, row, cluster)
         try:
             async with self._context.store.read() as tx:
                 settings = (await effective_settings(tx, [cluster])).get(cluster.id)
-            text = await self._manifests.render(cluster, secret, settings)
-            port = self._management
-            await port.apply(actor, handle, delivery.secret_path, delivery.secret(text))
-            await port.apply(actor, handle, delivery.set_path, delivery.resource_set)
-            await port.patch(actor, handle, delivery.object_path, delivery.label(selected=True))
+            documents = await self._manifests.render(cluster, secret, settings)
+            management = self._management
+            await management.apply(actor, handle, delivery.secret_path, delivery.secret(documents))
+            await management.apply(actor, handle, delivery.set_path, delivery.resource_set)
+            await management.patch(
+                actor, handle, delivery.object_path, delivery.label(selected=True)
+            )
         except TowlineError as error:
-            return await self._saved(_undelivered(row, error), ended=token.id)
-        return await self._saved(replace(row, message="", token_id=token.id), ended=row.token_id)
+            return await self._save_member(_with_delivery_error(row, error), ended_token=token.id)
+        return await self._save_member(
+            replace(row, message="", token_id=token.id), ended_token=row.token_id
+        )
 
-    async def _issued(
+    async def _issue_token(
         self, run: SourceRun, row: ClusterSourceMember, cluster: Cluster
     ) -> tuple[BootstrapToken, str]:
         async with self._context.change(run.actor, "createBootstrapToken") as tx:
@@ -134,7 +138,7 @@ class AgentDeliveries:
             tx.audit(token.name, token.id, object=row.title)
         return token, secret
 
-    async def _cleaned_up(
+    async def _clean_up(
         self, run: SourceRun, delivery: AgentDelivery, row: ClusterSourceMember
     ) -> ClusterSourceMember:
         """Deletes what was delivered; the agent has a deploy token of its own."""
@@ -143,16 +147,18 @@ class AgentDeliveries:
             await delete_delivery(self._management, actor, handle, delivery)
         except TowlineError as error:
             message = f"cannot delete the delivered token: {error.message}"[:_MAX_MESSAGE]
-            return await self._saved(replace(row, message=message))
-        return await self._saved(replace(row, message="", token_id=None), ended=row.token_id)
+            return await self._save_member(replace(row, message=message))
+        return await self._save_member(
+            replace(row, message="", token_id=None), ended_token=row.token_id
+        )
 
-    async def _saved(
-        self, row: ClusterSourceMember, ended: str | None = None
+    async def _save_member(
+        self, row: ClusterSourceMember, ended_token: str | None = None
     ) -> ClusterSourceMember:
         async with self._context.store.write() as tx:
             await tx[ClusterSourceMemberStore].put(row)
-            if ended:
-                await tx[BootstrapTokenStore].remove_each([ended])
+            if ended_token:
+                await tx[BootstrapTokenStore].remove_each([ended_token])
         return row
 
 
@@ -178,11 +184,11 @@ async def find_version(
     return served_version(api, group)
 
 
-def _undelivered(row: ClusterSourceMember, error: TowlineError) -> ClusterSourceMember:
+def _with_delivery_error(row: ClusterSourceMember, error: TowlineError) -> ClusterSourceMember:
     return replace(row, message=f"cannot deliver the agent: {error.message}"[:_MAX_MESSAGE])
 
 
-def _waits(row: ClusterSourceMember) -> bool:
+def _is_waiting(row: ClusterSourceMember) -> bool:
     return row.state is MemberState.JOINING
 
 

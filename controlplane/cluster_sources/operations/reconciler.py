@@ -94,22 +94,22 @@ class ClusterSourceReconciler:
         source = await self.runs.begin(job)
         if source is None:
             return
-        outcome = await self._outcome(source)
+        outcome = await self._reconcile(source)
         interval = timedelta(seconds=source.settings.interval_s)
         delay = min(interval, _RETRY) if outcome.result is ClusterSourceResult.FAILED else interval
         now = self._context.clock.now()
         status = ClusterSourceStatus(outcome.result, outcome.message, now)
         await self.runs.end(job, status, _SOON if outcome.has_more else delay)
 
-    async def _outcome(self, source: ClusterSource) -> _Outcome:
+    async def _reconcile(self, source: ClusterSource) -> _Outcome:
         try:
-            run = await self._started(source)
-            run.found = await self._objects(run)
-            return await self._reconciled(run)
+            run = await self._start_run(source)
+            run.objects = await self._read_objects(run)
+            return await self._reconcile_run(run)
         except TowlineError as error:
             return _Outcome(ClusterSourceResult.FAILED, error.message[:_MAX_MESSAGE])
 
-    async def _started(self, source: ClusterSource) -> SourceRun:
+    async def _start_run(self, source: ClusterSource) -> SourceRun:
         """Returns the management cluster, and the present permissions of the service account."""
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
@@ -123,80 +123,80 @@ class ClusterSourceReconciler:
         actor = replace(actor, cause=(("clusterSource", source.name),))
         return SourceRun(source, management, actor, now)
 
-    async def _objects(self, run: SourceRun) -> list[InventoryObject]:
+    async def _read_objects(self, run: SourceRun) -> list[InventoryObject]:
         """Reads the selected objects. LimitExceeded: there are many times more than clusters."""
         settings, handle = run.source.settings, run.management.handle
         api = APIS[settings.inventory]
         version = await find_version(self._management, run.actor, handle, api)
-        found: list[InventoryObject] = []
+        objects: list[InventoryObject] = []
         after = ""
         while True:
             path = list_path(api, version, settings, after)
             page = await self._management.read(run.actor, handle, path)
-            found += inventory_objects(settings.inventory, version, page)
+            objects += inventory_objects(settings.inventory, version, page)
             after = str((page.get("metadata") or {}).get("continue") or "")
             if not after:
-                return sorted_objects(found)
-            if len(found) > 2 * settings.max_clusters:
+                return sorted_objects(objects)
+            if len(objects) > 2 * settings.max_clusters:
                 raise LimitExceeded(
-                    f"more than {len(found):,} objects match: narrow the selector, or raise "
+                    f"more than {len(objects):,} objects match: narrow the selector, or raise "
                     f"maxClusters ({settings.max_clusters:,})"
                 )
 
-    async def _reconciled(self, run: SourceRun) -> _Outcome:
+    async def _reconcile_run(self, run: SourceRun) -> _Outcome:
         async with self._context.store.read() as tx:
             rows = await tx[ClusterSourceMemberStore].of_source(run.source.id)
             ids = [row.cluster_id for row in rows if row.cluster_id]
-            listed = await tx[ClusterStore].by_ids(ids)
-        run.clusters = {row.id: row for row in listed}
+            clusters = await tx[ClusterStore].by_ids(ids)
+        run.clusters = {row.id: row for row in clusters}
         run.members = {row.uid: row for row in rows}
         problems = await self._remove_gone(run)
-        has_more, over = await self._register(run)
-        problems += over
-        await self._update(run)
+        has_more, limit_problems = await self._register_new(run)
+        problems += limit_problems
+        await self._update_members(run)
         if run.source.settings.inventory is InventoryKind.CLUSTER_API:
             has_more |= await self._deliveries.deliver(run)
-        problems += _problems(run.members.values())
+        problems += _member_problems(run.members.values())
         if problems:
-            rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-            message = problems[0][:_MAX_MESSAGE] + rest
+            suffix = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+            message = problems[0][:_MAX_MESSAGE] + suffix
             return _Outcome(ClusterSourceResult.INCOMPLETE, message, has_more)
         return _Outcome(ClusterSourceResult.SYNCED, "", has_more)
 
     # Registration
 
-    async def _register(self, run: SourceRun) -> tuple[bool, list[str]]:
+    async def _register_new(self, run: SourceRun) -> tuple[bool, list[str]]:
         """Registers clusters of new objects, within the limits; returns whether more are left."""
-        most = run.source.settings.max_clusters
-        count, made = sum(1 for row in run.members.values() if row.cluster_id), 0
-        for item in run.found:
+        limit = run.source.settings.max_clusters
+        count, registered = sum(1 for row in run.members.values() if row.cluster_id), 0
+        for item in run.objects:
             member = run.members.get(item.uid)
             if item.is_ending or (member is not None and member.cluster_id):
                 continue
-            if count >= most:
+            if count >= limit:
                 text = (
-                    f"more than {most:,} objects match: raise maxClusters, or narrow the selector"
+                    f"more than {limit:,} objects match: raise maxClusters, or narrow the selector"
                 )
                 return False, [text]
-            if made >= MAX_REGISTRATIONS:
+            if registered >= MAX_REGISTRATIONS:
                 return True, []
-            member, cluster = await self._registered(run, item, member)
+            member, cluster = await self._register_or_refuse(run, item, member)
             run.members[item.uid] = member
             if cluster is not None:
                 run.clusters[cluster.id] = cluster
-                count, made = count + 1, made + 1
+                count, registered = count + 1, registered + 1
         return False, []
 
-    async def _registered(
-        self, run: SourceRun, found: InventoryObject, before: ClusterSourceMember | None
+    async def _register_or_refuse(
+        self, run: SourceRun, item: InventoryObject, before: ClusterSourceMember | None
     ) -> tuple[ClusterSourceMember, Cluster | None]:
         """Registers the cluster of an object, or records the reason for which it cannot."""
         try:
-            return await self._register_one(run, found, before)
+            return await self._register_one(run, item, before)
         except _REFUSALS as error:
             message = error.message[:_MAX_MESSAGE]
         refused = replace(
-            before or _new_member(self._context.new_id(), run, found),
+            before or _new_member(self._context.new_id(), run, item),
             state=MemberState.REFUSED,
             message=message,
         )
@@ -208,17 +208,17 @@ class ClusterSourceReconciler:
 
     @retry_on_collision
     async def _register_one(
-        self, run: SourceRun, found: InventoryObject, before: ClusterSourceMember | None
+        self, run: SourceRun, item: InventoryObject, before: ClusterSourceMember | None
     ) -> tuple[ClusterSourceMember, Cluster]:
         settings = run.source.settings
-        name = cluster_name(settings.name_template, found)
-        tags = check_tags(cluster_tags(settings, found.labels))
+        name = cluster_name(settings.name_template, item)
+        tags = check_tags(cluster_tags(settings, item.labels))
         change = ClusterChange(name, name, tags=tags, project_id=run.source.project_id)
         async with self._context.change(run.actor, "createCluster") as tx:
             cluster = await register_cluster(tx, self._context, change)
             member = replace(
-                before or _new_member(self._context.new_id(), run, found),
-                state=state_of(settings.inventory, found, cluster),
+                before or _new_member(self._context.new_id(), run, item),
+                state=state_of(settings.inventory, item, cluster),
                 message="",
                 cluster_id=cluster.id,
                 tags=tags,
@@ -229,14 +229,14 @@ class ClusterSourceReconciler:
 
     # Changes of objects and clusters
 
-    async def _update(self, run: SourceRun) -> None:
+    async def _update_members(self, run: SourceRun) -> None:
         """Writes what changed at objects and their clusters."""
         changed: list[ClusterSourceMember] = []
-        for item in run.found:
+        for item in run.objects:
             before = run.members.get(item.uid)
             if before is None or before.cluster_id is None:
                 continue
-            after = await self._updated(run, item, before)
+            after = await self._updated_member(run, item, before)
             if after != before:
                 after = replace(after, updated_at=run.now)
                 run.members[item.uid] = after
@@ -247,26 +247,26 @@ class ClusterSourceReconciler:
                     {row.id: column_values(row) for row in changed}
                 )
 
-    async def _updated(
-        self, run: SourceRun, found: InventoryObject, before: ClusterSourceMember
+    async def _updated_member(
+        self, run: SourceRun, item: InventoryObject, before: ClusterSourceMember
     ) -> ClusterSourceMember:
         settings, cluster = run.source.settings, run.clusters.get(before.cluster_id or "")
-        state = state_of(settings.inventory, found, cluster)
+        state = state_of(settings.inventory, item, cluster)
         # Deliveries of the agent keep their message until they succeed.
         is_delivering = state is before.state and (state is MemberState.JOINING or before.token_id)
         message = before.message if is_delivering else ""
         after = replace(
-            before, state=state, message=message, version=found.version,
-            properties=found.properties, gone_at=None,
+            before, state=state, message=message, version=item.version,
+            properties=item.properties, gone_at=None,
         )  # fmt: skip
         if cluster is None or state is MemberState.REMOVED:
             return after
-        tags = cluster_tags(settings, found.labels)
+        tags = cluster_tags(settings, item.labels)
         if tags == dict(before.tags):
             return after
-        wanted = retagged(cluster.tags, before.tags, tags)
+        merged = retagged(cluster.tags, before.tags, tags)
         try:
-            await self._clusters.update(run.actor, cluster.id, ClusterChange(tags=wanted))
+            await self._clusters.update(run.actor, cluster.id, ClusterChange(tags=merged))
         except _REFUSALS as error:
             return replace(after, message=f"cannot change tags: {error.message}"[:_MAX_MESSAGE])
         return replace(after, tags=tags)
@@ -275,7 +275,7 @@ class ClusterSourceReconciler:
 
     async def _remove_gone(self, run: SourceRun) -> list[str]:
         """Marks clusters whose objects are gone, or removes them; returns problems."""
-        present = {item.uid for item in run.found}
+        present = {item.uid for item in run.objects}
         gone = [row for uid, row in run.members.items() if uid not in present]
         registered = [row for row in gone if _is_registered(row, run.clusters)]
         forgotten = [row for row in gone if row not in registered]
@@ -288,16 +288,16 @@ class ClusterSourceReconciler:
                     f"{settings.max_deletions}: no cluster was removed"
                 )
             else:
-                removed, problems = await self._detached(run, registered)
+                removed, problems = await self._detach_clusters(run, registered)
                 forgotten += removed
-        await self._forget(forgotten)
-        left = [row for row in registered if row not in forgotten]
-        await self._mark_gone(run, left)
+        await self._forget_members(forgotten)
+        remaining = [row for row in registered if row not in forgotten]
+        await self._mark_gone(run, remaining)
         for row in forgotten:
             run.members.pop(row.uid)
         return problems
 
-    async def _detached(
+    async def _detach_clusters(
         self, run: SourceRun, rows: Iterable[ClusterSourceMember]
     ) -> tuple[list[ClusterSourceMember], list[str]]:
         """Removes clusters. Their agents are gone with them, so nobody could delete objects."""
@@ -316,7 +316,7 @@ class ClusterSourceReconciler:
             removed.append(row)
         return removed, problems
 
-    async def _forget(self, rows: Collection[ClusterSourceMember]) -> None:
+    async def _forget_members(self, rows: Collection[ClusterSourceMember]) -> None:
         if not rows:
             return
         async with self._context.store.write() as tx:
@@ -344,18 +344,18 @@ class ClusterSourceReconciler:
         run.members |= {row.uid: row for row in marked}
 
 
-def _new_member(id: str, run: SourceRun, found: InventoryObject) -> ClusterSourceMember:
+def _new_member(id: str, run: SourceRun, item: InventoryObject) -> ClusterSourceMember:
     return ClusterSourceMember(
         id,
         run.source.id,
-        found.uid,
-        found.namespace,
-        found.name,
+        item.uid,
+        item.namespace,
+        item.name,
         run.now,
         run.now,
         MemberState.REFUSED,
-        version=found.version,
-        properties=found.properties,
+        version=item.version,
+        properties=item.properties,
     )
 
 
@@ -364,5 +364,5 @@ def _is_registered(row: ClusterSourceMember, clusters: Mapping[str, Cluster]) ->
     return cluster is not None and cluster.ending_at is None
 
 
-def _problems(rows: Iterable[ClusterSourceMember]) -> list[str]:
+def _member_problems(rows: Iterable[ClusterSourceMember]) -> list[str]:
     return [f"{row.title}: {row.message}" for row in rows if row.message]

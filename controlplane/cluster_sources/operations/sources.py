@@ -44,8 +44,8 @@ from core.errors import Invalid, NotFound
 RECONCILE = "reconcile-cluster-source"
 """Kind of the job of each source."""
 MIN_INTERVAL, MAX_INTERVAL = 10, 86_400
-MOST_CLUSTERS = 5_000
-MOST_DELETIONS = 5_000
+MAX_CLUSTERS_LIMIT = 5_000
+MAX_DELETIONS_LIMIT = 5_000
 _HARMLESS = frozenset({"suspended", "interval_s"})
 """Settings that change neither the objects nor the clusters."""
 
@@ -101,8 +101,8 @@ class ClusterSourceChange:
             if not getattr(after, name):
                 raise Invalid("is required", field=field)
         check_range(after.interval_s, "intervalSeconds", MIN_INTERVAL, MAX_INTERVAL)
-        check_range(after.max_clusters, "maxClusters", 1, MOST_CLUSTERS)
-        check_range(after.max_deletions, "maxDeletions", 0, MOST_DELETIONS)
+        check_range(after.max_clusters, "maxClusters", 1, MAX_CLUSTERS_LIMIT)
+        check_range(after.max_deletions, "maxDeletions", 0, MAX_DELETIONS_LIMIT)
         check_settings(after)
         return replace(after, tags=check_tags(after.tags))
 
