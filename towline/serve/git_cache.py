@@ -58,10 +58,9 @@ class GitCacheComponent:
         self._side = compose.build_write_service(git_settings(settings), clock, egress)
         self.manifests: ManagedManifests
         git = git_settings(settings)
-        is_tier = settings.target is ServeTarget.GITCACHE
-        if git.peers.servers and not is_tier:
+        if _is_remote(settings):
             self.manifests = compose_replica.build_remote(git.peers, clock, live)
-        elif settings.redis is not None or is_tier:
+        elif listens_for_peers(settings):
             redis = settings.redis.get_secret_value() if settings.redis else None
             self._replica = compose_replica.build_replica(
                 git,
@@ -150,3 +149,15 @@ def _listener(part: compose_replica.Replica, text: str) -> Listener:
 def git_settings(settings: ServeSettings) -> GitCacheSettings:
     """Settings of the git cache, with its folder in the data directory."""
     return GitCacheSettings(data_dir=settings.data / "git", **dict(settings.git))
+
+
+def listens_for_peers(settings: ServeSettings) -> bool:
+    """Returns true if the git cache of this process listens for other replicas."""
+    is_tier = settings.target is ServeTarget.GITCACHE
+    return is_tier or (settings.redis is not None and not _is_remote(settings))
+
+
+def _is_remote(settings: ServeSettings) -> bool:
+    """Returns true if servers of another tier are the git cache."""
+    is_tier = settings.target is ServeTarget.GITCACHE
+    return bool(git_settings(settings).peers.servers) and not is_tier

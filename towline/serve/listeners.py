@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -40,6 +41,24 @@ def check_addresses(settings: ServeSettings) -> None:
         text = getattr(settings, name)
         if name in _NEVER_OFF or (name.startswith("listen_") and text != OFF):
             address(text, name)
+
+
+def check_ports(settings: ServeSettings, *, peers: bool) -> None:
+    """Opens all ports together and closes them, before a replica works on the store.
+
+    The listeners bind them again, after the components that they serve. `peers`: the git cache
+    listens for other replicas. Unavailable: a port is in use, or two listeners have the same one.
+    """
+    names = {"listen": "https", "listen_agents": "agents", "listen_http": "http"}
+    names["listen_metrics"] = "metrics"
+    if peers:
+        names["listen_peers"] = "peers"
+    if settings.redis is not None:
+        names["listen_replicas"] = "replicas"
+    with ExitStack() as bound:
+        for setting, name in names.items():
+            if (text := getattr(settings, setting)) != OFF:
+                bound.enter_context(bind(address(text, setting), name))
 
 
 def credentials(

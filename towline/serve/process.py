@@ -45,12 +45,13 @@ from towline.serve.agent_manifests import ChartManifests
 from towline.serve.bootstrap import restrict_permissions, write_first_token, write_setup_link
 from towline.serve.console import console_folder
 from towline.serve.data_lock import locked_directory
-from towline.serve.git_cache import GitCacheComponent
+from towline.serve.git_cache import GitCacheComponent, listens_for_peers
 from towline.serve.lifecycle import run_until_stopped, wait_for_failure
 from towline.serve.listeners import (
     agents_server,
     backend_listener,
     check_addresses,
+    check_ports,
     credentials,
     http_listener,
     known_hosts,
@@ -125,6 +126,7 @@ class ControlPlaneProcess:
     async def _start(self) -> ListenerAddresses:
         settings, clock, ends = self._settings, self._clock, self._ends
         check_addresses(settings)
+        check_ports(settings, peers=listens_for_peers(settings))
         restrict_permissions(settings.data, embedded=settings.database is None)
         if settings.database is None:
             ends.enter_context(locked_directory(settings.data))

@@ -123,18 +123,36 @@ async def test_a_taken_port_is_named(tmp_path: Path) -> None:
         assert f"cannot listen on {taken} for http: Address already in use; stop" in said
 
 
+@pytest.mark.parametrize("listener", ["https", "agents", "http"])
+async def test_a_taken_port_ends_a_start_before_any_work(tmp_path: Path, listener: str) -> None:
+    """As a second replica, it would otherwise work on the store of the first."""
+    async with running(tmp_path / "first") as hub:
+        taken = str(getattr(hub.addresses, listener)).removeprefix("https://")
+        setting = "listen" if listener == "https" else f"listen_{listener}"
+        process = ControlPlaneProcess(settings(tmp_path / "second", **{setting: taken}))
+        message = f"cannot listen on {taken} for {listener}: .* in use"
+        with pytest.raises(Unavailable, match=message):
+            await process.start()
+        assert not (tmp_path / "second").exists()
+
+
+async def test_two_listeners_cannot_have_one_port(tmp_path: Path) -> None:
+    same = f"127.0.0.1:{free_ports(1)[0]}"
+    said = refused(tmp_path / "new", "--listen", same, "--listen-agents", same)
+    assert f"cannot listen on {same} for " in said
+
+
 async def test_a_start_that_fails_leaves_nothing_running(tmp_path: Path) -> None:
     """Workers, tasks and sockets of the parts that had started already are gone."""
-    async with running(tmp_path / "first") as hub:
-        before = set(asyncio.all_tasks())
-        process = ControlPlaneProcess(settings(tmp_path / "second", listen_http=hub.addresses.http))
-        with pytest.raises(Unavailable, match="cannot listen"):
-            await process.start()
+    (tmp_path / "setup.url").mkdir()
+    before = set(asyncio.all_tasks())
+    with pytest.raises(Unavailable, match=r"setup\.url.* failed"):
+        await ControlPlaneProcess(settings(tmp_path)).start()
 
-        async def left() -> set[str]:
-            return {task.get_name() for task in asyncio.all_tasks() - before}
+    async def left() -> set[str]:
+        return {task.get_name() for task in asyncio.all_tasks() - before}
 
-        await until(left, lambda names: not names)
+    await until(left, lambda names: not names)
 
 
 @pytest.mark.parametrize(
