@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import ssl
 import urllib.error
 import urllib.request
@@ -59,7 +60,15 @@ _ERRORS: dict[str, type[TowlineError]] = {
         Unavailable,
     )
 }
+_UNKNOWN_IN_SCHEMA = re.compile(
+    r"Cannot query field |Unknown (?:argument|type|fragment|directive) |\w+ has no field '"
+)
+_VERSION = GraphQLDocument[JsonObject]("{ installation { version } }")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Unsupported(TowlineError):
+    """The control plane has another version, and does not know the operation."""
 
 
 class GraphQLClient:
@@ -93,8 +102,28 @@ class GraphQLClient:
         request = urllib.request.Request(self._url, body, self._headers)
         answer = self._parse(*self._send(request))
         if errors := answer.get("errors"):
-            raise _error(errors[0])
+            error = _error(errors[0])
+            if isinstance(error, Invalid) and _UNKNOWN_IN_SCHEMA.search(error.message):
+                raise self._older_server(error, document) from None
+            raise error
         return answer["data"]
+
+    def _older_server(self, error: Invalid, document: str) -> TowlineError:
+        """Explains an operation that the server does not know, if its version is another one."""
+        if document == _VERSION:
+            return error
+        try:
+            server = self.ask(_VERSION)["installation"]["version"]
+        except TowlineError:
+            server = ""
+        if server == __version__:
+            return error
+        return Unsupported(
+            f"this towline is version {__version__}, and the control plane {self._base} is "
+            f"{f'version {server}' if server else 'of another version'}, which does not support "
+            f"this command ({error.message}); upgrade the control plane, or use towline "
+            f"{server or 'of its version'}"
+        )
 
     def lines(self, path: str, **asked: str) -> Iterator[bytes]:
         """Yields the lines of a streamed response. Unavailable: the connection failed."""

@@ -1,14 +1,15 @@
 """The client against servers that answer well, wrongly, or as somebody else."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 import pytest
 
+from core import __version__
 from core.errors import Forbidden, Invalid, TowlineError, Unavailable
-from towline.client import GraphQLClient
+from towline.client import GraphQLClient, Unsupported
 from towline.contexts import ControlPlaneTarget
 
 
@@ -17,6 +18,8 @@ class Answers(HTTPServer):
 
     status = 200
     body: bytes = b"{}"
+    bodies: Sequence[bytes] = ()
+    """One body for each request, instead of `body` for all."""
     location = ""
 
     def __init__(self) -> None:
@@ -32,12 +35,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         assert isinstance(self.server, Answers)
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        number = len(self.server.asked)
         self.server.asked.append((self.path, dict(self.headers), body))
         self.send_response(self.server.status)
         if self.server.location:
             self.send_header("Location", self.server.location)
         self.end_headers()
-        self.wfile.write(self.server.body)
+        self.wfile.write(self.server.bodies[number] if self.server.bodies else self.server.body)
 
     do_GET = do_POST
 
@@ -76,6 +80,44 @@ def test_an_error_of_the_api_becomes_ours(
     server.body = json.dumps({"data": None, "errors": [error]}).encode()
     with pytest.raises(kind, match="because"):
         GraphQLClient(ControlPlaneTarget(server.url)).ask("{ me }")
+
+
+UNKNOWN = [
+    "Cannot query field 'reason' on type 'ServiceError'.",
+    "Unknown argument 'prune' on field 'Mutation.syncServiceObjects'.",
+    "Unknown type 'TagAttributes'.",
+    "attributes: ServiceDeploymentAttributes has no field 'docsPath'",
+]
+
+
+@pytest.mark.parametrize("message", UNKNOWN)
+def test_an_older_server_is_named_with_both_versions(server: Answers, message: str) -> None:
+    error = {"message": message, "extensions": {"code": "INVALID"}}
+    refusal = json.dumps({"data": None, "errors": [error]}).encode()
+    version = b'{"data": {"installation": {"version": "0.0.7"}}}'
+    server.bodies = [refusal, version]
+    with pytest.raises(Unsupported) as caught:
+        GraphQLClient(ControlPlaneTarget(server.url)).ask("{ me }")
+    said = caught.value.message
+    assert f"towline is version {__version__}," in said and "is version 0.0.7," in said
+    assert message in said and said.endswith("upgrade the control plane, or use towline 0.0.7")
+
+
+def test_a_server_of_the_same_version_has_its_own_reason(server: Answers) -> None:
+    error = {"message": UNKNOWN[0], "extensions": {"code": "INVALID"}}
+    version = {"data": {"installation": {"version": __version__}}}
+    server.bodies = [json.dumps(body).encode() for body in ({"errors": [error]}, version)]
+    with pytest.raises(Invalid) as caught:
+        GraphQLClient(ControlPlaneTarget(server.url)).ask("{ me }")
+    assert caught.value.message == UNKNOWN[0]
+
+
+def test_a_server_that_hides_its_version_is_still_explained(server: Answers) -> None:
+    error = {"message": UNKNOWN[0], "extensions": {"code": "INVALID"}}
+    server.body = json.dumps({"errors": [error]}).encode()
+    with pytest.raises(Unsupported, match="is of another version"):
+        GraphQLClient(ControlPlaneTarget(server.url)).ask("{ me }")
+    assert len(server.asked) == 2
 
 
 @pytest.mark.parametrize(
