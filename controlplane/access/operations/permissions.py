@@ -48,11 +48,16 @@ class Permissions(StoreOperations):
             return False
 
     async def place_of(self, actor: Actor, scope: Scope) -> str:
-        """Display name of a scope; the scope itself if the actor may not read its resource."""
+        """Display name of a scope; the scope itself if the actor may not read its resource.
+
+        Only the actor's own scopes are named as deleted: of others, nobody learns that they ended.
+        """
         require_member(actor)
         own = {grant.scope for grant in actor.policy.grants}
         async with self._context.store.read() as tx:
             target = (await scope_targets(tx, [scope])).get(scope)
+        if target is None and scope in own:
+            return f"a deleted {scope.partition(':')[0].replace('_', ' ')}"
         readable = target is not None and (scope in own or actor.may(Verb.READ, target))
         return str(target) if readable else scope
 

@@ -245,6 +245,10 @@ async def test_who_can_lists_each_user_with_the_reason(world: World) -> None:
     assert not await world.permissions.can(ann, Verb.READ, ResourceKind.CLUSTER, "no-such-id")
     with pytest.raises(Forbidden):
         await world.permissions.who_can(ann, Verb.WRITE, ResourceKind.CLUSTER, cluster.id)
+    await world.clusters.detach(world.admin, cluster.id)
+    assert await world.permissions.place_of(ann, cluster.target.scope) == "a deleted cluster"
+    hidden = await world.permissions.place_of(world.admin, cluster.target.scope)
+    assert hidden == cluster.target.scope
 
 
 async def test_lists_of_readers_and_writers_are_replaced_whole(world: World) -> None:
