@@ -23,6 +23,11 @@ _MESSAGES = tuple(
         (rf"Expected value of type {_TYPE} to be an object, found: .*", r"\g<type> is an object"),
         (rf"Expected value of non-null type {_TYPE} not to be None\.", "must not be null"),
         (rf"Expected a value of non-null type {_TYPE} to be provided\.", "is missing"),
+        (
+            # A word of letters is a mistyped name of a value, and no password or token.
+            r"Value '(?P<value>[A-Za-z_-]{1,32})' does not exist in '(?P<type>\w+)' enum\..*",
+            r"'\g<value>' is not a value of \g<type>",
+        ),
         (r"Value .* does not exist in '(?P<type>\w+)' enum\..*", r"not a value of \g<type>"),
         (r"(?P<text>Syntax Error: (?:Expected .*?, found|Unexpected) \w*String) .*", r"\g<text>"),
         (r"(?P<text>[^:]* cannot represent [^:]*): .*", r"\g<text>"),

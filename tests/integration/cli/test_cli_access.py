@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.integration.cli.conftest import Installation
@@ -35,6 +36,28 @@ def test_a_team_gets_its_project(installation: Installation, tmp_path: Path) -> 
     run("access", "grant", "looker", "project/shop", "--user", "ann@example.org", "--hours", "8")
     run("access", "can", "administer", "user")
     run("projects", "delete", "shop", "--yes")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("rules: [{verbs: [red], kinds: [service]}]", "rules[0].verbs[0]: 'RED' is not a value of"),
+        ("rules: [{verbs: [read], kind: [service]}]", "rules[0]: RoleRuleAttributes has no field"),
+        ("rules: [read]", "rules: use a list of maps"),
+        ("rules: 4", "rules: use a list of maps"),
+        ("rules: [{verbs: read}]", "verbs: use a list of words"),
+        ("apiVersion: towline.io/v1", "is a manifest"),
+    ],
+)
+def test_a_mistake_in_a_role_is_refused_with_its_place(
+    installation: Installation, tmp_path: Path, text: str, reason: str
+) -> None:
+    """A mistyped `kinds` must not give every kind."""
+    file = tmp_path / "role.yaml"
+    file.write_text(f"name: mistaken\n{text}\n")
+    refused = installation.run("roles", "set", "-f", str(file), code=2).stderr
+    assert f"{file}" in refused and reason in refused
+    assert "mistaken" not in installation.run("roles", "list", "-o", "name").stdout
 
 
 def test_a_project_gets_its_fence(installation: Installation, tmp_path: Path) -> None:
@@ -93,7 +116,7 @@ def test_services_are_made_behind_the_fence_of_their_project(
     assert "no destination rule allows namespace bank of cluster bank-1" in refused
     file.write_text("sources: [{repository: https://git.example.org/bank.git}]")
     wrong = run("projects", "fence", "bank", "-f", str(file), code=2).stderr
-    assert "attributes.fence.sources[0]: SourceRuleAttributes needs the field 'url'" in wrong
+    assert "fence.yaml: sources[0]: SourceRuleAttributes needs the field 'url'" in wrong
 
 
 def test_a_narrow_token_may_what_it_names(installation: Installation) -> None:

@@ -282,7 +282,9 @@ async def test_the_place_of_an_unknown_enum_value_is_named(hub: Running) -> None
     body = {"query": document, "variables": {"gates": [{"name": "g", "type": "PRAYER"}]}}
     code, message = error_of((await send(hub, body))[1])
     assert code == "INVALID"
-    assert message.startswith("gates[0].type: not a value of GateType: use APPROVAL, SOAK,")
+    assert message.startswith(
+        "gates[0].type: 'PRAYER' is not a value of GateType: use APPROVAL, SOAK,"
+    )
 
 
 async def test_a_page_is_limited(hub: Running) -> None:

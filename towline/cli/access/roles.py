@@ -1,12 +1,12 @@
 """`towline roles …`."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from core.errors import Invalid
+from core.json_object import JsonObject
 from towline.cli.access import generated as operations
 from towline.cli.access.generated import Role
 from towline.cli.shell.confirmation import Yes, confirm_deletion
@@ -14,7 +14,7 @@ from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, show
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import connect
-from towline.cli.shell.yaml_files import read_map
+from towline.cli.shell.yaml_files import errors_of, read_map
 
 if TYPE_CHECKING:
     from towline.generated_inputs import RoleAttributes
@@ -69,13 +69,14 @@ def set_role(
     given = read_map(file, "--file", "a role")
     if not isinstance(given.get("name"), str):
         raise Invalid(f"{file}: a role requires the field name")
-    given["rules"] = [_upper(rule) for rule in given.get("rules") or ()]
+    given["rules"] = _rules_of(given.get("rules") or [], file)
     attributes, api = cast("RoleAttributes", given), connect(context)
     known = [role for role in operations.roles(api) if role["name"] == attributes["name"]]
-    if known:
-        made = operations.update_role(api, known[0]["id"], attributes)
-    else:
-        made = operations.create_role(api, attributes)
+    with errors_of(file, "attributes"):
+        if known:
+            made = operations.update_role(api, known[0]["id"], attributes)
+        else:
+            made = operations.create_role(api, attributes)
     show(made, COLUMNS, output, "name")
 
 
@@ -98,8 +99,20 @@ def delete_role(
     show(operations.delete_role(api, role["id"]), COLUMNS, output, "name")
 
 
-def _upper(rule: Mapping[str, Sequence[object] | None]) -> dict[str, list[str]]:
-    """Converts a rule for the API, with verbs and kinds in capitals."""
-    return {
-        part: [str(word).upper() for word in rule.get(part) or ()] for part in ("verbs", "kinds")
-    }
+def _rules_of(given: object, file: Path) -> list[JsonObject]:
+    """Converts the rules of a file for the API, with verbs and kinds in capitals.
+
+    Keeps unknown fields, so that the API refuses them: a mistyped `kinds` must not mean all kinds.
+    """
+    if not isinstance(given, list) or not all(isinstance(rule, dict) for rule in given):
+        raise Invalid(f"{file}: rules: use a list of maps with verbs and kinds")
+    return [
+        {**rule, **{part: _upper(rule.get(part), f"{file}: {part}") for part in ("verbs", "kinds")}}
+        for rule in given
+    ]
+
+
+def _upper(words: object, place: str) -> list[str]:
+    if not isinstance(words or [], list):
+        raise Invalid(f"{place}: use a list of words, such as [read]")
+    return [str(word).upper() for word in cast("list[object]", words or [])]

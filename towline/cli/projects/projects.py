@@ -13,7 +13,7 @@ from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, say, show, since
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect, first_found
-from towline.cli.shell.yaml_files import read_map
+from towline.cli.shell.yaml_files import errors_of, read_map
 
 if TYPE_CHECKING:
     from towline.generated_inputs import FenceAttributes, ProjectAttributes
@@ -101,7 +101,8 @@ def project_fence(
     if given is not None:
         fence = cast("FenceAttributes", given)
         attributes: ProjectAttributes = {"name": name, "fence": fence, "confirmFence": confirm}
-        operations.update_project(api, id, attributes)
+        with errors_of(cast("Path", file), "attributes.fence"):
+            operations.update_project(api, id, attributes)
     show(operations.project_fence(api, id)["fence"], (), Format.YAML, "unrestricted")
 
 

@@ -1,5 +1,7 @@
 """YAML files that users name on the command line."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from core.errors import Invalid
@@ -17,4 +19,22 @@ def read_map(path: Path, option: str, what: str) -> JsonObject:
         raise Invalid(f"{path} is not YAML: {error}", field=option) from None
     if not isinstance(given, dict):
         raise Invalid(f"{path}: {what} is a map of its fields", field=option)
+    if "apiVersion" in given:
+        raise Invalid(
+            f"{path} is a manifest, and this option takes {what}: run `towline apply -f {path}`",
+            field=option,
+        )
     return given
+
+
+@contextmanager
+def errors_of(path: Path, variable: str) -> Generator[None]:
+    """Names the file in the API's errors about its content, which was sent in `variable`."""
+    try:
+        yield
+    except Invalid as error:
+        place, colon, rest = error.message.partition(": ")
+        if not colon or not place.startswith(variable):
+            raise
+        inner = place.removeprefix(variable).removeprefix(".")
+        raise Invalid(f"{path}: {inner}: {rest}" if inner else f"{path}: {rest}") from None

@@ -82,6 +82,10 @@ def test_a_document_that_cannot_be_parsed_is_not_shown(query: str) -> None:
         ),
         (
             "Variable '$role' has invalid value: Value 'king' does not exist in 'Role' enum.",
+            "role: 'king' is not a value of Role",
+        ),
+        (
+            "Variable '$role' has invalid value: Value 'hunter2' does not exist in 'Role' enum.",
             "role: not a value of Role",
         ),
         (
