@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from core.errors import NotFound
 from tests.fakes.api import FakeApi
 from towline.cli.program import app
 from towline.cli.services import generated as service_api
-from towline.cli.services import services
+from towline.cli.services import service_manifests, services
 from towline.cli.services.explain import explain
 from towline.cli.services.reasons import (
     by_urgency,
@@ -35,7 +36,8 @@ def service(*components: Any, status: str = "SYNCED", message: str | None = MESS
         "id": "s1", "name": "web", "status": status, "promoted": False, "paused": False,
         "pinnedSha": None, "commitsBehind": None, "drifted": 0, "sha": None,
         "deletedAt": None, "errors": [], "message": message,
-        "cluster": None, "repository": None, "revision": None, "components": list(components),
+        "cluster": None, "repository": None, "helm": None, "revision": None,
+        "components": list(components),
     }  # fmt: skip
 
 
@@ -142,3 +144,35 @@ def test_an_agent_is_silent_after_two_minutes(seconds: int | None, silent: bool)
     now = datetime.now(UTC)  # noqa: TID251
     heard = None if seconds is None else (now - timedelta(seconds=seconds)).isoformat()
     assert is_silent(heard) is silent
+
+
+@pytest.mark.parametrize(
+    ("url", "helm", "kind"),
+    [
+        ("https://git.example.org/shop.git", None, "git"),
+        ("https://git.example.org/shop.git", {"chart": None}, "git"),
+        ("https://charts.example.org", {"chart": "nginx"}, "charts"),
+        ("oci://registry.example.org/charts", {"chart": "nginx"}, "charts"),
+        ("oci://registry.example.org/shop", None, "artifacts"),
+    ],
+)
+def test_the_source_of_a_service_has_its_kind(url: str, helm: Any, kind: str) -> None:
+    repository = {"url": url, "error": "no answer", "polledAt": None}
+    found = service(status="FAILED", message=None) | {"repository": repository, "helm": helm}
+    assert f"✗ {kind:<14} {url}: no answer" in why(found)
+
+
+def test_a_service_without_manifests_says_why_and_what_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = service(status="FAILED", message=None) | {
+        "digest": None,
+        "cluster": {"id": "c", "handle": "dev", "pingedAt": None},
+        "errors": [{"source": "render", "message": "no such folder", "reason": ""}],
+    }
+    api = FakeApi({service_api.SERVICE: {"serviceDeployment": found}})
+    monkeypatch.setattr(service_manifests, "connect", lambda context: api)
+    result = CliRunner().invoke(app, ["services", "manifests", "dev/web"])
+    assert isinstance(result.exception, NotFound)
+    said = result.exception.message
+    assert "never rendered: no such folder" in said and "towline services why dev/web" in said

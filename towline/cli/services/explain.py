@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from towline.cli.pipelines.generated import Pipeline, pipelines
+from towline.cli.repositories.find import OCI_SCHEME
 from towline.cli.services.find import find_service
 from towline.cli.services.generated import (
     LedgerEvent,
     Service,
     ServiceDetails,
-    ServiceRepository,
     ledger,
 )
 from towline.cli.services.reasons import FINE, drift_text, is_silent, waiting_objects
@@ -32,7 +32,7 @@ def explain(api: GraphQLApi, name: str) -> Iterator[str]:
         yield "desired  none yet"
     yield from _waiting(service)
     yield from _holds(service)
-    yield _repository(service["repository"])
+    yield _repository(service)
     yield from _errors(service)
     if service["promoted"]:
         yield from _pipelines(api, service)
@@ -69,14 +69,23 @@ def _holds(service: Service) -> Iterator[str]:
         yield _line(_WAITS, "deleted", f"{age(service['deletedAt'])}; removing its objects")
 
 
-def _repository(repository: ServiceRepository | None) -> str:
+def _repository(service: Service) -> str:
+    repository = service["repository"]
     if repository is None:
-        return _line(_FAILED, "git", "the service has no repository")
+        return _line(_FAILED, "source", "the service has no repository")
+    title, url = _source_of(service, repository["url"]), repository["url"]
     if repository["error"]:
-        return _line(_FAILED, "git", f"{repository['url']}: {repository['error']}")
+        return _line(_FAILED, title, f"{url}: {repository['error']}")
     if repository["polledAt"] is None:
-        return _line(_WAITS, "git", f"{repository['url']} not polled yet")
-    return _line(_DONE, "git", f"{repository['url']} polled {age(repository['polledAt'])}")
+        return _line(_WAITS, title, f"{url} not polled yet")
+    return _line(_DONE, title, f"{url} polled {age(repository['polledAt'])}")
+
+
+def _source_of(service: Service, url: str) -> str:
+    """Returns the kind of the service's repository: charts, artifacts or git."""
+    if (service["helm"] or {}).get("chart"):
+        return "charts"
+    return "artifacts" if url.startswith(OCI_SCHEME) else "git"
 
 
 def _errors(service: Service) -> Iterator[str]:

@@ -5,9 +5,12 @@ from typing import Annotated
 
 import typer
 
+from core.errors import NotFound
 from towline.cli.lazy_import import load
 from towline.cli.services import generated as operations
-from towline.cli.services.find import find_service
+from towline.cli.services.find import find_service, label
+from towline.cli.services.generated import ServiceDetails
+from towline.cli.services.reasons import first_problem
 from towline.cli.shell.output import count, escape_controls, say, short
 from towline.cli.shell.session import connect
 from towline.operations import GraphQLApi
@@ -33,10 +36,21 @@ def show_manifests(
     """
     api = connect(context)
     dump = load("yaml").safe_dump
-    objects = _objects(api, find_service(api, service)["id"], ref, digest)
+    found = find_service(api, service)
+    if found["digest"] is None and not (ref or digest):
+        raise NotFound(_not_rendered(found))
+    objects = _objects(api, found["id"], ref, digest)
     for number, manifest in enumerate(objects):
         sys.stdout.write("---\n" if number else "")
         sys.stdout.write(escape_controls(dump(manifest, sort_keys=False, allow_unicode=True)))
+
+
+def _not_rendered(service: ServiceDetails) -> str:
+    name, problem = label(service), first_problem(service)
+    return (
+        f"{name} has no manifests, because it was never rendered{problem and f': {problem}'}; "
+        f"`towline services why {name}` shows its progress, and --ref renders another commit"
+    )
 
 
 def _objects(

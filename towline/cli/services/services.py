@@ -1,6 +1,5 @@
 """`towline services …`."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ from towline.cli.repositories.find import OCI_SCHEME, find_or_add_repository
 from towline.cli.services import generated as operations
 from towline.cli.services.changes import pause, resume, roll_back, sync, unpin
 from towline.cli.services.columns import COLUMNS, ROW_COLUMNS
+from towline.cli.services.deletion import describe_deletion, wait_for_deletion
 from towline.cli.services.explain import explain
 from towline.cli.services.find import find_service, label
 from towline.cli.services.generated import (
@@ -333,20 +333,32 @@ def delete_service(
     context: typer.Context,
     service: Name,
     detach: Annotated[bool, typer.Option(help="Keep its objects in the cluster.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the agent has removed its objects.")
+    ] = False,
+    timeout: WithWait = None,
     yes: Yes = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Delete a service and its objects.
 
+    The agent deletes the objects, then the service disappears from the lists.
+
     \b
     Example:
-      towline services delete dev/web
+      towline services delete dev/web --wait
     """
-    confirm_deletion(
-        f"service {service}", yes=yes, along=lambda: () if detach else _objects(context, service)
-    )
+    limit = timeout_of(timeout, wait=wait)
+    api = connect(context)
+    found = find_service(api, service)
+    name = label(found)
+    objects = () if detach else tuple(map(name_of, found["components"]))
+    confirm_deletion(f"service {name}", yes=yes, along=lambda: objects)
     delete = operations.detach_service if detach else operations.delete_service
-    _change(context, delete, service, output)
+    show(delete(api, found["id"]), COLUMNS, output, label)
+    if wait:
+        wait_for_deletion(api, found, limit)
+    say(describe_deletion(api, found, keeps_objects=detach))
 
 
 @app.command("confirm")
@@ -435,18 +447,3 @@ def wait_for_status(
     wanted = WantedState(status.upper(), sha)
     limit = seconds(timeout, "--timeout")
     show(wait_for_service(connect(context), service, wanted, limit), COLUMNS, output, label)
-
-
-def _objects(context: typer.Context, service: str) -> list[str]:
-    found = find_service(connect(context), service)
-    return [name_of(component) for component in found["components"]]
-
-
-def _change(
-    context: typer.Context,
-    change: Callable[[GraphQLApi, str], Service],
-    service: str,
-    output: Format,
-) -> None:
-    api = connect(context)
-    show(change(api, find_service(api, service)["id"]), COLUMNS, output, label)

@@ -1,0 +1,41 @@
+"""Follows the deletion of a service, which its agent carries out."""
+
+from towline.cli.services.find import label
+from towline.cli.services.generated import ServiceDetails
+from towline.cli.services.generated import service as service_by_id
+from towline.cli.services.reasons import first_problem, silent_agent
+from towline.cli.shell.output import count, say
+from towline.cli.shell.polling import poll_until, telling
+from towline.cli.shell.session import found_or_none
+from towline.operations import GraphQLApi
+
+
+def wait_for_deletion(
+    api: GraphQLApi, service: ServiceDetails, timeout: float, *, every: float = 1.0
+) -> None:
+    """Waits until a deleted service has disappeared, and says its progress. WaitTimeout."""
+    look = telling(lambda: _remaining(api, service), _describe_progress, say)
+    poll_until(look, lambda seen: seen is None, timeout, describe=_describe_progress, every=every)
+
+
+def describe_deletion(api: GraphQLApi, service: ServiceDetails, *, keeps_objects: bool) -> str:
+    """Describes a deletion that has begun or ended, and how to watch it."""
+    name, seen = label(service), _remaining(api, service)
+    if seen is None:
+        return f"deleted {name}{'; its objects stay in the cluster' if keeps_objects else ''}"
+    return f"{_describe_progress(seen)}; follow it with: towline services why {name}"
+
+
+def _remaining(api: GraphQLApi, service: ServiceDetails) -> ServiceDetails | None:
+    return found_or_none(lambda: service_by_id(api, id=service["id"]))
+
+
+def _describe_progress(seen: ServiceDetails | None) -> str:
+    if seen is None:
+        return "  deleted"
+    left, name = count(len(seen["components"]), "object"), label(seen)
+    if silent := silent_agent(seen):
+        return f"{name} is being deleted: {silent}, and removes {left} when it connects again"
+    problem = first_problem(seen)
+    text = f"{name} is being deleted: its agent removes {left}"
+    return f"{text}; {problem}" if problem else text
