@@ -87,15 +87,15 @@ def build_git_cache(
     mirror = GitMirror(
         data / "repositories", _mirror_options(settings), clock, egress=egress, followed=specs
     )
-    eviction = _eviction(settings, live or ReportedDigests(), clock)
+    eviction = _make_eviction(settings, live or ReportedDigests(), clock)
 
     async def make_room() -> None:
         await eviction.run()
         await cache.drop_copies()
 
-    content = _tiers(settings, connections, make_room)
+    content = _tiered_content(settings, connections, make_room)
     memo = FileMemo(data / "memos", MessageAuthenticator(_memo_key(settings), "memos"))
-    workers = WorkerPool(settings.render.workers, _limits(settings.render), data / "scratch")
+    workers = WorkerPool(settings.render.workers, _job_limits(settings.render), data / "scratch")
 
     http = _chart_client(settings)
     accounts = ChartCredentialFinder(specs)
@@ -113,16 +113,16 @@ def build_git_cache(
         for root in (data / "bundles", data / "memos"):
             await asyncio.to_thread(sweep, root)
 
-    catalogue, images = ChartCatalog(charts, memo, clock), RegistryImages(http, accounts, clock)
-    places = ChartMirror(catalogue, memo)
+    catalog, images = ChartCatalog(charts, memo, clock), RegistryImages(http, accounts, clock)
+    chart_mirror = ChartMirror(catalog, memo)
     stores = ArtifactStores(content, memo, mirror.clones)
     artifacts = ArtifactMirror(http, accounts, workers, stores, clock, settings.render.chart_bytes)
-    lister = RefListerByKind(mirror.lister, places, artifacts)
+    lister = RefListerByKind(mirror.lister, chart_mirror, artifacts)
     signed = SignedRefs(SigningSources(settings.signing.sources), lister, mirror.history, clock)
-    reader = TreeReaderByKind(mirror.reader, places)
-    copies = ClonesByKind(mirror.clones, places, artifacts)
+    reader = TreeReaderByKind(mirror.reader, chart_mirror)
+    copies = ClonesByKind(mirror.clones, chart_mirror, artifacts)
 
-    decryptor = decryptor or _decryptor(settings)
+    decryptor = decryptor or _sops_decryptor(settings)
     replicas = connections.replicas if connections else SoleReplica()
     cache = GitCache(
         FollowedSources(
@@ -131,7 +131,7 @@ def build_git_cache(
             specs,
         ),
         RenderService(
-            RenderPorts(reader, content, memo, workers, catalogue, images, decryptor, signed),
+            RenderPorts(reader, content, memo, workers, catalog, images, decryptor, signed),
             clock,
         ),
         content,
@@ -175,7 +175,7 @@ def load_signer(settings: GitCacheSettings, clock: Clock) -> RenderSigner:
 
 
 def signing_key_file(settings: GitCacheSettings) -> SigningKeyFile:
-    """The file of the signing key. Raises Invalid if replicas derive the key."""
+    """Returns the file of the signing key. Raises Invalid if replicas derive the key."""
     if settings.signing.key is None and settings.peers.key is not None:
         raise Invalid(
             "is derived from git.peers.key; give it a file to rotate it", field="git.signing.key"
@@ -183,7 +183,7 @@ def signing_key_file(settings: GitCacheSettings) -> SigningKeyFile:
     return SigningKeyFile(settings.signing.key or settings.data_dir / "signing.key")
 
 
-def _decryptor(settings: GitCacheSettings) -> Decryptor | None:
+def _sops_decryptor(settings: GitCacheSettings) -> Decryptor | None:
     folder = settings.render.age_keys
     return SopsDecryptor(folder) if folder is not None else None
 
@@ -197,7 +197,7 @@ def _memo_key(settings: GitCacheSettings) -> str:
     return path.read_bytes().hex()
 
 
-def _eviction(settings: GitCacheSettings, live: LiveDigests, clock: Clock) -> Eviction:
+def _make_eviction(settings: GitCacheSettings, live: LiveDigests, clock: Clock) -> Eviction:
     return Eviction(
         settings.data_dir / "bundles",
         settings.data_dir / "memos",
@@ -208,7 +208,7 @@ def _eviction(settings: GitCacheSettings, live: LiveDigests, clock: Clock) -> Ev
     )
 
 
-def _tiers(
+def _tiered_content(
     settings: GitCacheSettings,
     connections: ReplicaConnections | None,
     make_room: Callable[[], Awaitable[None]],
@@ -252,13 +252,13 @@ def _mirror_options(settings: GitCacheSettings) -> MirrorOptions:
     )
 
 
-def git_memory(settings: FetchSettings, container: int | None) -> int:
-    """Memory limit of a git process, in bytes; `container` is the limit of the container."""
-    half = _GIT_MEMORY if container is None else container // 2
+def git_memory(settings: FetchSettings, container_limit: int | None) -> int:
+    """Returns the memory limit of a git process, in bytes, within the limit of the container."""
+    half = _GIT_MEMORY if container_limit is None else container_limit // 2
     return settings.memory or min(half, _GIT_MEMORY)
 
 
-def _limits(settings: RenderSettings) -> JobLimits:
+def _job_limits(settings: RenderSettings) -> JobLimits:
     return JobLimits(
         seconds=settings.seconds,
         memory=settings.memory,

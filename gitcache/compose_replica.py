@@ -37,26 +37,28 @@ def build_replica(
     settings: GitCacheSettings,
     clock: Clock,
     redis: str | None,
-    listens: str,
+    listen_address: str,
     *,
     egress: ClusterEgress | None = None,
     live: LiveDigests | None = None,
     decryptor: Decryptor | None = None,
 ) -> Replica:
-    """Composes a replica that other processes reach at `listens` (host:port).
+    """Composes a replica that other processes reach at `listen_address` (host:port).
 
     Without `redis` it is the only replica. Without `live`, control planes report the digests in
     use. Raises Invalid for missing settings.
     """
     peers = settings.peers
-    key = _key(peers)
-    me = ReplicaMember(peers.name or socket.gethostname(), peers.address or listens)
+    shared_key = _shared_key(peers)
+    me = ReplicaMember(peers.name or socket.gethostname(), peers.address or listen_address)
     if " " in me.name + me.address:
         raise Invalid("name and address must not contain spaces", field="git.peers")
-    tls = make_tls_contexts(key, me.name, clock.now())
+    tls = make_tls_contexts(shared_key, me.name, clock.now())
     replicas: Replicas = SoleReplica()
     if redis is not None:
-        replicas = RedisReplicas(redis, me, MessageAuthenticator(key), clock, _terms(peers))
+        replicas = RedisReplicas(
+            redis, me, MessageAuthenticator(shared_key), clock, _lease_terms(peers)
+        )
     nearest, reported = local_content_store(settings), ReportedDigests()
     client = PeerClient(tls.client, hop=True, nearest=nearest)
     connections = ReplicaConnections(
@@ -70,7 +72,7 @@ def build_replica(
         live=live or reported,
         decryptor=decryptor,
     )
-    return Replica(me.name, cache, PeerApi(cache, nearest, reported.tell), tls)
+    return Replica(me.name, cache, PeerApi(cache, nearest, reported.set_digests), tls)
 
 
 def build_remote(
@@ -84,14 +86,14 @@ def build_remote(
 
     Asks these servers for others every `discovery_seconds`. Raises Invalid without a key.
     """
-    tls = make_tls_contexts(_key(settings), "control plane", clock.now())
+    tls = make_tls_contexts(_shared_key(settings), "control plane", clock.now())
     client = PeerClient(tls.client, hop=False)
     return RemoteGitCache(
         client, settings.servers, clock, live, discovery_seconds=discovery_seconds
     )
 
 
-def _key(settings: PeerSettings) -> str:
+def _shared_key(settings: PeerSettings) -> str:
     if settings.key is None:
         raise Invalid(
             "replicas need a shared key; generate one with `openssl rand -hex 32`",
@@ -100,7 +102,7 @@ def _key(settings: PeerSettings) -> str:
     return settings.key.get_secret_value()
 
 
-def _terms(settings: PeerSettings) -> LeaseTerms:
+def _lease_terms(settings: PeerSettings) -> LeaseTerms:
     if settings.lease_seconds < 3 * settings.heartbeat_seconds:
         raise Invalid("must be at least three heartbeats", field="git.peers.lease_seconds")
     return LeaseTerms(settings.heartbeat_seconds, settings.lease_seconds)

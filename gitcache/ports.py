@@ -124,7 +124,7 @@ class TreeReader(Protocol):
 class Decryptor(Protocol):
     """Decrypts encrypted files of a repository right before a render."""
 
-    def keys(self, spec: RepositorySpec) -> str:
+    def key_fingerprint(self, spec: RepositorySpec) -> str:
         """Names the keys of this repository; empty without keys.
 
         The name is part of the digest of all inputs, so that other repositories do not get files
@@ -198,7 +198,7 @@ class Charts(Protocol):
         """Resolves a reference now. Raises Invalid if there is no such chart, Unavailable."""
         ...
 
-    async def at(self, spec: RepositorySpec, sha: str) -> ChartPin:
+    async def find_by_sha(self, spec: RepositorySpec, sha: str) -> ChartPin:
         """Finds the chart of a chart repository's commit. Raises Rejected if it is gone."""
         ...
 
@@ -305,7 +305,7 @@ class RenderWorkers(Protocol):
         """Lists the versions of a chart in an index. Raises Invalid if there are none."""
         ...
 
-    async def tool(self, renderer: str) -> str:
+    async def tool_version(self, renderer: str) -> str:
         """Returns name and version of a renderer's tool, empty if it needs none.
 
         Raises Unavailable if the tool is missing, Invalid for an unknown renderer.
@@ -381,15 +381,15 @@ class Replicas(Coordinator, Protocol):
         """Returns the owner of a repository, or None."""
         ...
 
-    def holds(self, repository_id: RepositoryId) -> bool:
+    def holds_lease(self, repository_id: RepositoryId) -> bool:
         """True if this replica holds a valid lease of the repository."""
         ...
 
-    def prepared(self, repository_id: RepositoryId) -> str | None:
+    def prepared_replica(self, repository_id: RepositoryId) -> str | None:
         """Returns the name of the replica that is prepared to take over, or None."""
         ...
 
-    async def prepare(self, repository_id: RepositoryId) -> None:
+    async def announce_prepared(self, repository_id: RepositoryId) -> None:
         """Announces that this replica is prepared to take over. Raises Unavailable."""
         ...
 
@@ -397,7 +397,9 @@ class Replicas(Coordinator, Protocol):
         """Publishes a state to all replicas; returns False if not the owner. Unavailable."""
         ...
 
-    async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
+    async def forward_hint(
+        self, repository_id: RepositoryId, announced: Mapping[str, str] | None
+    ) -> None:
         """Forwards a webhook's announcement to the owner. Raises Unavailable."""
         ...
 
@@ -446,6 +448,6 @@ class PeerOperations(Protocol):
 class LiveDigests(Protocol):
     """Digests of bundles in use."""
 
-    async def live(self) -> Collection[str] | None:
+    async def live_digests(self) -> Collection[str] | None:
         """Returns all digests in use or kept for rollbacks; None if unknown: evict nothing."""
         ...

@@ -23,7 +23,7 @@ from core.identity import RepositoryId
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.runtime.token_bucket import RatePolicy, TokenBucket
-from gitcache.domain.announcements import MAX_REFS, PROVIDERS, announced, pusher
+from gitcache.domain.announcements import MAX_REFS, PROVIDERS, announced_refs, read_pusher
 from gitcache.domain.signatures import is_genuine
 
 log = structlog.get_logger(__name__)
@@ -84,10 +84,10 @@ class Webhooks:
         self._cache = cache
         self._record_push = record_push
         self._body_seconds = body_seconds
-        self._secrets = _Secrets(secret_of, clock)
+        self._secrets = _SecretCache(secret_of, clock)
         self._refusals = _Refusals(clock)
         self._clock = clock
-        self._held = 0
+        self._unverified_bytes = 0
         self._hints: dict[str, dict[str, str]] = {}
         self.tasks = Tasks("webhooks")
         self.route = Route("/webhooks/git/{provider}/{id}", self._receive, methods=["POST"])
@@ -97,48 +97,50 @@ class Webhooks:
         provider = _ALIASES.get(name, name)
         if provider not in PROVIDERS:
             return Response("unknown provider", 404)
-        if not _may_fit(request):
+        if not _is_declared_size_allowed(request):
             return Response(f"more than {MAX_BODY} bytes", 413)
-        if self._held > MAX_UNVERIFIED_BYTES:
+        if self._unverified_bytes > MAX_UNVERIFIED_BYTES:
             return Response("too many webhooks at once", 503, {"Retry-After": "1"})
-        answer = await self._judged(provider, repository_id, request)
+        answer = await self._verdict(provider, repository_id, request)
         if answer is None:
-            await self._refusals.turn(repository_id, provider)
+            await self._refusals.wait_for_turn(repository_id, provider)
             return Response("signature refused", 401)
         return answer
 
-    async def _judged(self, provider: str, repository_id: str, request: Request) -> Response | None:
+    async def _verdict(
+        self, provider: str, repository_id: str, request: Request
+    ) -> Response | None:
         """Returns the response, None for a forged webhook."""
         body = bytearray()
-        self._held += _REQUEST_BYTES
+        self._unverified_bytes += _REQUEST_BYTES
         try:
             async with asyncio.timeout(self._body_seconds):
-                is_whole = await self._read(request, body)
-            if not is_whole:
+                is_complete = await self._read_body(request, body)
+            if not is_complete:
                 return Response(f"more than {MAX_BODY} bytes", 413)
-            taken = await self._takes(provider, repository_id, request, bytes(body))
-            return Response(status_code=202) if taken else None
+            is_genuine_webhook = await self._accept(provider, repository_id, request, bytes(body))
+            return Response(status_code=202) if is_genuine_webhook else None
         except TimeoutError:
             return Response("too slow", 408)
         except Unavailable as error:
             log.warning("push not recorded", repository=repository_id, reason=error.message)
             return Response("the push cannot be recorded now", 503, {"Retry-After": "1"})
         finally:
-            self._held -= _REQUEST_BYTES + len(body)
+            self._unverified_bytes -= _REQUEST_BYTES + len(body)
 
-    async def _read(self, request: Request, body: bytearray) -> bool:
+    async def _read_body(self, request: Request, body: bytearray) -> bool:
         """Reads the body; returns False as soon as it exceeds the limit."""
         try:
             async for chunk in request.stream():
                 body += chunk
-                self._held += len(chunk)
+                self._unverified_bytes += len(chunk)
                 if len(body) > MAX_BODY:
                     return False
         except ClientDisconnect:
             return False
         return True
 
-    async def _takes(
+    async def _accept(
         self, provider: str, repository_id: str, request: Request, body: bytes
     ) -> bool:
         """Verifies a webhook and forwards its announcement; returns False for a forged one."""
@@ -146,25 +148,25 @@ class Webhooks:
         if not is_genuine(provider, secret or "", request.headers, body):
             return False
         payload = _parse(body)
-        refs = announced(provider, payload)
-        self._hint(repository_id, refs)
-        account = pusher(provider, payload)
+        refs = announced_refs(provider, payload)
+        self._queue_hint(repository_id, refs)
+        account = read_pusher(provider, payload)
         if self._record_push is not None and refs and account is not None:
             commits = set(refs.values())
             await self._record_push(repository_id, account.name, account.email, commits)
         return True
 
-    def _hint(self, repository_id: str, refs: Mapping[str, str]) -> None:
+    def _queue_hint(self, repository_id: str, refs: Mapping[str, str]) -> None:
         """Forwards a hint in the background, together with later ones for the same repository."""
-        waiting = self._hints.get(repository_id)
-        if waiting is not None:
-            if len(waiting) < MAX_REFS:
-                waiting.update(refs)
+        queued = self._hints.get(repository_id)
+        if queued is not None:
+            if len(queued) < MAX_REFS:
+                queued.update(refs)
             return
         self._hints[repository_id] = dict(refs)
-        self.tasks.spawn(f"hint/{repository_id}", self._pass_on(repository_id))
+        self.tasks.spawn(f"hint/{repository_id}", self._forward_hint(repository_id))
 
-    async def _pass_on(self, repository_id: str) -> None:
+    async def _forward_hint(self, repository_id: str) -> None:
         for pause in (*_RETRIES, None):
             refs = self._hints.pop(repository_id, {})
             try:
@@ -177,31 +179,31 @@ class Webhooks:
         return None
 
 
-class _Secrets:
+class _SecretCache:
     """A short-lived cache of webhook secrets, including missing ones."""
 
     def __init__(self, secret_of: SecretOf, clock: Clock) -> None:
         self._secret_of = secret_of
         self._clock = clock
-        self._known: OrderedDict[str, tuple[float, str | None]] = OrderedDict()
+        self._cached: OrderedDict[str, tuple[float, str | None]] = OrderedDict()
         self._lookups = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
 
     async def get(self, repository_id: str) -> str | None:
-        if (known := self._fresh(repository_id)) is not None:
-            return known[1]
+        if (cached := self._cached_secret(repository_id)) is not None:
+            return cached[1]
         async with self._lookups:
-            if (known := self._fresh(repository_id)) is not None:
-                return known[1]
+            if (cached := self._cached_secret(repository_id)) is not None:
+                return cached[1]
             secret = await self._secret_of(repository_id)
-        self._known[repository_id] = (self._clock.monotonic() + SECRET_SECONDS, secret)
-        self._known.move_to_end(repository_id)
-        if len(self._known) > _MAX_CACHED_SECRETS:
-            self._known.popitem(last=False)
+        self._cached[repository_id] = (self._clock.monotonic() + SECRET_SECONDS, secret)
+        self._cached.move_to_end(repository_id)
+        if len(self._cached) > _MAX_CACHED_SECRETS:
+            self._cached.popitem(last=False)
         return secret
 
-    def _fresh(self, repository_id: str) -> tuple[float, str | None] | None:
-        known = self._known.get(repository_id)
-        return known if known is not None and self._clock.monotonic() < known[0] else None
+    def _cached_secret(self, repository_id: str) -> tuple[float, str | None] | None:
+        cached = self._cached.get(repository_id)
+        return cached if cached is not None and self._clock.monotonic() < cached[0] else None
 
 
 class _Refusals:
@@ -213,11 +215,11 @@ class _Refusals:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._silent_until = float("-inf")
-        self._more = 0
+        self._unlogged = 0
         self._bucket = TokenBucket(_REFUSALS, clock.monotonic())
         self._waiting = 0
 
-    async def turn(self, repository_id: str, provider: str) -> None:
+    async def wait_for_turn(self, repository_id: str, provider: str) -> None:
         """Waits for the turn of a refusal, at most 5 s."""
         self._log(repository_id, provider)
         now = self._clock.monotonic()
@@ -231,19 +233,19 @@ class _Refusals:
 
     def _log(self, repository_id: str, provider: str) -> None:
         if self._clock.monotonic() < self._silent_until:
-            self._more += 1
+            self._unlogged += 1
             return
         log.info(
             "webhook refused",
             repository=repository_id[:80],
             provider=provider,
-            others_before=self._more,
+            others_before=self._unlogged,
         )
-        self._more = 0
+        self._unlogged = 0
         self._silent_until = self._clock.monotonic() + _LOG_SECONDS
 
 
-def _may_fit(request: Request) -> bool:
+def _is_declared_size_allowed(request: Request) -> bool:
     length = request.headers.get("content-length", "0")
     return length.isdecimal() and len(length) <= 12 and int(length) <= MAX_BODY
 

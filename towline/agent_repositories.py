@@ -138,7 +138,7 @@ class AgentRepositories:
             self._rendered.clear()
         self._rendered[place] = rendered
         # The agent stores applied bundles itself: a bundle in this cache only saves a render.
-        self._live.tell([bundle.digest for bundle in self._rendered.values()])
+        self._live.set_digests([bundle.digest for bundle in self._rendered.values()])
         return rendered
 
     def _follow(self, definition: ServiceDefinition) -> RepositorySpec:

@@ -1,4 +1,4 @@
-"""Maps the sha256 of a chart archive to its chart, for archives seen before."""
+"""Maps the sha256 of a chart archive to its chart, for known archives."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from gitcache.domain.references import ChartRef
 from gitcache.domain.renders import ChartPin
 from gitcache.ports import CommitsRejected, Memo
 
-_LOOKED_THROUGH = 20
+_MAX_SEARCHED_VERSIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class SeenChart:
 
     name: str
     version: str
-    at: datetime
+    seen_at: datetime
 
 
 class ChartCatalog:
@@ -48,20 +48,20 @@ class ChartCatalog:
         """Implements `Charts.signatures`."""
         return await self._charts.signatures(pin)
 
-    async def at(self, spec: RepositorySpec, sha: str) -> ChartPin:
-        """Implements `Charts.at`; tries seen archives, then newest versions of charts in use."""
-        seen = await self.seen(spec, sha)
-        if seen is not None:
-            origin = ChartRef(spec.url, seen.name, seen.version, spec.project)
-            return ChartPin(seen.name, seen.version, f"sha256:{sha}", origin)
+    async def find_by_sha(self, spec: RepositorySpec, sha: str) -> ChartPin:
+        """Implements `Charts.at`; tries known archives, then newest versions of charts in use."""
+        chart = await self.known_chart(spec, sha)
+        if chart is not None:
+            origin = ChartRef(spec.url, chart.name, chart.version, spec.project)
+            return ChartPin(chart.name, chart.version, f"sha256:{sha}", origin)
         charts = {
             chart_ref.name: chart_ref
             for ref in spec.refs
             if (chart_ref := parse_chart_ref(spec, ref)) is not None
         }
         for name in sorted(charts):
-            for pin in await self._charts.latest(charts[name], _LOOKED_THROUGH):
-                if await self._note(spec, pin) == sha:
+            for pin in await self._charts.latest(charts[name], _MAX_SEARCHED_VERSIONS):
+                if await self._remember_chart(spec, pin) == sha:
                     return pin
         raise CommitsRejected(
             f"{URL(spec.url).host} has no chart with the digest sha256:{sha[:12]}…"
@@ -73,29 +73,29 @@ class ChartCatalog:
 
     async def newest(self, spec: RepositorySpec, wanted: ChartRef) -> str:
         """Returns the sha256 of the newest archive. Raises Invalid without any, Unavailable."""
-        return await self._note(spec, await self._charts.newest(wanted))
+        return await self._remember_chart(spec, await self._charts.newest(wanted))
 
-    async def seen(self, spec: RepositorySpec, sha: str) -> SeenChart | None:
+    async def known_chart(self, spec: RepositorySpec, sha: str) -> SeenChart | None:
         """Looks an archive up in the memo, without a request."""
-        record = await self._memo.get(_key(spec, sha))
+        record = await self._memo.get(_memo_key(spec, sha))
         if record is None:
             return None
         return SeenChart(record["name"], record["version"], datetime.fromisoformat(record["at"]))
 
-    async def _note(self, spec: RepositorySpec, pin: ChartPin) -> str:
+    async def _remember_chart(self, spec: RepositorySpec, pin: ChartPin) -> str:
         sha = pin.digest.removeprefix("sha256:")
-        if await self.seen(spec, sha) is None:
+        if await self.known_chart(spec, sha) is None:
             now = self._clock.now().isoformat()
             record = {"name": pin.name, "version": pin.version, "at": now}
-            await self._memo.put(_key(spec, sha), record)
+            await self._memo.put(_memo_key(spec, sha), record)
         return sha
 
 
 def parse_chart_ref(spec: RepositorySpec, ref: str) -> ChartRef | None:
     """Returns the chart of a ref of a chart repository, None if it names none."""
-    named = chart_of_ref(ref)
-    return ChartRef(spec.url, *named, spec.project) if named else None
+    name_and_version = chart_of_ref(ref)
+    return ChartRef(spec.url, *name_and_version, spec.project) if name_and_version else None
 
 
-def _key(spec: RepositorySpec, sha: str) -> str:
+def _memo_key(spec: RepositorySpec, sha: str) -> str:
     return digest_of_json({"chart of": spec.id, "url": spec.url, "sha": sha})

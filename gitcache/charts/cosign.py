@@ -42,48 +42,48 @@ class SignatureReader:
 
         `manifest` becomes part of each. Raises Unavailable.
         """
-        found = await self._tagged(digest, manifest)
+        signatures = await self._tag_signatures(digest, manifest)
         try:
-            found += await self._bundles(digest, manifest)
+            signatures += await self._referrer_signatures(digest, manifest)
         except Unavailable:
             # Registries answer variously to requests that they do not know.
-            if not found:
+            if not signatures:
                 raise
-        return found[:_MAX_SIGNATURES]
+        return signatures[:_MAX_SIGNATURES]
 
-    async def _tagged(self, digest: str, manifest: bytes) -> list[ArtifactSignature]:
-        signed = await self._manifest(f"{tag_of(digest)}.sig")
-        found = []
-        for layer in _maps(signed.get("layers")):
+    async def _tag_signatures(self, digest: str, manifest: bytes) -> list[ArtifactSignature]:
+        signature_manifest = await self._manifest(f"{referrers_tag(digest)}.sig")
+        signatures = []
+        for layer in _mappings(signature_manifest.get("layers")):
             annotations = layer.get("annotations")
             if layer.get("mediaType") != PAYLOAD_MEDIA_TYPE or not isinstance(annotations, dict):
                 continue
             payload = await self._blob(layer, _MAX_PAYLOAD_BYTES)
-            signature = _decoded(annotations.get(SIGNATURE_ANNOTATION))
+            signature = _decode_base64(annotations.get(SIGNATURE_ANNOTATION))
             if signature:
-                bundle = bundle_of(annotations, signature)
-                found.append(ArtifactSignature(manifest, payload, signature, bundle))
-        return found
+                bundle = sigstore_bundle(annotations, signature)
+                signatures.append(ArtifactSignature(manifest, payload, signature, bundle))
+        return signatures
 
-    async def _bundles(self, digest: str, manifest: bytes) -> list[ArtifactSignature]:
+    async def _referrer_signatures(self, digest: str, manifest: bytes) -> list[ArtifactSignature]:
         client, repository, account = self.client, self.repository, self.account
         try:
             referrers = await client.referrers(repository, digest, account)
         except NotFound:
             # Registries without the API have their index under a tag.
-            referrers = await self._manifest(tag_of(digest))
-        found = []
-        for referrer in _maps(referrers.get("manifests")):
+            referrers = await self._manifest(referrers_tag(digest))
+        signatures = []
+        for referrer in _mappings(referrers.get("manifests")):
             if not str(referrer.get("artifactType")).startswith(BUNDLE_MEDIA_TYPE):
                 continue
             artifact = await self._manifest(descriptor_digest(repository, referrer))
-            for layer in _maps(artifact.get("layers")):
+            for layer in _mappings(artifact.get("layers")):
                 bundle = await self._blob(layer, MAX_BUNDLE_BYTES)
-                found.append(ArtifactSignature(manifest, b"", b"", bundle))
-        return found
+                signatures.append(ArtifactSignature(manifest, b"", b"", bundle))
+        return signatures
 
     async def _manifest(self, reference: str) -> JsonMapping:
-        """A manifest or index; empty if there is none."""
+        """Returns a manifest or index; empty if there is none."""
         try:
             return await self.client.manifest(self.repository, reference, self.account)
         except NotFound:
@@ -94,17 +94,17 @@ class SignatureReader:
         return await self.client.blob(self.repository, digest, self.account, limit)
 
 
-def bundle_of(annotations: Mapping[str, object], signature: bytes) -> bytes:
-    """The Sigstore bundle of a signature without a key, from cosign's annotations; else empty."""
+def sigstore_bundle(annotations: Mapping[str, object], signature: bytes) -> bytes:
+    """Returns the Sigstore bundle of a keyless signature, from cosign's annotations; else empty."""
     try:
         pem = str(annotations[CERTIFICATE_ANNOTATION]).encode()
         entry = orjson.loads(str(annotations[ENTRY_ANNOTATION]))
         payload = entry["Payload"]
         certificate = x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)
-        log = bytes.fromhex(payload["logID"])
-        logged = {
+        log_id = bytes.fromhex(payload["logID"])
+        log_entry = {
             "logIndex": str(payload["logIndex"]),
-            "logId": {"keyId": _text(log)},
+            "logId": {"keyId": _base64(log_id)},
             "integratedTime": str(payload["integratedTime"]),
             "inclusionPromise": {"signedEntryTimestamp": entry["SignedEntryTimestamp"]},
             "canonicalizedBody": payload["body"],
@@ -114,30 +114,30 @@ def bundle_of(annotations: Mapping[str, object], signature: bytes) -> bytes:
     bundle = {
         "mediaType": f"{BUNDLE_MEDIA_TYPE}.v0.3+json",
         "verificationMaterial": {
-            "certificate": {"rawBytes": _text(certificate)},
-            "tlogEntries": [logged],
+            "certificate": {"rawBytes": _base64(certificate)},
+            "tlogEntries": [log_entry],
         },
-        "messageSignature": {"signature": _text(signature)},
+        "messageSignature": {"signature": _base64(signature)},
     }
     return orjson.dumps(bundle)
 
 
-def tag_of(digest: str) -> str:
-    """The tag of a registry's index of referrers; cosign adds `.sig` for signatures."""
+def referrers_tag(digest: str) -> str:
+    """Returns the tag of a registry's index of referrers; cosign adds `.sig` for signatures."""
     return digest.replace(":", "-")
 
 
-def _maps(value: object) -> Iterator[JsonMapping]:
-    listed = value[:_MAX_SIGNATURES] if isinstance(value, list) else []
-    return (item for item in listed if isinstance(item, dict))
+def _mappings(value: object) -> Iterator[JsonMapping]:
+    items = value[:_MAX_SIGNATURES] if isinstance(value, list) else []
+    return (item for item in items if isinstance(item, dict))
 
 
-def _text(data: bytes) -> str:
+def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _decoded(text: object) -> bytes:
+def _decode_base64(value: object) -> bytes:
     try:
-        return base64.b64decode(str(text), validate=True)
+        return base64.b64decode(str(value), validate=True)
     except (binascii.Error, ValueError):
         return b""

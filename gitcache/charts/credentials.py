@@ -28,39 +28,41 @@ class ChartCredentialFinder:
     def __init__(self, followed: Mapping[RepositoryId, RepositorySpec]) -> None:
         self._followed = followed
 
-    def of(self, url: str, project: str) -> ChartCredentials | None:
+    def find(self, url: str, project: str) -> ChartCredentials | None:
         """Returns the account for a chart repository; the longest matching URL wins."""
-        place = _parsed(url)
-        found = [
+        target = _parse_remote(url)
+        candidates = [
             (remote.path, spec)
             for spec in self._followed.values()
-            if spec.project == project and (remote := _remote(spec)) and _opens(remote, place)
+            if spec.project == project
+            and (remote := _remote_with_password(spec))
+            and _covers(remote, target)
         ]
-        if not found:
+        if not candidates:
             return None
-        _, spec = max(found, key=lambda candidate: len(candidate[0]))
+        _, spec = max(candidates, key=lambda candidate: len(candidate[0]))
         return ChartCredentials(spec.id, _account(spec))
 
 
-def _remote(spec: RepositorySpec) -> Remote | None:
+def _remote_with_password(spec: RepositorySpec) -> Remote | None:
     has_password = spec.credentials is not None and spec.credentials.password is not None
-    return _parsed(spec.url) if has_password else None
+    return _parse_remote(spec.url) if has_password else None
 
 
-def _parsed(url: str) -> Remote | None:
+def _parse_remote(url: str) -> Remote | None:
     try:
         return parse_chart_remote(url)
     except Invalid:
         return None
 
 
-def _opens(remote: Remote, place: Remote | None) -> bool:
+def _covers(remote: Remote, target: Remote | None) -> bool:
     """True if a URL is at or below a repository's URL."""
-    if place is None or place.origin != remote.origin:
+    if target is None or target.origin != remote.origin:
         return False
-    return not remote.path or f"{place.path}/".startswith(f"{remote.path}/")
+    return not remote.path or f"{target.path}/".startswith(f"{remote.path}/")
 
 
 def _account(spec: RepositorySpec) -> RegistryAccount:
-    given = spec.credentials or GitCredentials()
-    return RegistryAccount(given.username or "git", given.password or "")
+    credentials = spec.credentials or GitCredentials()
+    return RegistryAccount(credentials.username or "git", credentials.password or "")

@@ -37,34 +37,36 @@ class ChartMirror:
         """
         if HEAD in prefixes:
             await self._charts.check(spec)
-        found: dict[str, str] = {}
+        newest_shas: dict[str, str] = {}
         failure: Invalid | None = None
         for prefix in prefixes:
-            wanted = parse_chart_ref(spec, prefix.removeprefix(_HEADS))
-            if not prefix.startswith(_HEADS) or wanted is None:
+            chart_ref = parse_chart_ref(spec, prefix.removeprefix(_HEADS))
+            if not prefix.startswith(_HEADS) or chart_ref is None:
                 continue
             try:
-                found[prefix] = await self._charts.newest(spec, wanted)
+                newest_shas[prefix] = await self._charts.newest(spec, chart_ref)
             except Invalid as error:
                 failure = error
-        if failure is not None and not found:
+        if failure is not None and not newest_shas:
             raise failure
-        return found
+        return newest_shas
 
     async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
         """Implements `Clones.fetch`: downloads the archives."""
         for sha in wants.values():
-            await self._charts.archive(await self._charts.at(spec, sha))
+            await self._charts.archive(await self._charts.find_by_sha(spec, sha))
         await self.pin(spec, wants)
 
     async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
         """Implements `Clones.pin`."""
-        kept = {
+        followed_pins = {
             name: sha for name, sha in wants.items() if not name.startswith(ON_DEMAND_PIN_PREFIX)
         }
         before = await self.pins(spec)
-        if kept and before != (after := {**before, **kept}):
-            await self._memo.put(_pins_key(spec), after if len(after) < _MAX_PINS else kept)
+        if followed_pins and before != (after := {**before, **followed_pins}):
+            await self._memo.put(
+                _pins_key(spec), after if len(after) < _MAX_PINS else followed_pins
+            )
 
     async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
         """Implements `Clones.pins`."""
@@ -72,11 +74,11 @@ class ChartMirror:
 
     async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
         """Implements `TreeReader.commit`; the subject is the chart's name and version."""
-        seen = await self._charts.seen(spec, sha)
-        if seen is None:
+        chart = await self._charts.known_chart(spec, sha)
+        if chart is None:
             return None
         host = URL(spec.url).host or spec.url
-        return CommitRecord(sha, Commit(sha, host, f"{seen.name} {seen.version}", seen.at))
+        return CommitRecord(sha, Commit(sha, host, f"{chart.name} {chart.version}", chart.seen_at))
 
     async def ids(
         self, spec: RepositorySpec, tree: str, paths: Collection[str]

@@ -14,9 +14,9 @@ from core.spec.images import ImageName, OciRepository
 from gitcache.charts.cosign import SignatureReader
 from gitcache.charts.credentials import ChartCredentialFinder
 
-_FRESH_SECONDS = 60.0
-_SIGNED_SECONDS = 300.0
-_MAX_KNOWN = 512
+_UNSIGNED_CACHE_SECONDS = 60.0
+_SIGNED_CACHE_SECONDS = 300.0
+_MAX_CACHED = 512
 
 _Key = tuple[str, str, str]
 _Signatures = Sequence[ArtifactSignature]
@@ -31,24 +31,24 @@ class RegistryImages:
         self._client = OciRegistryClient(http, clock)
         self._accounts = accounts
         self._clock = clock
-        self._known: OrderedDict[_Key, tuple[float, _Signatures]] = OrderedDict()
+        self._cached: OrderedDict[_Key, tuple[float, _Signatures]] = OrderedDict()
         self._flights: SingleFlight[_Key, _Signatures] = SingleFlight()
 
     async def signatures(self, image: ImageName, project: str) -> _Signatures:
         """Implements `ImageRegistry.signatures`."""
         key = (image.repository, image.digest, project)
-        until, known = self._known.get(key, (0.0, ()))
+        until, signatures = self._cached.get(key, (0.0, ()))
         if self._clock.monotonic() < until:
-            return known
+            return signatures
 
         async def fetch() -> _Signatures:
             account = self._account(image, project)
-            reader = SignatureReader(self._client, _place(image), account)
+            reader = SignatureReader(self._client, _oci_repository(image), account)
             found = await reader.read(image.digest)
-            fresh = _SIGNED_SECONDS if found else _FRESH_SECONDS
-            self._known[key] = (self._clock.monotonic() + fresh, found)
-            if len(self._known) > _MAX_KNOWN:
-                self._known.popitem(last=False)
+            fresh = _SIGNED_CACHE_SECONDS if found else _UNSIGNED_CACHE_SECONDS
+            self._cached[key] = (self._clock.monotonic() + fresh, found)
+            if len(self._cached) > _MAX_CACHED:
+                self._cached.popitem(last=False)
             return found
 
         return await self._flights.once(key, fetch)
@@ -57,14 +57,14 @@ class RegistryImages:
         """Implements `ImageRegistry.digest`."""
         try:
             account = self._account(image, project)
-            return await self._client.digest(_place(image), image.tag or "latest", account)
+            return await self._client.digest(_oci_repository(image), image.tag or "latest", account)
         except NotFound:
             return ""
 
     def _account(self, image: ImageName, project: str) -> RegistryAccount | None:
-        found = self._accounts.of(f"oci://{image.repository}", project)
-        return found.account if found else None
+        credentials = self._accounts.find(f"oci://{image.repository}", project)
+        return credentials.account if credentials else None
 
 
-def _place(image: ImageName) -> OciRepository:
+def _oci_repository(image: ImageName) -> OciRepository:
     return OciRepository(image.host, image.name)

@@ -31,37 +31,37 @@ class OciChartRepository:
     def __init__(
         self, client: OciRegistryClient, url: str, name: str, account: RegistryAccount | None
     ) -> None:
-        place = URL(url)
-        path = "/".join(part for part in (place.path.strip("/"), name) if part)
-        if not place.host or not is_repository_name(path):
+        parsed = URL(url)
+        path = "/".join(part for part in (parsed.path.strip("/"), name) if part)
+        if not parsed.host or not is_repository_name(path):
             raise Invalid(f"{path[:120]!r} is not a valid chart name", field="chart")
         self._client = client
-        self._repository = OciRepository(place.authority, path)
+        self._repository = OciRepository(parsed.authority, path)
         self._account = account
 
     async def versions(self) -> list[str]:
         """Lists all versions of the chart. Raises Invalid for an unknown chart, Unavailable."""
-        with _missing_is_invalid():
+        with _not_found_as_invalid():
             tags = await self._client.tags(self._repository, self._account)
         return [tag.replace("_", "+") for tag in tags]
 
     async def layer(self, version: str) -> ChartLayer:
         """Finds the archive of a version. Raises Invalid for an unknown version or a non-chart."""
         tag = version.replace("+", "_")
-        with _missing_is_invalid():
+        with _not_found_as_invalid():
             manifest = await self._client.manifest(self._repository, tag, self._account)
         layers = manifest.get("layers")
         for layer in layers if isinstance(layers, list) else []:
             if isinstance(layer, dict) and layer.get("mediaType") == _LAYER:
                 digest = descriptor_digest(self._repository, layer)
-                return ChartLayer(digest, _size(layer.get("size")))
+                return ChartLayer(digest, _size_in_bytes(layer.get("size")))
         raise Invalid(f"{self._repository.name}:{version} is not a Helm chart")
 
     async def signatures(self, version: str) -> list[ArtifactSignature]:
         """Returns cosign's signatures of a version; none for an unsigned one. Unavailable."""
         client, repository, account = self._client, self._repository, self._account
         tag = version.replace("+", "_")
-        with _missing_is_invalid():
+        with _not_found_as_invalid():
             manifest = await client.manifest_bytes(repository, tag, account)
         reader = SignatureReader(client, repository, account)
         return await reader.read(digest_of(manifest), manifest)
@@ -70,18 +70,18 @@ class OciChartRepository:
         """Downloads the archive. Raises Invalid beyond the limit, Unavailable for a bad digest."""
         if layer.size > max_bytes:
             raise Invalid(f"the chart has {layer.size:,} bytes; the limit is {max_bytes:,}")
-        with _missing_is_invalid():
+        with _not_found_as_invalid():
             return await self._client.blob(self._repository, layer.digest, self._account, max_bytes)
 
 
 @contextmanager
-def _missing_is_invalid() -> Generator[None]:
-    """A chart that does not exist is an error of its reference."""
+def _not_found_as_invalid() -> Generator[None]:
+    """Raises Invalid for a missing chart: its reference is wrong."""
     try:
         yield
     except NotFound as error:
         raise Invalid(error.message) from None
 
 
-def _size(value: object) -> int:
+def _size_in_bytes(value: object) -> int:
     return value if isinstance(value, int) else 0

@@ -18,7 +18,7 @@ class SoleReplica:
 
     def __init__(self) -> None:
         self.me = ReplicaMember("sole", "")
-        self._held: set[RepositoryId] = set()
+        self._owned: set[RepositoryId] = set()
         self._listen: Callable[[ReplicaEvent], None] = lambda news: None
 
     async def start(self, listen: Callable[[ReplicaEvent], None]) -> None:
@@ -28,7 +28,7 @@ class SoleReplica:
 
     async def stop(self) -> None:
         """Implements `Replicas.stop`."""
-        self._held.clear()
+        self._owned.clear()
 
     def members(self) -> Sequence[ReplicaMember]:
         """Implements `Replicas.members`: this replica."""
@@ -36,35 +36,37 @@ class SoleReplica:
 
     def owner(self, repository_id: RepositoryId) -> ReplicaMember | None:
         """Implements `Replicas.owner`."""
-        return self.me if repository_id in self._held else None
+        return self.me if repository_id in self._owned else None
 
-    def holds(self, repository_id: RepositoryId) -> bool:
-        """Implements `Replicas.holds`."""
-        return repository_id in self._held
+    def holds_lease(self, repository_id: RepositoryId) -> bool:
+        """Implements `Replicas.holds_lease`."""
+        return repository_id in self._owned
 
     async def claim(self, repository_id: RepositoryId) -> bool:
         """Implements `Coordinator.claim`: always succeeds."""
-        self._held.add(repository_id)
+        self._owned.add(repository_id)
         return True
 
     async def release(self, repository_id: RepositoryId) -> None:
         """Implements `Coordinator.release`."""
-        self._held.discard(repository_id)
+        self._owned.discard(repository_id)
 
-    def prepared(self, repository_id: RepositoryId) -> str | None:
-        """Implements `Replicas.prepared`: no other replica exists."""
+    def prepared_replica(self, repository_id: RepositoryId) -> str | None:
+        """Implements `Replicas.prepared_replica`: no other replica exists."""
         return None
 
-    async def prepare(self, repository_id: RepositoryId) -> None:
-        """Implements `Replicas.prepare`: no other replica exists."""
+    async def announce_prepared(self, repository_id: RepositoryId) -> None:
+        """Implements `Replicas.announce_prepared`: no other replica exists."""
 
     async def publish(self, state: RepositoryState) -> bool:
         """Implements `Replicas.publish`."""
-        if state.repository_id not in self._held:
+        if state.repository_id not in self._owned:
             return False
         self._listen(StatePublished(state))
         return True
 
-    async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
-        """Implements `Replicas.hint`."""
+    async def forward_hint(
+        self, repository_id: RepositoryId, announced: Mapping[str, str] | None
+    ) -> None:
+        """Implements `Replicas.forward_hint`."""
         self._listen(HintForwarded(repository_id, announced))

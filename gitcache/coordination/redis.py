@@ -73,198 +73,200 @@ class RedisReplicas:
         self,
         url: str,
         me: ReplicaMember,
-        seal: MessageAuthenticator,
+        authenticator: MessageAuthenticator,
         clock: Clock,
         terms: LeaseTerms | None = None,
     ) -> None:
         self.me = me
         self._url = url
-        self._seal = seal
+        self._authenticator = authenticator
         self._clock = clock
         self._terms = terms or LeaseTerms()
         self._ttl = int(self._terms.lease * 1000)
-        self._redis = Redis.from_pool(_pool(url, _ANSWER_SECONDS))
+        self._redis = Redis.from_pool(_connection_pool(url, _ANSWER_SECONDS))
         self._keys = [f"{_PREFIX}:{name}" for name in _KEYS]
         self._listen: Callable[[ReplicaEvent], None] = lambda news: None
         self._incarnation = ""
-        self._good_until = 0.0
-        self._live: dict[str, _Peer] = {}
+        self._lease_valid_until = 0.0
+        self._present: dict[str, _Peer] = {}
         self._owners: dict[str, str] = {}
-        self._held: set[str] = set()
+        self._leased: set[str] = set()
         self._prepared: dict[str, str] = {}
         self._last_change = 0
-        self._behind = 0
-        self._away = False
+        self._lagging_beats = 0
+        self._is_away = False
         self._leaving = False
         self.tasks = Tasks("coordination")
 
     async def start(self, listen: Callable[[ReplicaEvent], None]) -> None:
         """Implements `Replicas.start`; Redis may still be unavailable."""
         self._listen = listen
-        self.tasks.forever("listen", self._hear())
-        self.tasks.forever("beat", self._beat())
+        self.tasks.forever("listen", self._follow_events())
+        self.tasks.forever("beat", self._send_heartbeats())
 
     async def stop(self) -> None:
         """Implements `Replicas.stop`."""
         # If the library fails during cancellation, it raises its error, not CancelledError.
         self._leaving = True
         await self.tasks.stop()
-        self._held.clear()
+        self._leased.clear()
         with contextlib.suppress(Unavailable, *_LIBRARY_ERRORS):
             async with asyncio.timeout(_LEAVING_SECONDS):
-                await self._run(scripts.LEAVE, self.me.name, self._incarnation)
+                await self._run_script(scripts.LEAVE, self.me.name, self._incarnation)
         with contextlib.suppress(*_LIBRARY_ERRORS):
             async with asyncio.timeout(_LEAVING_SECONDS):
                 await self._redis.aclose()
 
     def members(self) -> Sequence[ReplicaMember]:
         """Implements `Replicas.members`."""
-        return [peer.member for peer in self._live.values() if peer.settled]
+        return [peer.member for peer in self._present.values() if peer.settled]
 
     def owner(self, repository_id: RepositoryId) -> ReplicaMember | None:
         """Implements `Replicas.owner`."""
         name, _, incarnation = self._owners.get(repository_id, "").partition(" ")
-        peer = self._live.get(name)
+        peer = self._present.get(name)
         return peer.member if peer is not None and peer.incarnation == incarnation else None
 
-    def holds(self, repository_id: RepositoryId) -> bool:
-        """Implements `Replicas.holds`."""
-        return repository_id in self._held and self._clock.monotonic() < self._good_until
+    def holds_lease(self, repository_id: RepositoryId) -> bool:
+        """Implements `Replicas.holds_lease`."""
+        return repository_id in self._leased and self._clock.monotonic() < self._lease_valid_until
 
     async def claim(self, repository_id: RepositoryId) -> bool:
         """Implements `Coordinator.claim`; queries Redis only if it does not hold the lease yet."""
-        if self.holds(repository_id):
+        if self.holds_lease(repository_id):
             return True
-        if self._clock.monotonic() >= self._good_until:
+        if self._clock.monotonic() >= self._lease_valid_until:
             return False
         lease = self._lease
-        if not await self._run(scripts.CLAIM, repository_id, lease, self._ttl):
-            self._held.discard(repository_id)
+        if not await self._run_script(scripts.CLAIM, repository_id, lease, self._ttl):
+            self._leased.discard(repository_id)
             return False
         if lease != self._lease:
             return False
-        self._held.add(repository_id)
+        self._leased.add(repository_id)
         self._owners[repository_id] = lease
         return True
 
     async def release(self, repository_id: RepositoryId) -> None:
         """Implements `Coordinator.release`; without Redis the lease expires by itself."""
-        if repository_id in self._held:
-            self._held.discard(repository_id)
+        if repository_id in self._leased:
+            self._leased.discard(repository_id)
             with contextlib.suppress(Unavailable):
-                await self._run(scripts.RELEASE, repository_id, self._lease)
+                await self._run_script(scripts.RELEASE, repository_id, self._lease)
 
-    def prepared(self, repository_id: RepositoryId) -> str | None:
-        """Implements `Replicas.prepared`."""
+    def prepared_replica(self, repository_id: RepositoryId) -> str | None:
+        """Implements `Replicas.prepared_replica`."""
         return self._prepared.get(repository_id)
 
-    async def prepare(self, repository_id: RepositoryId) -> None:
-        """Implements `Replicas.prepare`."""
-        await self._run(scripts.PREPARE, repository_id, self.me.name)
+    async def announce_prepared(self, repository_id: RepositoryId) -> None:
+        """Implements `Replicas.announce_prepared`."""
+        await self._run_script(scripts.PREPARE, repository_id, self.me.name)
 
     async def publish(self, state: RepositoryState) -> bool:
         """Implements `Replicas.publish`; calls this replica's own listener before it returns."""
         name = state.repository_id
-        if not self.holds(name):
+        if not self.holds_lease(name):
             return False
-        sealed = self._seal.close(f"state {name}", messages.STATE.encode(state))
-        if not await self._run(scripts.PUBLISH, name, self._lease, self._ttl, sealed):
+        signed = self._authenticator.sign(f"state {name}", messages.STATE.encode(state))
+        if not await self._run_script(scripts.PUBLISH, name, self._lease, self._ttl, signed):
             log.warning("state refused: another replica owns it", repository=name)
-            self._held.discard(name)
+            self._leased.discard(name)
             self._listen(PlacementChanged())
             return False
         self._listen(StatePublished(state))
         return True
 
-    async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
-        """Implements `Replicas.hint`."""
+    async def forward_hint(
+        self, repository_id: RepositoryId, announced: Mapping[str, str] | None
+    ) -> None:
+        """Implements `Replicas.forward_hint`."""
         text = messages.HINT.encode(messages.Hint(repository_id, announced))
-        sealed = self._seal.close(f"hint {repository_id}", text)
-        await self._run(scripts.TELL, "hint", repository_id, sealed)
+        signed = self._authenticator.sign(f"hint {repository_id}", text)
+        await self._run_script(scripts.TELL, "hint", repository_id, signed)
 
     @property
     def _lease(self) -> str:
         return f"{self.me.name} {self._incarnation}"
 
-    async def _beat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         joining = True
         while not self._leaving:
-            before = self._clock.monotonic()
+            sent_at = self._clock.monotonic()
             if joining:
-                self._forget_leases()
+                self._start_incarnation()
             try:
-                joining = not await self._beat_once(joining, before)
-                self._say(away=False)
+                joining = not await self._send_heartbeat(joining, sent_at)
+                self._set_away(is_away=False)
             except Unavailable as error:
-                self._say(away=True, reason=error.message)
+                self._set_away(is_away=True, reason=error.message)
             if not joining:
                 await self._clock.sleep(self._terms.heartbeat)
-            elif self._away:
+            elif self._is_away:
                 await self._clock.sleep(min(0.5, self._terms.heartbeat))
 
-    async def _beat_once(self, joining: bool, before: float) -> bool:
+    async def _send_heartbeat(self, joining: bool, sent_at: float) -> bool:
         """Sends a heartbeat. Returns False if it was too late and the replica must rejoin."""
         about = (self.me.name, self._incarnation, self.me.address)
-        alive, *rest = await self._run(scripts.BEAT, *about, self._ttl, int(joining))
+        alive, *reply = await self._run_script(scripts.BEAT, *about, self._ttl, int(joining))
         if not alive:
             log.warning("heartbeat too late, leases lost", replica=self.me.name)
             return False
         # Measured from before the request, because Redis starts its own timer later.
-        self._good_until = before + self._terms.lease
-        self._take_members(rest[0], rest[2:])
-        self._behind = self._behind + 1 if rest[1] != self._last_change else 0
-        if self._behind > 1:
-            await self._read_all()
+        self._lease_valid_until = sent_at + self._terms.lease
+        self._update_members(reply[0], reply[2:])
+        self._lagging_beats = self._lagging_beats + 1 if reply[1] != self._last_change else 0
+        if self._lagging_beats > 1:
+            await self._read_state()
         return True
 
-    def _forget_leases(self) -> None:
+    def _start_incarnation(self) -> None:
         self._incarnation = new_id(self._clock.now())
-        self._good_until = 0.0
-        self._held.clear()
+        self._lease_valid_until = 0.0
+        self._leased.clear()
         self._listen(PlacementChanged())
 
-    def _take_members(self, now: int, entries: Sequence[bytes]) -> None:
-        live: dict[str, _Peer] = {}
+    def _update_members(self, now: int, entries: Sequence[bytes]) -> None:
+        present: dict[str, _Peer] = {}
         for entry in entries:
-            if (found := _MEMBER.fullmatch(_text(entry))) is not None:
-                name, incarnation, joined, address = found.groups()
+            if (match := _MEMBER.fullmatch(_decode(entry))) is not None:
+                name, incarnation, joined, address = match.groups()
                 settled = now - int(joined) >= self._terms.heartbeat * 1000
-                live[name] = _Peer(ReplicaMember(name, address), incarnation, settled)
-        if live != self._live:
-            self._live = live
+                present[name] = _Peer(ReplicaMember(name, address), incarnation, settled)
+        if present != self._present:
+            self._present = present
             self._listen(PlacementChanged())
 
-    async def _hear(self) -> None:
+    async def _follow_events(self) -> None:
         """Reads the full state, then events; starts over after every lost connection."""
         while not self._leaving:
             with contextlib.suppress(*_LIBRARY_ERRORS, Unavailable):
-                async with self._subscribed() as news:
-                    await self._hear_from(news)
+                async with self._subscription() as pubsub:
+                    await self._read_events(pubsub)
             await self._clock.sleep(min(0.5, self._terms.heartbeat))
 
-    async def _hear_from(self, news: PubSub) -> None:
-        await self._read_all()
+    async def _read_events(self, pubsub: PubSub) -> None:
+        await self._read_state()
         while not self._leaving:
-            message = await news.get_message(
+            message = await pubsub.get_message(
                 ignore_subscribe_messages=True, timeout=_LISTEN_SECONDS
             )
             if message is not None:
-                self._take(message["data"])
+                self._handle_event(message["data"])
 
     @contextlib.asynccontextmanager
-    async def _subscribed(self) -> AsyncGenerator[PubSub, None]:
-        client = Redis.from_pool(_pool(self._url, None))
-        news = client.pubsub()
+    async def _subscription(self) -> AsyncGenerator[PubSub, None]:
+        client = Redis.from_pool(_connection_pool(self._url, None))
+        pubsub = client.pubsub()
         try:
-            await news.subscribe(self._keys[-1])
-            await news.get_message(timeout=_ANSWER_SECONDS)
-            yield news
+            await pubsub.subscribe(self._keys[-1])
+            await pubsub.get_message(timeout=_ANSWER_SECONDS)
+            yield pubsub
         finally:
             with contextlib.suppress(*_LIBRARY_ERRORS):
-                await news.aclose()
+                await pubsub.aclose()
                 await client.aclose()
 
-    async def _read_all(self) -> None:
+    async def _read_state(self) -> None:
         """Reads the full state from Redis; keeps local states that Redis lacks."""
         try:
             async with self._redis.pipeline(transaction=True) as pipe:
@@ -274,79 +276,79 @@ class RedisReplicas:
                 owners, prepared, states, number = await pipe.execute()
         except _LIBRARY_ERRORS as error:
             raise Unavailable("Redis does not answer") from error
-        self._owners = _texts(owners)
-        self._prepared = _texts(prepared)
+        self._owners = _decode_map(owners)
+        self._prepared = _decode_map(prepared)
         self._last_change = int(number) if number and number.isdigit() else 0
-        for name, sealed in states.items():
-            self._take_state(_text(name), sealed)
+        for name, signed in states.items():
+            self._handle_state(_decode(name), signed)
         self._listen(PlacementChanged())
 
-    def _take(self, data: bytes) -> None:
-        found = _NEWS.fullmatch(data)
-        if found is None:
+    def _handle_event(self, data: bytes) -> None:
+        match = _NEWS.fullmatch(data)
+        if match is None:
             log.error("refused message from Redis: malformed", size=len(data))
             return
-        kind, number, name, text = found.groups()
+        kind, number, name, text = match.groups()
         self._last_change = max(self._last_change, int(number))
-        repository = _text(name)
+        repository = _decode(name)
         match kind:
             case b"state":
-                self._take_state(repository, text)
+                self._handle_state(repository, text)
             case b"hint":
-                self._take_hint(repository, text)
+                self._handle_hint(repository, text)
             case b"owner":
-                self._owners[repository] = _text(text)
+                self._owners[repository] = _decode(text)
                 self._prepared.pop(repository, None)
             case b"prepared":
-                self._prepared[repository] = _text(text)
+                self._prepared[repository] = _decode(text)
         if kind in {b"owner", b"prepared"}:
             self._listen(PlacementChanged())
 
-    def _take_state(self, name: str, sealed: bytes) -> None:
+    def _handle_state(self, name: str, signed: bytes) -> None:
         # This replica is the owner: an older message must not overwrite what it has published.
-        if self.holds(RepositoryId(name)):
+        if self.holds_lease(RepositoryId(name)):
             return
-        text = self._opened("state", name, sealed)
+        text = self._verify("state", name, signed)
         if text is not None:
-            with _oddities("state"):
+            with _log_unreadable("state"):
                 self._listen(StatePublished(messages.STATE.decode(text)))
 
-    def _take_hint(self, name: str, sealed: bytes) -> None:
-        text = self._opened("hint", name, sealed)
+    def _handle_hint(self, name: str, signed: bytes) -> None:
+        text = self._verify("hint", name, signed)
         if text is not None:
-            with _oddities("hint"):
+            with _log_unreadable("hint"):
                 hint = messages.HINT.decode(text)
                 self._listen(HintForwarded(hint.repository_id, hint.announced))
 
-    def _opened(self, kind: str, name: str, sealed: bytes) -> bytes | None:
-        text = self._seal.open(f"{kind} {name}", sealed)
+    def _verify(self, kind: str, name: str, signed: bytes) -> bytes | None:
+        text = self._authenticator.verify(f"{kind} {name}", signed)
         if text is None:
             log.error("refused data from Redis: invalid HMAC", kind=kind, of=name[:80])
         return text
 
-    async def _run(self, script: str, *words: str | bytes | int) -> Any:
+    async def _run_script(self, script: str, *arguments: str | bytes | int) -> Any:
         """Runs a script. Raises Unavailable if Redis does not answer."""
         try:
-            return await self._redis.eval(script, len(self._keys), *self._keys, *words)
+            return await self._redis.eval(script, len(self._keys), *self._keys, *arguments)
         except _LIBRARY_ERRORS as error:
             raise Unavailable("Redis does not answer", retry_after=1.0) from error
 
-    def _say(self, *, away: bool, reason: str = "") -> None:
+    def _set_away(self, *, is_away: bool, reason: str = "") -> None:
         """Logs only changes."""
-        if away != self._away:
-            self._away = away
-            if away:
+        if is_away != self._is_away:
+            self._is_away = is_away
+            if is_away:
                 log.warning("coordination paused", reason=reason)
             else:
                 log.info("coordination resumed")
 
 
-def _pool(url: str, seconds: float | None) -> BlockingConnectionPool:
+def _connection_pool(url: str, socket_timeout: float | None) -> BlockingConnectionPool:
     return BlockingConnectionPool.from_url(
         url,
         max_connections=_CONNECTIONS,
         timeout=_ANSWER_SECONDS,
-        socket_timeout=seconds,
+        socket_timeout=socket_timeout,
         socket_connect_timeout=_ANSWER_SECONDS,
         # By default the library retries for 15 s.
         retry=Retry(NoBackoff(), 0),
@@ -354,16 +356,16 @@ def _pool(url: str, seconds: float | None) -> BlockingConnectionPool:
 
 
 @contextlib.contextmanager
-def _oddities(kind: str) -> Generator[None, None, None]:
+def _log_unreadable(kind: str) -> Generator[None, None, None]:
     try:
         yield
     except Invalid as error:
         log.error("cannot read a message of another version", kind=kind, why=str(error))
 
 
-def _text(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _texts(found: Mapping[bytes, bytes]) -> dict[str, str]:
-    return {_text(name): _text(value) for name, value in found.items()}
+def _decode_map(values: Mapping[bytes, bytes]) -> dict[str, str]:
+    return {_decode(name): _decode(value) for name, value in values.items()}

@@ -27,7 +27,7 @@ class SopsDecryptor:
         self._folder = folder
         self._read: dict[str, tuple[int, list[AgeIdentity]]] = {}
 
-    def keys(self, spec: RepositorySpec) -> str:
+    def key_fingerprint(self, spec: RepositorySpec) -> str:
         recipients = sorted(identity.recipient for identity in self._identities(spec))
         return hashlib.sha256(" ".join(recipients).encode()).hexdigest()[:32] if recipients else ""
 
@@ -48,16 +48,16 @@ class SopsDecryptor:
         name = _DEFAULT if spec.project == DEFAULT_PROJECT else spec.project
         file = self._folder / f"{Path(name).name}{_SUFFIX}"
         try:
-            changed = file.stat()
-            known = self._read.get(name)
-            if known is not None and known[0] == changed.st_mtime_ns:
-                return known[1]
-            if changed.st_size > _MAX_BYTES:
+            stat = file.stat()
+            cached = self._read.get(name)
+            if cached is not None and cached[0] == stat.st_mtime_ns:
+                return cached[1]
+            if stat.st_size > _MAX_BYTES:
                 raise Invalid(f"{file.name} is too large for a file of age identities")
-            found = identities_in(file.read_text())
+            identities = identities_in(file.read_text())
         except FileNotFoundError:
             return []
         except (OSError, UnicodeDecodeError):
             raise Unavailable(f"the age identities {file.name} cannot be read") from None
-        self._read[name] = (changed.st_mtime_ns, found)
-        return found
+        self._read[name] = (stat.st_mtime_ns, identities)
+        return identities

@@ -49,7 +49,7 @@ def decrypt(data: bytes, name: str, identities: Sequence[AgeIdentity]) -> bytes:
             f"the file has {len(data):,} bytes; at most {MAX_FILE_BYTES:,} can be decrypted"
         )
     is_yaml, is_flat = name.endswith((".yaml", ".yml")), flat.is_flat(name, data)
-    documents = [_flat(name, data)] if is_flat else _parsed(data, is_yaml=is_yaml)
+    documents = [_parse_flat(name, data)] if is_flat else _parse_documents(data, is_yaml=is_yaml)
     metadata = SopsMetadata.of(documents[0].get(METADATA))
     trees = [{key: value for key, value in doc.items() if key != METADATA} for doc in documents]
     key = decrypt_file_key(metadata.age, identities)
@@ -58,17 +58,18 @@ def decrypt(data: bytes, name: str, identities: Sequence[AgeIdentity]) -> bytes:
             f"it is encrypted for {', '.join(sorted(metadata.age)) or 'no age recipient'}, but "
             "this repository's project has no such key"
         )
-    opened = _FileDecryption(metadata, key)
-    found = [opened.tree(tree) for tree in trees]
-    opened.check()
+    decryption = _FileDecryption(metadata, key)
+    decrypted = [decryption.decrypt_tree(tree) for tree in trees]
+    decryption.check_mac()
     if is_flat:
-        return flat.written(name, found[0])
+        return flat.write(name, decrypted[0])
     if not is_yaml and not name.endswith(".json"):
-        return _content(found[0])
-    if len(found) == 1:
-        return json.dumps(found[0], ensure_ascii=False, indent=1).encode() + b"\n"
+        return _binary_content(decrypted[0])
+    if len(decrypted) == 1:
+        return json.dumps(decrypted[0], ensure_ascii=False, indent=1).encode() + b"\n"
     return b"".join(
-        b"---\n" + json.dumps(document, ensure_ascii=False).encode() + b"\n" for document in found
+        b"---\n" + json.dumps(document, ensure_ascii=False).encode() + b"\n"
+        for document in decrypted
     )
 
 
@@ -82,35 +83,38 @@ class _FileDecryption:
         if metadata.only_encrypted:
             self._hash.update(_ONLY_ENCRYPTED)
 
-    def tree(self, value: object, path: Path = (), *, named: bool = False) -> JsonValue:
+    def decrypt_tree(self, value: object, path: Path = (), *, named: bool = False) -> JsonValue:
         """Decrypts the value at a path; `named`: the file's rule matches one of the path's keys."""
         if len(path) > _MAX_DEPTH:
             raise Invalid(f"more than {_MAX_DEPTH} levels")
         if isinstance(value, dict):
-            return {_key(key): self._below(inner, path, key, named) for key, inner in value.items()}
+            return {
+                _checked_key(key): self._field(inner, path, key, named)
+                for key, inner in value.items()
+            }
         if isinstance(value, list):
-            return [self.tree(item, path, named=named) for item in value]
-        return None if value is None else self._leaf(value, path, named)
+            return [self.decrypt_tree(item, path, named=named) for item in value]
+        return None if value is None else self._scalar(value, path, named)
 
-    def check(self) -> None:
+    def check_mac(self) -> None:
         """Raises Invalid if values were altered since the file was encrypted."""
         code = self._key.open(self._metadata.mac, self._metadata.modified)
-        own = self._hash.hexdigest().upper()
-        if not isinstance(code, str) or not hmac.compare_digest(code, own):
+        computed = self._hash.hexdigest().upper()
+        if not isinstance(code, str) or not hmac.compare_digest(code, computed):
             raise Invalid(
                 "its message authentication code is wrong: the file was edited without sops"
             )
 
-    def _below(self, value: object, path: Path, key: str, named: bool) -> object:
+    def _field(self, value: object, path: Path, key: str, named: bool) -> object:
         named = named or self._metadata.names(key, patterns.search_pattern)
-        return self.tree(value, (*path, key), named=named)
+        return self.decrypt_tree(value, (*path, key), named=named)
 
-    def _leaf(self, value: object, path: Path, named: bool) -> object:
+    def _scalar(self, value: object, path: Path, named: bool) -> object:
         encrypted = self._metadata.encrypts(named=named)
-        found = self._key.open(value, authenticated_path(path)) if encrypted else value
+        decrypted = self._key.open(value, authenticated_path(path)) if encrypted else value
         if encrypted or not self._metadata.only_encrypted:
-            self._hash.update(_as_bytes(found, path))
-        return found
+            self._hash.update(_as_bytes(decrypted, path))
+        return decrypted
 
 
 def _as_bytes(value: object, path: Path) -> bytes:
@@ -149,27 +153,27 @@ for _tag, _form, _first in (
     )
 
 
-def _parsed(data: bytes, *, is_yaml: bool) -> list[JsonObject]:
+def _parse_documents(data: bytes, *, is_yaml: bool) -> list[JsonObject]:
     """Parses the documents of a file, in order."""
     try:
         text = data.decode()
         # A subclass of the safe loader: no tag makes an object.
-        found = list(_documents(text)) if is_yaml else [json.loads(text)]
+        documents = list(_load_documents(text)) if is_yaml else [json.loads(text)]
     except (ValueError, yaml.YAMLError, RecursionError):
         raise Invalid(f"it is not {'YAML' if is_yaml else 'JSON'}") from None
-    if not found or not all(isinstance(document, dict) for document in found):
+    if not documents or not all(isinstance(document, dict) for document in documents):
         raise Invalid("it contains no object")
-    return found
+    return documents
 
 
-def _flat(name: str, data: bytes) -> JsonObject:
+def _parse_flat(name: str, data: bytes) -> JsonObject:
     try:
-        return flat.parsed(name, data.decode())
+        return flat.parse(name, data.decode())
     except UnicodeDecodeError:
         raise Invalid("it is not UTF-8 text") from None
 
 
-def _documents(text: str) -> Iterator[Any]:
+def _load_documents(text: str) -> Iterator[Any]:
     loader = _Yaml12Loader(text)
     try:
         while loader.check_data():
@@ -178,7 +182,7 @@ def _documents(text: str) -> Iterator[Any]:
         loader.dispose()
 
 
-def _content(tree: JsonMapping) -> bytes:
+def _binary_content(tree: JsonMapping) -> bytes:
     """Returns the content of a file that SOPS encrypted as binary."""
     content = tree.get("data")
     if set(tree) != {"data"} or not isinstance(content, str):
@@ -186,7 +190,7 @@ def _content(tree: JsonMapping) -> bytes:
     return content.encode()
 
 
-def _key(key: object) -> str:
+def _checked_key(key: object) -> str:
     if not isinstance(key, str):
         raise Invalid("a key is not text: quote it")
     return key

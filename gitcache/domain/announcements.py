@@ -15,10 +15,10 @@ MAX_REFS = 100
 
 _MAX_TEXT = 512
 _MAX_NAME = 255
-_NOTHING = {"0" * 40, "0" * 64}
+_NULL_SHAS = {"0" * 40, "0" * 64}
 
 
-def announced(provider: str, payload: object) -> dict[str, str]:
+def announced_refs(provider: str, payload: object) -> dict[str, str]:
     """Maps full ref names to announced shas, for the existing branches and tags of a push.
 
     Returns an empty map for other events, unknown providers and unexpected JSON.
@@ -26,11 +26,11 @@ def announced(provider: str, payload: object) -> dict[str, str]:
     read = _READERS.get(provider)
     if read is None or not isinstance(payload, dict):
         return {}
-    found: dict[str, str] = {}
+    refs: dict[str, str] = {}
     for ref, sha in read(payload):
-        if len(found) < MAX_REFS and _is_ref(ref) and _is_sha(sha):
-            found[ref] = sha
-    return found
+        if len(refs) < MAX_REFS and _is_ref(ref) and _is_sha(sha):
+            refs[ref] = sha
+    return refs
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,19 @@ class Pusher:
     """E-mail address of the account. Empty: the host hides it."""
 
 
-def pusher(provider: str, payload: object) -> Pusher | None:
+def read_pusher(provider: str, payload: object) -> Pusher | None:
     """Reads the account that pushed; None if the webhook does not name one."""
     read = _PUSHERS.get(provider)
     if read is None or not isinstance(payload, dict):
         return None
-    name, email = (_text(value) for value in read(payload))
+    name, email = (_short_text(value) for value in read(payload))
     return Pusher(name, email if "@" in email else "") if name or "@" in email else None
 
 
 def _github_pusher(payload: Mapping[str, object]) -> tuple[object, object]:
-    return _map(payload.get("sender")).get("login"), _map(payload.get("pusher")).get("email")
+    return _mapping(payload.get("sender")).get("login"), _mapping(payload.get("pusher")).get(
+        "email"
+    )
 
 
 def _gitlab_pusher(payload: Mapping[str, object]) -> tuple[object, object]:
@@ -60,54 +62,54 @@ def _gitlab_pusher(payload: Mapping[str, object]) -> tuple[object, object]:
 
 
 def _gitea_pusher(payload: Mapping[str, object]) -> tuple[object, object]:
-    account = _map(payload.get("pusher"))
+    account = _mapping(payload.get("pusher"))
     return account.get("login") or account.get("username"), account.get("email")
 
 
 def _bitbucket_pusher(payload: Mapping[str, object]) -> tuple[object, object]:
     """Reads Bitbucket Cloud (`actor.nickname`) and Server (`actor.name`)."""
-    account = _map(payload.get("actor"))
+    account = _mapping(payload.get("actor"))
     return account.get("nickname") or account.get("name"), account.get("emailAddress")
 
 
 def _azure_pusher(payload: Mapping[str, object]) -> tuple[object, object]:
-    account = _map(_map(payload.get("resource")).get("pushedBy"))
+    account = _mapping(_mapping(payload.get("resource")).get("pushedBy"))
     return account.get("displayName"), account.get("uniqueName")
 
 
-def _push(payload: Mapping[str, object]) -> Iterator[tuple[object, object]]:
+def _single_ref(payload: Mapping[str, object]) -> Iterator[tuple[object, object]]:
     """Reads GitHub, GitLab, Gitea, Forgejo and Gogs: one ref and its new tip."""
     yield payload.get("ref"), payload.get("checkout_sha") or payload.get("after")
 
 
-def _bitbucket(payload: Mapping[str, object]) -> Iterator[tuple[object, object]]:
+def _bitbucket_refs(payload: Mapping[str, object]) -> Iterator[tuple[object, object]]:
     """Reads Bitbucket Cloud (`push.changes[].new`) and Server (`changes[]`)."""
-    for change in _maps(_map(payload.get("push")).get("changes")):
-        new = _map(change.get("new"))
+    for change in _mappings(_mapping(payload.get("push")).get("changes")):
+        new = _mapping(change.get("new"))
         kind = "tags" if new.get("type") in {"tag", "annotated_tag"} else "heads"
-        yield f"refs/{kind}/{new.get('name')}", _map(new.get("target")).get("hash")
-    for change in _maps(payload.get("changes")):
-        yield change.get("refId") or _map(change.get("ref")).get("id"), change.get("toHash")
+        yield f"refs/{kind}/{new.get('name')}", _mapping(new.get("target")).get("hash")
+    for change in _mappings(payload.get("changes")):
+        yield change.get("refId") or _mapping(change.get("ref")).get("id"), change.get("toHash")
 
 
-def _azure(payload: Mapping[str, object]) -> Iterator[tuple[object, object]]:
+def _azure_refs(payload: Mapping[str, object]) -> Iterator[tuple[object, object]]:
     """Reads Azure DevOps (`resource.refUpdates[]`)."""
-    for update in _maps(_map(payload.get("resource")).get("refUpdates")):
+    for update in _mappings(_mapping(payload.get("resource")).get("refUpdates")):
         yield update.get("name"), update.get("newObjectId")
 
 
-def _plain(payload: Mapping[str, object]) -> Iterator[tuple[object, object]]:
+def _plain_refs(payload: Mapping[str, object]) -> Iterator[tuple[object, object]]:
     """Reads Towline's own format for custom hooks: `{"refs": {"refs/heads/main": "<sha>"}}`."""
-    yield from _map(payload.get("refs")).items()
+    yield from _mapping(payload.get("refs")).items()
 
 
 _READERS = {
-    "github": _push,
-    "gitlab": _push,
-    "gitea": _push,
-    "bitbucket": _bitbucket,
-    "azure": _azure,
-    "plain": _plain,
+    "github": _single_ref,
+    "gitlab": _single_ref,
+    "gitea": _single_ref,
+    "bitbucket": _bitbucket_refs,
+    "azure": _azure_refs,
+    "plain": _plain_refs,
 }
 PROVIDERS = frozenset(_READERS)
 _PUSHERS = {
@@ -119,16 +121,16 @@ _PUSHERS = {
 }
 
 
-def _map(value: object) -> JsonMapping:
+def _mapping(value: object) -> JsonMapping:
     return value if isinstance(value, dict) else {}
 
 
-def _maps(value: object) -> Iterator[JsonMapping]:
+def _mappings(value: object) -> Iterator[JsonMapping]:
     if isinstance(value, list):
         yield from (item for item in value if isinstance(item, dict))
 
 
-def _text(value: object) -> str:
+def _short_text(value: object) -> str:
     """Returns a short printable text; empty for anything else."""
     is_short = isinstance(value, str) and len(value) <= _MAX_NAME and value.isprintable()
     return value if is_short else ""
@@ -139,6 +141,6 @@ def _is_ref(value: object) -> TypeGuard[str]:
 
 
 def _is_sha(value: object) -> TypeGuard[str]:
-    if not isinstance(value, str) or len(value) not in {40, 64} or value in _NOTHING:
+    if not isinstance(value, str) or len(value) not in {40, 64} or value in _NULL_SHAS:
         return False
     return set(value) <= set("0123456789abcdef")

@@ -108,11 +108,11 @@ def parse_manifest(data: bytes) -> ArtifactManifest:
     if len(listed) > _MAX_LAYERS:
         raise Invalid(f"the manifest has more than {_MAX_LAYERS} layers")
     if len(listed) > 1 and _media_type(manifest.get("config")) in _IMAGE_CONFIGS:
-        raise _image()
-    layers = tuple(_layers(listed))
+        raise _container_image_error()
+    layers = tuple(_parse_layers(listed))
     if not layers:
         raise Invalid("the manifest has no layers with files")
-    return ArtifactManifest(layers, _texts(manifest.get("annotations")))
+    return ArtifactManifest(layers, _text_fields(manifest.get("annotations")))
 
 
 def commit_text(host: str, name: str, digest: str, manifest: ArtifactManifest) -> CommitText:
@@ -120,9 +120,9 @@ def commit_text(host: str, name: str, digest: str, manifest: ArtifactManifest) -
 
     The subject is the annotated revision or version, else the repository, and the digest.
     """
-    given = (_plain(manifest.annotations.get(label, "")) for label in _LABELS)
-    label = next((text for text in given if text), name)
-    seconds = _seconds(manifest.annotations.get(_CREATED, ""))
+    labels = (_printable(manifest.annotations.get(label, "")) for label in _LABELS)
+    label = next((text for text in labels if text), name)
+    seconds = _parse_time(manifest.annotations.get(_CREATED, ""))
     return CommitText(host, f"{label[:_MAX_LABEL]}@{digest}", seconds)
 
 
@@ -138,8 +138,8 @@ def digest_of_commit(data: bytes) -> str:
     return digest_of_subject(message.partition("\n")[0])
 
 
-def _layers(listed: list[object]) -> Iterator[ArtifactLayer]:
-    for layer in listed:
+def _parse_layers(layers: list[object]) -> Iterator[ArtifactLayer]:
+    for layer in layers:
         if not isinstance(layer, dict):
             raise Invalid("the manifest has a malformed layer")
         kind = _media_type(layer)
@@ -148,13 +148,13 @@ def _layers(listed: list[object]) -> Iterator[ArtifactLayer]:
         digest, size = str(layer.get("digest")), layer.get("size")
         if not is_digest(digest) or not isinstance(size, int) or size < 0:
             raise Invalid("the manifest has a layer without a SHA-256 digest or a size")
-        annotations = _texts(layer.get("annotations"))
-        form = _form(kind, annotations)
+        annotations = _text_fields(layer.get("annotations"))
+        form = _layer_form(kind, annotations)
         path = annotations[_TITLE] if form is LayerForm.FILE else ""
         yield ArtifactLayer(digest, size, form, path)
 
 
-def _form(kind: str, annotations: Mapping[str, str]) -> LayerForm:
+def _layer_form(kind: str, annotations: Mapping[str, str]) -> LayerForm:
     """Returns the form of a layer. ORAS pushes single files with the media type of archives too."""
     title, unpack = annotations.get(_TITLE, ""), annotations.get(_UNPACK) == "true"
     if kind in _GZIPPED:
@@ -162,7 +162,7 @@ def _form(kind: str, annotations: Mapping[str, str]) -> LayerForm:
     if kind == _LAYER_TAR and (unpack or not title or title.endswith(".tar")):
         return LayerForm.TAR
     if kind.startswith("application/vnd.docker."):
-        raise _image()
+        raise _container_image_error()
     if not title:
         raise Invalid(
             f"a layer has the media type {kind[:120]!r}, which is no packed folder, and no title "
@@ -173,7 +173,7 @@ def _form(kind: str, annotations: Mapping[str, str]) -> LayerForm:
     return LayerForm.FILE
 
 
-def _image() -> Invalid:
+def _container_image_error() -> Invalid:
     return Invalid(
         "it is a container image, not an artifact of files: push the folder with "
         "`flux push artifact` or `oras push`"
@@ -181,24 +181,24 @@ def _image() -> Invalid:
 
 
 def _media_type(value: object) -> str:
-    found = value.get("mediaType") if isinstance(value, Mapping) else None
-    return found if isinstance(found, str) else ""
+    media_type = value.get("mediaType") if isinstance(value, Mapping) else None
+    return media_type if isinstance(media_type, str) else ""
 
 
-def _texts(value: object) -> dict[str, str]:
-    found: JsonMapping = value if isinstance(value, dict) else {}
-    return {key: text for key, text in found.items() if isinstance(text, str)}
+def _text_fields(value: object) -> dict[str, str]:
+    fields: JsonMapping = value if isinstance(value, dict) else {}
+    return {key: text for key, text in fields.items() if isinstance(text, str)}
 
 
-def _plain(text: str) -> str:
+def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text[:1000]).strip()
 
 
-def _seconds(text: str) -> int:
+def _parse_time(text: str) -> int:
     """Returns the seconds since the epoch of a time of RFC 3339; 0 for any other text."""
     try:
-        moment = datetime.fromisoformat(text[:40])
+        time = datetime.fromisoformat(text[:40])
     except ValueError:
         return 0
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return min(max(int(moment.timestamp()), 0), _MAX_TIME)
+    time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return min(max(int(time.timestamp()), 0), _MAX_TIME)

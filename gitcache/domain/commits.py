@@ -29,24 +29,24 @@ def parse_commit(sha: str, data: bytes) -> CommitRecord:
     tree = fields.get(b"tree", b"").decode("ascii", "replace")
     if len(tree) != len(sha):
         raise Invalid(f"{sha} is not a commit")
-    author, _ = _person(fields.get(b"author", b""))
-    _, moment = _person(fields.get(b"committer", b""))
+    author, _ = _name_and_time(fields.get(b"author", b""))
+    _, committed_at = _name_and_time(fields.get(b"committer", b""))
     subject = message.lstrip(b"\n").partition(b"\n")[0]
-    return CommitRecord(tree, Commit(sha, author, _text(subject), moment))
+    return CommitRecord(tree, Commit(sha, author, _printable(subject), committed_at))
 
 
-def _person(field: bytes) -> tuple[str, datetime]:
+def _name_and_time(field: bytes) -> tuple[str, datetime]:
     match = _PERSON.fullmatch(field)
     if match is None:
-        return _text(field), datetime.fromtimestamp(0, UTC)
+        return _printable(field), datetime.fromtimestamp(0, UTC)
     try:
-        moment = datetime.fromtimestamp(int(match["time"]), UTC)
+        time = datetime.fromtimestamp(int(match["time"]), UTC)
     except (ValueError, OverflowError, OSError):
-        moment = datetime.fromtimestamp(0, UTC)
-    return _text(match["who"]), moment
+        time = datetime.fromtimestamp(0, UTC)
+    return _printable(match["who"]), time
 
 
-def _text(data: bytes) -> str:
+def _printable(data: bytes) -> str:
     return "".join(
         char if char.isprintable() else " " for char in data.decode("utf-8", "replace")[:_MAX_TEXT]
     )

@@ -10,7 +10,7 @@ from core.errors import Invalid
 from core.identity import DEFAULT_PROJECT
 from core.json_object import JsonMapping
 from core.spec.renderers import RenderOptions
-from gitcache.domain import parameters as given
+from gitcache.domain import parameters as parameter_sets
 
 FORMAT = 4
 """Increase this whenever the same inputs may give other objects than before."""
@@ -65,12 +65,16 @@ class Inputs:
         )
 
 
-def source_of(static: str, reads: Iterable[given.Path], parameters: Mapping[str, object]) -> str:
+def input_digest(
+    static: str, reads: Iterable[parameter_sets.Path], parameters: Mapping[str, object]
+) -> str:
     """Digest of all inputs: the static ones, and the parameters that were read.
 
     Raises Invalid for parameters that are not JSON or too large.
     """
-    return digest_of_json({"static": static, "parameters": given.picked(parameters, reads)})
+    return digest_of_json(
+        {"static": static, "parameters": parameter_sets.read_values(parameters, reads)}
+    )
 
 
 def digest_of_json(value: object) -> str:

@@ -7,26 +7,26 @@ _LENGTH = 64
 
 
 class MessageAuthenticator:
-    """Authenticates data for one purpose and place, with HMAC-SHA256 and a derived key.
+    """Authenticates data for one purpose and context, with HMAC-SHA256 and a derived key.
 
-    Sealed data stays readable: it contains no secrets.
+    Signed data stays readable: it contains no secrets.
     """
 
     def __init__(self, key: str, purpose: str = "announcements") -> None:
         self._key = derive_key(key, purpose)
 
-    def close(self, place: str, text: bytes) -> bytes:
-        """Returns the HMAC followed by the text; `place` names kind and owner of the text."""
-        return self._proof(place, text) + text
+    def sign(self, context: str, text: bytes) -> bytes:
+        """Returns the HMAC followed by the text; `context` names kind and owner of the text."""
+        return self._hmac(context, text) + text
 
-    def open(self, place: str, sealed: bytes) -> bytes | None:
-        """Returns the text, None if its HMAC is not valid for this key and place."""
-        proof, text = sealed[:_LENGTH], sealed[_LENGTH:]
-        return text if hmac.compare_digest(proof, self._proof(place, text)) else None
+    def verify(self, context: str, signed: bytes) -> bytes | None:
+        """Returns the text, None if its HMAC is not valid for this key and context."""
+        code, text = signed[:_LENGTH], signed[_LENGTH:]
+        return text if hmac.compare_digest(code, self._hmac(context, text)) else None
 
-    def _proof(self, place: str, text: bytes) -> bytes:
-        place_digest = hashlib.sha256(place.encode("utf-8", "surrogateescape")).digest()
-        return hmac.new(self._key, place_digest + text, hashlib.sha256).hexdigest().encode()
+    def _hmac(self, context: str, text: bytes) -> bytes:
+        context_digest = hashlib.sha256(context.encode("utf-8", "surrogateescape")).digest()
+        return hmac.new(self._key, context_digest + text, hashlib.sha256).hexdigest().encode()
 
 
 def derive_key(shared_key: str, purpose: str) -> bytes:

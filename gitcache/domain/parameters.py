@@ -5,24 +5,24 @@ from collections.abc import Iterable, Mapping, Sequence
 Path = Sequence[str]
 
 
-def picked(parameters: Mapping[str, object], reads: Iterable[Path]) -> list[list[object]]:
+def read_values(parameters: Mapping[str, object], paths: Iterable[Path]) -> list[list[object]]:
     """Pairs each read path with its value, if it has one."""
-    return [[list(path), *_at(parameters, path)] for path in reads]
+    return [[list(path), *_value_at(parameters, path)] for path in paths]
 
 
 def union(sets: Iterable[Iterable[Path]]) -> list[list[str]]:
     """Merges read sets: sorted paths, without paths below other paths."""
-    kept: list[list[str]] = []
+    merged: list[list[str]] = []
     for path in sorted({tuple(path) for reads in sets for path in reads}):
-        if not kept or list(path[: len(kept[-1])]) != kept[-1]:
-            kept.append(list(path))
-    return kept
+        if not merged or list(path[: len(merged[-1])]) != merged[-1]:
+            merged.append(list(path))
+    return merged
 
 
-def _at(parameters: Mapping[str, object], path: Path) -> list[object]:
-    here: object = parameters
+def _value_at(parameters: Mapping[str, object], path: Path) -> list[object]:
+    value: object = parameters
     for name in path:
-        if not isinstance(here, Mapping) or name not in here:
+        if not isinstance(value, Mapping) or name not in value:
             return []
-        here = here[name]
-    return [here]
+        value = value[name]
+    return [value]

@@ -24,13 +24,13 @@ def assign_to_replicas(keys: Collection[str], names: Collection[str]) -> Mapping
     """
     if not names:
         return {}
-    room = dict.fromkeys(names, math.ceil(OVERLOAD * len(keys) / len(names)))
-    placed: dict[str, str] = {}
+    free_slots = dict.fromkeys(names, math.ceil(OVERLOAD * len(keys) / len(names)))
+    assignments: dict[str, str] = {}
     for key in sorted(keys, key=lambda candidate: _weight(candidate, "")):
-        best = next(name for name in rank_replicas(key, names) if room[name])
-        room[best] -= 1
-        placed[key] = best
-    return placed
+        best = next(name for name in rank_replicas(key, names) if free_slots[name])
+        free_slots[best] -= 1
+        assignments[key] = best
+    return assignments
 
 
 def _weight(key: str, name: str) -> bytes:

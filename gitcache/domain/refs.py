@@ -73,17 +73,17 @@ def matches_any(patterns: Iterable[str], ref: str) -> bool:
 
     `*` stands for any text.
     """
-    return any(fnmatchcase(ref, _full(pattern)) for pattern in patterns)
+    return any(fnmatchcase(ref, _full_pattern(pattern)) for pattern in patterns)
 
 
-def listing(pattern: str) -> list[str]:
+def listing_arguments(pattern: str) -> list[str]:
     """Lists the arguments that request the refs of a pattern: a `ref-prefix` of version 2 of the
     protocol, and a pattern of `git ls-remote`."""
-    full = _full(pattern)
+    full = _full_pattern(pattern)
     return [full] if "*" not in full else [full.partition("*")[0], full]
 
 
-def _full(pattern: str) -> str:
+def _full_pattern(pattern: str) -> str:
     return pattern if pattern.startswith("refs/") else f"refs/heads/{pattern}"
 
 
@@ -94,8 +94,8 @@ def resolve(names: Iterable[str], listed: Mapping[str, str]) -> ResolvedRefs:
     for name in names:
         if is_sha(name):
             commits[name] = name
-        elif found := next((listed[ref] for ref in candidates(name) if ref in listed), None):
-            commits[name] = found
+        elif sha := next((listed[ref] for ref in candidates(name) if ref in listed), None):
+            commits[name] = sha
         else:
             missing.add(name)
     return ResolvedRefs(commits, frozenset(missing))

@@ -23,7 +23,7 @@ class BaseRef:
     ref: str
 
     @property
-    def place(self) -> str:
+    def mount_path(self) -> str:
         """Returns the folder of the repository at this ref among the files of a render."""
         exact = f"{self.url} {self.ref}"
         return f"{_FOLDER}/{hashlib.sha256(exact.encode()).hexdigest()[:16]}"
@@ -35,7 +35,7 @@ def parse_base(text: str) -> BaseRef | None:
     A local repository (`file://`) and a file by HTTP are other references.
     """
     address, _, query = text.partition("?")
-    host, rest = _host(_without_prefix(address, "git::"))
+    host, rest = _split_host(_without_prefix(address, "git::"))
     if not host or (parts := _repository_and_folder(rest)) is None:
         return None
     repository, folder = parts[0], posixpath.normpath(parts[1].strip("/") or ".")
@@ -43,12 +43,12 @@ def parse_base(text: str) -> BaseRef | None:
         return None
     if host.startswith("http") and not query and folder.endswith(_FILE_SUFFIXES):
         return None
-    given = parse_qs(query)
-    ref = (given.get("ref") or given.get("version") or ["HEAD"])[0]
+    arguments = parse_qs(query)
+    ref = (arguments.get("ref") or arguments.get("version") or ["HEAD"])[0]
     return BaseRef(host + repository, "" if folder == "." else folder, ref)
 
 
-def _host(address: str) -> tuple[str, str]:
+def _split_host(address: str) -> tuple[str, str]:
     """Splits off everything before the path of the repository; empty without a host."""
     scheme = match[0].lower() if (match := _SCHEME.match(address)) else ""
     rest = address[len(scheme) :]
@@ -58,7 +58,7 @@ def _host(address: str) -> tuple[str, str]:
     if scheme == "file://" or not (scheme or user or is_github):
         return "", ""
     ends = [rest.find("/")] if scheme else [rest.find("/"), rest.find(":")]
-    end = min((found for found in ends if found > 0), default=-1)
+    end = min((position for position in ends if position > 0), default=-1)
     if end < 0:
         return "", ""
     host, path = rest[: end + 1], rest[end + 1 :]

@@ -14,18 +14,18 @@ def is_genuine(provider: str, secret: str, headers: Mapping[str, str], body: byt
     use HMAC-SHA256 of the body. GitLab sends the secret itself, Azure DevOps sends it as the
     password of basic authentication.
     """
-    return bool(secret) and _proves(provider, secret, headers, body)
+    return bool(secret) and _is_proven(provider, secret, headers, body)
 
 
-def _proves(provider: str, secret: str, headers: Mapping[str, str], body: bytes) -> bool:
+def _is_proven(provider: str, secret: str, headers: Mapping[str, str], body: bytes) -> bool:
     if provider == "gitlab":
-        return _equal(headers.get("x-gitlab-token", ""), secret)
+        return _equal_in_constant_time(headers.get("x-gitlab-token", ""), secret)
     if provider == "azure":
-        return _equal(_basic_password(headers.get("authorization", "")), secret)
+        return _equal_in_constant_time(_basic_password(headers.get("authorization", "")), secret)
     names = _SIGNATURE_HEADERS.get(provider, ())
-    given = next((headers[name] for name in names if name in headers), "")
+    signature = next((headers[name] for name in names if name in headers), "")
     expected = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    return _equal(given.removeprefix("sha256="), expected)
+    return _equal_in_constant_time(signature.removeprefix("sha256="), expected)
 
 
 _SIGNATURE_HEADERS = {
@@ -36,7 +36,7 @@ _SIGNATURE_HEADERS = {
 }
 
 
-def _equal(given: str, expected: str) -> bool:
+def _equal_in_constant_time(given: str, expected: str) -> bool:
     """Compares in constant time."""
     return hmac.compare_digest(
         given.encode("utf-8", "surrogateescape"), expected.encode("utf-8", "surrogateescape")

@@ -20,53 +20,53 @@ _SETTING = re.compile(r"\s*(path|url)\s*=\s*(.*?)\s*")
 
 def parse_modules(data: bytes) -> dict[str, str]:
     """Maps paths to URLs; skips incomplete entries. Raises Invalid beyond the limit."""
-    found: list[dict[str, str]] = []
+    modules: list[dict[str, str]] = []
     current: dict[str, str] | None = None
     for line in data[:_MAX_FILE].decode("utf-8", "replace").splitlines():
         if line.lstrip().startswith("["):
             current = {} if _SECTION.fullmatch(line) else None
-            found += [] if current is None else [current]
+            modules += [] if current is None else [current]
         elif current is not None and (setting := _SETTING.fullmatch(line)):
             current[setting[1]] = setting[2].strip('"')
-    if len(found) > _MAX_MODULES:
+    if len(modules) > _MAX_MODULES:
         raise Invalid(f"the repository has more than {_MAX_MODULES} submodules")
-    complete = [module for module in found if "path" in module and "url" in module]
+    complete_modules = [module for module in modules if "path" in module and "url" in module]
     return {
         path: module["url"]
-        for module in complete
+        for module in complete_modules
         if (path := paths.join("", module["path"])) is not None
     }
 
 
-def followed_at(
+def find_followed(
     url: str, parent: RepositorySpec, followed: Mapping[RepositoryId, RepositorySpec]
 ) -> RepositorySpec | None:
     """Returns the followed Git repository at a URL in a commit of `parent`, in its project only."""
     remote = parse_remote(parent.url)
-    wanted = place_of(url, remote)
-    same = (
+    location = repository_location(url, remote)
+    candidates = (
         spec
         for spec in followed.values()
         if spec.project == parent.project and spec.kind is RepositoryKind.GIT
     )
-    found = (spec for spec in same if place_of(spec.url, remote) == wanted)
-    return next(found, None) if wanted else None
+    matching = (spec for spec in candidates if repository_location(spec.url, remote) == location)
+    return next(matching, None) if location else None
 
 
-def place_of(url: str, parent: Remote) -> str | None:
+def repository_location(url: str, parent: Remote) -> str | None:
     """Returns host and path of a repository, the same for all of its URLs; None if not allowed.
 
     Relative URLs are resolved from the parent repository.
     """
     if url.startswith(("./", "../")):
         path = posixpath.normpath(posixpath.join(f"/{parent.path}", url)).lstrip("/")
-        return _place(parent.host, path)
+        return _location(parent.host, path)
     try:
         remote = parse_remote(url)
     except Invalid:
         return None
-    return _place(remote.host, remote.path)
+    return _location(remote.host, remote.path)
 
 
-def _place(host: str, path: str) -> str:
+def _location(host: str, path: str) -> str:
     return f"{host}/{path.strip('/').removesuffix('.git')}"

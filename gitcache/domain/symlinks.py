@@ -11,29 +11,29 @@ _MAX_HOPS = 20
 
 
 def resolve_links(
-    wanted: Mapping[str, Entry], around: Mapping[str, Entry], targets: Mapping[str, str]
+    entries: Mapping[str, Entry], reachable: Mapping[str, Entry], targets: Mapping[str, str]
 ) -> dict[str, Entry]:
-    """Replaces each link among the wanted entries by its target file in `around`.
+    """Replaces each link among the entries by its target file in `reachable`.
 
     `targets` maps the path of each link to its text. Raises Invalid, without naming the target,
     for links that leave the set, point to nothing or form a cycle.
     """
     return {
-        path: _final(path, around, targets) if entry.mode == SYMLINK else entry
-        for path, entry in wanted.items()
+        path: _resolve_link(path, reachable, targets) if entry.mode == SYMLINK else entry
+        for path, entry in entries.items()
     }
 
 
-def _final(path: str, entries: Mapping[str, Entry], targets: Mapping[str, str]) -> Entry:
-    here = path
+def _resolve_link(path: str, reachable: Mapping[str, Entry], targets: Mapping[str, str]) -> Entry:
+    current = path
     for _ in range(_MAX_HOPS):
-        target = paths.join(posixpath.dirname(here), targets[here])
-        found = entries.get(target) if target is not None else None
+        target = paths.join(posixpath.dirname(current), targets[current])
+        found = reachable.get(target) if target is not None else None
         if target is None or found is None:
             break
         if found.mode != SYMLINK:
             return found
-        here = target
+        current = target
     raise Invalid(
         f"{path} is a symbolic link that does not lead to a file in this service's folder"
     )

@@ -36,19 +36,21 @@ def _entry_pattern(id_bytes: int) -> re.Pattern[bytes]:
 
 def parse_tree(data: bytes, id_bytes: int) -> dict[str, Entry]:
     """Parses a raw tree. Raises Invalid if it is malformed."""
-    found = _entry_pattern(id_bytes).findall(data)
+    matches = _entry_pattern(id_bytes).findall(data)
     # Matches never overlap: they cover everything if their lengths add up to it.
-    covered = sum(len(mode) + len(name) for mode, name, _ in found) + len(found) * (2 + id_bytes)
+    covered = sum(len(mode) + len(name) for mode, name, _ in matches) + len(matches) * (
+        2 + id_bytes
+    )
     if covered != len(data):
         raise Invalid("a tree of this commit is malformed")
     return {
-        name.decode("utf-8", "surrogateescape"): Entry(_mode(mode), raw_id.hex())
-        for mode, name, raw_id in found
+        name.decode("utf-8", "surrogateescape"): Entry(_parse_mode(mode), raw_id.hex())
+        for mode, name, raw_id in matches
     }
 
 
 @cache
-def _mode(text: bytes) -> int:
+def _parse_mode(text: bytes) -> int:
     return int(text, 8)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from core.errors import Invalid
 from core.identity import RepositoryId
 from core.spec.source import RepositorySpec
-from gitcache.domain.submodules import followed_at
+from gitcache.domain.submodules import find_followed
 
 _MAX_KNOWN = 20_000
 
@@ -41,7 +41,7 @@ class Submodules:
     async def fetch_commit(self, spec: RepositorySpec, name: str, sha: str) -> None:
         """Fetches a submodule's commit into the clone. Raises Invalid if unknown, Unavailable."""
         path, url = self._known.get((spec.id, sha), (name, ""))
-        other = followed_at(url, spec, self._followed)
+        other = find_followed(url, spec, self._followed)
         if other is None:
             raise Invalid(
                 f"the submodule {path[:200]!r} is not a followed repository of this project: add "

@@ -70,7 +70,7 @@ class ArtifactMirror:
         self._stores = stores
         self._clock = clock
         self._max_bytes = max_bytes
-        self._packs: OrderedDict[str, bytes] = OrderedDict()
+        self._recent_packs: OrderedDict[str, bytes] = OrderedDict()
         self._refused: OrderedDict[tuple[str, str], tuple[float, str]] = OrderedDict()
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
@@ -84,95 +84,97 @@ class ArtifactMirror:
             await registry.check()
         listed: dict[str, str] = {}
         for prefix in prefixes:
-            wanted = refs.artifact_of(prefix)
-            digest = await _resolved(registry, wanted) if wanted is not None else None
+            name = refs.artifact_of(prefix)
+            digest = await _resolve_digest(registry, name) if name is not None else None
             if digest is not None:
-                listed[prefix] = await self._commit_of(spec, registry, digest)
+                listed[prefix] = await self._commit_for(spec, registry, digest)
         return listed
 
     async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
         """Implements `Clones.fetch`: downloads artifacts and adds their commits to the clone."""
         absent = await self._stores.clones.absent(spec, set(wants.values()))
-        packs = [await self._pack(spec, sha) for sha in sorted(absent)]
+        packs = [await self._fetch_pack(spec, sha) for sha in sorted(absent)]
         await self._stores.clones.add_packs(spec, wants, packs)
 
     def _registry(self, spec: RepositorySpec) -> ArtifactRegistry:
-        found = self._accounts.of(spec.url, spec.project)
-        return ArtifactRegistry(self._client, spec.url, found.account if found else None)
+        credentials = self._accounts.find(spec.url, spec.project)
+        return ArtifactRegistry(
+            self._client, spec.url, credentials.account if credentials else None
+        )
 
-    async def _commit_of(
+    async def _commit_for(
         self, spec: RepositorySpec, registry: ArtifactRegistry, digest: str
     ) -> str:
         """Returns the commit of a manifest; downloads an unknown artifact."""
-        known = await self._stores.memo.get(_key(spec, digest))
-        if known is not None:
-            return known["sha"]
+        memo = await self._stores.memo.get(_memo_key(spec, digest))
+        if memo is not None:
+            return memo["sha"]
         sha = digest.removeprefix("sha256:")
         if self._refusal(spec, sha):
             return sha
         try:
-            built = await self._built(spec, registry, digest)
+            built = await self._build_commit(spec, registry, digest)
         except (Invalid, NotFound) as error:
-            self._refuse(spec, sha, f"{spec.url}@{digest}: {error.message}")
+            self._remember_refusal(spec, sha, f"{spec.url}@{digest}: {error.message}")
             return sha
-        self._keep(built)
+        self._keep_pack(built)
         return built.sha
 
-    async def _built(
+    async def _build_commit(
         self, spec: RepositorySpec, registry: ArtifactRegistry, digest: str
     ) -> BuiltCommit:
         """Downloads and unpacks an artifact. Raises Invalid, NotFound, Unavailable."""
         manifest = await registry.manifest(digest)
-        place = registry.repository
-        text = commit_text(place.host, place.name, digest, manifest)
+        repository = registry.repository
+        text = commit_text(repository.host, repository.name, digest, manifest)
         layers = await registry.layers(manifest, self._max_bytes)
         built = await self._workers.artifact(text, layers)
         # The id of a commit is the digest of this content, so every replica can find it.
         await self._stores.content.put(f"sha256:{built.sha}", framed(b"commit", built.data))
-        await self._stores.memo.put(_key(spec, digest), {"sha": built.sha})
+        await self._stores.memo.put(_memo_key(spec, digest), {"sha": built.sha})
         return built
 
-    async def _pack(self, spec: RepositorySpec, sha: str) -> bytes:
+    async def _fetch_pack(self, spec: RepositorySpec, sha: str) -> bytes:
         """Returns the pack of a commit. Raises Rejected if no artifact has this commit."""
-        if (pack := self._packs.pop(sha, None)) is not None:
+        if (pack := self._recent_packs.pop(sha, None)) is not None:
             return pack
         if reason := self._refusal(spec, sha):
             raise CommitsRejected(reason)
         registry = self._registry(spec)
-        digest = await self._digest_of(spec, sha)
+        digest = await self._find_digest(spec, sha)
         try:
-            built = await self._built(spec, registry, digest)
+            built = await self._build_commit(spec, registry, digest)
         except (Invalid, NotFound) as error:
             raise CommitsRejected(f"{spec.url}@{digest}: {error.message}") from error
         if built.sha != sha:
             raise CommitsRejected(f"{spec.url}@{digest} is not the artifact of commit {sha[:12]}")
         return built.pack
 
-    async def _digest_of(self, spec: RepositorySpec, sha: str) -> str:
+    async def _find_digest(self, spec: RepositorySpec, sha: str) -> str:
         """Returns the digest of the manifest of a commit; asks for the followed refs if no replica
         knows the commit. Raises Rejected.
         """
-        stored = await self._stores.content.get(f"sha256:{sha}")
-        if stored is not None and (digest := digest_of_commit(stored)):
+        commit_object = await self._stores.content.get(f"sha256:{sha}")
+        if commit_object is not None and (digest := digest_of_commit(commit_object)):
             return digest
         registry = self._registry(spec)
         for name in sorted(spec.refs):
             for ref in refs.candidates(name):
-                wanted = refs.artifact_of(ref)
-                digest = await _resolved(registry, wanted) if wanted is not None else None
-                if digest and await self._commit_of(spec, registry, digest) == sha:
+                artifact = refs.artifact_of(ref)
+                digest = await _resolve_digest(registry, artifact) if artifact is not None else None
+                if digest and await self._commit_for(spec, registry, digest) == sha:
                     return digest
         raise CommitsRejected(
             f"no followed tag or digest of {spec.url} is the artifact of commit {sha[:12]}"
         )
 
-    def _keep(self, built: BuiltCommit) -> None:
+    def _keep_pack(self, built: BuiltCommit) -> None:
         """Keeps a pack for the fetch that follows."""
-        self._packs[built.sha] = built.pack
-        while sum(map(len, self._packs.values())) > _MAX_PACKS_BYTES:
-            self._packs.popitem(last=False)
+        self._recent_packs[built.sha] = built.pack
+        while sum(map(len, self._recent_packs.values())) > _MAX_PACKS_BYTES:
+            self._recent_packs.popitem(last=False)
 
-    def _refuse(self, spec: RepositorySpec, sha: str, reason: str) -> None:
+    def _remember_refusal(self, spec: RepositorySpec, sha: str, reason: str) -> None:
         self._refused[spec.id, sha] = (self._clock.monotonic() + _REFUSED_SECONDS, reason)
         if len(self._refused) > _MAX_REFUSED:
             self._refused.popitem(last=False)
@@ -183,14 +185,14 @@ class ArtifactMirror:
         return reason if self._clock.monotonic() < until else ""
 
 
-async def _resolved(registry: ArtifactRegistry, wanted: str) -> str | None:
+async def _resolve_digest(registry: ArtifactRegistry, name: str) -> str | None:
     """Returns the digest of a tag, range or digest now; None if there is none."""
-    if is_digest(wanted):
-        return wanted
-    if is_tag(wanted):
-        return await registry.digest_of_tag(wanted)
+    if is_digest(name):
+        return name
+    if is_tag(name):
+        return await registry.digest_of_tag(name)
     try:
-        return await registry.newest_in(wanted)
+        return await registry.digest_of_newest(name)
     except Invalid as error:
         # A malformed range must not stop the polls of other refs.
         if error.field != "version":
@@ -198,6 +200,6 @@ async def _resolved(registry: ArtifactRegistry, wanted: str) -> str | None:
         return None
 
 
-def _key(spec: RepositorySpec, digest: str) -> str:
+def _memo_key(spec: RepositorySpec, digest: str) -> str:
     fields = {"artifact of": spec.id, "url": spec.url, "digest": digest, "format": _FORMAT}
     return digest_of_json(fields)

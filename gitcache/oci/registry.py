@@ -44,7 +44,7 @@ class ArtifactRegistry:
         except NotFound:
             return None
 
-    async def newest_in(self, versions: str) -> str | None:
+    async def digest_of_newest(self, versions: str) -> str | None:
         """Returns the digest of the newest version in a range, None if there is none.
 
         Raises Invalid for a malformed range, Unavailable.
@@ -53,9 +53,9 @@ class ArtifactRegistry:
             tags = await self._client.tags(self.repository, self._account)
         except NotFound:
             return None
-        offered = {tag.replace("_", "+"): tag for tag in tags}
-        found = newest(list(offered), versions)
-        return None if found is None else await self.digest_of_tag(offered[found])
+        tag_by_version = {tag.replace("_", "+"): tag for tag in tags}
+        version = newest(list(tag_by_version), versions)
+        return None if version is None else await self.digest_of_tag(tag_by_version[version])
 
     async def manifest(self, digest: str) -> ArtifactManifest:
         """Returns the manifest with a digest. Raises Invalid, NotFound, Unavailable."""

@@ -168,7 +168,7 @@ class PeerClient:
         """Sends the repositories to follow and to forget. Raises PeerAway."""
         await self._ask(member.address, "POST", "/v1/wishes", messages.FOLLOW_UPDATE.encode(wishes))
 
-    async def live(self, member: ReplicaMember, digests: Collection[str]) -> None:
+    async def report_live_digests(self, member: ReplicaMember, digests: Collection[str]) -> None:
         """Sends the digests of the bundles in use. Raises PeerAway."""
         body = messages.DIGESTS.encode(list(digests))
         await self._ask(member.address, "POST", "/v1/live", body)

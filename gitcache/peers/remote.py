@@ -291,9 +291,9 @@ class RemoteGitCache:
         while True:
             await self._clock.sleep(_LIVE_SECONDS)
             try:
-                digests = await self._live.live() if self._live is not None else None
+                digests = await self._live.live_digests() if self._live is not None else None
                 for name in self.servers() if digests is not None else ():
-                    await self._client.live(ReplicaMember(name, name), digests or ())
+                    await self._client.report_live_digests(ReplicaMember(name, name), digests or ())
             except TowlineError as error:
                 log.warning("reporting live bundles failed", reason=error.message)
 

@@ -72,7 +72,7 @@ class Helm(Renderer):
         plan = await planning.reading(origin, plan, _values_files(plan.folder, helm))
         if origin.has_charts:
             root = paths.child(plan.folder, _FETCHED_CHART)
-            pin = await planning.charts.at(origin.spec, plan.request.commit)
+            pin = await planning.charts.find_by_sha(origin.spec, plan.request.commit)
             return replace(plan, root=root, pins={root: pin})
         if helm.url:
             wanted = ChartRef(helm.url, helm.chart or "", helm.version or "", origin.spec.project)

@@ -72,7 +72,7 @@ class Kustomize(Renderer):
         pins, settings = dict(plan.pins), dict(plan.settings)
         for where, path, entry in _trees(origin, plan):
             for chart in (await planning.references(where, entry, plan)).charts:
-                settings[HELM] = await planning.tool(HELM)
+                settings[HELM] = await planning.tool_version(HELM)
                 if not chart.repository:
                     continue
                 if not chart.repository.startswith(CHART_SCHEMES):
@@ -136,7 +136,9 @@ def _with_local_bases(files: Files) -> Files:
 
 
 def _local(path: str, base: BaseRef) -> str:
-    return paths.relative(paths.child(base.place, base.folder).rstrip("/"), posixpath.dirname(path))
+    return paths.relative(
+        paths.child(base.mount_path, base.folder).rstrip("/"), posixpath.dirname(path)
+    )
 
 
 def _charts(folder: str, files: Files) -> Iterator[ChartRef]:

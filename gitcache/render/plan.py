@@ -6,7 +6,7 @@ from typing import Protocol
 
 from core.json_object import JsonMapping
 from core.spec.source import RenderRequest, RepositoryKind, RepositorySpec
-from gitcache.domain.inputs import source_of
+from gitcache.domain.inputs import input_digest
 from gitcache.domain.references import Reads, References
 from gitcache.domain.renders import ChartPin
 from gitcache.domain.trees import Entry
@@ -56,7 +56,7 @@ class RenderPlan:
     """All inputs of a render except parameters; `static` is their digest.
 
     The renderer `renderer` starts in the folder `root`. `settings` are its own settings: they
-    are part of the digest, and the worker receives them. `tool` is the version of its tool.
+    are part of the digest, and the worker receives them. `tool_version` is that of its tool.
     """
 
     request: RenderRequest
@@ -68,12 +68,12 @@ class RenderPlan:
     parts: Sequence[PlanPart] = ()
     pins: Mapping[str, ChartPin] = field(default_factory=dict)
     settings: JsonMapping = field(default_factory=dict)
-    tool: str = ""
+    tool_version: str = ""
     static: str = ""
 
     def source(self, reads: Reads) -> str:
         """Digest of all inputs, given the parameters that were read."""
-        return source_of(self.static, reads, self.request.parameters)
+        return input_digest(self.static, reads, self.request.parameters)
 
 
 class Planning(Protocol):
@@ -84,7 +84,7 @@ class Planning(Protocol):
         """Returns the source of charts."""
         ...
 
-    async def tool(self, renderer: str) -> str:
+    async def tool_version(self, renderer: str) -> str:
         """Returns name and version of a renderer's tool. Raises Unavailable if it is missing."""
         ...
 

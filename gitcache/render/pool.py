@@ -88,8 +88,8 @@ class WorkerPool:
             await self._discard(worker)
         await asyncio.to_thread(shutil.rmtree, self._scratch, True)
 
-    async def tool(self, renderer: str) -> str:
-        """Implements `RenderWorkers.tool`."""
+    async def tool_version(self, renderer: str) -> str:
+        """Implements `RenderWorkers.tool_version`."""
         tool = renderer_named(renderer).tool
         return (await self._tools.find(tool)).version if tool else ""
 

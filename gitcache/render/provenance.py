@@ -19,7 +19,7 @@ from core.spec.source_signatures import (
 from core.spec.statements.attestation import AttestationStatement, SignedSource
 from gitcache.domain.artifacts import digest_of_commit
 from gitcache.domain.inputs import digest_of_json
-from gitcache.domain.parameters import picked
+from gitcache.domain.parameters import read_values
 from gitcache.domain.references import Reads
 from gitcache.ports import Charts, ImageRegistry, TreeReader
 from gitcache.render.plan import PlanPart, RenderPlan
@@ -60,7 +60,7 @@ def statement_of(
         digest=rendered["digest"],
         sources=tuple(sources_of(plan, evidence)),
         renderer=plan.renderer,
-        tool=plan.tool,
+        tool=plan.tool_version,
         inputs=inputs,
         values=rendered["values"],
     )
@@ -74,7 +74,7 @@ def digest_of_values(plan: RenderPlan, reads: Reads) -> str:
     options = plan.request.options
     if not read and not inline and options == RenderOptions():
         return ""
-    parameters = picked(plan.request.parameters, read)
+    parameters = read_values(plan.request.parameters, read)
     return digest_of_json({"helm": inline, "options": asdict(options), "parameters": parameters})
 
 

@@ -22,12 +22,12 @@ class ReportedDigests:
     def __init__(self) -> None:
         self._reported: frozenset[str] | None = None
 
-    def tell(self, digests: Collection[str]) -> None:
+    def set_digests(self, digests: Collection[str]) -> None:
         """Replaces the set."""
         self._reported = frozenset(digests)
 
-    async def live(self) -> Collection[str] | None:
-        """Implements `LiveDigests.live`."""
+    async def live_digests(self) -> Collection[str] | None:
+        """Implements `LiveDigests.live_digests`."""
         return self._reported
 
 
@@ -66,28 +66,40 @@ class Eviction:
 
     async def run(self) -> None:
         """Runs one round; files that cannot be removed stay for the next one."""
-        live = await self._live.live()
-        removed, freed = await asyncio.to_thread(self._run, live)
+        live = await self._live.live_digests()
+        removed, freed = await asyncio.to_thread(self._evict_unused, live)
         if removed:
             log.info("evicted from the content store", files=removed, bytes=freed)
 
-    def _run(self, live: Collection[str] | None) -> tuple[int, int]:
-        before = (self._clock.now() - self._keep).timestamp()
-        gone = [file for file in _files(self._memos) if file.written < before and _remove(file)]
+    def _evict_unused(self, live: Collection[str] | None) -> tuple[int, int]:
+        expired_before = (self._clock.now() - self._keep).timestamp()
+        removed = [
+            file
+            for file in _stored_files(self._memos)
+            if file.written < expired_before and _try_remove(file)
+        ]
         if live is not None:
-            kept = {digest.removeprefix("sha256:") for digest in live}
-            spare = [file for file in _files(self._bundles) if _name(file.path) not in kept]
-            gone += self._evict(sorted(spare, key=lambda file: file.written), before)
-        return len(gone), sum(file.size for file in gone)
+            live_hex = {digest.removeprefix("sha256:") for digest in live}
+            spare = [
+                file
+                for file in _stored_files(self._bundles)
+                if _digest_hex(file.path) not in live_hex
+            ]
+            removed += self._remove_spare(
+                sorted(spare, key=lambda file: file.written), expired_before
+            )
+        return len(removed), sum(file.size for file in removed)
 
-    def _evict(self, spare: list[_StoredFile], before: float) -> Iterator[_StoredFile]:
-        too_much = self._too_much()
+    def _remove_spare(
+        self, spare: list[_StoredFile], expired_before: float
+    ) -> Iterator[_StoredFile]:
+        excess = self._bytes_above_watermark()
         for file in spare:
-            if (file.written < before or too_much > 0) and _remove(file):
-                too_much -= file.size
+            if (file.written < expired_before or excess > 0) and _try_remove(file):
+                excess -= file.size
                 yield file
 
-    def _too_much(self) -> int:
+    def _bytes_above_watermark(self) -> int:
         """Returns the bytes above the watermark."""
         if not self._bundles.exists():
             return 0
@@ -95,18 +107,18 @@ class Eviction:
         return used - int(total * self._watermark)
 
 
-def _files(root: Path) -> Iterator[_StoredFile]:
+def _stored_files(root: Path) -> Iterator[_StoredFile]:
     for path in root.glob("??/*"):
         with contextlib.suppress(OSError):
             stat = path.stat()
             yield _StoredFile(path, stat.st_mtime, stat.st_size)
 
 
-def _name(path: Path) -> str:
+def _digest_hex(path: Path) -> str:
     return path.parent.name + path.name
 
 
-def _remove(file: _StoredFile) -> bool:
+def _try_remove(file: _StoredFile) -> bool:
     try:
         file.path.unlink()
     except OSError:

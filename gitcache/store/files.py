@@ -29,18 +29,18 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class _Disk(Generic[Item, Result]):
+class _DiskQueue(Generic[Item, Result]):
     """Batches file operations per thread call: waking a thread costs more than a write."""
 
     def __init__(self, work: Callable[[Item], Result]) -> None:
         self._work = work
-        self._batches = Batcher(self._in_thread, most=_AT_ONCE)
+        self._batches = Batcher(self._run_in_thread, most=_AT_ONCE)
 
-    async def do(self, item: Item) -> Result:
+    async def run(self, item: Item) -> Result:
         """Processes one item. Raises Unavailable if the disk fails for it."""
         return await self._batches.ask(item)
 
-    async def _in_thread(self, items: Sequence[Item]) -> list[Result | Unavailable]:
+    async def _run_in_thread(self, items: Sequence[Item]) -> list[Result | Unavailable]:
         return await asyncio.to_thread(lambda: [self._outcome(item) for item in items])
 
     def _outcome(self, item: Item) -> Result | Unavailable:
@@ -59,9 +59,9 @@ class FileContent:
 
     def __init__(self, root: Path, *, memory: int) -> None:
         self._root = root
-        self._free = memory
+        self._free_memory = memory
         self._recent: OrderedDict[str, bytes] = OrderedDict()
-        self._writing = _Disk(_write)
+        self._writing = _DiskQueue(_write_file)
 
     async def get(self, digest: str) -> bytes | None:
         """Implements `ContentStore.get`."""
@@ -70,7 +70,7 @@ class FileContent:
         if (data := self._recent.get(digest)) is not None:
             self._recent.move_to_end(digest)
             return data
-        data = await asyncio.to_thread(self._read, digest)
+        data = await asyncio.to_thread(self._read_file, digest)
         if data is not None:
             self._remember(digest, data)
         return data
@@ -78,12 +78,12 @@ class FileContent:
     async def put(self, digest: str, data: bytes) -> None:
         """Implements `ContentStore.put`."""
         if digest not in self._recent:
-            await self._writing.do((_place(self._root, digest), data))
+            await self._writing.run((_shard_path(self._root, digest), data))
             self._remember(digest, data)
 
-    def _read(self, digest: str) -> bytes | None:
-        path = _place(self._root, digest)
-        data = _read(path)
+    def _read_file(self, digest: str) -> bytes | None:
+        path = _shard_path(self._root, digest)
+        data = _read_file(path)
         if data is None or digest_of(data) == digest:
             return data
         log.warning("damaged content dropped", digest=digest)
@@ -95,10 +95,10 @@ class FileContent:
         if digest in self._recent:
             return
         self._recent[digest] = data
-        self._free -= len(data)
-        while self._free < 0 and self._recent:
+        self._free_memory -= len(data)
+        while self._free_memory < 0 and self._recent:
             _, dropped = self._recent.popitem(last=False)
-            self._free += len(dropped)
+            self._free_memory += len(dropped)
 
 
 class FileMemo:
@@ -108,20 +108,22 @@ class FileMemo:
     the bundle of some inputs.
     """
 
-    def __init__(self, root: Path, seal: MessageAuthenticator, *, entries: int = 20_000) -> None:
+    def __init__(
+        self, root: Path, authenticator: MessageAuthenticator, *, entries: int = 20_000
+    ) -> None:
         self._root = root
-        self._seal = seal
+        self._authenticator = authenticator
         self._entries = entries
         self._recent: OrderedDict[str, dict] = OrderedDict()
-        self._loading = _Disk(self._load)
-        self._writing = _Disk(_write)
+        self._loading = _DiskQueue(self._load)
+        self._writing = _DiskQueue(_write_file)
 
     async def get(self, key: str) -> dict | None:
         """Implements `Memo.get`."""
         if (value := self._recent.get(key)) is not None:
             self._recent.move_to_end(key)
             return value
-        value = await self._loading.do(key)
+        value = await self._loading.run(key)
         if value is not None:
             self._remember(key, value)
         return value
@@ -129,12 +131,12 @@ class FileMemo:
     async def put(self, key: str, value: dict) -> None:
         """Implements `Memo.put`."""
         if self._recent.get(key) != value:
-            sealed = self._seal.close(key, orjson.dumps(value))
-            await self._writing.do((_place(self._root, key), sealed))
+            signed = self._authenticator.sign(key, orjson.dumps(value))
+            await self._writing.run((_shard_path(self._root, key), signed))
             self._remember(key, value)
 
     def _load(self, key: str) -> dict | None:
-        text = self._seal.open(key, _read(_place(self._root, key)) or b"")
+        text = self._authenticator.verify(key, _read_file(_shard_path(self._root, key)) or b"")
         try:
             value = orjson.loads(text or b"null")
         except orjson.JSONDecodeError:
@@ -153,12 +155,12 @@ def sweep(root: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _place(root: Path, digest: str) -> str:
+def _shard_path(root: Path, digest: str) -> str:
     name = digest.removeprefix("sha256:")
     return f"{root}/{name[:2]}/{name[2:]}"
 
 
-def _read(path: str) -> bytes | None:
+def _read_file(path: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -168,11 +170,11 @@ def _read(path: str) -> bytes | None:
         raise Unavailable("cannot read the git cache's disk") from error
 
 
-def _write(content: tuple[str, bytes]) -> None:
+def _write_file(content: tuple[str, bytes]) -> None:
     path, data = content
     temporary = f"{path}.{uuid.uuid4().hex}.tmp"
     try:
-        _write_new(temporary, data)
+        _write_new_file(temporary, data)
         os.replace(temporary, path)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -181,7 +183,7 @@ def _write(content: tuple[str, bytes]) -> None:
         raise Unavailable(f"cannot store bundles: the disk of the git cache {what}") from error
 
 
-def _write_new(path: str, data: bytes) -> None:
+def _write_new_file(path: str, data: bytes) -> None:
     try:
         file = open(path, "xb")
     except FileNotFoundError:

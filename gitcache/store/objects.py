@@ -43,7 +43,7 @@ class ObjectContent:
         if not _DIGEST.fullmatch(digest):
             return None
         try:
-            found = await self._store.get_async(_place(digest))
+            found = await self._store.get_async(_object_path(digest))
             data = bytes(await found.bytes_async())
         except FileNotFoundError:
             return None
@@ -54,11 +54,11 @@ class ObjectContent:
     async def put(self, digest: str, data: bytes) -> None:
         """Implements `ContentStore.put`."""
         try:
-            await self._store.put_async(_place(digest), data)
+            await self._store.put_async(_object_path(digest), data)
         except Exception as error:
             raise Unavailable("cannot write to the object store") from error
 
 
-def _place(digest: str) -> str:
+def _object_path(digest: str) -> str:
     name = digest.removeprefix("sha256:")
     return f"bundles/{name[:2]}/{name[2:]}"

@@ -12,7 +12,7 @@ from core.identity import RepositoryId
 from core.runtime.clock import Clock
 from core.spec.source import Commit, RepositorySpec
 from gitcache.domain.remote_bases import BaseRef
-from gitcache.domain.submodules import followed_at
+from gitcache.domain.submodules import find_followed
 from gitcache.ports import FoundBase
 from gitcache.render.plan import CommitRoot
 
@@ -42,7 +42,7 @@ class BaseCommits:
 
     async def find(self, origin: RepositorySpec, base: BaseRef) -> FoundBase:
         """Implements `Bases.find`."""
-        spec = followed_at(base.url, origin, self._followed)
+        spec = find_followed(base.url, origin, self._followed)
         if spec is None:
             raise Invalid(
                 f"kustomization.yaml names the remote base {base.url[:200]!r}, which is not a "

@@ -136,7 +136,7 @@ class FollowedRepositories:
             follower.hint(announced)
             return
         try:
-            await self._replicas.hint(repository_id, announced)
+            await self._replicas.forward_hint(repository_id, announced)
         except Unavailable as error:
             log.warning("hint lost", repository=repository_id, reason=error.message)
 

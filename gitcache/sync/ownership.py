@@ -126,14 +126,14 @@ class Ownership:
 
     async def _settle(self, repository_id: RepositoryId, best: str | None) -> None:
         is_best = best == self._replicas.me.name
-        if not self._replicas.holds(repository_id):
+        if not self._replicas.holds_lease(repository_id):
             if repository_id in self._followed():
                 await self._end(repository_id)
             if is_best:
                 await self._take(repository_id)
         elif repository_id not in self._followed():
             await self._begin(repository_id)
-        elif best and not is_best and self._replicas.prepared(repository_id) == best:
+        elif best and not is_best and self._replicas.prepared_replica(repository_id) == best:
             await self._end(repository_id)
             log.info("repository handed over", repository=repository_id, to=best)
 
@@ -142,7 +142,7 @@ class Ownership:
         if owner is None or owner == self._replicas.me:
             if await self._replicas.claim(repository_id):
                 await self._begin(repository_id)
-        elif self._replicas.prepared(repository_id) != self._replicas.me.name:
+        elif self._replicas.prepared_replica(repository_id) != self._replicas.me.name:
             self._prepare_soon(repository_id)
 
     def _prepare_soon(self, repository_id: RepositoryId) -> None:
@@ -154,7 +154,7 @@ class Ownership:
         try:
             async with self._slots:
                 await self._prepare(repository_id)
-            await self._replicas.prepare(repository_id)
+            await self._replicas.announce_prepared(repository_id)
         except TowlineError as error:
             log.info("not ready to take over", repository=repository_id, reason=error.message)
             await self._clock.sleep(_PREPARE_AGAIN_SECONDS)

@@ -69,12 +69,12 @@ class RenderPlanner:
             plan = replace(
                 plan, parts=[*plan.parts, await self._source_part(mounted, source, folder)]
             )
-        plan = replace(plan, tool=await self._workers.tool(plan.renderer))
+        plan = replace(plan, tool_version=await self._workers.tool_version(plan.renderer))
         return replace(plan, static=self._static(origin, plan))
 
-    async def tool(self, renderer: str) -> str:
-        """Implements `Planning.tool`."""
-        return await self._workers.tool(renderer)
+    async def tool_version(self, renderer: str) -> str:
+        """Implements `Planning.tool_version`."""
+        return await self._workers.tool_version(renderer)
 
     async def find(self, origin: CommitRoot, path: str) -> Entry | None:
         """Implements `Planning.find`."""
@@ -115,7 +115,7 @@ class RenderPlanner:
             trees={
                 paths.relative(path, plan.folder): entry.id for path, entry in plan.reads.items()
             },
-            tool=plan.tool,
+            tool=plan.tool_version,
             root=paths.relative(plan.root, plan.folder),
             templated=plan.request.templated,
             settings=plan.settings,
@@ -133,7 +133,9 @@ class RenderPlanner:
         if self._decryptor is None:
             return []
         specs = {part.spec.id: part.spec for part in plan.parts}
-        return sorted({name for spec in specs.values() if (name := self._decryptor.keys(spec))})
+        return sorted(
+            {name for spec in specs.values() if (name := self._decryptor.key_fingerprint(spec))}
+        )
 
     async def _source_part(self, origin: CommitRoot, source: SourceFolder, folder: str) -> PlanPart:
         """Mounts a folder of another source in the service's folder."""
@@ -167,14 +169,14 @@ class RenderPlanner:
         unread = [(origin, entry) for entry in plan.reads.values()]
         while unread:
             for base in await self._remote(*unread.pop(), plan):
-                known = found.get(base.place) or await _commit_of(base, origin, commits)
+                known = found.get(base.mount_path) or await _commit_of(base, origin, commits)
                 if base.folder in known.reads:
                     continue
                 folder = await self.folder(known.origin, base.folder, known.commit)
                 start = {**known.reads, base.folder: folder}
                 reads = await self._closure(known.origin, start, plan)
                 unread += [(known.origin, reads[path]) for path in reads.keys() - known.reads]
-                found[base.place] = replace(known, reads=reads)
+                found[base.mount_path] = replace(known, reads=reads)
                 if len(found) > _MAX_BASES:
                     raise Invalid(f"the folder needs more than {_MAX_BASES} remote bases")
         return list(found.values())
@@ -299,7 +301,7 @@ async def _commit_of(base: BaseRef, origin: CommitRoot, commits: Bases | None) -
         raise Invalid(f"the remote base {base.url[:200]!r} cannot be fetched here")
     found = await commits.find(origin.spec, base)
     root = CommitRoot(found.spec, found.tree)
-    return BaseReads(root, found.commit, base.ref, base.place, {})
+    return BaseReads(root, found.commit, base.ref, base.mount_path, {})
 
 
 def _base_parts(plan: RenderPlan) -> list[PlanPart]:

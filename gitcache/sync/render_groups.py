@@ -11,8 +11,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from core.json_object import JsonMapping
-from gitcache.domain import parameters as given
-from gitcache.domain.inputs import digest_of_json, source_of
+from gitcache.domain import parameters as parameter_sets
+from gitcache.domain.inputs import digest_of_json, input_digest
 from gitcache.domain.references import Reads
 from gitcache.ports import Memo
 
@@ -27,19 +27,19 @@ class RenderGroups:
 
     def __init__(self, memo: Memo) -> None:
         self._memo = memo
-        self._known: OrderedDict[str, Sets] = OrderedDict()
+        self._cached: OrderedDict[str, Sets] = OrderedDict()
 
-    async def sources(self, static: str, parameters: JsonMapping) -> list[str]:
+    async def input_digests(self, static: str, parameters: JsonMapping) -> list[str]:
         """Returns the possible keys of a result for these inputs."""
-        return [source_of(static, reads, parameters) for reads in await self._sets(static)]
+        return [input_digest(static, reads, parameters) for reads in await self._sets(static)]
 
     async def group_key(self, static: str, parameters: Mapping[str, object]) -> str:
         """Returns a key that is equal for callers of the same group, as far as groups are known."""
-        return source_of(static, given.union(await self._sets(static)), parameters)
+        return input_digest(static, parameter_sets.union(await self._sets(static)), parameters)
 
     async def find(self, static: str, parameters: Mapping[str, object]) -> dict | None:
         """Returns a stored result for equivalent inputs, or None."""
-        for source in await self.sources(static, parameters):
+        for source in await self.input_digests(static, parameters):
             if (kept := await self._memo.get(source)) is not None:
                 return kept
         return None
@@ -48,7 +48,7 @@ class RenderGroups:
         self, static: str, parameters: Mapping[str, object], reads: Reads, result: dict
     ) -> str:
         """Stores a result and the parameters that it read; returns its key."""
-        source = source_of(static, reads, parameters)
+        source = input_digest(static, reads, parameters)
         await self._memo.put(source, result)
         await self.note(static, reads)
         return source
@@ -56,25 +56,25 @@ class RenderGroups:
     async def note(self, static: str, reads: Reads) -> None:
         """Stores only the parameters that were read."""
         sets = await self._sets(static)
-        new = given.union([reads])
+        new = parameter_sets.union([reads])
         if new in sets:
             return
         read = [new, *sets[:-1]]
-        kept = read if len(read) <= _MAX_READ_SETS else [given.union(read)]
+        kept = read if len(read) <= _MAX_READ_SETS else [parameter_sets.union(read)]
         await self._memo.put(_key(static), {"sets": kept})
-        self._learn(static, [*kept, []])
+        self._remember_sets(static, [*kept, []])
 
     async def _sets(self, static: str) -> Sets:
-        if static not in self._known:
+        if static not in self._cached:
             kept = await self._memo.get(_key(static))
-            self._learn(static, [*kept["sets"], []] if kept else [[]])
-        self._known.move_to_end(static)
-        return self._known[static]
+            self._remember_sets(static, [*kept["sets"], []] if kept else [[]])
+        self._cached.move_to_end(static)
+        return self._cached[static]
 
-    def _learn(self, static: str, sets: Sets) -> None:
-        self._known[static] = sets
-        if len(self._known) > _MAX_CACHED_SETS:
-            self._known.popitem(last=False)
+    def _remember_sets(self, static: str, sets: Sets) -> None:
+        self._cached[static] = sets
+        if len(self._cached) > _MAX_CACHED_SETS:
+            self._cached.popitem(last=False)
 
 
 def _key(static: str) -> str:

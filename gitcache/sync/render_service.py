@@ -141,7 +141,7 @@ class RenderService:
 
     async def _kept(self, plan: RenderPlan) -> _Result | None:
         """Returns a stored result. Raises Invalid if rendering has just failed for these inputs."""
-        for source in await self._groups.sources(plan.static, plan.request.parameters):
+        for source in await self._groups.input_digests(plan.static, plan.request.parameters):
             memo = await self._ports.memo.get(source)
             if memo is not None and await self._is_there(memo["digest"]):
                 return _Result(source, memo)

@@ -99,7 +99,9 @@ class SignedRefs:
         return await self._flights.once(question, partial(self._find_out, question, spec))
 
     async def _find_out(self, question: _Question, spec: RepositorySpec) -> bool:
-        prefixes = [form for pattern in question.patterns for form in refs.listing(pattern)]
+        prefixes = [
+            form for pattern in question.patterns for form in refs.listing_arguments(pattern)
+        ]
         listed = await self.list_refs(spec, prefixes)
         answer = self._was_tip(question)
         # A commit of an artifact has no history: only tips count.

@@ -23,9 +23,9 @@ class Changeset:
     contents: dict[str, bytes] = field(default_factory=dict)
     modes: dict[str, int] = field(default_factory=dict)
     copied: dict[str, Entry] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
 
-    def put(self, path: str, content: bytes, mode: int = _FILE) -> None:
+    def put_file(self, path: str, content: bytes, mode: int = _FILE) -> None:
         """Sets the content of a file. Raises Invalid beyond the limit."""
         if len(content) > MAX_FILE:
             raise Invalid(f"{path} would have more than {MAX_FILE:,} bytes")
@@ -37,7 +37,7 @@ class Changeset:
         for table in (self.contents, self.modes, self.copied):
             for inner in [inner for inner in table if paths.below(inner, path)]:
                 del table[inner]
-        self.gone.discard(path)
+        self.deleted.discard(path)
 
 
 class ChangesetBuilder:
@@ -47,22 +47,22 @@ class ChangesetBuilder:
         self._reader = reader
         self._spec = spec
         self._tree = tree
-        self._made = Changeset()
+        self._changeset = Changeset()
 
     async def apply_edits(self, edits: Sequence[Edit]) -> Changeset:
         """Applies all edits. Raises Invalid if one cannot be applied."""
         if not 0 < len(edits) <= MAX_EDITS:
             raise Invalid(f"a commit must have 1 to {MAX_EDITS} edits")
         for edit in edits:
-            await self._work_out(edit)
-        if len(self._made.contents) + len(self._made.copied) > _MAX_FILES:
+            await self._apply(edit)
+        if len(self._changeset.contents) + len(self._changeset.copied) > _MAX_FILES:
             raise Invalid(f"a commit can change at most {_MAX_FILES:,} files")
-        return self._made
+        return self._changeset
 
-    async def _work_out(self, edit: Edit) -> None:
+    async def _apply(self, edit: Edit) -> None:
         match edit:
             case PutFile(path, content):
-                self._made.put(file_path(path), content)
+                self._changeset.put_file(file_path(path), content)
             case DeleteFile(path):
                 await self._delete(file_path(path))
             case CopyFolder(source, target):
@@ -73,9 +73,9 @@ class ChangesetBuilder:
                 await self._rewrite(path, lambda text: set_image(text, image, tag))
 
     async def _delete(self, path: str) -> None:
-        self._made.forget(path)
+        self._changeset.forget(path)
         for file in await self._files(path):
-            self._made.gone.add(file)
+            self._changeset.deleted.add(file)
 
     async def _copy(self, source: str, target: str) -> None:
         """Copies the folder as it is in the commit, without earlier edits."""
@@ -83,9 +83,9 @@ class ChangesetBuilder:
         if not found:
             raise Invalid(f"there is no folder {source!r} to copy", field="source")
         for path, entry in found.items():
-            place = paths.child(target, paths.relative(path, source))
-            self._made.forget(place)
-            self._made.copied[place] = entry
+            copy = paths.child(target, paths.relative(path, source))
+            self._changeset.forget(copy)
+            self._changeset.copied[copy] = entry
 
     async def _rewrite(self, text: str, change: Callable[[str], str]) -> None:
         path = file_path(text)
@@ -98,13 +98,13 @@ class ChangesetBuilder:
             after = await asyncio.to_thread(change, before)
         except Invalid as error:
             raise Invalid(f"{path}: {error.message}") from None
-        self._made.put(path, after.encode(), mode)
+        self._changeset.put_file(path, after.encode(), mode)
 
     async def _content(self, path: str) -> tuple[int, bytes]:
-        if path in self._made.contents:
-            return self._made.modes[path], self._made.contents[path]
-        entry = self._made.copied.get(path)
-        if entry is None and path not in self._made.gone:
+        if path in self._changeset.contents:
+            return self._changeset.modes[path], self._changeset.contents[path]
+        entry = self._changeset.copied.get(path)
+        if entry is None and path not in self._changeset.deleted:
             entry = (await self._reader.ids(self._spec, self._tree, [path]))[path]
         if entry is None or not entry.is_file:
             raise Invalid(f"there is no file {path!r} to change", field="path")

@@ -105,11 +105,11 @@ class _Host:
     def __init__(self, http: GitHttpClient, route: ServerRoute, provider: Provider | None) -> None:
         self._http = http
         self._route = route
-        self._provider = provider or _guessed(route.remote.host)
+        self._provider = provider or _detect_provider(route.remote.host)
         path = route.remote.path.removesuffix(".git")
         self._is_gitlab = self._provider is Provider.GITLAB
         self._path = path
-        base = _base(route, self._provider)
+        base = _api_base(route, self._provider)
         self._requests = (
             f"{base}/projects/{quote(path, safe='')}/merge_requests"
             if self._is_gitlab
@@ -123,26 +123,28 @@ class _Host:
             query |= {"source_branch": branch, "target_branch": base}
         elif self._provider is Provider.GITHUB:
             query |= {"head": f"{self._path.partition('/')[0]}:{branch}", "base": base}
-        listed = await self._ask("GET", URL(self._requests, encoded=True).with_query(query))
-        for item in listed if isinstance(listed, list) else []:
-            if _heads(item) == (branch, base):
-                return _parsed(item)
+        requests = await self._request("GET", URL(self._requests, encoded=True).with_query(query))
+        for item in requests if isinstance(requests, list) else []:
+            if _branch_and_base(item) == (branch, base):
+                return _parse_request(item)
         return None
 
     async def all_open(self) -> list[OpenMergeRequest]:
         """Lists all open requests, page by page until an empty one."""
-        found: dict[int, OpenMergeRequest] = {}
+        requests: dict[int, OpenMergeRequest] = {}
         size = "limit" if self._provider is Provider.GITEA else "per_page"
         query = {"state": "opened" if self._is_gitlab else "open", size: str(_PAGE)}
         for page in range(1, _MAX_PAGES + 1):
             url = URL(self._requests, encoded=True).with_query(query | {"page": str(page)})
-            answer_json = await self._ask("GET", url, anonymous=True)
+            answer_json = await self._request("GET", url, anonymous=True)
             if not isinstance(answer_json, list):
                 raise Unavailable("cannot parse the git host's answer")
             # A new request during paging moves others to the next page, so they appear twice.
-            found |= {request.number: request for request in map(_listed, answer_json)}
+            requests |= {
+                request.number: request for request in map(_parse_open_request, answer_json)
+            }
             if not answer_json:
-                return list(found.values())
+                return list(requests.values())
         raise Invalid(f"there are more than {_MAX_PAGES * _PAGE:,} open requests")
 
     async def open(self, branch: str, base: str, title: str, body: str) -> MergeRequest:
@@ -150,11 +152,15 @@ class _Host:
         names = ("source_branch", "target_branch", "description")
         head, into, text = names if self._is_gitlab else ("head", "base", "body")
         fields = {head: branch, into: base, "title": title, text: body}
-        return _parsed(await self._ask("POST", URL(self._requests, encoded=True), fields))
+        return _parse_request(
+            await self._request("POST", URL(self._requests, encoded=True), fields)
+        )
 
     async def get(self, number: int) -> MergeRequest:
         """Returns one request."""
-        return _parsed(await self._ask("GET", URL(f"{self._requests}/{number}", encoded=True)))
+        return _parse_request(
+            await self._request("GET", URL(f"{self._requests}/{number}", encoded=True))
+        )
 
     async def close(self, number: int) -> MergeRequest:
         """Closes a request if it is open, and returns it."""
@@ -166,13 +172,13 @@ class _Host:
                 {"state": "closed"},
             )
         )
-        found = await self.get(number)
-        if found.state is not MergeRequestState.OPEN:
-            return found
+        request = await self.get(number)
+        if request.state is not MergeRequestState.OPEN:
+            return request
         url = URL(f"{self._requests}/{number}", encoded=True)
-        return _parsed(await self._ask(method, url, change))
+        return _parse_request(await self._request(method, url, change))
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         url: URL,
@@ -206,10 +212,10 @@ class _Host:
             "Content-Type": "application/json",
             "User-Agent": "towline",
         }
-        given = self._route.credentials
-        if given is not None and given.password is not None:
+        credentials = self._route.credentials
+        if credentials is not None and credentials.password is not None:
             kind = "token" if self._provider is Provider.GITEA else "Bearer"
-            return headers | {"Authorization": f"{kind} {given.password}"}
+            return headers | {"Authorization": f"{kind} {credentials.password}"}
         if not anonymous:
             raise Invalid(
                 "opening merge requests requires a token as password", field="credentials"
@@ -217,7 +223,7 @@ class _Host:
         return headers
 
 
-def _guessed(host: str) -> Provider:
+def _detect_provider(host: str) -> Provider:
     for provider in Provider:
         if provider.value in host:
             return provider
@@ -228,7 +234,7 @@ def _guessed(host: str) -> Provider:
     )
 
 
-def _base(route: ServerRoute, provider: Provider) -> str:
+def _api_base(route: ServerRoute, provider: Provider) -> str:
     credentials = route.credentials
     if provider is Provider.GITHUB or (credentials is not None and credentials.api_url):
         return api_of(credentials, route)
@@ -241,13 +247,13 @@ def _base(route: ServerRoute, provider: Provider) -> str:
     return f"{origin}/api/{'v4' if provider is Provider.GITLAB else 'v1'}"
 
 
-def _heads(answer_json: JsonValue) -> tuple[object, object]:
+def _branch_and_base(answer_json: JsonValue) -> tuple[object, object]:
     if "source_branch" in answer_json:
         return answer_json["source_branch"], answer_json.get("target_branch")
     return (answer_json.get("head") or {}).get("ref"), (answer_json.get("base") or {}).get("ref")
 
 
-def _parsed(answer_json: JsonValue) -> MergeRequest:
+def _parse_request(answer_json: JsonValue) -> MergeRequest:
     """Parses a request of any of the hosts."""
     try:
         number = int(answer_json.get("iid") or answer_json["number"])
@@ -270,7 +276,7 @@ def _parsed(answer_json: JsonValue) -> MergeRequest:
     )
 
 
-def _listed(answer_json: JsonValue) -> OpenMergeRequest:
+def _parse_open_request(answer_json: JsonValue) -> OpenMergeRequest:
     """Parses an open request in a list of any of the hosts. Raises Unavailable."""
     try:
         if "source_branch" in answer_json:
@@ -292,16 +298,16 @@ def _listed(answer_json: JsonValue) -> OpenMergeRequest:
             sha=str(head["sha"]),
             title=str(answer_json.get("title") or "")[:_MAX_TITLE],
             labels=tuple(str(label) for label in labels),
-            updated_at=_time(str(answer_json["updated_at"])),
+            updated_at=_parse_time(str(answer_json["updated_at"])),
             forked=forked,
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Unavailable("cannot parse the git host's answer") from None
 
 
-def _time(text: str) -> datetime:
-    given = datetime.fromisoformat(text)
-    return given if given.tzinfo else given.replace(tzinfo=UTC)
+def _parse_time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _error_text(data: bytes) -> str:

@@ -35,7 +35,7 @@ class GitWriteService(MergeRequestService):
         self._writer = CommitWriter(self._mirror, clock)
         self._opening = asyncio.Lock()
         self._is_open = False
-        self._turns: defaultdict[RepositoryId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._commit_locks: defaultdict[RepositoryId, asyncio.Lock] = defaultdict(asyncio.Lock)
         super().__init__(self._mirror.http, self._mirror.routes)
 
     async def commit(
@@ -48,26 +48,26 @@ class GitWriteService(MergeRequestService):
         message: str,
     ) -> str | None:
         """See `CommitWriter.commit`; commits to the same repository run one after another."""
-        await self._open()
-        async with self._turns[spec.id]:
+        await self._ensure_open()
+        async with self._commit_locks[spec.id]:
             sha = await self._writer.commit(spec, branch, base, edits, author, message)
             await self._mirror.clones.maintain(spec)
         return sha
 
     async def delete_branch(self, spec: RepositorySpec, branch: str, author: str) -> bool:
         """See `CommitWriter.delete_branch`."""
-        await self._open()
-        async with self._turns[spec.id]:
+        await self._ensure_open()
+        async with self._commit_locks[spec.id]:
             return await self._writer.delete_branch(spec, branch, author)
 
     async def tags(self, spec: RepositorySpec) -> list[str]:
         """Lists the names of all tags. Raises Unavailable, Invalid."""
-        found = await self._mirror.lister.list_refs(spec, _ALL_TAGS)
-        return sorted(ref.removeprefix(_TAGS) for ref in found if ref.startswith(_TAGS))
+        listed = await self._mirror.lister.list_refs(spec, _ALL_TAGS)
+        return sorted(ref.removeprefix(_TAGS) for ref in listed if ref.startswith(_TAGS))
 
     async def count_commits(self, spec: RepositorySpec, base: str, tip: str) -> int | None:
         """See `HistoryReader.count`."""
-        await self._open()
+        await self._ensure_open()
         return await self._mirror.history.count(spec, base, tip, seconds=_COUNT_SECONDS)
 
     async def keep_only(self, specs: Collection[RepositorySpec]) -> None:
@@ -78,7 +78,7 @@ class GitWriteService(MergeRequestService):
         """Ends processes and closes connections."""
         await self._mirror.close()
 
-    async def _open(self) -> None:
+    async def _ensure_open(self) -> None:
         async with self._opening:
             if not self._is_open:
                 await self._mirror.open()

@@ -63,10 +63,12 @@ class CommitWriter:
         new tip. Raises Conflict if it keeps moving, Forbidden if the server declines, NotFound,
         Invalid, Unavailable.
         """
-        person = _checked(author, message, branch, base)
+        person = _author_environment(author, message, branch, base)
         for attempt in range(_TRIES):
-            tip, expected = await self._tip(spec, branch, base)
-            sha = await self._make(spec, tip, edits, person, message, push=(branch, expected))
+            tip, expected = await self._tip_and_lease(spec, branch, base)
+            sha = await self._push_commit(
+                spec, tip, edits, person, message, push=(branch, expected)
+            )
             if sha is not None:
                 return sha if expected or sha != tip else None
             await self._clock.sleep(random.uniform(0, 0.1 * 2**attempt))
@@ -78,26 +80,26 @@ class CommitWriter:
         Keeps a branch with a newer commit by another author. Raises Forbidden if the server
         declines, Invalid, Unavailable.
         """
-        ref = f"refs/heads/{_checked_branch(branch)}"
+        ref = f"refs/heads/{_check_branch(branch)}"
         tip = (await self._lister.list_refs(spec, [ref])).get(ref)
         if tip is None:
             return True
-        record = await self._record(spec, tip)
+        record = await self._commit_record(spec, tip)
         if record.commit.author != author.strip():
             return False
         clone = self._mirror.clones.path(spec)
-        return await self._pushed(spec, clone, (ref, tip), f":{ref}")
+        return await self._push(spec, clone, (ref, tip), f":{ref}")
 
-    async def _tip(self, spec: RepositorySpec, branch: str, base: str) -> tuple[str, str]:
+    async def _tip_and_lease(self, spec: RepositorySpec, branch: str, base: str) -> tuple[str, str]:
         """Returns the base commit, and the sha that the branch must still have at the push."""
         names = [f"refs/heads/{branch}", f"refs/heads/{base}"]
-        found = await self._lister.list_refs(spec, sorted(set(names)))
-        tip = found.get(names[0], found.get(names[1]))
+        listed = await self._lister.list_refs(spec, sorted(set(names)))
+        tip = listed.get(names[0], listed.get(names[1]))
         if tip is None:
             raise NotFound(f"the repository has neither a branch {branch} nor {base}")
-        return tip, found.get(names[0], "")
+        return tip, listed.get(names[0], "")
 
-    async def _make(
+    async def _push_commit(
         self,
         spec: RepositorySpec,
         tip: str,
@@ -108,23 +110,23 @@ class CommitWriter:
         push: tuple[str, str],
     ) -> str | None:
         """Makes and pushes a commit; returns None if the branch has moved meanwhile."""
-        record = await self._record(spec, tip)
+        record = await self._commit_record(spec, tip)
         changes = await ChangesetBuilder(self._mirror.reader, spec, record.tree).apply_edits(edits)
         clone = self._mirror.clones.path(spec)
-        place = clone.parent / f"tmp-{uuid.uuid4().hex}"
+        scratch = clone.parent / f"tmp-{uuid.uuid4().hex}"
         try:
-            work = _IsolatedIndex(self._mirror.runner, clone, place, person)
-            tree = await work.tree(record.tree, changes)
+            index = _IsolatedIndex(self._mirror.runner, clone, scratch, person)
+            tree = await index.tree(record.tree, changes)
             if tree == record.tree:
                 return tip
-            sha = await work.commit(tree, tip, f"{message.rstrip()}\n\n{_sign_off(person)}\n")
+            sha = await index.commit(tree, tip, f"{message.rstrip()}\n\n{_sign_off_line(person)}\n")
             ref, expected = f"refs/heads/{push[0]}", push[1]
-            lease, what = (ref, expected), f"{sha}:{ref}"
-            return sha if await self._pushed(spec, clone, lease, what, work.objects) else None
+            lease, refspec = (ref, expected), f"{sha}:{ref}"
+            return sha if await self._push(spec, clone, lease, refspec, index.objects) else None
         finally:
-            await asyncio.to_thread(shutil.rmtree, place, True)
+            await asyncio.to_thread(shutil.rmtree, scratch, True)
 
-    async def _record(self, spec: RepositorySpec, sha: str) -> CommitRecord:
+    async def _commit_record(self, spec: RepositorySpec, sha: str) -> CommitRecord:
         """Returns a commit of the server; fetches it if the copy lacks it."""
         record = await self._mirror.reader.commit(spec, sha)
         if record is None:
@@ -134,20 +136,20 @@ class CommitWriter:
             raise Invalid(f"{sha} is not a commit")
         return record
 
-    async def _pushed(
+    async def _push(
         self,
         spec: RepositorySpec,
         clone: Path,
         lease: tuple[str, str],
-        what: str,
+        refspec: str,
         env: Mapping[str, str] | None = None,
     ) -> bool:
         """Pushes a refspec; returns False if the ref differs from the lease."""
 
         def arguments(url: str) -> list[str]:
-            held = f"--force-with-lease={lease[0]}:{lease[1]}"
-            options = ["push", "--quiet", "--no-verify", held]
-            return [f"--git-dir={clone}", *options, "--", url, what]
+            lease_option = f"--force-with-lease={lease[0]}:{lease[1]}"
+            options = ["push", "--quiet", "--no-verify", lease_option]
+            return [f"--git-dir={clone}", *options, "--", url, refspec]
 
         try:
             await self._mirror.git.run(spec, arguments, seconds=_SECONDS, env=env or {})
@@ -165,23 +167,23 @@ class _IsolatedIndex:
     """Separate objects and index in `place`, on top of a clone."""
 
     def __init__(
-        self, runner: GitRunner, clone: Path, place: Path, person: Mapping[str, str]
+        self, runner: GitRunner, clone: Path, folder: Path, person: Mapping[str, str]
     ) -> None:
         self.clone = clone
         self._runner = runner
-        self._place = place
+        self._folder = folder
         self._person = person
         self.objects = {
-            "GIT_OBJECT_DIRECTORY": str(place / "objects"),
+            "GIT_OBJECT_DIRECTORY": str(folder / "objects"),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(clone / "objects"),
-            "GIT_INDEX_FILE": str(place / "index"),
+            "GIT_INDEX_FILE": str(folder / "index"),
         }
 
     async def tree(self, base: str, changes: Changeset) -> str:
         """Writes the changed tree and returns its id."""
-        await asyncio.to_thread((self._place / "objects").mkdir, parents=True)
+        await asyncio.to_thread((self._folder / "objects").mkdir, parents=True)
         await self._run("read-tree", base)
-        lines = [f"0 {'0' * len(base)}\t{path}" for path in sorted(changes.gone)]
+        lines = [f"0 {'0' * len(base)}\t{path}" for path in sorted(changes.deleted)]
         lines += [f"{entry.mode:06o} {entry.id}\t{path}" for path, entry in changes.copied.items()]
         for path, content in changes.contents.items():
             blob = await self._blob(content)
@@ -199,7 +201,7 @@ class _IsolatedIndex:
         return await self._run("commit-tree", tree, "-p", parent, stdin=message.encode())
 
     async def _blob(self, content: bytes) -> str:
-        path = self._place / "content"
+        path = self._folder / "content"
         await asyncio.to_thread(path.write_bytes, content)
         return await self._run("hash-object", "-w", "--stdin", stdin=path)
 
@@ -213,15 +215,15 @@ class _IsolatedIndex:
         return out.strip()
 
 
-def _checked(author: str, message: str, branch: str, base: str) -> dict[str, str]:
+def _author_environment(author: str, message: str, branch: str, base: str) -> dict[str, str]:
     """Validates author, message and branches; returns the author as git's environment."""
     match = _PERSON.fullmatch(author.strip())
     if match is None:
         raise Invalid("must be `Name <email>`", field="author")
     if not message.strip() or len(message) > _MAX_MESSAGE or "\0" in message:
         raise Invalid(f"must be 1 to {_MAX_MESSAGE} characters", field="message")
-    for checked in (branch, base):
-        _checked_branch(checked)
+    for branch_name in (branch, base):
+        _check_branch(branch_name)
     name, mail = match["name"], match["mail"]
     return {
         f"GIT_{role}_{what}": text
@@ -230,11 +232,11 @@ def _checked(author: str, message: str, branch: str, base: str) -> dict[str, str
     }
 
 
-def _checked_branch(name: str) -> str:
+def _check_branch(name: str) -> str:
     if not refs.is_name(name) or refs.is_sha(name) or name.startswith("refs/"):
         raise Invalid(f"{name[:80]!r} is not a branch name", field="branch")
     return name
 
 
-def _sign_off(person: Mapping[str, str]) -> str:
+def _sign_off_line(person: Mapping[str, str]) -> str:
     return f"Signed-off-by: {person['GIT_AUTHOR_NAME']} <{person['GIT_AUTHOR_EMAIL']}>"

@@ -97,11 +97,11 @@ async def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
 
 async def test_a_claim_makes_the_owner(start: Start) -> None:
     one = await start()
-    assert not one.replicas.holds(SHOP)
+    assert not one.replicas.holds_lease(SHOP)
     assert one.replicas.owner(SHOP) is None
     assert await one.replicas.claim(SHOP)
     assert await one.replicas.claim(SHOP)
-    assert one.replicas.holds(SHOP)
+    assert one.replicas.holds_lease(SHOP)
     assert one.replicas.owner(SHOP) == one.replicas.me
 
 
@@ -109,7 +109,7 @@ async def test_a_release_ends_ownership(start: Start) -> None:
     one = await start()
     await one.replicas.claim(SHOP)
     await one.replicas.release(SHOP)
-    assert not one.replicas.holds(SHOP)
+    assert not one.replicas.holds_lease(SHOP)
     await until(lambda: one.replicas.owner(SHOP) is None)
 
 
@@ -124,7 +124,7 @@ async def test_only_an_owner_publishes_and_hears_itself_at_once(start: Start) ->
 
 async def test_a_hint_reaches_whoever_listens(start: Start) -> None:
     one = await start()
-    await one.replicas.hint(SHOP, {"refs/heads/main": "a" * 40})
+    await one.replicas.forward_hint(SHOP, {"refs/heads/main": "a" * 40})
     await until(one.hints)
     assert one.hints() == [HintForwarded(SHOP, {"refs/heads/main": "a" * 40})]
 
@@ -175,7 +175,7 @@ async def test_a_paused_owner_is_replaced_and_cannot_publish(start: Start) -> No
     await one.replicas.claim(SHOP)
     await one.replicas.publish(state(1))
     one.clock.paused = True
-    await until(lambda: not one.replicas.holds(SHOP))
+    await until(lambda: not one.replicas.holds_lease(SHOP))
     async with asyncio.timeout(60):
         while not await two.replicas.claim(SHOP):
             await asyncio.sleep(0.02)
@@ -196,10 +196,10 @@ async def test_the_fence_refuses_even_one_that_believes_it_owns(start: Start) ->
     await two.replicas.claim(SHOP)
     liar = one.replicas
     assert isinstance(liar, RedisReplicas)
-    liar._held.add(SHOP)
-    assert liar.holds(SHOP)
+    liar._leased.add(SHOP)
+    assert liar.holds_lease(SHOP)
     assert not await liar.publish(state(1))
-    assert not liar.holds(SHOP)
+    assert not liar.holds_lease(SHOP)
 
 
 @several
@@ -215,11 +215,11 @@ async def test_leaving_frees_at_once(start: Start) -> None:
 async def test_the_prepared_replica_is_known_until_the_owner_changes(start: Start) -> None:
     one, two = await start("a"), await start("b")
     await one.replicas.claim(SHOP)
-    await two.replicas.prepare(SHOP)
-    await until(lambda: one.replicas.prepared(SHOP) == "b")
+    await two.replicas.announce_prepared(SHOP)
+    await until(lambda: one.replicas.prepared_replica(SHOP) == "b")
     await one.replicas.release(SHOP)
     await two.replicas.claim(SHOP)
-    await until(lambda: one.replicas.prepared(SHOP) is None)
+    await until(lambda: one.replicas.prepared_replica(SHOP) is None)
 
 
 @several
@@ -227,10 +227,10 @@ async def test_messages_signed_with_another_key_are_refused(start: Start) -> Non
     one, stranger = await start("a"), await start("x", "another key, also long enough")
     await stranger.replicas.claim(SHOP)
     assert await stranger.replicas.publish(state(6))
-    await stranger.replicas.hint(SHOP, {})
+    await stranger.replicas.forward_hint(SHOP, {})
     await stranger.replicas.release(SHOP)
     await one.replicas.claim(SHOP)
-    await one.replicas.hint(SHOP, None)
+    await one.replicas.forward_hint(SHOP, None)
     await until(one.hints)
     assert one.states() == []
     assert one.hints() == [HintForwarded(SHOP, None)]
@@ -243,7 +243,7 @@ async def test_a_redis_that_lost_everything_is_filled_anew(start: Start, redis: 
     await one.replicas.publish(state(1))
     await until(two.states)
     redis.flush()
-    await until(lambda: not one.replicas.holds(SHOP))
+    await until(lambda: not one.replicas.holds_lease(SHOP))
     async with asyncio.timeout(60):
         while not await one.replicas.claim(SHOP):
             await asyncio.sleep(0.02)

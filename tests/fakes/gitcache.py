@@ -12,7 +12,7 @@ from core.spec.images import ImageName
 from core.spec.source import Commit, RepositorySpec
 from gitcache.coordination.local import SoleReplica
 from gitcache.domain.commits import CommitRecord
-from gitcache.domain.parameters import picked
+from gitcache.domain.parameters import read_values
 from gitcache.domain.references import ChartRef, References
 from gitcache.domain.renders import ChartPin, ChartVersion, RenderJob, RenderResult
 from gitcache.domain.trees import TREE, Entry
@@ -186,7 +186,7 @@ class FakeWorkers:
         if self.failure is not None:
             raise self.failure
         texts = {path: data.decode() for path, data in job.files.items()}
-        values = picked(job.parameters, self.reads)
+        values = read_values(job.parameters, self.reads)
         bundle = make_bundle([{"kind": job.renderer, "files": texts, "values": values}])
         return RenderResult(bundle.data, bundle.count, self.reads)
 
@@ -199,7 +199,7 @@ class FakeWorkers:
         lines = index.decode().splitlines()
         return [ChartVersion(*line.split()) for line in lines if chart in line]
 
-    async def tool(self, renderer: str) -> str:
+    async def tool_version(self, renderer: str) -> str:
         return self.tools.get(renderer, "")
 
 
@@ -215,7 +215,7 @@ class FakeCharts:
         digest = digest_of(self.archives[wanted.name])
         return ChartPin(wanted.name, "1.0.0", digest, wanted)
 
-    async def at(self, spec: RepositorySpec, sha: str) -> ChartPin:
+    async def find_by_sha(self, spec: RepositorySpec, sha: str) -> ChartPin:
         for name, data in self.archives.items():
             if digest_of(data) == f"sha256:{sha}":
                 return ChartPin(name, "1.0.0", f"sha256:{sha}", ChartRef(spec.url, name))

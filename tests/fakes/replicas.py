@@ -68,37 +68,39 @@ class HubReplicas:
         name = self._hub.owners.get(repository_id)
         return ReplicaMember(name, name) if name else None
 
-    def holds(self, repository_id: RepositoryId) -> bool:
+    def holds_lease(self, repository_id: RepositoryId) -> bool:
         return self._hub.owners.get(repository_id) == self.me.name
 
     async def claim(self, repository_id: RepositoryId) -> bool:
-        if self.holds(repository_id):
+        if self.holds_lease(repository_id):
             return True
         self._hub.check()
         return self._hub.owners.setdefault(repository_id, self.me.name) == self.me.name
 
     async def release(self, repository_id: RepositoryId) -> None:
-        if self.holds(repository_id):
+        if self.holds_lease(repository_id):
             del self._hub.owners[repository_id]
             self._hub.ready.pop(repository_id, None)
             self._hub.tell(PlacementChanged())
 
-    def prepared(self, repository_id: RepositoryId) -> str | None:
+    def prepared_replica(self, repository_id: RepositoryId) -> str | None:
         return self._hub.ready.get(repository_id)
 
-    async def prepare(self, repository_id: RepositoryId) -> None:
+    async def announce_prepared(self, repository_id: RepositoryId) -> None:
         self._hub.ready[repository_id] = self.me.name
         self._hub.tell(PlacementChanged())
 
     async def publish(self, state: RepositoryState) -> bool:
         self._hub.check()
-        if not self.holds(state.repository_id):
+        if not self.holds_lease(state.repository_id):
             return False
         self._hub.states[state.repository_id] = state
         self._hub.tell(StatePublished(state))
         return True
 
-    async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
+    async def forward_hint(
+        self, repository_id: RepositoryId, announced: Mapping[str, str] | None
+    ) -> None:
         self._hub.check()
         self._hub.tell(HintForwarded(repository_id, announced))
 

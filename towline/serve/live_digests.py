@@ -19,8 +19,8 @@ class StoreLiveDigests:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def live(self) -> Collection[str] | None:
-        """See `LiveDigests.live`. Unavailable: the store is not reachable."""
+    async def live_digests(self) -> Collection[str] | None:
+        """See `LiveDigests.live_digests`. Unavailable: the store is not reachable."""
         async with self._store.read() as tx:
             services = await tx[ServiceStore].all()
         digests = {service.desired.digest for service in services if service.desired.digest}

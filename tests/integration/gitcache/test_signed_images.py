@@ -22,7 +22,7 @@ from gitcache.charts.cosign import (
     ENTRY_ANNOTATION,
     PAYLOAD_MEDIA_TYPE,
     SIGNATURE_ANNOTATION,
-    tag_of,
+    referrers_tag,
 )
 from gitcache.sync.cache import GitCache
 from tests.fakes.sigstore import WORKFLOW, FakeSigstore
@@ -59,7 +59,7 @@ def sign(registry: Registry, name: str, digest: str, key: ec.EllipticCurvePrivat
     payload = json.dumps({"critical": critical, "optional": None}).encode()
     signature = base64.b64encode(key.sign(payload, ec.ECDSA(hashes.SHA256()))).decode()
     layer = {"mediaType": PAYLOAD_MEDIA_TYPE, "annotations": {SIGNATURE_ANNOTATION: signature}}
-    registry.store(name, f"{tag_of(digest)}.sig", [(layer, payload)])
+    registry.store(name, f"{referrers_tag(digest)}.sig", [(layer, payload)])
 
 
 class ImageShop:
@@ -124,12 +124,12 @@ async def test_keyless_signatures_are_read_in_both_forms_of_cosign(
     if form == "annotations":
         signed, certificate = sigstore.sign(digest, signer := sigstore.certify()), signer.pem
         layer = {"mediaType": PAYLOAD_MEDIA_TYPE, "annotations": annotations(signed, certificate)}
-        registry.store(name, f"{tag_of(digest)}.sig", [(layer, signed.payload)])
+        registry.store(name, f"{referrers_tag(digest)}.sig", [(layer, signed.payload)])
     else:
         media_type = "application/vnd.dev.sigstore.bundle.v0.3+json"
         bundle = sigstore.attest(digest).bundle
         made = registry.store(name, "bundle", [({"mediaType": media_type}, bundle)])
-        registry.refer(name, tag_of(digest), made, media_type)
+        registry.refer(name, referrers_tag(digest), made, media_type)
     image = f"{registry.host}/{name}@{digest}"
     evidence = decode_evidence((await shop.render(image)).evidence)
     (signer_found,) = check_images(shop.rules, [image], evidence).values()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitcache.domain.announcements import MAX_REFS, PROVIDERS, Pusher, announced, pusher
+from gitcache.domain.announcements import MAX_REFS, PROVIDERS, Pusher, announced_refs, read_pusher
 from gitcache.domain.signatures import is_genuine
 
 A, B, NONE = "a" * 40, "b" * 40, "0" * 40
@@ -106,14 +106,14 @@ json_values = st.recursive(
     ],
 )
 def test_all_refs_of_a_push_are_announced(provider: str, payload: Any, refs: dict) -> None:
-    assert announced(provider, payload) == refs
+    assert announced_refs(provider, payload) == refs
 
 
 @given(st.sampled_from(sorted(PROVIDERS)), json_values)
 def test_no_payload_crashes_a_reader(provider: str, payload: Any) -> None:
-    for ref, sha in announced(provider, payload).items():
+    for ref, sha in announced_refs(provider, payload).items():
         assert ref.startswith("refs/") and len(sha) in {40, 64}
-    account = pusher(provider, payload)
+    account = read_pusher(provider, payload)
     assert account is None or account.name or account.email
 
 
@@ -156,12 +156,12 @@ def test_the_account_that_pushed_is_read(
     provider: str, payload: Any, account: Pusher | None
 ) -> None:
     """Never an author of a commit, whom anybody can write."""
-    assert pusher(provider, payload) == account
+    assert read_pusher(provider, payload) == account
 
 
 def test_the_number_of_refs_is_bounded() -> None:
     refs = {f"refs/heads/{number}": A for number in range(500)}
-    assert len(announced("plain", {"refs": refs})) == MAX_REFS
+    assert len(announced_refs("plain", {"refs": refs})) == MAX_REFS
 
 
 def _hmac(body: bytes) -> str:

@@ -37,7 +37,7 @@ def followed(*urls: str) -> ChartCredentialFinder:
     ],
 )
 def test_a_repository_opens_its_url_and_the_urls_below_it(known: str, asked: str) -> None:
-    found = followed(known).of(asked, "shop")
+    found = followed(known).find(asked, "shop")
     assert found is not None and found.id == known
 
 
@@ -54,11 +54,11 @@ def test_a_repository_opens_its_url_and_the_urls_below_it(known: str, asked: str
     ],
 )
 def test_a_repository_opens_no_other_url(known: str, asked: str) -> None:
-    assert followed(known).of(asked, "shop") is None
+    assert followed(known).find(asked, "shop") is None
 
 
 def test_the_longest_url_of_the_same_project_wins() -> None:
     finder = followed("https://example.org", "https://example.org/charts")
-    found = finder.of("https://example.org/charts/stable", "shop")
+    found = finder.find("https://example.org/charts/stable", "shop")
     assert found is not None and found.id == "https://example.org/charts"
-    assert finder.of("https://example.org/charts", "bank") is None
+    assert finder.find("https://example.org/charts", "bank") is None

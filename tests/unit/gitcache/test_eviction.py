@@ -54,7 +54,7 @@ def disk(tmp_path: Path) -> Disk:
 
 async def test_old_bundles_leave_unless_they_are_live(disk: Disk) -> None:
     live, spare, young = [await disk.put(bytes([n]), age) for n, age in ((1, 60), (2, 60), (3, 1))]
-    disk.live.tell([live])
+    disk.live.set_digests([live])
     await disk.eviction.run()
     assert await disk.left([live, spare, young]) == {live, young}
 
@@ -69,7 +69,7 @@ async def test_no_bundle_is_evicted_while_the_live_ones_are_unknown(disk: Disk) 
 async def test_a_disk_beyond_its_watermark_loses_the_oldest_first(disk: Disk) -> None:
     bundles = [await disk.put(bytes([n]) * 50, 20 - n) for n in range(4)]
     live = await disk.put(b"live" * 20, 25)
-    disk.live.tell([live])
+    disk.live.set_digests([live])
     disk.used = 930
     await disk.eviction.run()
     assert await disk.left([*bundles, live]) == {*bundles[2:], live}
@@ -85,5 +85,5 @@ async def test_old_memos_leave(disk: Disk) -> None:
 
 
 async def test_an_empty_disk_is_no_failure(disk: Disk) -> None:
-    disk.live.tell([])
+    disk.live.set_digests([])
     await disk.eviction.run()

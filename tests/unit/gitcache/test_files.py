@@ -75,7 +75,7 @@ async def test_a_memo_that_others_have_written_or_moved_is_not_believed(tmp_path
     moved.parent.mkdir()
     moved.write_bytes(path.read_bytes())
     assert await FileMemo(tmp_path, SEAL).get(other) is None
-    forged = MessageAuthenticator("another key", "memos").close(key, b'{"digest": "evil"}')
+    forged = MessageAuthenticator("another key", "memos").sign(key, b'{"digest": "evil"}')
     for text in (b'{"digest": "evil"}', forged, path.read_bytes().replace(b"good", b"evil")):
         path.write_bytes(text)
         assert await FileMemo(tmp_path, SEAL).get(key) is None

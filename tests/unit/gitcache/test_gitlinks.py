@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from core.errors import Invalid
 from core.remotes import parse_remote
 from gitcache.domain.pointers import Pointer, parse_pointer
-from gitcache.domain.submodules import parse_modules, place_of
+from gitcache.domain.submodules import parse_modules, repository_location
 
 OID = "a" * 64
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{OID}\nsize 12\n".encode()
@@ -55,12 +55,12 @@ def test_no_file_of_submodules_raises(data: bytes) -> None:
     ],
 )
 def test_a_submodule_url_resolves_against_its_parent(url: str, found: str | None) -> None:
-    assert place_of(url, PARENT) == found
+    assert repository_location(url, PARENT) == found
 
 
 def test_one_repository_has_one_place_by_all_its_urls() -> None:
     urls = ["ssh://git@git.test:2222/team/shop.git", "https://git.test/team/shop"]
-    assert {place_of(url, PARENT) for url in urls} == {"git.test/team/shop"}
+    assert {repository_location(url, PARENT) for url in urls} == {"git.test/team/shop"}
 
 
 def test_a_pointer_is_known_by_its_first_line() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.errors import Invalid
 from core.spec.renderers import KUSTOMIZE, RenderOptions
-from gitcache.domain.inputs import Inputs, source_of
+from gitcache.domain.inputs import Inputs, input_digest
 from gitcache.domain.parameters import union
 
 BASE = Inputs("raw", {".": "1" * 40})
@@ -23,21 +23,25 @@ json_values = st.recursive(
 @given(st.dictionaries(st.text(), json_values, max_size=5))
 def test_the_order_of_parameters_does_not_matter(parameters: dict[str, Any]) -> None:
     turned = dict(reversed(parameters.items()))
-    assert source_of("s", [[]], parameters) == source_of("s", [[]], turned)
+    assert input_digest("s", [[]], parameters) == input_digest("s", [[]], turned)
 
 
 @given(st.dictionaries(st.text(), json_values, min_size=1, max_size=5), json_values)
 def test_only_what_was_read_counts(parameters: dict[str, Any], other: Any) -> None:
     name, *rest = parameters
     reads = [[one] for one in rest]
-    assert source_of("s", reads, parameters) == source_of("s", reads, {**parameters, name: other})
-    changed = source_of("s", [[name]], {**parameters, name: {"other": other}})
-    assert (parameters[name] == {"other": other}) or source_of("s", [[name]], parameters) != changed
+    assert input_digest("s", reads, parameters) == input_digest(
+        "s", reads, {**parameters, name: other}
+    )
+    changed = input_digest("s", [[name]], {**parameters, name: {"other": other}})
+    assert (parameters[name] == {"other": other}) or input_digest(
+        "s", [[name]], parameters
+    ) != changed
 
 
 def test_nothing_and_null_are_two_things() -> None:
     reads = [["a", "b"]]
-    assert source_of("s", reads, {"a": {}}) != source_of("s", reads, {"a": {"b": None}})
+    assert input_digest("s", reads, {"a": {}}) != input_digest("s", reads, {"a": {"b": None}})
 
 
 def test_the_union_of_read_sets_has_no_path_below_another() -> None:
@@ -69,12 +73,12 @@ def test_every_input_counts(other: Inputs) -> None:
 @pytest.mark.parametrize("value", [object(), {1, 2}, 2**70, {1: 2}])
 def test_parameters_that_are_no_json_are_refused(value: Any) -> None:
     with pytest.raises(Invalid, match="JSON"):
-        source_of("s", [["a"]], {"a": value})
+        input_digest("s", [["a"]], {"a": value})
 
 
 def test_parameters_have_a_largest_size() -> None:
     with pytest.raises(Invalid, match="bytes"):
-        source_of("s", [["a"]], {"a": "x" * (2 << 20)})
+        input_digest("s", [["a"]], {"a": "x" * (2 << 20)})
 
 
 def test_projects_share_no_render() -> None:

@@ -290,14 +290,14 @@ class Boxes:
     def __init__(self, **keys: str) -> None:
         self.names = keys
 
-    def keys(self, spec: RepositorySpec) -> str:
+    def key_fingerprint(self, spec: RepositorySpec) -> str:
         return self.names.get(spec.id, "")
 
     def is_encrypted(self, path: str, data: bytes) -> bool:
         return data.startswith(b"box:")
 
     async def decrypt(self, spec: RepositorySpec, path: str, data: bytes) -> bytes:
-        if not self.keys(spec):
+        if not self.key_fingerprint(spec):
             raise Invalid(f"{path} is encrypted, and no key of this repository opens it")
         return data.removeprefix(b"box:")
 
