@@ -50,7 +50,7 @@ class Clones(Protocol):
         """Fetches and pins complete commits (pin name to sha).
 
         Raises Unavailable if server, network or disk fail; the copy stays unchanged. Raises
-        Rejected if the server lacks a commit, or git refuses its content.
+        CommitsRejected if the server lacks a commit, or git refuses its content.
         """
         ...
 
@@ -63,7 +63,7 @@ class Clones(Protocol):
         ...
 
     async def graft(self, spec: RepositorySpec, other: RepositorySpec, sha: str) -> None:
-        """Fetches a commit of another repository into this copy. Unavailable, Rejected."""
+        """Fetches a commit of another repository into this copy. Unavailable, CommitsRejected."""
         ...
 
     async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
@@ -199,7 +199,7 @@ class Charts(Protocol):
         ...
 
     async def find_by_sha(self, spec: RepositorySpec, sha: str) -> ChartPin:
-        """Finds the chart of a chart repository's commit. Raises Rejected if it is gone."""
+        """Finds the chart of a chart repository's commit. Raises CommitsRejected if it is gone."""
         ...
 
     async def archive(self, pin: ChartPin) -> bytes:
@@ -405,7 +405,7 @@ class Replicas(Coordinator, Protocol):
 
 
 class PeerOperations(Protocol):
-    """The operations of other replicas; all may also raise PeerAway."""
+    """The operations of other replicas; all may also raise PeerUnavailable."""
 
     async def trees(
         self,
@@ -437,7 +437,7 @@ class PeerOperations(Protocol):
     async def resolve(
         self, member: ReplicaMember, repository_id: RepositoryId, name: str
     ) -> Commit:
-        """Resolves a branch, tag or sha at the owner. NotFound, Unavailable, PeerAway."""
+        """Resolves a branch, tag or sha at the owner. NotFound, Unavailable, PeerUnavailable."""
         ...
 
     async def render(self, member: ReplicaMember, request: RenderRequest) -> RenderedBundle:

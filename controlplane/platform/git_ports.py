@@ -138,7 +138,7 @@ class ManifestSource(Protocol):
         """
         ...
 
-    async def keep(self, data: bytes) -> RenderedBundle:
+    async def store_bundle(self, data: bytes) -> RenderedBundle:
         """Stores a bundle that comes from no repository. Raises Unavailable."""
         ...
 

@@ -111,9 +111,7 @@ class GitClones:
     async def add_packs(
         self, spec: RepositorySpec, wants: Mapping[str, str], packs: Collection[bytes]
     ) -> None:
-        """Adds complete commits from packs and pins them. Raises Unavailable and Rejected like
-        `fetch`.
-        """
+        """Adds complete commits from packs and pins them. Raises like `fetch`."""
         clone = self.clone(spec)
         with self._meters.fetch("artifact"):
             try:

@@ -39,7 +39,7 @@ class PackedClones(Protocol):
     async def add_packs(
         self, spec: RepositorySpec, wants: Mapping[str, str], packs: Collection[bytes]
     ) -> None:
-        """Adds commits from packs and pins them (pin name to sha). Unavailable, Rejected."""
+        """Adds commits from packs and pins them (pin name to sha). Unavailable, CommitsRejected."""
         ...
 
 
@@ -135,7 +135,7 @@ class ArtifactMirror:
         return built
 
     async def _fetch_pack(self, spec: RepositorySpec, sha: str) -> bytes:
-        """Returns the pack of a commit. Raises Rejected if no artifact has this commit."""
+        """Returns the pack of a commit. Raises CommitsRejected if no artifact has this commit."""
         if (pack := self._recent_packs.pop(sha, None)) is not None:
             return pack
         if reason := self._refusal(spec, sha):
@@ -152,7 +152,7 @@ class ArtifactMirror:
 
     async def _find_digest(self, spec: RepositorySpec, sha: str) -> str:
         """Returns the digest of the manifest of a commit; asks for the followed refs if no replica
-        knows the commit. Raises Rejected.
+        knows the commit. Raises CommitsRejected.
         """
         commit_object = await self._stores.content.get(f"sha256:{sha}")
         if commit_object is not None and (digest := digest_of_commit(commit_object)):

@@ -41,7 +41,7 @@ _STATUS = {
 }
 
 _BUNDLE = "/v1/bundles/"
-_SMALL = 256 << 10
+_MAX_INLINE_BUNDLE = 256 << 10
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -57,7 +57,7 @@ class ServedGitCache(Protocol):
 
     def states(self) -> Collection[RepositoryState]: ...
 
-    def company(self) -> tuple[ReplicaMember, Sequence[ReplicaMember]]: ...
+    def replica_members(self) -> tuple[ReplicaMember, Sequence[ReplicaMember]]: ...
 
     async def hint(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
@@ -92,7 +92,7 @@ class ServedGitCache(Protocol):
         local_only: bool = False,
     ) -> Mapping[str, bytes]: ...
 
-    async def keep(self, data: bytes) -> RenderedBundle: ...
+    async def store_bundle(self, data: bytes) -> RenderedBundle: ...
 
     async def resolve(
         self, repository_id: RepositoryId, name: str, *, local_only: bool = False
@@ -114,49 +114,49 @@ class ServedGitCache(Protocol):
 class PeerApi:
     """Serves replicas and control planes. `nearest` is the local content store.
 
-    `keep_live` gets the digests that a control plane still needs.
+    `on_live_digests` gets the digests that a control plane still needs.
     """
 
     def __init__(
         self,
         cache: ServedGitCache,
         nearest: ContentStore,
-        keep_live: Callable[[Collection[str]], None],
+        on_live_digests: Callable[[Collection[str]], None],
     ) -> None:
         self._cache = cache
         self._nearest = nearest
-        self._keep_live = keep_live
-        self._streams: set[_Stream] = set()
-        self._verbs: Mapping[tuple[str, str], Endpoint] = {
+        self._on_live_digests = on_live_digests
+        self._streams: set[_StateStream] = set()
+        self._endpoints: Mapping[tuple[str, str], Endpoint] = {
             ("POST", "/v1/trees"): self._trees,
             ("POST", "/v1/folders"): self._folders,
             ("POST", "/v1/files"): self._files,
             ("POST", "/v1/resolve"): self._resolve,
             ("POST", "/v1/render"): self._render,
-            ("POST", "/v1/artefact"): self._artefact,
+            ("POST", "/v1/artefact"): self._render_with_bundle,
             ("GET", _BUNDLE): self._bundle,
-            ("PUT", "/v1/bundles"): self._keep,
-            ("POST", "/v1/bundles"): self._keep_made,
-            ("POST", "/v1/hint"): self._hint,
-            ("POST", "/v1/wishes"): self._wishes,
-            ("POST", "/v1/live"): self._live,
+            ("PUT", "/v1/bundles"): self._store_copies,
+            ("POST", "/v1/bundles"): self._store_bundle,
+            ("POST", "/v1/hint"): self._receive_hint,
+            ("POST", "/v1/wishes"): self._update_followed,
+            ("POST", "/v1/live"): self._set_live_digests,
             ("GET", "/v1/states"): self._states,
             ("GET", "/v1/members"): self._members,
-            ("GET", "/v1/signing"): self._signing,
-            ("POST", "/v1/orders"): self._orders,
+            ("GET", "/v1/signing"): self._signing_identity,
+            ("POST", "/v1/orders"): self._sign_orders,
             ("POST", "/v1/attestation"): self._renew,
         }
-        cache.on_state(self._tell)
+        cache.on_state(self._publish_state)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The ASGI application of the internal listener.
+        """Serves a request of the internal listener, as an ASGI application.
 
         Uses no router and no middleware, because a busy replica serves thousands of requests.
         """
         path = scope["path"]
         name = _BUNDLE if path.startswith(_BUNDLE) else path
-        verb = self._verbs.get((scope["method"], name), _unknown)
-        await (await _answer(verb, Request(scope, receive)))(scope, receive, send)
+        endpoint = self._endpoints.get((scope["method"], name), _not_found)
+        await (await _respond(endpoint, Request(scope, receive)))(scope, receive, send)
 
     def close(self) -> None:
         """Ends all streams of states."""
@@ -164,48 +164,50 @@ class PeerApi:
             stream.end()
 
     async def _trees(self, request: Request) -> Response:
-        asked = messages.TREE_IDS_REQUEST.decode(await _body(request))
-        found = await self._cache.trees(
-            asked.repository_id, asked.commit, asked.folders, local_only=_is_hop(request)
+        query = messages.TREE_IDS_REQUEST.decode(await _read_body(request))
+        tree_ids = await self._cache.trees(
+            query.repository_id, query.commit, query.folders, local_only=_is_hop(request)
         )
-        return _json(messages.TREES.encode(dict(found)))
+        return _json(messages.TREES.encode(dict(tree_ids)))
 
     async def _folders(self, request: Request) -> Response:
-        asked = messages.SUBFOLDERS_REQUEST.decode(await _body(request))
-        found = await self._cache.folders(
-            asked.repository_id, asked.commit, asked.base, asked.depth, local_only=_is_hop(request)
+        query = messages.SUBFOLDERS_REQUEST.decode(await _read_body(request))
+        folders = await self._cache.folders(
+            query.repository_id, query.commit, query.base, query.depth, local_only=_is_hop(request)
         )
-        return _json(messages.PATHS.encode(found))
+        return _json(messages.PATHS.encode(folders))
 
     async def _files(self, request: Request) -> Response:
-        asked = messages.FILES_REQUEST.decode(await _body(request))
-        found = await self._cache.files(
-            asked.repository_id,
-            asked.commit,
-            asked.folder,
-            asked.endings,
+        query = messages.FILES_REQUEST.decode(await _read_body(request))
+        files = await self._cache.files(
+            query.repository_id,
+            query.commit,
+            query.folder,
+            query.endings,
             local_only=_is_hop(request),
         )
-        return _json(messages.FILES.encode(dict(found)))
+        return _json(messages.FILES.encode(dict(files)))
 
     async def _resolve(self, request: Request) -> Response:
-        asked = messages.RESOLVE_REQUEST.decode(await _body(request))
-        found = await self._cache.resolve(
-            asked.repository_id, asked.name, local_only=_is_hop(request)
+        query = messages.RESOLVE_REQUEST.decode(await _read_body(request))
+        commit = await self._cache.resolve(
+            query.repository_id, query.name, local_only=_is_hop(request)
         )
-        return _json(messages.COMMIT.encode(found))
+        return _json(messages.COMMIT.encode(commit))
 
     async def _render(self, request: Request) -> Response:
-        asked = messages.REQUEST.decode(await _body(request))
-        rendered = await self._cache.render(asked, local_only=_is_hop(request))
+        render_request = messages.REQUEST.decode(await _read_body(request))
+        rendered = await self._cache.render(render_request, local_only=_is_hop(request))
         return _json(messages.RENDERED.encode(rendered))
 
-    async def _artefact(self, request: Request) -> Response:
+    async def _render_with_bundle(self, request: Request) -> Response:
         """Returns a render, with its bundle if that is small: the caller needs it next."""
-        asked = messages.REQUEST.decode(await _body(request))
-        rendered = await self._cache.render(asked, local_only=True)
+        render_request = messages.REQUEST.decode(await _read_body(request))
+        rendered = await self._cache.render(render_request, local_only=True)
         parts = [messages.RENDERED.encode(rendered)]
-        if rendered.size <= _SMALL and (data := await self._nearest.get(rendered.digest)):
+        if rendered.size <= _MAX_INLINE_BUNDLE and (
+            data := await self._nearest.get(rendered.digest)
+        ):
             parts.append(data)
         return Response(messages.join_contents(parts), media_type="application/octet-stream")
 
@@ -219,36 +221,36 @@ class PeerApi:
             raise NotFound(f"no bundle {digest[:80]!r} here")
         return Response(data, media_type="application/octet-stream")
 
-    async def _keep(self, request: Request) -> Response:
-        contents = messages.split_contents(await _body(request, MAX_COPIES))
+    async def _store_copies(self, request: Request) -> Response:
+        contents = messages.split_contents(await _read_body(request, MAX_COPIES))
         await asyncio.gather(
             *(self._nearest.put(digest_of(content), content) for content in contents)
         )
         return Response(status_code=204)
 
-    async def _keep_made(self, request: Request) -> Response:
-        rendered = await self._cache.keep(await _body(request, MAX_BUNDLE))
+    async def _store_bundle(self, request: Request) -> Response:
+        rendered = await self._cache.store_bundle(await _read_body(request, MAX_BUNDLE))
         return _json(messages.RENDERED.encode(rendered))
 
-    async def _hint(self, request: Request) -> Response:
-        hint = messages.HINT.decode(await _body(request))
+    async def _receive_hint(self, request: Request) -> Response:
+        hint = messages.HINT.decode(await _read_body(request))
         await self._cache.hint(hint.repository_id, hint.announced)
         return Response(status_code=202)
 
-    async def _wishes(self, request: Request) -> Response:
-        wishes = messages.FOLLOW_UPDATE.decode(await _body(request))
-        for spec in wishes.follow:
+    async def _update_followed(self, request: Request) -> Response:
+        update = messages.FOLLOW_UPDATE.decode(await _read_body(request))
+        for spec in update.follow:
             self._cache.follow(spec)
-        for repository_id in wishes.forget:
+        for repository_id in update.forget:
             self._cache.forget(repository_id)
         return Response(status_code=204)
 
-    async def _live(self, request: Request) -> Response:
-        self._keep_live(messages.DIGESTS.decode(await _body(request)))
+    async def _set_live_digests(self, request: Request) -> Response:
+        self._on_live_digests(messages.DIGESTS.decode(await _read_body(request)))
         return Response(status_code=204)
 
     async def _states(self, request: Request) -> Response:
-        stream = _Stream(self._cache.states())
+        stream = _StateStream(self._cache.states())
         self._streams.add(stream)
 
         async def lines() -> AsyncIterator[bytes]:
@@ -260,40 +262,40 @@ class PeerApi:
 
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
-    async def _signing(self, request: Request) -> Response:
+    async def _signing_identity(self, request: Request) -> Response:
         identity = await self._cache.signing_identity()
         return _json(messages.SIGNING_IDENTITIES.encode([identity] if identity else []))
 
-    async def _orders(self, request: Request) -> Response:
-        asked = messages.ORDER_REQUESTS.decode(await _body(request))
-        return _json(messages.ATTESTATIONS.encode(await self._cache.sign_orders(asked)))
+    async def _sign_orders(self, request: Request) -> Response:
+        orders = messages.ORDER_REQUESTS.decode(await _read_body(request))
+        return _json(messages.ATTESTATIONS.encode(await self._cache.sign_orders(orders)))
 
     async def _renew(self, request: Request) -> Response:
-        (given,) = messages.ATTESTATIONS.decode(await _body(request))
-        return _json(messages.ATTESTATIONS.encode([await self._cache.renew(given)]))
+        (attestation,) = messages.ATTESTATIONS.decode(await _read_body(request))
+        return _json(messages.ATTESTATIONS.encode([await self._cache.renew(attestation)]))
 
     async def _members(self, request: Request) -> Response:
-        me, members = self._cache.company()
+        me, members = self._cache.replica_members()
         addresses = messages.ReplicaAddresses(
             me.address, tuple(member.address for member in members)
         )
         return _json(messages.REPLICA_ADDRESSES.encode(addresses))
 
-    def _tell(self, state: RepositoryState) -> None:
+    def _publish_state(self, state: RepositoryState) -> None:
         for stream in self._streams:
             stream.add(state)
 
 
-class _Stream:
+class _StateStream:
     """The unsent states of one listener: the newest of each repository."""
 
     def __init__(self, states: Collection[RepositoryState]) -> None:
-        self._waiting = {state.repository_id: state for state in states}
+        self._unsent = {state.repository_id: state for state in states}
         self._wake = asyncio.Event()
         self._ended = False
 
     def add(self, state: RepositoryState) -> None:
-        self._waiting[state.repository_id] = state
+        self._unsent[state.repository_id] = state
         self._wake.set()
 
     def end(self) -> None:
@@ -303,11 +305,10 @@ class _Stream:
     async def lines(self) -> AsyncIterator[bytes]:
         """Yields states as lines; an empty line as keep-alive."""
         while not self._ended:
-            waiting, self._waiting = self._waiting, {}
+            unsent, self._unsent = self._unsent, {}
             self._wake.clear()
             yield (
-                b"".join(messages.STATE.encode(state) + b"\n" for state in waiting.values())
-                or b"\n"
+                b"".join(messages.STATE.encode(state) + b"\n" for state in unsent.values()) or b"\n"
             )
             try:
                 async with asyncio.timeout(IDLE_SECONDS / 3):
@@ -316,26 +317,26 @@ class _Stream:
                 continue
 
 
-async def _answer(verb: Endpoint, request: Request) -> Response:
+async def _respond(endpoint: Endpoint, request: Request) -> Response:
     """Runs an endpoint and converts its errors to responses."""
     try:
-        return await verb(request)
+        return await endpoint(request)
     except PeerUnavailable as error:
-        return _problem(error, MISDIRECTED)
+        return _error_response(error, MISDIRECTED)
     except TowlineError as error:
-        return _problem(error, _STATUS.get(error.code, 500))
+        return _error_response(error, _STATUS.get(error.code, 500))
     except ClientDisconnect:
         return Response(status_code=400)
     except Exception:
         log.exception("internal request failed", path=request.url.path)
-        return _problem(TowlineError("internal error; see the replica's log"), 500)
+        return _error_response(TowlineError("internal error; see the replica's log"), 500)
 
 
-async def _unknown(request: Request) -> Response:
+async def _not_found(request: Request) -> Response:
     return Response(status_code=404)
 
 
-def _problem(error: TowlineError, status: int) -> Response:
+def _error_response(error: TowlineError, status: int) -> Response:
     problem = {"code": error.code, "message": error.message, "retry_after": error.retry_after}
     return Response(orjson.dumps(problem), status, media_type="application/json")
 
@@ -348,10 +349,10 @@ def _is_hop(request: Request) -> bool:
     return HOP_HEADER in request.headers
 
 
-async def _body(request: Request, most: int = messages.MAX_MESSAGE) -> bytes:
+async def _read_body(request: Request, max_bytes: int = messages.MAX_MESSAGE) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > most:
-            raise LimitExceeded(f"more than {most:,} bytes")
+        if len(body) > max_bytes:
+            raise LimitExceeded(f"more than {max_bytes:,} bytes")
     return bytes(body)

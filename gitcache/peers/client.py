@@ -47,7 +47,7 @@ KEEPALIVE_SECONDS = 60
 """Keep-alive time of an idle connection."""
 
 _CONNECTIONS = 32
-_BROKEN = (aiohttp.ServerDisconnectedError, aiohttp.ClientConnectionResetError)
+_LOST_CONNECTIONS = (aiohttp.ServerDisconnectedError, aiohttp.ClientConnectionResetError)
 _ERRORS: dict[str, type[TowlineError]] = {
     kind.code: kind
     for kind in (Unauthenticated, Forbidden, NotFound, Invalid, Conflict, LimitExceeded)
@@ -58,7 +58,7 @@ class PeerClient:
     """A client with pooled connections to replicas.
 
     `hop` marks the caller as a replica; its `nearest` store keeps small bundles that come with
-    renders. Raises PeerSlow without data for `idle` seconds or a connection within 5 s.
+    renders. Raises PeerTimeout without data for `idle` seconds or a connection within 5 s.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class PeerClient:
         self._context = context
         self._nearest = nearest
         self._timeout = _timeout(idle)
-        self._soon = _timeout(min(IDLE_SECONDS, idle))
+        self._short_timeout = _timeout(min(IDLE_SECONDS, idle))
         self._headers = {HOP_HEADER: "1"} if hop else {}
         self._session: aiohttp.ClientSession | None = None
         self._sockets = OpenSockets()
@@ -90,19 +90,21 @@ class PeerClient:
         commit: str,
         folders: Collection[str],
     ) -> Mapping[str, str | None]:
-        """See `Peers.trees`."""
-        asked = messages.TreeIdsRequest(repository_id, commit, tuple(folders))
-        body = messages.TREE_IDS_REQUEST.encode(asked)
-        return messages.TREES.decode(await self._ask(member.address, "POST", "/v1/trees", body))
+        """See `PeerOperations.trees`."""
+        query = messages.TreeIdsRequest(repository_id, commit, tuple(folders))
+        body = messages.TREE_IDS_REQUEST.encode(query)
+        return messages.TREES.decode(await self._request(member.address, "POST", "/v1/trees", body))
 
     async def folders(
         self, member: ReplicaMember, repository_id: RepositoryId, commit: str, base: str, depth: int
     ) -> list[str]:
-        """See `Peers.folders`."""
+        """See `PeerOperations.folders`."""
         body = messages.SUBFOLDERS_REQUEST.encode(
             messages.SubfoldersRequest(repository_id, commit, base, depth)
         )
-        return messages.PATHS.decode(await self._ask(member.address, "POST", "/v1/folders", body))
+        return messages.PATHS.decode(
+            await self._request(member.address, "POST", "/v1/folders", body)
+        )
 
     async def files(
         self,
@@ -116,32 +118,34 @@ class PeerClient:
         body = messages.FILES_REQUEST.encode(
             messages.FilesRequest(repository_id, commit, folder, tuple(endings))
         )
-        return messages.FILES.decode(await self._ask(member.address, "POST", "/v1/files", body))
+        return messages.FILES.decode(await self._request(member.address, "POST", "/v1/files", body))
 
     async def store_bundle(self, member: ReplicaMember, data: bytes) -> RenderedBundle:
-        """See `GitCache.keep`."""
-        answer = await self._ask(member.address, "POST", "/v1/bundles", data)
+        """See `GitCache.store_bundle`."""
+        answer = await self._request(member.address, "POST", "/v1/bundles", data)
         return messages.RENDERED.decode(answer)
 
     async def resolve(
         self, member: ReplicaMember, repository_id: RepositoryId, name: str
     ) -> Commit:
-        """See `Peers.resolve`."""
+        """See `PeerOperations.resolve`."""
         body = messages.RESOLVE_REQUEST.encode(messages.ResolveRequest(repository_id, name))
-        return messages.COMMIT.decode(await self._ask(member.address, "POST", "/v1/resolve", body))
+        return messages.COMMIT.decode(
+            await self._request(member.address, "POST", "/v1/resolve", body)
+        )
 
     async def render(self, member: ReplicaMember, request: RenderRequest) -> RenderedBundle:
-        """See `Peers.render`."""
+        """See `PeerOperations.render`."""
         body = messages.REQUEST.encode(request)
         if self._nearest is not None:
-            return await self._artefact(member, body, self._nearest)
-        answer = await self._ask(member.address, "POST", "/v1/render", body)
+            return await self._render_with_bundle(member, body, self._nearest)
+        answer = await self._request(member.address, "POST", "/v1/render", body)
         return messages.RENDERED.decode(answer)
 
-    async def _artefact(
+    async def _render_with_bundle(
         self, member: ReplicaMember, body: bytes, nearest: ContentStore
     ) -> RenderedBundle:
-        answer = await self._ask(member.address, "POST", "/v1/artefact", body)
+        answer = await self._request(member.address, "POST", "/v1/artefact", body)
         text, *contents = messages.split_contents(answer)
         rendered = messages.RENDERED.decode(text)
         for data in contents:
@@ -152,101 +156,105 @@ class PeerClient:
         return rendered
 
     async def bundle(self, member: ReplicaMember, digest: str) -> bytes:
-        """Downloads a bundle, without verification. Raises NotFound, PeerAway."""
-        return await self._ask(member.address, "GET", f"/v1/bundles/{digest}")
+        """Downloads a bundle, without verification. Raises NotFound, PeerUnavailable."""
+        return await self._request(member.address, "GET", f"/v1/bundles/{digest}")
 
-    async def keep(self, member: ReplicaMember, contents: Sequence[bytes]) -> None:
-        """Stores copies of bundles at the replica. Raises PeerAway."""
-        await self._ask(member.address, "PUT", "/v1/bundles", messages.join_contents(contents))
+    async def store_copies(self, member: ReplicaMember, contents: Sequence[bytes]) -> None:
+        """Stores copies of bundles at the replica. Raises PeerUnavailable."""
+        await self._request(member.address, "PUT", "/v1/bundles", messages.join_contents(contents))
 
-    async def hint(self, member: ReplicaMember, hint: messages.Hint) -> None:
-        """Forwards a hint; the replica answers before it acts. Raises PeerAway."""
+    async def forward_hint(self, member: ReplicaMember, hint: messages.Hint) -> None:
+        """Forwards a hint; the replica answers before it acts. Raises PeerUnavailable."""
         body = messages.HINT.encode(hint)
-        await self._ask(member.address, "POST", "/v1/hint", body, self._soon)
+        await self._request(member.address, "POST", "/v1/hint", body, self._short_timeout)
 
-    async def update_followed(self, member: ReplicaMember, wishes: messages.FollowUpdate) -> None:
-        """Sends the repositories to follow and to forget. Raises PeerAway."""
-        await self._ask(member.address, "POST", "/v1/wishes", messages.FOLLOW_UPDATE.encode(wishes))
+    async def update_followed(self, member: ReplicaMember, update: messages.FollowUpdate) -> None:
+        """Sends the repositories to follow and to forget. Raises PeerUnavailable."""
+        await self._request(
+            member.address, "POST", "/v1/wishes", messages.FOLLOW_UPDATE.encode(update)
+        )
 
     async def report_live_digests(self, member: ReplicaMember, digests: Collection[str]) -> None:
-        """Sends the digests of the bundles in use. Raises PeerAway."""
+        """Sends the digests of the bundles in use. Raises PeerUnavailable."""
         body = messages.DIGESTS.encode(list(digests))
-        await self._ask(member.address, "POST", "/v1/live", body)
+        await self._request(member.address, "POST", "/v1/live", body)
 
-    async def company(self, member: ReplicaMember) -> messages.ReplicaAddresses:
-        """Returns the addresses of the replica and of all replicas. Raises PeerAway."""
+    async def members(self, member: ReplicaMember) -> messages.ReplicaAddresses:
+        """Returns the addresses of the replica and of all replicas. Raises PeerUnavailable."""
         return messages.REPLICA_ADDRESSES.decode(
-            await self._ask(member.address, "GET", "/v1/members")
+            await self._request(member.address, "GET", "/v1/members")
         )
 
     async def signing_identity(self, member: ReplicaMember) -> SigningIdentity | None:
-        """See `GitCache.signing_identity`. Raises PeerAway."""
-        answer = await self._ask(member.address, "GET", "/v1/signing")
+        """See `GitCache.signing_identity`. Raises PeerUnavailable."""
+        answer = await self._request(member.address, "GET", "/v1/signing")
         return next(iter(messages.SIGNING_IDENTITIES.decode(answer)), None)
 
     async def sign_orders(
         self, member: ReplicaMember, requests: Sequence[OrderRequest]
     ) -> list[Attestation]:
-        """See `GitCache.sign_orders`. Raises PeerAway."""
+        """See `GitCache.sign_orders`. Raises PeerUnavailable."""
         body = messages.ORDER_REQUESTS.encode(list(requests))
         return messages.ATTESTATIONS.decode(
-            await self._ask(member.address, "POST", "/v1/orders", body)
+            await self._request(member.address, "POST", "/v1/orders", body)
         )
 
     async def renew(self, member: ReplicaMember, attestation: Attestation) -> Attestation:
-        """See `GitCache.renew`. Raises PeerAway."""
+        """See `GitCache.renew`. Raises PeerUnavailable."""
         body = messages.ATTESTATIONS.encode([attestation])
-        answer = await self._ask(member.address, "POST", "/v1/attestation", body)
+        answer = await self._request(member.address, "POST", "/v1/attestation", body)
         (renewed,) = messages.ATTESTATIONS.decode(answer)
         return renewed
 
     async def stream_states(
-        self, member: ReplicaMember, take: Callable[[RepositoryState], None]
+        self, member: ReplicaMember, on_state: Callable[[RepositoryState], None]
     ) -> None:
-        """Streams all states, then each change. Raises PeerAway at the end of the stream."""
+        """Streams all states, then each change. Raises PeerUnavailable at the end of the stream."""
         try:
-            async with self._open().get(
-                f"https://{member.address}/v1/states", timeout=self._soon
+            async with self._open_session().get(
+                f"https://{member.address}/v1/states", timeout=self._short_timeout
             ) as answer:
-                await _check(answer)
+                await _raise_for_status(answer)
                 async for line in answer.content:
                     if line := line.strip():
-                        take(messages.STATE.decode(line))
+                        on_state(messages.STATE.decode(line))
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise PeerUnavailable(
                 f"cannot reach replica {member.address}", retry_after=1.0
             ) from error
 
-    async def _ask(
+    async def _request(
         self,
         address: str,
         method: str,
         path: str,
         body: bytes | None = None,
-        patience: aiohttp.ClientTimeout | None = None,
+        idle_limit: aiohttp.ClientTimeout | None = None,
     ) -> bytes:
         """Sends a request; retries once after a lost connection."""
         try:
-            return await self._once(address, method, path, body, patience or self._timeout)
+            return await self._request_once(
+                address, method, path, body, idle_limit or self._timeout
+            )
         except PeerUnavailable as error:
-            if not isinstance(error.__cause__, _BROKEN):
+            if not isinstance(error.__cause__, _LOST_CONNECTIONS):
                 raise
-        return await self._once(address, method, path, body, patience or self._timeout)
+        return await self._request_once(address, method, path, body, idle_limit or self._timeout)
 
-    async def _once(
+    async def _request_once(
         self,
         address: str,
         method: str,
         path: str,
         body: bytes | None,
-        patience: aiohttp.ClientTimeout,
+        idle_limit: aiohttp.ClientTimeout,
     ) -> bytes:
         url = f"https://{address}{path}"
         try:
-            async with self._open().request(
-                method, url, data=body, timeout=patience, allow_redirects=False
+            async with self._open_session().request(
+                method, url, data=body, timeout=idle_limit, allow_redirects=False
             ) as answer:
-                await _check(answer)
+                await _raise_for_status(answer)
                 return await answer.read()
         except (aiohttp.SocketTimeoutError, aiohttp.ConnectionTimeoutError) as error:
             raise PeerTimeout(
@@ -255,7 +263,7 @@ class PeerClient:
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise PeerUnavailable(f"cannot reach replica {address}", retry_after=1.0) from error
 
-    def _open(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(
                 ssl=self._context,
@@ -279,10 +287,10 @@ def _timeout(idle: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, sock_connect=min(5.0, idle), sock_read=idle)
 
 
-async def _check(answer: aiohttp.ClientResponse) -> None:
+async def _raise_for_status(answer: aiohttp.ClientResponse) -> None:
     if answer.status < 400:
         return
-    problem = _problem(await answer.content.read(1 << 16))
+    problem = _parse_problem(await answer.content.read(1 << 16))
     text = str(problem.get("message", "")) or f"a replica answered {answer.status}"
     if answer.status == MISDIRECTED:
         raise NotOwner(text, retry_after=1.0)
@@ -294,7 +302,7 @@ async def _check(answer: aiohttp.ClientResponse) -> None:
     raise PeerUnavailable(text, retry_after=1.0)
 
 
-def _problem(data: bytes) -> JsonObject:
+def _parse_problem(data: bytes) -> JsonObject:
     try:
         problem = orjson.loads(data)
     except orjson.JSONDecodeError:

@@ -14,12 +14,12 @@ from gitcache.ports import PeerUnavailable, ReplicaMember
 
 log = structlog.get_logger(__name__)
 
-_ASKED = 4
-"""Number of best-ranked replicas to query; the best one received a copy."""
+_MAX_QUERIED_REPLICAS = 4
+"""Maximum number of replicas to query, best-ranked first; the best one received a copy."""
 
 
-_COPIED_AT_ONCE = 4 << 20
-_EACH = 4 << 10
+_MAX_UPLOAD_BYTES = 4 << 20
+_COPY_OVERHEAD = 4 << 10
 """Weight of a copy in addition to its bytes: limits an upload to about 1,000 copies."""
 
 
@@ -32,24 +32,24 @@ class PeerContent:
         self._client = client
         self._me = me
         self._members = members
-        self._copying: dict[ReplicaMember, Batcher[bytes, None]] = {}
+        self._uploaders: dict[ReplicaMember, Batcher[bytes, None]] = {}
 
     async def get(self, digest: str) -> bytes | None:
-        """Implements `ContentStore.get`. Raises PeerAway if not found and a replica failed."""
-        is_away = False
-        for member in self._ranked(digest)[:_ASKED]:
+        """Implements `ContentStore.get`. PeerUnavailable: a replica failed."""
+        has_failures = False
+        for member in self._ranked_replicas(digest)[:_MAX_QUERIED_REPLICAS]:
             try:
                 data = await self._client.bundle(member, digest)
             except NotFound:
                 continue
             except TowlineError as error:
                 log.info("reading content from peer failed", peer=member.name, reason=error.message)
-                is_away = True
+                has_failures = True
                 continue
             if digest_of(data) == digest:
                 return data
             log.error("peer sent content with a wrong digest", peer=member.name)
-        if is_away:
+        if has_failures:
             raise PeerUnavailable(
                 "a replica that may have the bundle cannot be reached", retry_after=1.0
             )
@@ -57,32 +57,34 @@ class PeerContent:
 
     async def put(self, digest: str, data: bytes) -> None:
         """Stores a copy at the best-ranked other replica, so that it outlives this replica."""
-        for member in self._ranked(digest)[:1]:
-            await self._copies_to(member).ask(data)
+        for member in self._ranked_replicas(digest)[:1]:
+            await self._uploader_for(member).ask(data)
 
-    def _copies_to(self, member: ReplicaMember) -> Batcher[bytes, None]:
-        if member not in self._copying:
-            gone = self._copying.keys() - set(self._members())
-            self._copying = {
-                replica: at for replica, at in self._copying.items() if replica not in gone
+    def _uploader_for(self, member: ReplicaMember) -> Batcher[bytes, None]:
+        if member not in self._uploaders:
+            departed = self._uploaders.keys() - set(self._members())
+            self._uploaders = {
+                replica: uploader
+                for replica, uploader in self._uploaders.items()
+                if replica not in departed
             }
-            work = partial(self._give, member)
-            self._copying[member] = Batcher(
-                work, most=_COPIED_AT_ONCE, weight=lambda data: len(data) + _EACH
+            upload = partial(self._upload, member)
+            self._uploaders[member] = Batcher(
+                upload, most=_MAX_UPLOAD_BYTES, weight=lambda data: len(data) + _COPY_OVERHEAD
             )
-        return self._copying[member]
+        return self._uploaders[member]
 
-    async def _give(
+    async def _upload(
         self, member: ReplicaMember, contents: Sequence[bytes]
     ) -> Sequence[TowlineError | None]:
         """Uploads copies to one replica; a failure applies to all of them, without retries."""
         try:
-            await self._client.keep(member, contents)
+            await self._client.store_copies(member, contents)
         except TowlineError as error:
             return [error] * len(contents)
         return [None] * len(contents)
 
-    def _ranked(self, digest: str) -> list[ReplicaMember]:
+    def _ranked_replicas(self, digest: str) -> list[ReplicaMember]:
         others = {
             replica.name: replica for replica in self._members() if replica.name != self._me.name
         }

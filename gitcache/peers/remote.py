@@ -26,14 +26,14 @@ Result = TypeVar("Result")
 
 _LIVE_SECONDS = 600.0
 _SIGNING_SECONDS = 30.0
-_PATIENCE = 60.0
+_RETRY_SECONDS = 60.0
 """Seconds to retry while servers are busy or do not know the owner of a repository, for example
 during a rolling update."""
 _ROUND_SECONDS = 0.5
 """Minimum seconds between two rounds: a server without the repository answers at once."""
 
 _MAX_SERVERS = 64
-_ANYWHERE = ("0.0.0.0:", "[::]:", ":")
+_UNSPECIFIED_ADDRESSES = ("0.0.0.0:", "[::]:", ":")
 """Prefixes of addresses of replicas without a configured public address."""
 
 
@@ -53,8 +53,8 @@ class RemoteGitCache:
         *,
         discovery_seconds: float = 10.0,
     ) -> None:
-        self._given = tuple(servers)
-        self._look_seconds = discovery_seconds
+        self._configured_servers = tuple(servers)
+        self._discovery_seconds = discovery_seconds
         self._client = client
         self._clock = clock
         self._live = live
@@ -62,7 +62,8 @@ class RemoteGitCache:
         self._states: dict[RepositoryId, RepositoryState] = {}
         self._callbacks: list[Callable[[RepositoryState], None]] = []
         self._links = {
-            server: _Link(ReplicaMember(server, server), client, clock, self) for server in servers
+            server: _ServerLink(ReplicaMember(server, server), client, clock, self)
+            for server in servers
         }
         self._signing: SigningIdentity | None = None
         self._signing_until = float("-inf")
@@ -72,8 +73,8 @@ class RemoteGitCache:
         """Connects to all servers."""
         for name, link in self._links.items():
             link.start(self.tasks, name)
-        self.tasks.forever("look", self._discover_servers())
-        self.tasks.forever("live", self._report_live())
+        self.tasks.forever("discover", self._discover_servers())
+        self.tasks.forever("live", self._report_live_digests())
 
     async def stop(self) -> None:
         """Disconnects from all servers, which continue to follow."""
@@ -104,7 +105,7 @@ class RemoteGitCache:
         self._states.pop(repository_id, None)
         if self._specs.pop(repository_id, None) is not None:
             for link in self._links.values():
-                link.drop(repository_id)
+                link.remove(repository_id)
 
     def on_state(self, callback: Callable[[RepositoryState], None]) -> None:
         """See `GitCache.on_state`."""
@@ -114,12 +115,12 @@ class RemoteGitCache:
         """See `GitCache.state`."""
         return self._states.get(repository_id)
 
-    def take(self, state: RepositoryState) -> None:
+    def receive_state(self, state: RepositoryState) -> None:
         """Takes a state from a server; ignores older ones, because servers may lag."""
-        known = self._states.get(state.repository_id)
-        if state.repository_id not in self._specs or state == known:
+        previous = self._states.get(state.repository_id)
+        if state.repository_id not in self._specs or state == previous:
             return
-        if known is not None and state.polled_at < known.polled_at:
+        if previous is not None and state.polled_at < previous.polled_at:
             return
         self._states[state.repository_id] = state
         for callback in self._callbacks:
@@ -133,13 +134,15 @@ class RemoteGitCache:
     ) -> None:
         """See `GitCache.hint`. Unavailable: no server answers."""
         hint = messages.Hint(repository_id, announced)
-        await self._anywhere(repository_id, lambda server: self._client.hint(server, hint))
+        await self._try_servers(
+            repository_id, lambda server: self._client.forward_hint(server, hint)
+        )
 
     async def trees(
         self, repository_id: RepositoryId, commit: str, folders: Collection[str]
     ) -> Mapping[str, str | None]:
         """See `GitCache.trees`."""
-        return await self._anywhere(
+        return await self._try_servers(
             repository_id,
             lambda server: self._client.trees(server, repository_id, commit, folders),
         )
@@ -148,7 +151,7 @@ class RemoteGitCache:
         self, repository_id: RepositoryId, commit: str, base: str, depth: int
     ) -> list[str]:
         """See `GitCache.folders`."""
-        return await self._anywhere(
+        return await self._try_servers(
             repository_id,
             lambda server: self._client.folders(server, repository_id, commit, base, depth),
         )
@@ -157,38 +160,38 @@ class RemoteGitCache:
         self, repository_id: RepositoryId, commit: str, folder: str, endings: Collection[str]
     ) -> Mapping[str, bytes]:
         """See `GitCache.files`."""
-        return await self._anywhere(
+        return await self._try_servers(
             repository_id,
             lambda server: self._client.files(server, repository_id, commit, folder, endings),
         )
 
-    async def keep(self, data: bytes) -> RenderedBundle:
+    async def store_bundle(self, data: bytes) -> RenderedBundle:
         """Stores the bundle at all reachable servers, because they do not ask each other for it."""
-        kept = None
+        rendered = None
         for name in rank_replicas(digest_of(data), self.servers()):
             try:
-                kept = await self._client.store_bundle(ReplicaMember(name, name), data)
+                rendered = await self._client.store_bundle(ReplicaMember(name, name), data)
             except PeerUnavailable as error:
                 log.warning("git cache server unreachable", server=name, reason=error.message)
-        if kept is None:
+        if rendered is None:
             raise Unavailable("cannot reach any server of the git cache", retry_after=1.0)
-        return kept
+        return rendered
 
     async def resolve(self, repository_id: RepositoryId, name: str) -> Commit:
         """See `GitCache.resolve`."""
-        return await self._anywhere(
+        return await self._try_servers(
             repository_id, lambda server: self._client.resolve(server, repository_id, name)
         )
 
     async def render(self, request: RenderRequest) -> RenderedBundle:
         """See `GitCache.render`."""
-        return await self._anywhere(
+        return await self._try_servers(
             request.repository_id, lambda server: self._client.render(server, request)
         )
 
     async def bundle(self, digest: str) -> bytes:
         """See `GitCache.bundle`; a server that knows its inputs may render it again."""
-        data = await self._anywhere(
+        data = await self._try_servers(
             digest, lambda server: self._client.bundle(server, digest), any_may_have_it=True
         )
         if digest_of(data) != digest:
@@ -199,26 +202,26 @@ class RemoteGitCache:
         """See `GitCache.signing_identity`; remembers it for a while."""
         now = self._clock.monotonic()
         if now >= self._signing_until:
-            self._signing = await self._anywhere("signing", self._client.signing_identity)
+            self._signing = await self._try_servers("signing", self._client.signing_identity)
             self._signing_until = now + _SIGNING_SECONDS
         return self._signing
 
     async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:
         """See `GitCache.sign_orders`."""
-        return await self._anywhere(
+        return await self._try_servers(
             "signing", lambda server: self._client.sign_orders(server, requests)
         )
 
     async def renew(self, attestation: Attestation) -> Attestation:
         """See `GitCache.renew`."""
-        return await self._anywhere(
+        return await self._try_servers(
             "signing", lambda server: self._client.renew(server, attestation)
         )
 
-    async def _anywhere(
+    async def _try_servers(
         self,
         key: str,
-        ask: Callable[[ReplicaMember], Awaitable[Result]],
+        request: Callable[[ReplicaMember], Awaitable[Result]],
         *,
         any_may_have_it: bool = False,
     ) -> Result:
@@ -227,15 +230,15 @@ class RemoteGitCache:
         Repeats while a server is still working on the request or does not know the owner. With
         `any_may_have_it`, raises NotFound only if every reachable server does.
         """
-        began = again = self._clock.monotonic()
+        began = next_round = self._clock.monotonic()
         failures: list[TowlineError] = [PeerTimeout("not asked yet")]
-        while (now := self._clock.monotonic()) - began < _patience(failures):
-            if now < again:
-                await self._clock.sleep(again - now)
-            again, failures = self._clock.monotonic() + _ROUND_SECONDS, []
-            for name in self._ranked(key):
+        while (now := self._clock.monotonic()) - began < _retry_seconds(failures):
+            if now < next_round:
+                await self._clock.sleep(next_round - now)
+            next_round, failures = self._clock.monotonic() + _ROUND_SECONDS, []
+            for name in self._ranked_servers(key):
                 try:
-                    return await ask(ReplicaMember(name, name))
+                    return await request(ReplicaMember(name, name))
                 except PeerUnavailable as error:
                     failures.append(error)
                     log.warning("git cache server unreachable", server=name, reason=error.message)
@@ -246,10 +249,10 @@ class RemoteGitCache:
         for error in failures:
             if isinstance(error, NotFound):
                 raise error
-        wanting = "did not answer in time" if _patience(failures) else "cannot be reached"
-        raise Unavailable(f"the git cache {wanting}; the control plane will retry", retry_after=1.0)
+        problem = "did not answer in time" if _retry_seconds(failures) else "cannot be reached"
+        raise Unavailable(f"the git cache {problem}; the control plane will retry", retry_after=1.0)
 
-    def _ranked(self, key: str) -> list[str]:
+    def _ranked_servers(self, key: str) -> list[str]:
         return sorted(
             rank_replicas(key, self.servers()), key=lambda name: self._links[name].is_silent
         )
@@ -257,37 +260,37 @@ class RemoteGitCache:
     async def _discover_servers(self) -> None:
         """Asks the servers periodically for other servers."""
         while True:
-            await self._clock.sleep(self._look_seconds)
+            await self._clock.sleep(self._discovery_seconds)
             answers = [
-                answer for name in self.servers() if (answer := await self._company_of(name))
+                answer for name in self.servers() if (answer := await self._addresses_of(name))
             ]
-            self._join(
-                {name for company in answers for name in company.members},
-                {company.me for company in answers},
+            self._update_servers(
+                {name for addresses in answers for name in addresses.members},
+                {addresses.me for addresses in answers},
             )
 
-    async def _company_of(self, name: str) -> messages.ReplicaAddresses | None:
+    async def _addresses_of(self, name: str) -> messages.ReplicaAddresses | None:
         try:
-            return await self._client.company(ReplicaMember(name, name))
+            return await self._client.members(ReplicaMember(name, name))
         except TowlineError as error:
             log.info("server discovery failed", server=name, why=error.message)
             return None
 
-    def _join(self, members: set[str], reached: set[str]) -> None:
+    def _update_servers(self, members: set[str], reached: set[str]) -> None:
         """Connects to new members and disconnects from those that have left.
 
         Keeps configured servers, and keeps all servers if none has answered.
         """
-        for name in set(self._links) - members - set(self._given) if members else ():
+        for name in set(self._links) - members - set(self._configured_servers) if members else ():
             self._links.pop(name).stop()
         for name in sorted(members - reached - set(self._links)):
-            if not name.startswith(_ANYWHERE) and len(self._links) < _MAX_SERVERS:
-                self._links[name] = _Link(
+            if not name.startswith(_UNSPECIFIED_ADDRESSES) and len(self._links) < _MAX_SERVERS:
+                self._links[name] = _ServerLink(
                     ReplicaMember(name, name), self._client, self._clock, self
                 )
                 self._links[name].start(self.tasks, name)
 
-    async def _report_live(self) -> None:
+    async def _report_live_digests(self) -> None:
         while True:
             await self._clock.sleep(_LIVE_SECONDS)
             try:
@@ -298,14 +301,16 @@ class RemoteGitCache:
                 log.warning("reporting live bundles failed", reason=error.message)
 
 
-def _patience(failures: Collection[TowlineError]) -> float:
+def _retry_seconds(failures: Collection[TowlineError]) -> float:
     """Returns the seconds to retry; zero unless a server is busy or does not know the owner."""
     return (
-        _PATIENCE if any(isinstance(error, PeerTimeout | NotOwner) for error in failures) else 0.0
+        _RETRY_SECONDS
+        if any(isinstance(error, PeerTimeout | NotOwner) for error in failures)
+        else 0.0
     )
 
 
-class _Link:
+class _ServerLink:
     """The connection to one server; `is_silent` after the loss of its stream of states.
 
     Logs only changes, because a server may be unreachable for days.
@@ -319,17 +324,17 @@ class _Link:
         self._clock = clock
         self._remote = remote
         self._added: dict[RepositoryId, RepositorySpec] = {}
-        self._dropped: set[RepositoryId] = set()
+        self._removed: set[RepositoryId] = set()
         self._wake = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
-        self._is_sent = True
+        self._is_update_sent = True
         self.is_silent = False
 
     def start(self, tasks: Tasks, name: str) -> None:
-        """Starts sending wishes and receiving states."""
+        """Starts sending the repositories to follow and receiving states."""
         self._running = [
-            tasks.forever(f"tell/{name}", self.tell()),
-            tasks.forever(f"hear/{name}", self.stream_states()),
+            tasks.forever(f"send/{name}", self.send_updates()),
+            tasks.forever(f"receive/{name}", self.stream_states()),
         ]
 
     def stop(self) -> None:
@@ -339,56 +344,56 @@ class _Link:
 
     def add(self, spec: RepositorySpec) -> None:
         self._added[spec.id] = spec
-        self._dropped.discard(spec.id)
+        self._removed.discard(spec.id)
         self._wake.set()
 
-    def drop(self, repository_id: RepositoryId) -> None:
+    def remove(self, repository_id: RepositoryId) -> None:
         self._added.pop(repository_id, None)
-        self._dropped.add(repository_id)
+        self._removed.add(repository_id)
         self._wake.set()
 
-    async def tell(self) -> None:
-        """Sends changed wishes, or all wishes if the server may have lost them."""
+    async def send_updates(self) -> None:
+        """Sends changes of the followed repositories, or all if the server may have lost them."""
         backoff = Backoff(first=0.2, limit=5.0)
         while True:
             await self._wake.wait()
             self._wake.clear()
             added, self._added = self._added, {}
-            dropped, self._dropped = self._dropped, set()
-            wishes = messages.FollowUpdate(tuple(added.values()), tuple(dropped))
+            removed, self._removed = self._removed, set()
+            update = messages.FollowUpdate(tuple(added.values()), tuple(removed))
             try:
-                await self._client.update_followed(self._server, wishes)
-                self._is_sent = True
+                await self._client.update_followed(self._server, update)
+                self._is_update_sent = True
                 backoff.reset()
             except TowlineError as error:
-                if self._is_sent:
+                if self._is_update_sent:
                     log.info(
                         "sending followed repositories failed",
                         server=self._server.name,
                         why=error.message,
                     )
-                self._is_sent = False
+                self._is_update_sent = False
                 self._added = added | self._added
-                self._dropped |= dropped
+                self._removed |= removed
                 await self._clock.sleep(backoff.next())
                 self._wake.set()
 
     async def stream_states(self) -> None:
-        """Receives states; after each reconnect, queues all wishes again."""
+        """Receives states; after each reconnect, queues all followed repositories again."""
         backoff = Backoff(first=0.2, limit=5.0)
 
-        def take(state: RepositoryState) -> None:
+        def on_state(state: RepositoryState) -> None:
             backoff.reset()
             if self.is_silent:
                 log.info("git cache server reconnected", server=self._server.name)
             self.is_silent = False
-            self._remote.take(state)
+            self._remote.receive_state(state)
 
         while True:
             for spec in self._remote.specs():
                 self.add(spec)
             try:
-                await self._client.stream_states(self._server, take)
+                await self._client.stream_states(self._server, on_state)
             except TowlineError as error:
                 if not self.is_silent:
                     log.info(

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
-_TURNS = 20
+_MAX_LOOP_TURNS = 20
 """Turns of the event loop to wait: the end of a stream passes through TLS to the socket."""
 
 
@@ -18,24 +18,24 @@ class OpenSockets:
     """
 
     def __init__(self) -> None:
-        self._made: WeakSet[socket.socket] = WeakSet()
+        self._sockets: WeakSet[socket.socket] = WeakSet()
 
     def make(self, address: tuple[Any, ...]) -> socket.socket:
         """Makes a socket for a result of `getaddrinfo`."""
         family, kind, protocol, *_ = address
         new_socket = socket.socket(family, kind, protocol)
-        self._made.add(new_socket)
+        self._sockets.add(new_socket)
         return new_socket
 
     async def end(self) -> None:
         """Shuts down open sockets and waits until the event loop has closed them."""
-        for opened in self._open():
+        for opened in self._open_sockets():
             with suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
-        for _ in range(_TURNS):
-            if not self._open():
+        for _ in range(_MAX_LOOP_TURNS):
+            if not self._open_sockets():
                 break
             await asyncio.sleep(0)
 
-    def _open(self) -> list[socket.socket]:
-        return [made for made in self._made if made.fileno() != -1]
+    def _open_sockets(self) -> list[socket.socket]:
+        return [candidate for candidate in self._sockets if candidate.fileno() != -1]

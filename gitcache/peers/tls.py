@@ -16,8 +16,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gitcache.domain.message_auth import derive_key
 
-_LIFE = timedelta(days=3650)
-_SLACK = timedelta(days=1)
+_LIFETIME = timedelta(days=3650)
+_CLOCK_SKEW = timedelta(days=1)
 _NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Towline git cache")])
 
 
@@ -32,11 +32,11 @@ class PeerTlsContexts:
 def make_tls_contexts(shared_key: str, name: str, now: datetime) -> PeerTlsContexts:
     """Makes the contexts of one replica; `name` is only informational in its certificate."""
     authority = Ed25519PrivateKey.from_private_bytes(derive_key(shared_key, "authority"))
-    own = Ed25519PrivateKey.generate()
+    key = Ed25519PrivateKey.generate()
     anchor = _certificate(_NAME, authority, authority, now, is_authority=True)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
-    certificate = _certificate(subject, own, authority, now, is_authority=False)
-    private = own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    certificate = _certificate(subject, key, authority, now, is_authority=False)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     chain, trusted = private + certificate, anchor.decode()
     return PeerTlsContexts(
         _context(ssl.PROTOCOL_TLS_SERVER, chain, trusted),
@@ -73,24 +73,24 @@ def _certificate(
         .issuer_name(_NAME)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SLACK)
-        .not_valid_after(now + _LIFE)
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + _LIFETIME)
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
         )
-        .add_extension(_usage(is_authority), critical=True)
+        .add_extension(_key_usage(is_authority), critical=True)
     )
     if not is_authority:
-        both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-        builder = builder.add_extension(x509.ExtendedKeyUsage(both), critical=False)
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         names = x509.SubjectAlternativeName([x509.DNSName("towline-gitcache")])
         builder = builder.add_extension(names, critical=False)
     return builder.sign(signer, None).public_bytes(Encoding.PEM)
 
 
-def _usage(is_authority: bool) -> x509.KeyUsage:
+def _key_usage(is_authority: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not is_authority,
         content_commitment=False,

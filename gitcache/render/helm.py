@@ -69,7 +69,7 @@ class Helm(Renderer):
     ) -> "RenderPlan":
         helm = plan.request.helm or HelmRelease("release", "default")
         plan = replace(plan, settings=asdict(helm))
-        plan = await planning.reading(origin, plan, _values_files(plan.folder, helm))
+        plan = await planning.add_reads(origin, plan, _values_files(plan.folder, helm))
         if origin.has_charts:
             root = paths.child(plan.folder, _FETCHED_CHART)
             pin = await planning.charts.find_by_sha(origin.spec, plan.request.commit)
@@ -83,7 +83,7 @@ class Helm(Renderer):
         if any_sources and await planning.find(origin, root) is None:
             return plan
         found = await planning.folder(origin, root, plan.request.commit)
-        plan = await planning.reading(origin, plan, [root])
+        plan = await planning.add_reads(origin, plan, [root])
         for chart in (await planning.references(origin, found, plan)).charts:
             plan = await _with_dependency(planning, origin, plan, chart)
         return plan
@@ -133,8 +133,8 @@ async def _with_dependency(
         pin = await planning.charts.pin(replace(chart, project=origin.spec.project))
         return replace(plan, pins={**plan.pins, place: pin})
     path = paths.inside(plan.root, chart.repository.removeprefix("file://"), "dependencies")
-    plan = await planning.mounted(origin, plan, path, place)
-    return await planning.reading(origin, plan, [path])
+    plan = await planning.mount(origin, plan, path, place)
+    return await planning.add_reads(origin, plan, [path])
 
 
 def _values_files(folder: str, helm: HelmRelease) -> list[str]:

@@ -62,7 +62,7 @@ class Jsonnet(Renderer):
         libraries = [*reversed(given), *await _bundler_folders(planning, origin, plan)]
         entry = paths.inside(plan.root, options.entry or ENTRY, "entry")
         plan = replace(plan, settings={"entry": entry, "libraries": libraries})
-        return await planning.reading(origin, plan, [*libraries, entry])
+        return await planning.add_reads(origin, plan, [*libraries, entry])
 
     def references(self, folder: str, files: Files) -> References:
         return References(referenced_paths(folder, files))

@@ -96,13 +96,13 @@ class Planning(Protocol):
         """Finds a folder of the commit. Raises Invalid if it is missing."""
         ...
 
-    async def reading(
+    async def add_reads(
         self, origin: CommitRoot, plan: RenderPlan, names: Collection[str]
     ) -> RenderPlan:
         """Adds the existing ones of these paths to the plan's reads."""
         ...
 
-    async def mounted(self, origin: CommitRoot, plan: RenderPlan, path: str, at: str) -> RenderPlan:
+    async def mount(self, origin: CommitRoot, plan: RenderPlan, path: str, at: str) -> RenderPlan:
         """Adds a folder of the commit, mounted at a path. Raises Invalid if it is missing."""
         ...
 

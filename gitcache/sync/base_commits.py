@@ -16,7 +16,7 @@ from gitcache.domain.submodules import find_followed
 from gitcache.ports import FoundBase
 from gitcache.render.plan import CommitRoot
 
-_FRESH_SECONDS = 60.0
+_CACHE_SECONDS = 60.0
 _MAX_CACHED_REFS = 1000
 
 
@@ -38,7 +38,7 @@ class BaseCommits:
         self._resolve = resolve
         self._root = root
         self._clock = clock
-        self._known: OrderedDict[tuple[RepositoryId, str], tuple[float, str]] = OrderedDict()
+        self._cached: OrderedDict[tuple[RepositoryId, str], tuple[float, str]] = OrderedDict()
 
     async def find(self, origin: RepositorySpec, base: BaseRef) -> FoundBase:
         """Implements `Bases.find`."""
@@ -49,18 +49,18 @@ class BaseCommits:
                 "repository of this project: connect it (`towline repos create`), or add the "
                 "folder to this repository"
             )
-        sha = await self._sha(spec, base.ref)
+        sha = await self._resolve_ref(spec, base.ref)
         return FoundBase(spec, sha, (await self._root(spec.id, sha)).tree)
 
-    async def _sha(self, spec: RepositorySpec, ref: str) -> str:
-        until, sha = self._known.get((spec.id, ref), (0.0, ""))
+    async def _resolve_ref(self, spec: RepositorySpec, ref: str) -> str:
+        until, sha = self._cached.get((spec.id, ref), (0.0, ""))
         if self._clock.monotonic() < until:
             return sha
         try:
             sha = (await self._resolve(spec.id, ref)).sha
         except NotFound as error:
             raise Invalid(f"a remote base: {error.message}") from error
-        self._known[spec.id, ref] = (self._clock.monotonic() + _FRESH_SECONDS, sha)
-        if len(self._known) > _MAX_CACHED_REFS:
-            self._known.popitem(last=False)
+        self._cached[spec.id, ref] = (self._clock.monotonic() + _CACHE_SECONDS, sha)
+        if len(self._cached) > _MAX_CACHED_REFS:
+            self._cached.popitem(last=False)
         return sha

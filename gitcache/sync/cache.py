@@ -47,15 +47,15 @@ from gitcache.sync.render_service import RenderService
 log = structlog.get_logger(__name__)
 
 _HOUSEKEEPING_SECONDS = 600.0
-_MAX_RECIPES = 20_000
-_LOOK_SECONDS = 1.0
-_OWNER_PATIENCE = (0.05, 0.2, 0.5, 1.0, 2.0, 0.0)
+_MAX_CACHED_REQUESTS = 20_000
+_OWNER_CHECK_SECONDS = 1.0
+_OWNER_LOOKUP_DELAYS = (0.05, 0.2, 0.5, 1.0, 2.0, 0.0)
 """Seconds between lookups of an owner; together a little more than the lease of a dead owner."""
 
 Step = Callable[[], Awaitable[None]]
 Result = TypeVar("Result")
-Here = Callable[[RepositorySpec, CommitRecord], Awaitable[Result]]
-There = Callable[[ReplicaMember], Awaitable[Result]]
+LocalAnswer = Callable[[RepositorySpec, CommitRecord], Awaitable[Result]]
+RemoteAnswer = Callable[[ReplicaMember], Awaitable[Result]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class GitCache:
         self._following = FollowedRepositories(
             sources.ports, network.replicas, clock, sources.pace, self._specs
         )
-        self._bases = BaseCommits(self._specs, self.resolve, self._origin, clock)
-        self._recipes: OrderedDict[str, RenderRequest] = OrderedDict()
+        self._bases = BaseCommits(self._specs, self.resolve, self._commit_root, clock)
+        self._requests_by_digest: OrderedDict[str, RenderRequest] = OrderedDict()
         self.tasks = Tasks("gitcache")
 
     async def start(self) -> None:
@@ -177,7 +177,7 @@ class GitCache:
         """All current states."""
         return self._following.states()
 
-    def company(self) -> tuple[ReplicaMember, Sequence[ReplicaMember]]:
+    def replica_members(self) -> tuple[ReplicaMember, Sequence[ReplicaMember]]:
         """Returns this replica, and all replicas that may own repositories."""
         return self._replicas.me, self._replicas.members()
 
@@ -205,18 +205,22 @@ class GitCache:
         `local_only` marks requests of other replicas: raises NotOwner instead of forwarding.
         """
 
-        async def here(spec: RepositorySpec, record: CommitRecord) -> Mapping[str, str | None]:
-            normal, wanted = _normal_paths(frozenset(folders))
-            found = await self._reader.ids(spec, record.tree, wanted)
+        async def answer_locally(
+            spec: RepositorySpec, record: CommitRecord
+        ) -> Mapping[str, str | None]:
+            normalized, wanted_paths = _normal_paths(frozenset(folders))
+            found = await self._reader.ids(spec, record.tree, wanted_paths)
             return {
                 folder: entry.id if path is not None and (entry := found[path]) else None
-                for folder, path in normal
+                for folder, path in normalized
             }
 
-        async def there(member: ReplicaMember) -> Mapping[str, str | None]:
-            return await self._others.trees(member, repository_id, commit, folders)
+        async def forward(member: ReplicaMember) -> Mapping[str, str | None]:
+            return await self._peer_operations.trees(member, repository_id, commit, folders)
 
-        return await self._answer(repository_id, commit, here, None if local_only else there)
+        return await self._answer_or_forward(
+            repository_id, commit, answer_locally, None if local_only else forward
+        )
 
     async def folders(
         self,
@@ -232,18 +236,20 @@ class GitCache:
         Raises Invalid for an unknown base or too many folders, Unavailable.
         """
 
-        async def here(spec: RepositorySpec, record: CommitRecord) -> list[str]:
+        async def answer_locally(spec: RepositorySpec, record: CommitRecord) -> list[str]:
             path = paths.folder_path(base)
             entry = (await self._reader.ids(spec, record.tree, [path]))[path]
             if entry is None or not entry.is_tree:
                 raise Invalid(f"there is no folder {path!r} in commit {commit[:12]}")
-            below = await self._reader.folders(spec, entry.id, depth)
-            return [paths.child(path, name) for name in below]
+            folders = await self._reader.folders(spec, entry.id, depth)
+            return [paths.child(path, name) for name in folders]
 
-        async def there(member: ReplicaMember) -> list[str]:
-            return await self._others.folders(member, repository_id, commit, base, depth)
+        async def forward(member: ReplicaMember) -> list[str]:
+            return await self._peer_operations.folders(member, repository_id, commit, base, depth)
 
-        return await self._answer(repository_id, commit, here, None if local_only else there)
+        return await self._answer_or_forward(
+            repository_id, commit, answer_locally, None if local_only else forward
+        )
 
     async def files(
         self,
@@ -260,15 +266,17 @@ class GitCache:
         for an unknown folder, or for too many files or bytes. Unavailable.
         """
 
-        async def here(spec: RepositorySpec, record: CommitRecord) -> Mapping[str, bytes]:
+        async def answer_locally(spec: RepositorySpec, record: CommitRecord) -> Mapping[str, bytes]:
             return await read_folder(
                 self._reader, spec, record, paths.folder_path(folder), tuple(endings)
             )
 
-        async def there(member: ReplicaMember) -> Mapping[str, bytes]:
-            return await self._others.files(member, repository_id, commit, folder, endings)
+        async def forward(member: ReplicaMember) -> Mapping[str, bytes]:
+            return await self._peer_operations.files(member, repository_id, commit, folder, endings)
 
-        return await self._answer(repository_id, commit, here, None if local_only else there)
+        return await self._answer_or_forward(
+            repository_id, commit, answer_locally, None if local_only else forward
+        )
 
     async def resolve(
         self, repository_id: RepositoryId, name: str, *, local_only: bool = False
@@ -285,7 +293,7 @@ class GitCache:
             raise NotOwner(
                 f"no replica currently follows repository {repository_id}", retry_after=1.0
             )
-        return await self._others.resolve(owner, repository_id, name)
+        return await self._peer_operations.resolve(owner, repository_id, name)
 
     async def render(self, request: RenderRequest, *, local_only: bool = False) -> RenderedBundle:
         """Renders a folder at a commit to a bundle; `local_only` as in `trees`.
@@ -294,9 +302,9 @@ class GitCache:
         commit or the disk is unavailable; retry later.
         """
 
-        async def here(spec: RepositorySpec, record: CommitRecord) -> RenderedBundle:
+        async def answer_locally(spec: RepositorySpec, record: CommitRecord) -> RenderedBundle:
             sources = [
-                (await self._origin(source.repository_id, source.commit), source)
+                (await self._commit_root(source.repository_id, source.commit), source)
                 for source in request.sources
             ]
             rendered, statement, evidence = await self._renders.render(
@@ -304,20 +312,20 @@ class GitCache:
             )
             if (follower := self._following.follower(spec.id)) is not None:
                 follower.prefetch_paths(rendered.reads)
-            return self._attested(rendered, statement, evidence)
+            return self._attest(rendered, statement, evidence)
 
-        async def there(member: ReplicaMember) -> RenderedBundle:
-            return await self._others.render(member, request)
+        async def forward(member: ReplicaMember) -> RenderedBundle:
+            return await self._peer_operations.render(member, request)
 
-        rendered = await self._answer(
-            request.repository_id, request.commit, here, None if local_only else there
+        rendered = await self._answer_or_forward(
+            request.repository_id, request.commit, answer_locally, None if local_only else forward
         )
-        self._recipes[rendered.digest] = request
-        if len(self._recipes) > _MAX_RECIPES:
-            self._recipes.popitem(last=False)
+        self._requests_by_digest[rendered.digest] = request
+        if len(self._requests_by_digest) > _MAX_CACHED_REQUESTS:
+            self._requests_by_digest.popitem(last=False)
         return rendered
 
-    async def keep(self, data: bytes) -> RenderedBundle:
+    async def store_bundle(self, data: bytes) -> RenderedBundle:
         """Stores and signs a bundle that comes from no repository.
 
         Raises Unavailable if the disk is full or broken.
@@ -326,7 +334,7 @@ class GitCache:
         await self._content.put(digest, data)
         bundle = open_bundle(digest, data)
         rendered = RenderedBundle(digest, digest, len(data), bundle.count, cached=False)
-        return self._attested(rendered, AttestationStatement(digest, sources=()))
+        return self._attest(rendered, AttestationStatement(digest, sources=()))
 
     async def signing_identity(self) -> SigningIdentity | None:
         """Returns the public signing key and its rotations; None if nothing is signed."""
@@ -346,15 +354,15 @@ class GitCache:
         Raises NotFound for an unknown bundle, Unavailable if a replica or store that may have it
         cannot be reached.
         """
-        recipe = self._recipes.get(digest)
+        request = self._requests_by_digest.get(digest)
         try:
             data = await self._content.get(digest)
         except Unavailable:
-            if recipe is None:
+            if request is None:
                 raise
             data = None
-        if data is None and recipe is not None:
-            await self.render(recipe)
+        if data is None and request is not None:
+            await self.render(request)
             data = await self._content.get(digest)
         if data is None:
             raise NotFound(f"bundle {digest[:80]!r} not found")
@@ -364,17 +372,17 @@ class GitCache:
         """Deletes the local copies of repositories that this replica does not own."""
         await self._following.drop_copies()
 
-    async def _origin(self, repository_id: RepositoryId, commit: str) -> CommitRoot:
+    async def _commit_root(self, repository_id: RepositoryId, commit: str) -> CommitRoot:
         """Finds another source of a render; fetches it if another replica owns it."""
-        found = await self._find_owned(repository_id, commit)
-        if found is None:
+        spec_and_record = await self._find_owned(repository_id, commit)
+        if spec_and_record is None:
             await self._following.fetch_unowned(repository_id, commit)
-            found = await self._find_owned(repository_id, commit)
-        if found is None:
+            spec_and_record = await self._find_owned(repository_id, commit)
+        if spec_and_record is None:
             raise Unavailable(f"repository {repository_id} is not followed")
-        return CommitRoot(found[0], found[1].tree)
+        return CommitRoot(spec_and_record[0], spec_and_record[1].tree)
 
-    def _attested(
+    def _attest(
         self,
         rendered: RenderedBundle,
         statement: AttestationStatement,
@@ -386,30 +394,30 @@ class GitCache:
         return replace(rendered, attestation=attestation)
 
     @property
-    def _others(self) -> PeerOperations:
+    def _peer_operations(self) -> PeerOperations:
         if self._peers is None:
             raise Unavailable("this git cache has no other replicas")
         return self._peers
 
-    async def _answer(
+    async def _answer_or_forward(
         self,
         repository_id: RepositoryId,
         commit: str,
-        here: Here[Result],
-        there: There[Result] | None,
+        answer_locally: LocalAnswer[Result],
+        forward: RemoteAnswer[Result] | None,
     ) -> Result:
         """Answers from the local copy, or forwards to the owner, also after a change of owner."""
         if repository_id not in self._specs:
             raise NotOwner(f"repository {repository_id} is not followed", retry_after=1.0)
-        for pause in _OWNER_PATIENCE:
-            if (found := await self._find_owned(repository_id, commit)) is not None:
-                return await here(*found)
-            if there is None:
+        for pause in _OWNER_LOOKUP_DELAYS:
+            if (spec_and_record := await self._find_owned(repository_id, commit)) is not None:
+                return await answer_locally(*spec_and_record)
+            if forward is None:
                 raise NotOwner(f"repository {repository_id} is not followed by this replica")
             owner = self._replicas.owner(repository_id)
             if owner is not None and owner != self._replicas.me:
                 try:
-                    return await self._asked(owner, repository_id, there)
+                    return await self._forward_to_owner(owner, repository_id, forward)
                 except PeerUnavailable as error:
                     log.info("owner unreachable", repository=repository_id, reason=error.message)
             await self._clock.sleep(pause)
@@ -418,19 +426,19 @@ class GitCache:
             f"no replica can currently answer for repository {repository_id}", retry_after=1.0
         )
 
-    async def _asked(
-        self, owner: ReplicaMember, repository_id: RepositoryId, there: There[Result]
+    async def _forward_to_owner(
+        self, owner: ReplicaMember, repository_id: RepositoryId, forward: RemoteAnswer[Result]
     ) -> Result:
-        """Waits for the owner's answer. Raises PeerAway if the owner changes meanwhile."""
-        asking = asyncio.ensure_future(there(owner))
+        """Waits for the owner's answer. Raises PeerUnavailable if the owner changes meanwhile."""
+        answer = asyncio.ensure_future(forward(owner))
         try:
-            while not asking.done():
-                await asyncio.wait([asking], timeout=_LOOK_SECONDS)
-                if not asking.done() and self._replicas.owner(repository_id) != owner:
+            while not answer.done():
+                await asyncio.wait([answer], timeout=_OWNER_CHECK_SECONDS)
+                if not answer.done() and self._replicas.owner(repository_id) != owner:
                     raise PeerUnavailable(f"{owner.name} no longer owns the repository")
-            return asking.result()
+            return answer.result()
         finally:
-            asking.cancel()
+            answer.cancel()
 
     async def _find_owned(
         self, repository_id: RepositoryId, commit: str
@@ -465,20 +473,20 @@ class GitCache:
                     log.exception("housekeeping failed")
 
 
-Normal = Sequence[tuple[str, str | None]]
+NormalizedPaths = Sequence[tuple[str, str | None]]
 
 
 @lru_cache(8)
-def _normal_paths(folders: frozenset[str]) -> tuple[Normal, frozenset[str]]:
+def _normal_paths(folders: frozenset[str]) -> tuple[NormalizedPaths, frozenset[str]]:
     """Normalizes folder paths; None for paths outside the commit.
 
     Cached, because the same folders are queried repeatedly.
     """
-    normal = tuple((folder, _normal(folder)) for folder in folders)
+    normal = tuple((folder, _normalize(folder)) for folder in folders)
     return normal, frozenset(path for _, path in normal if path is not None)
 
 
-def _normal(folder: str) -> str | None:
+def _normalize(folder: str) -> str | None:
     try:
         return paths.folder_path(folder)
     except Invalid:

@@ -27,13 +27,13 @@ async def read_link_targets(
 async def read_contents(
     reader: TreeReader,
     spec: RepositorySpec,
-    wanted: Mapping[str, Entry],
-    around: Mapping[str, Entry],
+    entries: Mapping[str, Entry],
+    reachable: Mapping[str, Entry],
 ) -> dict[str, bytes]:
-    """Reads files and resolves links within `around`. Raises Invalid for links that leave it."""
-    resolved = resolve_links(wanted, around, await read_link_targets(reader, spec, around))
-    found = await reader.blobs(spec, {entry.id for entry in resolved.values()})
-    return {path: found[entry.id] for path, entry in resolved.items()}
+    """Reads files and resolves links within `reachable`. Raises Invalid for links that leave it."""
+    resolved = resolve_links(entries, reachable, await read_link_targets(reader, spec, reachable))
+    contents = await reader.blobs(spec, {entry.id for entry in resolved.values()})
+    return {path: contents[entry.id] for path, entry in resolved.items()}
 
 
 async def read_folder(
@@ -54,15 +54,15 @@ async def read_folder(
         if entry is None or not entry.is_tree:
             raise Invalid(f"there is no folder {folder!r} in commit {record.commit.sha[:12]}")
         tree = entry.id
-    wanted = {
+    blob_ids = {
         paths.child(folder, path): entry.id
         for path, entry in sorted((await reader.walk(spec, tree)).items())
         if entry.is_file and path.endswith(endings) and not is_in_hidden_folder(PurePosixPath(path))
     }
-    if len(wanted) > MAX_READ_FILES:
-        raise Invalid(f"{len(wanted):,} files in {folder or '/'}, at most {MAX_READ_FILES:,}")
-    found = await reader.blobs(spec, set(wanted.values()))
-    size = sum(len(found[id]) for id in wanted.values())
+    if len(blob_ids) > MAX_READ_FILES:
+        raise Invalid(f"{len(blob_ids):,} files in {folder or '/'}, at most {MAX_READ_FILES:,}")
+    contents = await reader.blobs(spec, set(blob_ids.values()))
+    size = sum(len(contents[id]) for id in blob_ids.values())
     if size > MAX_READ_BYTES:
         raise Invalid(f"{size:,} bytes of files in {folder or '/'}, at most {MAX_READ_BYTES:,}")
-    return {path: found[id] for path, id in wanted.items()}
+    return {path: contents[id] for path, id in blob_ids.items()}

@@ -23,7 +23,7 @@ from gitcache.sync.follower import (
     FollowerPorts,
     PollIntervals,
     RepositoryFollower,
-    pin_of,
+    pin_name,
     prefetch,
 )
 from gitcache.sync.ownership import Ownership
@@ -48,44 +48,44 @@ class FollowedRepositories:
         source: FollowerPorts,
         replicas: Replicas,
         clock: Clock,
-        pace: PollIntervals,
+        intervals: PollIntervals,
         specs: dict[RepositoryId, RepositorySpec],
     ) -> None:
         self._specs = specs
         self._source = source
         self._replicas = replicas
         self._clock = clock
-        self._pace = pace
+        self._intervals = intervals
         self._followers: dict[RepositoryId, RepositoryFollower] = {}
         self._copies: dict[RepositoryId, RepositorySpec] = {}
         self._states: dict[RepositoryId, RepositoryState] = {}
         self._listeners: list[Listener] = []
         self._unpublished: dict[RepositoryId, RepositoryState] = {}
-        self._news_to_publish = asyncio.Event()
+        self._has_unpublished = asyncio.Event()
         self._changing = asyncio.Lock()
-        self._left = False
+        self._has_left = False
         self._ownership = Ownership(
             replicas,
             clock,
             self._specs.keys,
             self._followers.keys,
-            begin=self._begin,
-            end=self._end,
+            start_following=self._start_following,
+            stop_following=self._stop_following,
             prepare=self._prepare,
         )
         self.tasks = Tasks("following")
 
     async def start(self) -> None:
         """Joins the other replicas and follows this replica's share."""
-        self.tasks.forever("publish", self._publish())
+        self.tasks.forever("publish", self._publish_states())
         self._ownership.start()
-        await self._replicas.start(self._hear)
+        await self._replicas.start(self._handle_event)
 
     async def stop(self) -> None:
         """Stops following, then leaves; idempotent."""
-        if self._left:
+        if self._has_left:
             return
-        self._left = True
+        self._has_left = True
         await self._ownership.stop()
         await self.tasks.stop()
         await self._replicas.stop()
@@ -96,22 +96,22 @@ class FollowedRepositories:
 
     def follow(self, spec: RepositorySpec) -> None:
         """See `GitCache.follow`."""
-        known, self._specs[spec.id] = self._specs.get(spec.id), spec
+        before, self._specs[spec.id] = self._specs.get(spec.id), spec
         follower = self._followers.get(spec.id)
         if follower is None:
-            self._ownership.look()
+            self._ownership.request_round()
         elif follower.spec.url == spec.url:
             follower.replace(spec)
         else:
             self.tasks.spawn(f"restart/{spec.id}", self._restart(spec.id))
-        if known is None and (state := self._states.get(spec.id)) is not None:
-            self._tell(state)
+        if before is None and (state := self._states.get(spec.id)) is not None:
+            self._notify_listeners(state)
 
     def forget(self, repository_id: RepositoryId) -> None:
         """See `GitCache.forget`."""
         self._specs.pop(repository_id, None)
         self._states.pop(repository_id, None)
-        self._ownership.look()
+        self._ownership.request_round()
 
     def on_state(self, listener: Listener) -> None:
         """See `GitCache.on_state`."""
@@ -170,73 +170,75 @@ class FollowedRepositories:
                 await self._source.reader.release(copy)
         await self._source.clones.keep_only(specs)
 
-    def _hear(self, news: ReplicaEvent) -> None:
-        if isinstance(news, StatePublished):
-            self._take(news.state)
-        elif isinstance(news, HintForwarded):
-            if (follower := self._followers.get(news.repository_id)) is not None:
-                follower.hint(news.announced)
+    def _handle_event(self, event: ReplicaEvent) -> None:
+        if isinstance(event, StatePublished):
+            self._update_state(event.state)
+        elif isinstance(event, HintForwarded):
+            if (follower := self._followers.get(event.repository_id)) is not None:
+                follower.hint(event.announced)
         else:
-            self._ownership.look()
+            self._ownership.request_round()
 
-    def _take(self, state: RepositoryState) -> None:
+    def _update_state(self, state: RepositoryState) -> None:
         before = self._states.get(state.repository_id)
         self._states[state.repository_id] = state
         if state != before and state.repository_id in self._specs:
-            self._tell(state)
+            self._notify_listeners(state)
 
-    def _tell(self, state: RepositoryState) -> None:
+    def _notify_listeners(self, state: RepositoryState) -> None:
         for listener in self._listeners:
             try:
                 listener(state)
             except Exception:
                 log.exception("state callback failed", repository=state.repository_id)
 
-    def _to_publish(self, state: RepositoryState) -> None:
+    def _queue_state(self, state: RepositoryState) -> None:
         self._unpublished[state.repository_id] = state
-        self._news_to_publish.set()
+        self._has_unpublished.set()
 
-    async def _publish(self) -> None:
+    async def _publish_states(self) -> None:
         while True:
-            await self._news_to_publish.wait()
-            self._news_to_publish.clear()
+            await self._has_unpublished.wait()
+            self._has_unpublished.clear()
             while self._unpublished:
-                await self._publish_one(next(iter(self._unpublished)))
+                await self._publish_state(next(iter(self._unpublished)))
 
-    async def _publish_one(self, repository_id: RepositoryId) -> None:
+    async def _publish_state(self, repository_id: RepositoryId) -> None:
         state = self._unpublished.pop(repository_id)
         try:
-            if not await self._replicas.publish(self._completed(state)):
+            if not await self._replicas.publish(self._with_previous_commits(state)):
                 # If this replica becomes the owner again, a new follower polls everything.
-                await self._end(repository_id)
-                self._ownership.look()
+                await self._stop_following(repository_id)
+                self._ownership.request_round()
         except Unavailable:
             self._unpublished.setdefault(repository_id, state)
             await self._clock.sleep(_PUBLISH_AGAIN_SECONDS)
 
-    def _completed(self, state: RepositoryState) -> RepositoryState:
+    def _with_previous_commits(self, state: RepositoryState) -> RepositoryState:
         """Keeps the previous owner's commits while a new owner has not reached the server yet.
 
         Also makes times strictly increasing, even if a clock is behind.
         """
-        known = self._states.get(state.repository_id)
-        if known is not None and state.polled_at <= known.polled_at:
-            state = replace(state, polled_at=known.polled_at + _TICK)
-        if state.error is None or known is None or state.fetched_at is not None:
+        previous = self._states.get(state.repository_id)
+        if previous is not None and state.polled_at <= previous.polled_at:
+            state = replace(state, polled_at=previous.polled_at + _TICK)
+        if state.error is None or previous is None or state.fetched_at is not None:
             return state
         spec = self._specs.get(state.repository_id)
         refs = spec.refs if spec else frozenset()
-        kept = {name: commit for name, commit in known.commits.items() if name in refs}
-        commits = {**state.commits, **kept}
-        missing = (state.missing | known.missing) & refs - commits.keys()
-        return replace(state, commits=commits, missing=missing, fetched_at=known.fetched_at)
+        previous_commits = {
+            name: commit for name, commit in previous.commits.items() if name in refs
+        }
+        commits = {**state.commits, **previous_commits}
+        missing = (state.missing | previous.missing) & refs - commits.keys()
+        return replace(state, commits=commits, missing=missing, fetched_at=previous.fetched_at)
 
     async def _prepare(self, repository_id: RepositoryId) -> None:
         """Fetches the known commits of a repository that another replica still owns."""
         spec, state = self._specs.get(repository_id), self._states.get(repository_id)
         if spec is None or state is None:
             raise Unavailable("its owner has not published a state yet")
-        wants = {pin_of(name): commit.sha for name, commit in state.commits.items()}
+        wants = {pin_name(name): commit.sha for name, commit in state.commits.items()}
         if wants:
             await self._source.clones.fetch(spec, wants)
         for sha in set(wants.values()):
@@ -244,22 +246,22 @@ class FollowedRepositories:
             if record is not None:
                 await prefetch(self._source.reader, spec, record.tree, spec.folders)
 
-    async def _begin(self, repository_id: RepositoryId) -> None:
+    async def _start_following(self, repository_id: RepositoryId) -> None:
         async with self._changing:
             spec = self._specs.get(repository_id)
             if spec is not None and repository_id not in self._followers:
                 self._copies.pop(repository_id, None)
                 follower = RepositoryFollower(
-                    spec, self._source, self._clock, self._pace, self._to_publish
+                    spec, self._source, self._clock, self._intervals, self._queue_state
                 )
                 self._followers[repository_id] = follower
                 follower.start()
 
-    async def _end(self, repository_id: RepositoryId) -> None:
-        async with self._changing:
-            await self._stop_following(repository_id)
-
     async def _stop_following(self, repository_id: RepositoryId) -> None:
+        async with self._changing:
+            await self._stop_follower(repository_id)
+
+    async def _stop_follower(self, repository_id: RepositoryId) -> None:
         follower = self._followers.pop(repository_id, None)
         if follower is None:
             return
@@ -273,10 +275,10 @@ class FollowedRepositories:
 
     async def _restart(self, repository_id: RepositoryId) -> None:
         """Restarts with another URL and drops the known state."""
-        await self._end(repository_id)
+        await self._stop_following(repository_id)
         self._states.pop(repository_id, None)
         try:
             if await self._replicas.claim(repository_id):
-                await self._begin(repository_id)
+                await self._start_following(repository_id)
         except TowlineError:
-            self._ownership.look()
+            self._ownership.request_round()

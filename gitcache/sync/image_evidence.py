@@ -34,21 +34,21 @@ class ImageEvidence:
             raise Unavailable(f"bundle {digest} is no longer stored")
         objects = open_bundle(digest, data).objects()
         images = list(dict.fromkeys(text for entry in objects for text in images_in(entry)))
-        found = list(evidence.artifacts)
+        artifacts = list(evidence.artifacts)
         for text in images:
             trusted = image_signers(rules.images, read_image(text))
             if trusted is not None:
-                found += await self._signatures(text, project, trusted)
-        complete = replace(evidence, artifacts=tuple(found))
-        check_images(rules.images, images, complete)
-        if found and not complete.encode():
+                artifacts += await self._image_signatures(text, project, trusted)
+        completed = replace(evidence, artifacts=tuple(artifacts))
+        check_images(rules.images, images, completed)
+        if artifacts and not completed.encode():
             raise Invalid(
-                f"the bundle cannot carry {len(found)} signatures of images; the limit is "
+                f"the bundle cannot carry {len(artifacts)} signatures of images; the limit is "
                 f"{MAX_SIGNATURES}, in {MAX_EVIDENCE_BYTES:,} bytes: split the service"
             )
-        return complete
+        return completed
 
-    async def _signatures(
+    async def _image_signatures(
         self, text: str, project: str, trusted: TrustedSigners
     ) -> Sequence[ArtifactSignature]:
         """All signatures of an image: the agent's own tenants may trust others than its fence."""

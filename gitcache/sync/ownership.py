@@ -21,21 +21,21 @@ log = structlog.get_logger(__name__)
 _ROUND_SECONDS = 5.0
 _UNOWNED_ROUND_SECONDS = 1.0
 _PREPARING_AT_ONCE = 2
-_PREPARE_AGAIN_SECONDS = 5.0
+_PREPARATION_RETRY_SECONDS = 5.0
 _UNOWNED_SECONDS = 3.0
 """Seconds that a repository may have no owner before the next-ranked replica takes it; multiplied
 by that replica's rank."""
 
-_placed = lru_cache(maxsize=2)(assign_to_replicas)
+_cached_placement = lru_cache(maxsize=2)(assign_to_replicas)
 
-Verb = Callable[[RepositoryId], Awaitable[None]]
+RepositoryAction = Callable[[RepositoryId], Awaitable[None]]
 
 
 class Ownership:
     """Follows exactly the repositories whose lease this replica holds.
 
-    `wanted` returns all repositories, the same on each replica; `followed` those followed here.
-    `begin` and `end` start and stop following. `prepare` fetches the data for a new owner while
+    `repositories` returns all of them, the same on each replica; `followed` those followed here.
+    `prepare` fetches the data for a new owner while
     the old owner still serves.
     """
 
@@ -43,19 +43,19 @@ class Ownership:
         self,
         replicas: Replicas,
         clock: Clock,
-        wanted: Callable[[], Collection[RepositoryId]],
+        repositories: Callable[[], Collection[RepositoryId]],
         followed: Callable[[], Collection[RepositoryId]],
         *,
-        begin: Verb,
-        end: Verb,
-        prepare: Verb,
+        start_following: RepositoryAction,
+        stop_following: RepositoryAction,
+        prepare: RepositoryAction,
     ) -> None:
         self._replicas = replicas
         self._clock = clock
-        self._wanted = wanted
+        self._repositories = repositories
         self._followed = followed
-        self._begin = begin
-        self._end = end
+        self._start_following = start_following
+        self._stop_following = stop_following
         self._prepare = prepare
         self._preparing: set[RepositoryId] = set()
         self._unowned: dict[RepositoryId, float] = {}
@@ -71,46 +71,46 @@ class Ownership:
         """Stops following; the port releases the leases."""
         await self.tasks.stop()
         for repository_id in tuple(self._followed()):
-            await self._end(repository_id)
+            await self._stop_following(repository_id)
 
-    def look(self) -> None:
+    def request_round(self) -> None:
         """Requests a round after a change of repositories, members or owners."""
         self._wake.set()
 
     async def _run(self) -> None:
-        sweep = self.tasks.forever("sweep", self._sweep())
+        sweep = self.tasks.forever("sweep", self._request_rounds())
         try:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                await self._round()
+                await self._run_round()
         finally:
             sweep.cancel()
 
-    async def _sweep(self) -> None:
+    async def _request_rounds(self) -> None:
         while True:
             await self._clock.sleep(_UNOWNED_ROUND_SECONDS if self._unowned else _ROUND_SECONDS)
             self._wake.set()
 
-    async def _round(self) -> None:
-        wanted = frozenset(self._wanted())
+    async def _run_round(self) -> None:
+        repositories = frozenset(self._repositories())
         names = [member.name for member in self._replicas.members()]
-        placed = _placed(wanted, tuple(names))
-        for repository_id in frozenset(self._followed()) - wanted:
-            await self._end(repository_id)
-        for repository_id in self._unowned.keys() - wanted:
+        placement = _cached_placement(repositories, tuple(names))
+        for repository_id in frozenset(self._followed()) - repositories:
+            await self._stop_following(repository_id)
+        for repository_id in self._unowned.keys() - repositories:
             del self._unowned[repository_id]
-        for repository_id in wanted:
+        for repository_id in repositories:
             try:
-                best = placed.get(repository_id)
-                if self._is_left(repository_id, names):
+                best = placement.get(repository_id)
+                if self._is_abandoned(repository_id, names):
                     best = self._replicas.me.name
-                await self._settle(repository_id, best)
+                await self._reconcile(repository_id, best)
             except TowlineError as error:
                 log.info("ownership delayed", repository=repository_id, reason=error.message)
                 break
 
-    def _is_left(self, repository_id: RepositoryId, names: Sequence[str]) -> bool:
+    def _is_abandoned(self, repository_id: RepositoryId, names: Sequence[str]) -> bool:
         """True if nobody has owned the repository for so long that this replica should take it.
 
         Replicas with different sets of repositories may disagree on the best replica, and one
@@ -124,39 +124,39 @@ class Ownership:
         rank = rank_replicas(repository_id, names).index(self._replicas.me.name)
         return now - since >= _UNOWNED_SECONDS * (rank + 1)
 
-    async def _settle(self, repository_id: RepositoryId, best: str | None) -> None:
+    async def _reconcile(self, repository_id: RepositoryId, best: str | None) -> None:
         is_best = best == self._replicas.me.name
         if not self._replicas.holds_lease(repository_id):
             if repository_id in self._followed():
-                await self._end(repository_id)
+                await self._stop_following(repository_id)
             if is_best:
-                await self._take(repository_id)
+                await self._claim_or_prepare(repository_id)
         elif repository_id not in self._followed():
-            await self._begin(repository_id)
+            await self._start_following(repository_id)
         elif best and not is_best and self._replicas.prepared_replica(repository_id) == best:
-            await self._end(repository_id)
+            await self._stop_following(repository_id)
             log.info("repository handed over", repository=repository_id, to=best)
 
-    async def _take(self, repository_id: RepositoryId) -> None:
+    async def _claim_or_prepare(self, repository_id: RepositoryId) -> None:
         owner = self._replicas.owner(repository_id)
         if owner is None or owner == self._replicas.me:
             if await self._replicas.claim(repository_id):
-                await self._begin(repository_id)
+                await self._start_following(repository_id)
         elif self._replicas.prepared_replica(repository_id) != self._replicas.me.name:
-            self._prepare_soon(repository_id)
+            self._schedule_preparation(repository_id)
 
-    def _prepare_soon(self, repository_id: RepositoryId) -> None:
+    def _schedule_preparation(self, repository_id: RepositoryId) -> None:
         if repository_id not in self._preparing:
             self._preparing.add(repository_id)
-            self.tasks.spawn(f"prepare/{repository_id}", self._prepare_one(repository_id))
+            self.tasks.spawn(f"prepare/{repository_id}", self._prepare_repository(repository_id))
 
-    async def _prepare_one(self, repository_id: RepositoryId) -> None:
+    async def _prepare_repository(self, repository_id: RepositoryId) -> None:
         try:
             async with self._slots:
                 await self._prepare(repository_id)
             await self._replicas.announce_prepared(repository_id)
         except TowlineError as error:
             log.info("not ready to take over", repository=repository_id, reason=error.message)
-            await self._clock.sleep(_PREPARE_AGAIN_SECONDS)
+            await self._clock.sleep(_PREPARATION_RETRY_SECONDS)
         finally:
             self._preparing.discard(repository_id)

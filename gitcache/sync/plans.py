@@ -55,22 +55,22 @@ class RenderPlanner:
     ) -> RenderPlan:
         """Makes the plan of a request. Raises Invalid for missing references."""
         folder = paths.folder_path(request.folder)
-        own = await self.folder(origin, folder, request.commit)
+        tree = await self.folder(origin, folder, request.commit)
         start = _kustomize_root(folder, request.kustomize_path)
         below = start.removeprefix(folder).lstrip("/")
-        renderer = await self._renderer(origin, own, below, request)
-        plan = RenderPlan(request, renderer.name, folder, start, {folder: own})
+        renderer = await self._renderer(origin, tree, below, request)
+        plan = RenderPlan(request, renderer.name, folder, start, {folder: tree})
         plan = await renderer.plan(self, origin, plan, any_sources=bool(sources))
-        plan = replace(plan, reads=await self._closure(origin, plan.reads, plan))
-        plan = replace(plan, bases=await self._bases(origin, plan, bases))
+        plan = replace(plan, reads=await self._with_references(origin, plan.reads, plan))
+        plan = replace(plan, bases=await self._find_bases(origin, plan, bases))
         plan = await renderer.complete(self, origin, plan)
         plan = replace(plan, parts=[*plan.parts, *_own_parts(origin, plan), *_base_parts(plan)])
-        for mounted, source in sources:
+        for mount, source in sources:
             plan = replace(
-                plan, parts=[*plan.parts, await self._source_part(mounted, source, folder)]
+                plan, parts=[*plan.parts, await self._source_part(mount, source, folder)]
             )
         plan = replace(plan, tool_version=await self._workers.tool_version(plan.renderer))
-        return replace(plan, static=self._static(origin, plan))
+        return replace(plan, static=self._static_digest(origin, plan))
 
     async def tool_version(self, renderer: str) -> str:
         """Implements `Planning.tool_version`."""
@@ -88,23 +88,23 @@ class RenderPlanner:
         return found
 
     async def _renderer(
-        self, origin: CommitRoot, own: Entry, root: str, request: RenderRequest
+        self, origin: CommitRoot, tree: Entry, root: str, request: RenderRequest
     ) -> Renderer:
         """Returns the requested renderer, or detects it from the files of the folder."""
         if request.renderer != AUTO:
             return renderer_named(request.renderer)
         if (entry := request.options.entry) is not None:
             return renderer_of_entry(entry)
-        marks = {
-            renderer: [paths.child(root, name) for name in _detected_by(renderer, request)]
+        markers = {
+            renderer: [paths.child(root, name) for name in _marker_files(renderer, request)]
             for renderer in RENDERERS
         }
-        names = [name for listed in marks.values() for name in listed]
-        found = await self._reader.ids(origin.spec, own.id, names)
-        detected = (each for each, listed in marks.items() if any(found[name] for name in listed))
+        names = [name for listed in markers.values() for name in listed]
+        found = await self._reader.ids(origin.spec, tree.id, names)
+        detected = (each for each, listed in markers.items() if any(found[name] for name in listed))
         return next(detected, RENDERERS[-1])
 
-    def _static(self, origin: CommitRoot, plan: RenderPlan) -> str:
+    def _static_digest(self, origin: CommitRoot, plan: RenderPlan) -> str:
         mounts = [
             (paths.relative(part.at, plan.folder), part.entry.id)
             for part in plan.parts
@@ -124,12 +124,12 @@ class RenderPlanner:
             },
             mounts=mounts,
             submodules=origin.spec.submodules,
-            keys=self._keys(plan),
+            keys=self._key_fingerprints(plan),
             project=origin.spec.project,
             options=plan.request.options,
         ).digest()
 
-    def _keys(self, plan: RenderPlan) -> list[str]:
+    def _key_fingerprints(self, plan: RenderPlan) -> list[str]:
         if self._decryptor is None:
             return []
         specs = {part.spec.id: part.spec for part in plan.parts}
@@ -146,49 +146,53 @@ class RenderPlanner:
         entry = await self.folder(origin, path, source.commit)
         return PlanPart(origin.spec, path, entry, at, source.commit, is_mounted=True)
 
-    async def mounted(self, origin: CommitRoot, plan: RenderPlan, path: str, at: str) -> RenderPlan:
-        """Implements `Planning.mounted`."""
+    async def mount(self, origin: CommitRoot, plan: RenderPlan, path: str, at: str) -> RenderPlan:
+        """Implements `Planning.mount`."""
         entry = await self.folder(origin, path, plan.request.commit)
         part = PlanPart(origin.spec, path, entry, at, plan.request.commit, is_mounted=True)
         return replace(plan, parts=[*plan.parts, part])
 
-    async def reading(
+    async def add_reads(
         self, origin: CommitRoot, plan: RenderPlan, names: Collection[str]
     ) -> RenderPlan:
-        """Implements `Planning.reading`."""
+        """Implements `Planning.add_reads`."""
         outside = [name for name in names if not any(paths.below(name, r) for r in plan.reads)]
         found = await self._reader.ids(origin.spec, origin.tree, outside)
-        more = {name: entry for name, entry in found.items() if entry is not None}
-        return replace(plan, reads={**plan.reads, **more})
+        existing = {name: entry for name, entry in found.items() if entry is not None}
+        return replace(plan, reads={**plan.reads, **existing})
 
-    async def _bases(
+    async def _find_bases(
         self, origin: CommitRoot, plan: RenderPlan, commits: Bases | None
     ) -> list[BaseReads]:
         """Finds the remote bases of the read folders, and those of the bases."""
         found: dict[str, BaseReads] = {}
         unread = [(origin, entry) for entry in plan.reads.values()]
         while unread:
-            for base in await self._remote(*unread.pop(), plan):
-                known = found.get(base.mount_path) or await _commit_of(base, origin, commits)
-                if base.folder in known.reads:
+            for base in await self._named_bases(*unread.pop(), plan):
+                base_reads = found.get(base.mount_path) or await _start_reads(base, origin, commits)
+                if base.folder in base_reads.reads:
                     continue
-                folder = await self.folder(known.origin, base.folder, known.commit)
-                start = {**known.reads, base.folder: folder}
-                reads = await self._closure(known.origin, start, plan)
-                unread += [(known.origin, reads[path]) for path in reads.keys() - known.reads]
-                found[base.mount_path] = replace(known, reads=reads)
+                folder = await self.folder(base_reads.origin, base.folder, base_reads.commit)
+                start = {**base_reads.reads, base.folder: folder}
+                reads = await self._with_references(base_reads.origin, start, plan)
+                unread += [
+                    (base_reads.origin, reads[path]) for path in reads.keys() - base_reads.reads
+                ]
+                found[base.mount_path] = replace(base_reads, reads=reads)
                 if len(found) > _MAX_BASES:
                     raise Invalid(f"the folder needs more than {_MAX_BASES} remote bases")
         return list(found.values())
 
-    async def _remote(self, origin: CommitRoot, entry: Entry, plan: RenderPlan) -> list[BaseRef]:
+    async def _named_bases(
+        self, origin: CommitRoot, entry: Entry, plan: RenderPlan
+    ) -> list[BaseRef]:
         """Lists the remote bases that the files of a folder name."""
         if not entry.is_tree:
             return []
         found = (await self.references(origin, entry, plan)).bases
         return [base for text in found if (base := parse_base(text)) is not None]
 
-    async def _closure(
+    async def _with_references(
         self, origin: CommitRoot, start: Mapping[str, Entry], plan: RenderPlan
     ) -> dict[str, Entry]:
         """Adds outside references of the read folders, recursively."""
@@ -196,7 +200,7 @@ class RenderPlanner:
         unread = list(start)
         while unread:
             folder = unread.pop()
-            names = await self._outside(origin, folder, reads[folder], plan)
+            names = await self._outside_references(origin, folder, reads[folder], plan)
             found = await self._reader.ids(origin.spec, origin.tree, names)
             for name, entry in found.items():
                 if entry is not None and not any(paths.below(name, read) for read in reads):
@@ -208,14 +212,14 @@ class RenderPlanner:
                 )
         return reads
 
-    async def _outside(
+    async def _outside_references(
         self, origin: CommitRoot, folder: str, entry: Entry, plan: RenderPlan
     ) -> list[str]:
         """Lists the outside paths that a folder's files name, from the repository root."""
         if not entry.is_tree:
             return []
         found = await self.references(origin, entry, plan)
-        names = [(path, paths.join(folder, path)) for path in found.paths if _leaves(path)]
+        names = [(path, paths.join(folder, path)) for path in found.paths if _leaves_folder(path)]
         if any(name is None for _, name in names):
             raise Invalid(f"a reference below {folder or '.'!r} leaves the repository")
         links = (paths.join(folder, link) for link in found.links)
@@ -224,7 +228,7 @@ class RenderPlanner:
     async def references(self, origin: CommitRoot, entry: Entry, plan: RenderPlan) -> References:
         """Implements `Planning.references`; cached by tree and reads."""
         if not renderer_named(plan.renderer).reference_files:
-            return await self._links(origin, entry, plan)
+            return await self._cached_links(origin, entry, plan)
         templated = plan.request.templated
         static = digest_of_json(
             {
@@ -236,34 +240,38 @@ class RenderPlanner:
             }
         )
         parameters = plan.request.parameters
-        kept: JsonObject | None = await self._groups.find(static, parameters)
-        if kept is None:
-            found = await self._scan(origin, entry, plan)
+        memo: JsonObject | None = await self._groups.find(static, parameters)
+        if memo is None:
+            found = await self._scan_references(origin, entry, plan)
             charts = [_chart_fields(chart) for chart in found.charts]
-            kept = {
+            memo = {
                 "paths": list(found.paths),
                 "links": list(found.links),
                 "charts": charts,
                 "bases": list(found.bases),
             }
-            await self._groups.keep(static, parameters, found.reads, kept)
-        charts = [ChartRef(**fields) for fields in kept["charts"]]
-        return References(kept["paths"], charts, links=kept["links"], bases=kept["bases"])
+            await self._groups.store_result(static, parameters, found.reads, memo)
+        charts = [ChartRef(**fields) for fields in memo["charts"]]
+        return References(memo["paths"], charts, links=memo["links"], bases=memo["bases"])
 
-    async def _links(self, origin: CommitRoot, entry: Entry, plan: RenderPlan) -> References:
+    async def _cached_links(self, origin: CommitRoot, entry: Entry, plan: RenderPlan) -> References:
         """Finds the links of plain files, cached in memory: a rescan is cheaper than a file."""
-        found = self._linked.get(entry.id)
-        if found is None:
-            found = self._linked[entry.id] = await self._scan(origin, entry, plan)
+        references = self._linked.get(entry.id)
+        if references is None:
+            references = self._linked[entry.id] = await self._scan_references(origin, entry, plan)
             if len(self._linked) > _MAX_CACHED_LINKS:
                 self._linked.popitem(last=False)
-        return found
+        return references
 
-    async def _scan(self, origin: CommitRoot, entry: Entry, plan: RenderPlan) -> References:
+    async def _scan_references(
+        self, origin: CommitRoot, entry: Entry, plan: RenderPlan
+    ) -> References:
         walked = await self._reader.walk(origin.spec, entry.id)
         linked = await read_link_targets(self._reader, origin.spec, walked)
         targets = [
-            target for path, text in linked.items() if (target := _target(path, text)) is not None
+            target
+            for path, text in linked.items()
+            if (target := _outside_target(path, text)) is not None
         ]
         renderer = renderer_named(plan.renderer)
         may_refer = re.compile(renderer.reference_files, re.DOTALL).fullmatch
@@ -296,7 +304,7 @@ def _own_parts(origin: CommitRoot, plan: RenderPlan) -> list[PlanPart]:
     ]
 
 
-async def _commit_of(base: BaseRef, origin: CommitRoot, commits: Bases | None) -> BaseReads:
+async def _start_reads(base: BaseRef, origin: CommitRoot, commits: Bases | None) -> BaseReads:
     if commits is None:
         raise Invalid(f"the remote base {base.url[:200]!r} cannot be fetched here")
     found = await commits.find(origin.spec, base)
@@ -307,30 +315,32 @@ async def _commit_of(base: BaseRef, origin: CommitRoot, commits: Bases | None) -
 def _base_parts(plan: RenderPlan) -> list[PlanPart]:
     """Returns the reads of remote bases as parts, each below the place of its base."""
     return [
-        PlanPart(base.origin.spec, path, entry, _at(base, path), base.commit, is_mounted=True)
+        PlanPart(
+            base.origin.spec, path, entry, _mount_path(base, path), base.commit, is_mounted=True
+        )
         for base in plan.bases
         for path, entry in base.reads.items()
         if not any(paths.below(path, other) for other in base.reads if other != path)
     ]
 
 
-def _at(base: BaseReads, path: str) -> str:
+def _mount_path(base: BaseReads, path: str) -> str:
     return paths.child(base.at, path).rstrip("/")
 
 
-def _leaves(path: str) -> bool:
+def _leaves_folder(path: str) -> bool:
     return path == ".." or path.startswith("../")
 
 
-def _target(path: str, text: str) -> str | None:
+def _outside_target(path: str, text: str) -> str | None:
     """Returns the target of a link that leaves its tree; None otherwise and for absolute links."""
     if text.startswith("/") or len(text) > 1024:
         return None
     joined = paths.relative_target(path, text)
-    return joined if _leaves(joined) else None
+    return joined if _leaves_folder(joined) else None
 
 
-def _detected_by(renderer: Renderer, request: RenderRequest) -> list[str]:
+def _marker_files(renderer: Renderer, request: RenderRequest) -> list[str]:
     suffixes = ("", TEMPLATE_SUFFIX) if request.templated and renderer.uses_liquid else ("",)
     return [name + suffix for name in renderer.detected_by for suffix in suffixes]
 

@@ -31,43 +31,43 @@ class RenderGroups:
 
     async def input_digests(self, static: str, parameters: JsonMapping) -> list[str]:
         """Returns the possible keys of a result for these inputs."""
-        return [input_digest(static, reads, parameters) for reads in await self._sets(static)]
+        return [input_digest(static, reads, parameters) for reads in await self._read_sets(static)]
 
     async def group_key(self, static: str, parameters: Mapping[str, object]) -> str:
         """Returns a key that is equal for callers of the same group, as far as groups are known."""
-        return input_digest(static, parameter_sets.union(await self._sets(static)), parameters)
+        return input_digest(static, parameter_sets.union(await self._read_sets(static)), parameters)
 
     async def find(self, static: str, parameters: Mapping[str, object]) -> dict | None:
         """Returns a stored result for equivalent inputs, or None."""
-        for source in await self.input_digests(static, parameters):
-            if (kept := await self._memo.get(source)) is not None:
-                return kept
+        for digest in await self.input_digests(static, parameters):
+            if (memo := await self._memo.get(digest)) is not None:
+                return memo
         return None
 
-    async def keep(
+    async def store_result(
         self, static: str, parameters: Mapping[str, object], reads: Reads, result: dict
     ) -> str:
         """Stores a result and the parameters that it read; returns its key."""
-        source = input_digest(static, reads, parameters)
-        await self._memo.put(source, result)
-        await self.note(static, reads)
-        return source
+        digest = input_digest(static, reads, parameters)
+        await self._memo.put(digest, result)
+        await self.store_reads(static, reads)
+        return digest
 
-    async def note(self, static: str, reads: Reads) -> None:
+    async def store_reads(self, static: str, reads: Reads) -> None:
         """Stores only the parameters that were read."""
-        sets = await self._sets(static)
+        sets = await self._read_sets(static)
         new = parameter_sets.union([reads])
         if new in sets:
             return
-        read = [new, *sets[:-1]]
-        kept = read if len(read) <= _MAX_READ_SETS else [parameter_sets.union(read)]
-        await self._memo.put(_key(static), {"sets": kept})
-        self._remember_sets(static, [*kept, []])
+        latest = [new, *sets[:-1]]
+        merged = latest if len(latest) <= _MAX_READ_SETS else [parameter_sets.union(latest)]
+        await self._memo.put(_key(static), {"sets": merged})
+        self._remember_sets(static, [*merged, []])
 
-    async def _sets(self, static: str) -> Sets:
+    async def _read_sets(self, static: str) -> Sets:
         if static not in self._cached:
-            kept = await self._memo.get(_key(static))
-            self._remember_sets(static, [*kept["sets"], []] if kept else [[]])
+            memo = await self._memo.get(_key(static))
+            self._remember_sets(static, [*memo["sets"], []] if memo else [[]])
         self._cached.move_to_end(static)
         return self._cached[static]
 

@@ -120,37 +120,37 @@ class RenderService:
         evidence = await evidence_of(ports.reader, ports.charts, ports.images, plan)
         check_signatures(rules.sources, sources_of(plan, evidence), evidence, self._clock.now())
         while True:
-            if (kept := await self._kept(plan)) is not None:
-                rendered = _rendered(plan, kept, cached=True)
-                return await self._finished(plan, rendered, kept, evidence)
+            if (stored := await self._stored_result(plan)) is not None:
+                rendered = _rendered_bundle(plan, stored, cached=True)
+                return await self._with_evidence(plan, rendered, stored, evidence)
             group_key = await self._groups.group_key(plan.static, request.parameters)
-            turn = _Turn(self, plan)
-            done = await self._flights.once(group_key, turn)
-            if turn.failure is not None:
-                raise Invalid(turn.failure)
-            if turn.taken and done is not None:
-                rendered = _rendered(plan, done, cached=False)
-                return await self._finished(plan, rendered, done, evidence)
+            attempt = _RenderAttempt(self, plan)
+            result = await self._flights.once(group_key, attempt)
+            if attempt.failure is not None:
+                raise Invalid(attempt.failure)
+            if attempt.has_run and result is not None:
+                rendered = _rendered_bundle(plan, result, cached=False)
+                return await self._with_evidence(plan, rendered, result, evidence)
 
-    async def _finished(
+    async def _with_evidence(
         self, plan: RenderPlan, rendered: RenderedBundle, result: _Result, evidence: Evidence
     ) -> tuple[RenderedBundle, AttestationStatement, Evidence]:
         rules, project = plan.request.signatures, plan.parts[0].spec.project
         evidence = await self._images.complete(rendered.digest, rules, project, evidence)
         return rendered, statement_of(plan, evidence, result.memo, result.source), evidence
 
-    async def _kept(self, plan: RenderPlan) -> _Result | None:
+    async def _stored_result(self, plan: RenderPlan) -> _Result | None:
         """Returns a stored result. Raises Invalid if rendering has just failed for these inputs."""
         for source in await self._groups.input_digests(plan.static, plan.request.parameters):
             memo = await self._ports.memo.get(source)
-            if memo is not None and await self._is_there(memo["digest"]):
+            if memo is not None and await self._is_stored(memo["digest"]):
                 return _Result(source, memo)
             until, message = self._failures.get(source, (0.0, ""))
             if self._clock.monotonic() < until:
                 raise Invalid(message)
         return None
 
-    async def _is_there(self, digest: str) -> bool:
+    async def _is_stored(self, digest: str) -> bool:
         """True if the bundle is stored; False also if the store is unavailable."""
         try:
             return await self._ports.content.get(digest) is not None
@@ -161,10 +161,10 @@ class RenderService:
         """Renders in a worker and stores the result. Raises Invalid for bad content."""
         parameters = plan.request.parameters
         try:
-            result = await self._ports.workers.render(await self._job(plan))
+            result = await self._ports.workers.render(await self._render_job(plan))
         except Invalid as error:
             reads = error.reads if isinstance(error, RenderInputError) else ()
-            await self._groups.note(plan.static, reads)
+            await self._groups.store_reads(plan.static, reads)
             self._remember_failure(plan.source(reads), error)
             raise
         digest = digest_of(result.data)
@@ -176,14 +176,14 @@ class RenderService:
             "values": digest_of_values(plan, result.reads),
             "files": result.files,
         }
-        source = await self._groups.keep(plan.static, parameters, result.reads, memo)
+        source = await self._groups.store_result(plan.static, parameters, result.reads, memo)
         return _Result(source, memo)
 
-    async def _job(self, plan: RenderPlan) -> RenderJob:
-        files = await self._files(plan)
-        archives = {f"{place}.tgz": place for place in plan.pins}
-        for place, pin in plan.pins.items():
-            files[f"{place}.tgz"] = await self._ports.charts.archive(pin)
+    async def _render_job(self, plan: RenderPlan) -> RenderJob:
+        files = await self._read_files(plan)
+        archives = {f"{chart_folder}.tgz": chart_folder for chart_folder in plan.pins}
+        for chart_folder, pin in plan.pins.items():
+            files[f"{chart_folder}.tgz"] = await self._ports.charts.archive(pin)
         return RenderJob(
             plan.folder,
             plan.root,
@@ -196,37 +196,37 @@ class RenderService:
             parameters=plan.request.parameters,
         )
 
-    async def _files(self, plan: RenderPlan) -> dict[str, bytes]:
+    async def _read_files(self, plan: RenderPlan) -> dict[str, bytes]:
         """Reads all files of a plan by their path for the renderer."""
-        entries = {id(part): await self._entries(part) for part in plan.parts}
+        entries = {id(part): await self._part_entries(part) for part in plan.parts}
         files: dict[str, bytes] = {}
         for part in plan.parts:
-            around: dict[str, Entry] = {}
+            reachable: dict[str, Entry] = {}
             for sibling in plan.parts:
-                if _origin_of(sibling) == _origin_of(part):
-                    around |= entries[id(sibling)]
-            wanted = {
+                if _commit_key(sibling) == _commit_key(part):
+                    reachable |= entries[id(sibling)]
+            needed = {
                 path: entry
                 for path, entry in entries[id(part)].items()
-                if _is_needed(_place(part, path), plan)
+                if _is_needed(_render_path(part, path), plan)
             }
-            found = await read_contents(self._ports.reader, part.spec, wanted, around)
-            await self._open_files(part.spec, found)
-            for path, data in found.items():
-                at = _place(part, path)
-                if at in files:
-                    raise Invalid(f"{at} comes from two sources; remove it from one of them")
-                files[at] = data
+            contents = await read_contents(self._ports.reader, part.spec, needed, reachable)
+            await self._decrypt_files(part.spec, contents)
+            for path, data in contents.items():
+                target = _render_path(part, path)
+                if target in files:
+                    raise Invalid(f"{target} comes from two sources; remove it from one of them")
+                files[target] = data
         return files
 
-    async def _open_files(self, spec: RepositorySpec, files: dict[str, bytes]) -> None:
+    async def _decrypt_files(self, spec: RepositorySpec, files: dict[str, bytes]) -> None:
         """Decrypts encrypted files in place."""
-        if (given := self._ports.decryptor) is None:
+        if (decryptor := self._ports.decryptor) is None:
             return
-        for path in [name for name, data in files.items() if given.is_encrypted(name, data)]:
-            files[path] = await given.decrypt(spec, path, files[path])
+        for path in [name for name, data in files.items() if decryptor.is_encrypted(name, data)]:
+            files[path] = await decryptor.decrypt(spec, path, files[path])
 
-    async def _entries(self, part: PlanPart) -> Mapping[str, Entry]:
+    async def _part_entries(self, part: PlanPart) -> Mapping[str, Entry]:
         """Lists the files of a part by their path in the part's repository."""
         if not part.entry.is_tree:
             return {part.path: part.entry}
@@ -240,7 +240,7 @@ class RenderService:
             self._failures.popitem(last=False)
 
 
-class _Turn:
+class _RenderAttempt:
     """One attempt to render, by the first caller of a group.
 
     Only that caller gets a failure: others may have other parameters.
@@ -249,11 +249,11 @@ class _Turn:
     def __init__(self, renders: RenderService, plan: RenderPlan) -> None:
         self._renders = renders
         self._plan = plan
-        self.taken = False
+        self.has_run = False
         self.failure: str | None = None
 
     async def __call__(self) -> _Result | None:
-        self.taken = True
+        self.has_run = True
         try:
             return await self._renders.render_now(self._plan)
         except Invalid as error:
@@ -261,7 +261,7 @@ class _Turn:
             return None
 
 
-def _rendered(plan: RenderPlan, result: _Result, *, cached: bool) -> RenderedBundle:
+def _rendered_bundle(plan: RenderPlan, result: _Result, *, cached: bool) -> RenderedBundle:
     memo = result.memo
     pinned = (pin.origin for _, pin in sorted(plan.pins.items()))
     return RenderedBundle(
@@ -281,12 +281,12 @@ def _rendered(plan: RenderPlan, result: _Result, *, cached: bool) -> RenderedBun
     )
 
 
-def _origin_of(part: PlanPart) -> tuple[str, str, bool]:
+def _commit_key(part: PlanPart) -> tuple[str, str, bool]:
     """Returns what a symbolic link must not leave: a commit."""
     return part.spec.id, part.commit, part.is_mounted
 
 
-def _place(part: PlanPart, path: str) -> str:
+def _render_path(part: PlanPart, path: str) -> str:
     """Returns the path of a part's file for the renderer."""
     return paths.child(part.at, path.removeprefix(part.path).lstrip("/")).rstrip("/")
 

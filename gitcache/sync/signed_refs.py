@@ -17,7 +17,7 @@ from gitcache.render.signing import SigningSources
 
 _RECENT_SECONDS = 600.0
 _REFUSED_SECONDS = 30.0
-_MAX_KNOWN = 20_000
+_MAX_CACHED = 20_000
 _MAX_TIPS = 64
 
 
@@ -54,7 +54,7 @@ class SignedRefs:
             for ref, commit in listed.items():
                 self._tips.setdefault((spec.url, commit), {})[ref] = now
                 self._tips.move_to_end((spec.url, commit))
-            while len(self._tips) > _MAX_KNOWN:
+            while len(self._tips) > _MAX_CACHED:
                 self._tips.popitem(last=False)
         return listed
 
@@ -76,7 +76,7 @@ class SignedRefs:
                     "the CA or the host keys of its server; set git.fetch.authority or "
                     "git.fetch.known_hosts of the render tier instead"
                 )
-            if not (self._was_tip(question) or await self._is_part(question, spec)):
+            if not (self._was_tip(question) or await self._is_in_refs(question, spec)):
                 raise Invalid(
                     f"the render tier does not sign commit {question.commit[:12]} of {spec.url}: "
                     f"it is not part of {', '.join(question.patterns)}, as its own settings "
@@ -88,19 +88,21 @@ class SignedRefs:
         tips = self._tips.get((question.url, question.commit), {})
         oldest = self._clock.monotonic() - _RECENT_SECONDS
         return any(
-            seen >= oldest and refs.matches_any(question.patterns, ref)
-            for ref, seen in tips.items()
+            listed_at >= oldest and refs.matches_any(question.patterns, ref)
+            for ref, listed_at in tips.items()
         )
 
-    async def _is_part(self, question: _Question, spec: RepositorySpec) -> bool:
+    async def _is_in_refs(self, question: _Question, spec: RepositorySpec) -> bool:
         until, answer = self._answers.get(question, (0.0, False))
         if self._clock.monotonic() < until:
             return answer
-        return await self._flights.once(question, partial(self._find_out, question, spec))
+        return await self._flights.once(question, partial(self._query_server, question, spec))
 
-    async def _find_out(self, question: _Question, spec: RepositorySpec) -> bool:
+    async def _query_server(self, question: _Question, spec: RepositorySpec) -> bool:
         prefixes = [
-            form for pattern in question.patterns for form in refs.listing_arguments(pattern)
+            argument
+            for pattern in question.patterns
+            for argument in refs.listing_arguments(pattern)
         ]
         listed = await self.list_refs(spec, prefixes)
         answer = self._was_tip(question)
@@ -113,6 +115,6 @@ class SignedRefs:
             answer = bool(tips) and await self._history.contains(spec, question.commit, tips)
         seconds = _RECENT_SECONDS if answer else _REFUSED_SECONDS
         self._answers[question] = (self._clock.monotonic() + seconds, answer)
-        if len(self._answers) > _MAX_KNOWN:
+        if len(self._answers) > _MAX_CACHED:
             self._answers.popitem(last=False)
         return answer

@@ -13,8 +13,8 @@ from gitcache.ports import ContentStore
 
 log = structlog.get_logger(__name__)
 
-_MAX_WAITING_COPIES = 1024
-_LEAVING_SECONDS = 5.0
+_MAX_PENDING_COPIES = 1024
+_STOP_SECONDS = 5.0
 
 
 class TieredContent:
@@ -34,7 +34,7 @@ class TieredContent:
         self._farther = farther
         self._make_room = make_room
         self._flights: SingleFlight[str, bytes | None] = SingleFlight()
-        self._waiting = 0
+        self._pending_copies = 0
         self._copied = asyncio.Event()
         self.tasks = Tasks("content")
 
@@ -43,25 +43,25 @@ class TieredContent:
         data = await self._nearest.get(digest)
         if data is not None or not self._farther:
             return data
-        return await self._flights.once(digest, lambda: self._search(digest))
+        return await self._flights.once(digest, lambda: self._search_farther(digest))
 
     async def put(self, digest: str, data: bytes) -> None:
         """Implements `ContentStore.put`; returns after the write to the nearest store."""
-        await self._put_here(digest, data)
-        if self._farther and self._waiting < _MAX_WAITING_COPIES:
-            self._waiting += 1
+        await self._put_nearest(digest, data)
+        if self._farther and self._pending_copies < _MAX_PENDING_COPIES:
+            self._pending_copies += 1
             self.tasks.spawn("copy", self._copy(digest, data))
 
     async def stop(self) -> None:
         """Waits some seconds for running copies, which may be the only other ones."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LEAVING_SECONDS):
-                while self._waiting:
+            async with asyncio.timeout(_STOP_SECONDS):
+                while self._pending_copies:
                     self._copied.clear()
                     await self._copied.wait()
         await self.tasks.stop()
 
-    async def _search(self, digest: str) -> bytes | None:
+    async def _search_farther(self, digest: str) -> bytes | None:
         failure: Unavailable | None = None
         for store in self._farther:
             try:
@@ -70,22 +70,22 @@ class TieredContent:
                 failure = error
                 continue
             if data is not None:
-                await self._put_here(digest, data)
+                await self._put_nearest(digest, data)
                 return data
         if failure is not None:
             raise failure
         return None
 
-    async def _put_here(self, digest: str, data: bytes) -> None:
+    async def _put_nearest(self, digest: str, data: bytes) -> None:
         try:
             await self._nearest.put(digest, data)
         except Unavailable:
             if self._make_room is None:
                 raise
-            await self._flights.once("room", self._room)
+            await self._flights.once("room", self._free_space)
             await self._nearest.put(digest, data)
 
-    async def _room(self) -> None:
+    async def _free_space(self) -> None:
         if self._make_room is not None:
             await self._make_room()
 
@@ -94,7 +94,7 @@ class TieredContent:
             for store in self._farther:
                 await self._copy_to(store, digest, data)
         finally:
-            self._waiting -= 1
+            self._pending_copies -= 1
             self._copied.set()
 
     async def _copy_to(self, store: ContentStore, digest: str, data: bytes) -> None:

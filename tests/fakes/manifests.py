@@ -139,7 +139,7 @@ class FakeManifests:
             raise Invalid(f"there is no folder {folder!r} in commit {commit[:12]}")
         return found
 
-    async def keep(self, data: bytes) -> RenderedBundle:
+    async def store_bundle(self, data: bytes) -> RenderedBundle:
         bundle = open_bundle(digest_of(data), data)
         self.bundles[bundle.digest] = bundle
         return RenderedBundle(bundle.digest, bundle.digest, len(data), bundle.count, cached=False)

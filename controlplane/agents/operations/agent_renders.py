@@ -93,8 +93,8 @@ class AgentRenderedManifests:
     ) -> Mapping[str, bytes]:
         return await self._local.files(repository_id, commit, folder, endings)
 
-    async def keep(self, data: bytes) -> RenderedBundle:
-        return await self._local.keep(data)
+    async def store_bundle(self, data: bytes) -> RenderedBundle:
+        return await self._local.store_bundle(data)
 
     async def signing_identity(self) -> SigningIdentity | None:
         return await self._local.signing_identity()

@@ -218,7 +218,7 @@ class AgentOperations:
         """
         await self.check_render_pending(cluster_id, command_id)
         bundle = await asyncio.to_thread(parse_bundle, data)
-        digest = (await self._context.manifests.keep(bundle.data)).digest
+        digest = (await self._context.manifests.store_bundle(bundle.data)).digest
         async with self._context.store.write() as tx:
             command = await _pending_render(tx, cluster_id, command_id)
             uploaded = {**command.payload, UPLOADED_DIGEST: digest}

@@ -278,7 +278,7 @@ async def test_no_roll_back_leads_to_it(world: World, held: Service) -> None:
 
 async def test_no_generated_bundle_is_it(world: World, held: Service) -> None:
     """What managed namespaces give their services is asked for as well."""
-    content = await world.manifests.keep(make_bundle([config_map("a", v="bad")]).data)
+    content = await world.manifests.store_bundle(make_bundle([config_map("a", v="bad")]).data)
     async with world.deps.store.write() as tx:
         columns = await bundle_columns(world.deps, tx, held, content)
     assert columns.keys() == {"quarantined", "quarantine"}

@@ -165,7 +165,9 @@ async def test_a_render_is_the_bundle_that_the_agent_uploaded_for_it(
 ) -> None:
     """The digest of a bundle of another cluster, or of another command, is no result."""
     cluster = await world.cluster()
-    foreign = await world.manifests.keep(make_bundle([config_map("b", n="canary-of-other")]).data)
+    foreign = await world.manifests.store_bundle(
+        make_bundle([config_map("b", n="canary-of-other")]).data
+    )
     rendering = asyncio.ensure_future(placed.render(await order(world, cluster)))
     command = await waiting(world)
     if uploaded:

@@ -44,7 +44,7 @@ async def test_a_base_that_is_gone_is_an_error_and_not_an_empty_list(
 
 async def test_a_bundle_from_no_repository_is_kept_and_attested(cache: GitCache) -> None:
     bundle = make_bundle([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}])
-    kept = await cache.keep(bundle.data)
+    kept = await cache.store_bundle(bundle.data)
     assert (kept.digest, kept.count, kept.size) == (bundle.digest, 1, len(bundle.data))
     assert kept.attestation is not None
     assert await cache.bundle(kept.digest) == bundle.data

@@ -233,7 +233,7 @@ async def _sign_elsewhere(stolen: Stolen, git_server: GitServer) -> None:
     with pytest.raises(Invalid, match=r"git\.signing\.sources"):
         await stolen.tier.render(RenderRequest(id, commit.sha, "web"))
     with pytest.raises(Invalid, match="listed sources"):
-        await stolen.tier.keep(make_bundle([stolen.bench.config("evil")]).data)
+        await stolen.tier.store_bundle(make_bundle([stolen.bench.config("evil")]).data)
 
 
 async def _abuse_service(stolen: Stolen, applied: pb.Desired) -> None:

@@ -16,7 +16,7 @@ from tests.fakes.gitcache import FakeCoordinator, FakeGit, sha_of
 
 MAIN = "refs/heads/main"
 SPEC = RepositorySpec(RepositoryId("r"), "https://git.test/r", frozenset({"main"}))
-PACE = PollIntervals(poll=10, poll_with_webhook=100, longest_backoff=60)
+PACE = PollIntervals(poll=10, poll_with_webhook=100, max_backoff=60)
 
 
 class Watch:

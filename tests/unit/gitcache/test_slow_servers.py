@@ -92,7 +92,7 @@ class Silent(Answers):
         self.asked: list[str] = []
 
     async def stream_states(
-        self, member: ReplicaMember, take: Callable[[RepositoryState], None]
+        self, member: ReplicaMember, on_state: Callable[[RepositoryState], None]
     ) -> None:
         if member.address != self.speaks:
             raise PeerUnavailable("silent")

@@ -26,14 +26,14 @@ class Follows:
             clock,
             lambda: known,
             lambda: self.followed,
-            begin=self._begin,
-            end=self._end,
+            start_following=self._begin,
+            stop_following=self._end,
             prepare=self._prepare,
         )
 
     async def start(self) -> None:
         self.ownership.start()
-        await self.replicas.start(lambda news: self.ownership.look())
+        await self.replicas.start(lambda news: self.ownership.request_round())
 
     async def _begin(self, repository_id: RepositoryId) -> None:
         self.followed.add(repository_id)

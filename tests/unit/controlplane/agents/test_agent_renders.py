@@ -125,7 +125,7 @@ async def agent() -> Agent:
 
 async def test_an_agent_renders_the_order_that_it_gets(agent: Agent) -> None:
     """Size and number of objects are those of its bundle, whatever it says."""
-    await agent.world.manifests.keep(BUNDLE.data)
+    await agent.world.manifests.store_bundle(BUNDLE.data)
     request = replace(REQUEST, sources=(SourceFolder(RepositoryId("base"), "b" * 40, "lib", "x"),))
     made = await agent.render(succeeded, request)
     assert made == replace(RESULT, size=len(BUNDLE.data), count=1, cached=False)
@@ -138,7 +138,7 @@ async def test_an_agent_renders_the_order_that_it_gets(agent: Agent) -> None:
 
 
 async def test_a_result_keeps_the_base_folders_of_kustomizations(agent: Agent) -> None:
-    await agent.world.manifests.keep(BUNDLE.data)
+    await agent.world.manifests.store_bundle(BUNDLE.data)
     bases = (BaseFolder("https://git.example.org/base.git", "lib", "main"),)
     result = replace(RESULT, bases=bases, attestation=None)
     payload = render_result_to_json(result)
@@ -171,7 +171,7 @@ async def test_a_render_without_a_result_is_tried_again(
 
 async def test_a_result_is_found_after_a_lost_wake_up(agent: Agent) -> None:
     """Wake-ups of other commands change nothing."""
-    await agent.world.manifests.keep(BUNDLE.data)
+    await agent.world.manifests.store_bundle(BUNDLE.data)
     rendering = asyncio.ensure_future(agent.rendering.render(REQUEST))
     await settle()
     (command,) = await agent.world.rows(CommandStore)
