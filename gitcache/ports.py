@@ -294,7 +294,7 @@ class RenderWorkers(Protocol):
     """Runs jobs in other processes, with limits on time and memory."""
 
     async def render(self, job: RenderJob) -> RenderResult:
-        """Renders files to objects. Raises RenderFailed for invalid input, Unavailable."""
+        """Renders files to objects. Raises RenderInputError for invalid input, Unavailable."""
         ...
 
     async def references(self, job: RenderJob) -> References:

@@ -13,7 +13,7 @@ import yaml
 
 from core.errors import Invalid, Unavailable
 from core.json_object import JsonMapping, JsonObject
-from gitcache.render.charts import merged
+from gitcache.render.charts import merge_values
 from gitcache.render.templates import expand_text
 from towline.client import opener
 from towline.contexts import ControlPlaneTarget
@@ -46,7 +46,7 @@ def agent_values(
         raise Invalid(f"agentValues of the settings are not YAML: {error}") from None
     if not isinstance(given, dict):
         raise Invalid("agentValues of the settings are not a map of Helm values")
-    return merged(chart_values, given)
+    return merge_values(chart_values, given)
 
 
 def chart_url(target: ControlPlaneTarget) -> str:

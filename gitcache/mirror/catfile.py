@@ -13,7 +13,7 @@ from core.errors import Unavailable
 from core.runtime.batcher import Batcher
 from gitcache.mirror.transport.git_environment import environment
 
-_AT_ONCE = 400
+_MAX_BATCH = 400
 _SECONDS = 60.0
 
 Question = tuple[str, str]
@@ -42,19 +42,19 @@ class CatFile:
         self._clone = clone
         self._process: Process | None = None
         self._inode = 0
-        self._asked = Batcher(self._ask, most=_AT_ONCE)
+        self._batches = Batcher(self._query, most=_MAX_BATCH)
 
     async def infos(self, ids: Sequence[str]) -> list[Info | None]:
         """Returns type and size of each object, None for missing objects."""
-        answers = await self._asked.do([("info", object_id) for object_id in ids])
+        answers = await self._batches.do([("info", object_id) for object_id in ids])
         return [info for info, _ in answers]
 
     async def contents(self, ids: Sequence[str]) -> list[bytes]:
         """Returns the bytes of each object; check first with `infos` that they exist."""
-        found = await self._asked.do([("contents", object_id) for object_id in ids])
-        if any(info is None for info, _ in found):
+        answers = await self._batches.do([("contents", object_id) for object_id in ids])
+        if any(info is None for info, _ in answers):
             raise Unavailable("the local copy of the repository changed while it was read")
-        return [data for _, data in found]
+        return [data for _, data in answers]
 
     async def close(self) -> None:
         """Ends the process."""
@@ -69,15 +69,15 @@ class CatFile:
             transport.close()
         await process.wait()
 
-    async def _ask(self, questions: Sequence[Question]) -> list[Answer]:
+    async def _query(self, questions: Sequence[Question]) -> list[Answer]:
         distinct = list(dict.fromkeys(questions))
         try:
             async with asyncio.timeout(_SECONDS):
-                process = await self._running()
-                found: dict[Question, Answer] = {}
-                for start in range(0, len(distinct), _AT_ONCE):
-                    found |= await _exchange(process, distinct[start : start + _AT_ONCE])
-                return [found[question] for question in questions]
+                process = await self._running_process()
+                answers: dict[Question, Answer] = {}
+                for start in range(0, len(distinct), _MAX_BATCH):
+                    answers |= await _exchange(process, distinct[start : start + _MAX_BATCH])
+                return [answers[question] for question in questions]
         except (OSError, ValueError, EOFError, TimeoutError) as error:
             await self.close()
             raise Unavailable("cannot read the local copy of the repository") from error
@@ -86,7 +86,7 @@ class CatFile:
             await self.close()
             raise
 
-    async def _running(self) -> Process:
+    async def _running_process(self) -> Process:
         inode = self._clone.stat().st_ino
         if self._process is not None and self._process.returncode is None:
             if inode == self._inode:
@@ -117,7 +117,7 @@ class OpenClones:
         self._users: Counter[CatFile] = Counter()
 
     @asynccontextmanager
-    async def reading(self, clone: Path) -> AsyncGenerator[CatFile]:
+    async def open_reader(self, clone: Path) -> AsyncGenerator[CatFile]:
         """Provides the reader of a clone, which stays open at least as long as it is in use."""
         objects = self._open.setdefault(clone, CatFile(clone))
         self._open.move_to_end(clone)
@@ -158,17 +158,18 @@ async def _exchange(process: Process, questions: Sequence[Question]) -> dict[Que
     if reader is None or writer is None:
         raise EOFError
     writer.write(
-        "".join(f"{verb} {object_id}\n" for verb, object_id in questions).encode() + b"flush\n"
+        "".join(f"{command} {object_id}\n" for command, object_id in questions).encode()
+        + b"flush\n"
     )
     await writer.drain()
     answers: dict[Question, Answer] = {}
-    for verb, asked in questions:
-        words = (await reader.readuntil(b"\n")).decode().split()
-        if words[0] != asked:
+    for command, object_id in questions:
+        fields = (await reader.readuntil(b"\n")).decode().split()
+        if fields[0] != object_id:
             raise ValueError("answers out of step")
-        info = Info(words[1], int(words[2])) if len(words) == 3 else None
+        info = Info(fields[1], int(fields[2])) if len(fields) == 3 else None
         data = b""
-        if info and verb == "contents":
+        if info and command == "contents":
             data = (await reader.readexactly(info.size + 1))[:-1]
-        answers[verb, asked] = info, data
+        answers[command, object_id] = info, data
     return answers

@@ -5,22 +5,24 @@ from pathlib import Path, PurePosixPath
 
 _UNLIMITED = 1 << 60
 _ROOT = Path("/sys/fs/cgroup")
-_OWN = Path("/proc/self/cgroup")
+_OWN_CGROUP = Path("/proc/self/cgroup")
 
 
-def container_memory(root: Path = _ROOT, own: Path = _OWN) -> int | None:
+def container_memory(root: Path = _ROOT, own_cgroup: Path = _OWN_CGROUP) -> int | None:
     """Returns the lowest limit, in bytes, from this process's cgroup up to the root, or None.
 
-    `root` is the mount point of cgroups, `own` the file that names the cgroup of this process.
+    `root` is the mount point of cgroups. The file `own_cgroup` names this process's cgroup.
     """
-    found = [limit for place in _places(root, own) if (limit := _limit(place)) is not None]
-    return min(found, default=None)
+    limits = [
+        limit for path in _limit_files(root, own_cgroup) if (limit := _read_limit(path)) is not None
+    ]
+    return min(limits, default=None)
 
 
-def _places(root: Path, own: Path) -> Iterator[Path]:
+def _limit_files(root: Path, own_cgroup: Path) -> Iterator[Path]:
     """Yields files that may contain a limit, also for containers that see the host's cgroups."""
     try:
-        lines = own.read_text().splitlines()
+        lines = own_cgroup.read_text().splitlines()
     except OSError:
         return
     for line in lines:
@@ -37,9 +39,9 @@ def _places(root: Path, own: Path) -> Iterator[Path]:
                 yield base / str(parent).lstrip("/") / name
 
 
-def _limit(place: Path) -> int | None:
+def _read_limit(path: Path) -> int | None:
     try:
-        text = place.read_text().strip()
+        text = path.read_text().strip()
     except OSError:
         return None
     return int(text) if text.isdecimal() and int(text) < _UNLIMITED else None

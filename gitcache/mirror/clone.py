@@ -29,15 +29,22 @@ class Clone:
         """True for a lean clone: all folders, but files only on demand."""
         return (self.path / _LEAN).exists()
 
-    def make_lean(self) -> None:
+    def mark_lean(self) -> None:
         """Marks the clone as lean."""
         (self.path / _LEAN).touch()
 
     async def init(self, *, sha256: bool) -> None:
         """Creates an empty clone."""
-        form = "sha256" if sha256 else "sha1"
+        object_format = "sha256" if sha256 else "sha1"
         await self._runner.run(
-            ["init", "--quiet", "--bare", "--template=", f"--object-format={form}", str(self.path)],
+            [
+                "init",
+                "--quiet",
+                "--bare",
+                "--template=",
+                f"--object-format={object_format}",
+                str(self.path),
+            ],
             environment(self.path.parent),
             seconds=_SECONDS,
         )
@@ -47,7 +54,7 @@ class Clone:
         *arguments: str,
         stdin: bytes = b"",
         seconds: float = _SECONDS,
-        yielding: bool = False,
+        low_priority: bool = False,
     ) -> str:
         """Runs a local git command and returns its output. Raises GitError."""
         return await self._runner.run(
@@ -55,16 +62,16 @@ class Clone:
             environment(self.path.parent),
             seconds=seconds,
             stdin=stdin,
-            yielding=yielding,
+            low_priority=low_priority,
         )
 
     def pins(self) -> dict[str, str]:
         """Maps pin names to object ids; refs are never packed, so each pin is a file."""
-        found = {}
+        pins = {}
         for path in (self.path / PINS).glob("*"):
             if not path.name.endswith(".lock"):
-                found[path.name] = path.read_text().strip()
-        return found
+                pins[path.name] = path.read_text().strip()
+        return pins
 
     async def pin(self, wants: Mapping[str, str]) -> None:
         """Pins objects by name. Raises GitError if an object is missing."""
@@ -130,16 +137,16 @@ class Clone:
             stdin=pack,
         )
 
-    def shallow(self) -> list[str]:
+    def shallow_commits(self) -> list[str]:
         """Lists the commits whose parents are missing."""
         try:
             return (self.path / "shallow").read_text().split()
         except FileNotFoundError:
             return []
 
-    def cut(self, shallow: Iterable[str], unshallow: Iterable[str]) -> None:
+    def update_shallow(self, shallow: Iterable[str], unshallow: Iterable[str]) -> None:
         """Updates the shallow boundary atomically."""
-        boundary = sorted((set(self.shallow()) | set(shallow)) - set(unshallow))
+        boundary = sorted((set(self.shallow_commits()) | set(shallow)) - set(unshallow))
         temporary = self.path / "shallow.lock"
         temporary.write_text("".join(f"{sha}\n" for sha in boundary))
         temporary.rename(self.path / "shallow")
@@ -155,10 +162,10 @@ class Clone:
         """Packs all pinned objects and drops others that are older than one hour."""
         if self.is_lean():
             # Missing files would stop git's walk over reachable objects.
-            await self.git("repack", "--geometric=2", "-d", "-q", yielding=True)
+            await self.git("repack", "--geometric=2", "-d", "-q", low_priority=True)
         else:
-            await self.git("repack", "-a", "-d", "-q", yielding=True)
-            await self.git("prune", "--expire=1.hour.ago", yielding=True)
+            await self.git("repack", "-a", "-d", "-q", low_priority=True)
+            await self.git("prune", "--expire=1.hour.ago", low_priority=True)
 
     def size(self) -> int:
         """Returns the size on disk, in bytes."""

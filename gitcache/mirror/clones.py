@@ -30,7 +30,7 @@ from gitcache.ports import ON_DEMAND_PIN_PREFIX, CommitsRejected
 log = structlog.get_logger(__name__)
 
 _TEMPORARY = "tmp-"
-_FULL = re.compile(r"No space left|quota exceeded|File too large|signal 25\b", re.IGNORECASE)
+_DISK_FULL = re.compile(r"No space left|quota exceeded|File too large|signal 25\b", re.IGNORECASE)
 _REJECTED = re.compile(r"not our ref|fsck error|fsck failed|\berror in (object|tree|commit|tag)\b")
 _TOO_LARGE = re.compile(r"Out of memory|cannot allocate memory", re.IGNORECASE)
 _TIPS_ONLY = re.compile(r"does not allow request for unadvertised object", re.IGNORECASE)
@@ -60,7 +60,7 @@ class GitClones:
         self,
         root: Path,
         runner: GitRunner,
-        ways: FetchMethods,
+        methods: FetchMethods,
         disk: Disk,
         meters: GitMetrics,
         *,
@@ -68,7 +68,7 @@ class GitClones:
     ) -> None:
         self._root = root
         self._runner = runner
-        self._ways = ways
+        self._methods = methods
         self._disk = disk
         self._meters = meters
         self._seconds = seconds
@@ -90,37 +90,37 @@ class GitClones:
         """Implements `Clones.fetch` with the fastest method that works."""
         clone = self.clone(spec)
         if not clone.exists():
-            with self._meters.fetch("clone"):
+            with self._meters.measure_fetch("clone"):
                 await self._create(spec, wants)
-        elif not await self._fetch_quickly(spec, clone, wants):
-            with self._meters.fetch("lean" if clone.is_lean() else "git"):
-                await self._fetch_slowly(spec, clone, wants)
+        elif not await self._try_quick_fetch(spec, clone, wants):
+            with self._meters.measure_fetch("lean" if clone.is_lean() else "git"):
+                await self._fetch_or_recover(spec, clone, wants)
 
-    async def absent(self, spec: RepositorySpec, commits: Collection[str]) -> set[str]:
+    async def missing_commits(self, spec: RepositorySpec, commits: Collection[str]) -> set[str]:
         """Returns the commits that a clone lacks; all of them if it is damaged."""
         clone = self.clone(spec)
         if not clone.exists():
             return set(commits)
-        asked = "".join(f"{sha}\n" for sha in commits).encode()
+        object_ids = "".join(f"{sha}\n" for sha in commits).encode()
         try:
-            found = await clone.git("cat-file", "--batch-check", stdin=asked)
+            output = await clone.git("cat-file", "--batch-check", stdin=object_ids)
         except GitError:
             return set(commits)
-        return {line.split()[0] for line in found.splitlines() if line.endswith(" missing")}
+        return {line.split()[0] for line in output.splitlines() if line.endswith(" missing")}
 
     async def add_packs(
         self, spec: RepositorySpec, wants: Mapping[str, str], packs: Collection[bytes]
     ) -> None:
         """Adds complete commits from packs and pins them. Raises like `fetch`."""
         clone = self.clone(spec)
-        with self._meters.fetch("artifact"):
+        with self._meters.measure_fetch("artifact"):
             try:
                 if clone.exists():
-                    await self._index(clone, wants, packs)
+                    await self._index_packs(clone, wants, packs)
                     return
             except GitError as error:
                 if not _CORRUPT.search(error.message) or _REJECTED.search(error.message):
-                    raise _named(error) from error
+                    raise _classify_error(error) from error
                 log.warning("clone damaged, making it again", repository=spec.id)
             await self._create(spec, wants, packs)
 
@@ -131,21 +131,21 @@ class GitClones:
     async def complete(self, spec: RepositorySpec, blobs: Collection[str]) -> None:
         """Implements `Clones.complete`; needed only for lean clones."""
         clone = self.clone(spec)
-        if self._ways.lean is not None and clone.is_lean():
+        if self._methods.lean is not None and clone.is_lean():
             try:
-                with self._meters.fetch("files"):
-                    await self._ways.lean.complete(spec, clone, blobs)
+                with self._meters.measure_fetch("files"):
+                    await self._methods.lean.complete(spec, clone, blobs)
             except GitError as error:
-                raise _named(error) from error
+                raise _classify_error(error) from error
 
     async def graft(self, spec: RepositorySpec, other: RepositorySpec, sha: str) -> None:
         """Implements `Clones.graft`."""
         clone = self.clone(spec)
         try:
-            with self._meters.fetch("graft"):
+            with self._meters.measure_fetch("graft"):
                 await self._git_fetch(other, clone, {f"{ON_DEMAND_PIN_PREFIX}{sha}": sha})
         except GitError as error:
-            raise _named(error) from error
+            raise _classify_error(error) from error
 
     async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
         """Implements `Clones.pins`."""
@@ -157,9 +157,9 @@ class GitClones:
         clone = self.clone(spec)
         if clone.exists() and await asyncio.to_thread(clone.is_scattered):
             pins = await asyncio.to_thread(clone.pins)
-            asked = [pin for pin in pins if pin.startswith(ON_DEMAND_PIN_PREFIX)]
+            on_demand = [pin for pin in pins if pin.startswith(ON_DEMAND_PIN_PREFIX)]
             # These commits were fetched on demand and can be fetched again.
-            await clone.unpin(asked)
+            await clone.unpin(on_demand)
             await clone.pack()
             log.info("clone packed", repository=spec.id)
 
@@ -170,15 +170,15 @@ class GitClones:
 
     async def keep_only(self, specs: Collection[RepositorySpec]) -> int:
         """Implements `Clones.keep_only`."""
-        kept = {self.path(spec) for spec in specs}
-        gone = [path for path in self._root.glob("*.git") if path not in kept]
-        for path in gone:
+        followed = {self.path(spec) for spec in specs}
+        unused = [path for path in self._root.glob("*.git") if path not in followed]
+        for path in unused:
             await asyncio.to_thread(shutil.rmtree, path, True)
-        return len(gone)
+        return len(unused)
 
     def is_lean(self, spec: RepositorySpec) -> bool:
         """True if the clone has only the files that were requested."""
-        return self._ways.lean is not None and self.clone(spec).is_lean()
+        return self._methods.lean is not None and self.clone(spec).is_lean()
 
     def clone(self, spec: RepositorySpec) -> Clone:
         """Returns the clone of a repository, which may not exist yet."""
@@ -194,21 +194,21 @@ class GitClones:
 
         With `packs`, the clone gets them instead of a server's answer.
         """
-        await self._disk.check_room()
+        await self._disk.check_space()
         temporary = Clone(self._root / f"{_TEMPORARY}{uuid.uuid4().hex}", self._runner)
         try:
             if packs is None:
                 await self._fill(spec, temporary, wants)
             else:
                 await temporary.init(sha256=True)
-                await self._index(temporary, wants, packs)
+                await self._index_packs(temporary, wants, packs)
             await asyncio.to_thread(self._replace, temporary.path, self.path(spec))
         except GitError as error:
-            raise _named(error) from error
+            raise _classify_error(error) from error
         finally:
             await asyncio.to_thread(shutil.rmtree, temporary.path, True)
 
-    async def _index(
+    async def _index_packs(
         self, clone: Clone, wants: Mapping[str, str], packs: Collection[bytes]
     ) -> None:
         for pack in packs:
@@ -218,9 +218,9 @@ class GitClones:
     async def _fill(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> None:
         sha256 = any(len(sha) == 64 for sha in wants.values())
         await clone.init(sha256=sha256)
-        if self._ways.lean is not None:
+        if self._methods.lean is not None:
             try:
-                if await self._ways.lean.create(spec, clone, wants):
+                if await self._methods.lean.create(spec, clone, wants):
                     return
             except GitError as error:
                 log.info("lean clone failed", repository=spec.id, reason=error.message)
@@ -229,27 +229,27 @@ class GitClones:
         try:
             await self._git_fetch(spec, clone, wants)
         except GitError as error:
-            await self._without_asking_for_it(error, spec, clone, wants)
+            await self._fetch_all_history(error, spec, clone, wants)
 
-    def _replace(self, new: Path, place: Path) -> None:
+    def _replace(self, new: Path, path: Path) -> None:
         old = self._root / f"{_TEMPORARY}{uuid.uuid4().hex}"
-        if place.exists():
-            place.rename(old)
-        new.rename(place)
+        if path.exists():
+            path.rename(old)
+        new.rename(path)
         shutil.rmtree(old, ignore_errors=True)
 
-    async def _fetch_quickly(
+    async def _try_quick_fetch(
         self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
     ) -> bool:
-        if self._ways.quick is None:
+        if self._methods.quick is None:
             return False
-        with self._meters.fetch("quick") as outcome:
-            fetched = await self._ways.quick.fetch(spec, clone, wants)
+        with self._meters.measure_fetch("quick") as outcome:
+            fetched = await self._methods.quick.fetch(spec, clone, wants)
             if not fetched:
                 outcome.result = "unfit"
         return fetched
 
-    async def _fetch_slowly(
+    async def _fetch_or_recover(
         self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
     ) -> None:
         if clone.is_lean():
@@ -263,14 +263,14 @@ class GitClones:
     async def _fetch_lean(
         self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
     ) -> None:
-        lean = self._ways.lean
+        lean = self._methods.lean
         try:
             if lean is None:
                 raise PackUnavailable("lean clones are disabled in this installation")
             await lean.fetch(spec, clone, wants)
         except (PackUnavailable, GitError) as error:
-            if isinstance(error, GitError) and _FULL.search(error.message):
-                raise _named(error) from error
+            if isinstance(error, GitError) and _DISK_FULL.search(error.message):
+                raise _classify_error(error) from error
             log.warning("cloning again", repository=spec.id, reason=str(error))
             await self._create(spec, wants)
 
@@ -291,14 +291,14 @@ class GitClones:
                 *(f"+{sha}:{PINS}{pin}" for pin, sha in sorted(wants.items())),
             ]
 
-        await self._ways.git.run(spec, arguments, seconds=self._seconds)
+        await self._methods.git.run(spec, arguments, seconds=self._seconds)
 
     async def _recover(
         self, error: GitError, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
     ) -> None:
         """Retries once if the cause is a known local problem."""
-        if any(pattern.search(error.message) for pattern in (_REJECTED, _FULL, _TOO_LARGE)):
-            raise _named(error) from error
+        if any(pattern.search(error.message) for pattern in (_REJECTED, _DISK_FULL, _TOO_LARGE)):
+            raise _classify_error(error) from error
         if _LOCKED.search(error.message):
             await asyncio.to_thread(clone.sweep)
             await self._git_fetch(spec, clone, wants)
@@ -306,34 +306,34 @@ class GitClones:
             log.warning("clone damaged, cloning again", repository=spec.id)
             await self._create(spec, wants)
         else:
-            await self._without_asking_for_it(error, spec, clone, wants)
+            await self._fetch_all_history(error, spec, clone, wants)
 
-    async def _without_asking_for_it(
+    async def _fetch_all_history(
         self, error: GitError, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
     ) -> None:
         """Fetches all history once from old servers, which serve only the tips of refs."""
         if not _TIPS_ONLY.search(error.message):
-            raise _named(error) from error
+            raise _classify_error(error) from error
 
         def arguments(url: str) -> list[str]:
-            depth = ["--unshallow"] if clone.shallow() else []
+            depth = ["--unshallow"] if clone.shallow_commits() else []
             refs = ["+refs/heads/*:refs/h/heads/*", "+refs/tags/*:refs/h/tags/*"]
             fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"]
             return [f"--git-dir={clone.path}", *fetch, *depth, "--", url, *refs]
 
         try:
-            await self._ways.git.run(spec, arguments, seconds=self._seconds)
+            await self._methods.git.run(spec, arguments, seconds=self._seconds)
             await clone.pin(wants)
         except GitError as failure:
             if "nonexistent object" in failure.message or "not a valid" in failure.message:
                 raise CommitsRejected(
                     "no branch or tag of the server contains this commit"
                 ) from failure
-            raise _named(failure) from failure
+            raise _classify_error(failure) from failure
 
 
-def _named(error: GitError) -> Unavailable:
-    if _FULL.search(error.message):
+def _classify_error(error: GitError) -> Unavailable:
+    if _DISK_FULL.search(error.message):
         return Unavailable(
             "the disk of the git cache is full: cannot fetch; free or add disk space"
         )

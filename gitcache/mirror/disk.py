@@ -16,9 +16,9 @@ class Disk:
 
     async def is_full(self) -> bool:
         """True if disk usage has reached the watermark."""
-        return await asyncio.to_thread(self.used) >= self._watermark
+        return await asyncio.to_thread(self.used_share) >= self._watermark
 
-    async def check_room(self) -> None:
+    async def check_space(self) -> None:
         """Raises Unavailable above the watermark; existing repositories stay followed."""
         if await self.is_full():
             raise Unavailable(
@@ -26,7 +26,7 @@ class Disk:
                 "another repository; add disk space or raise git.store.watermark"
             )
 
-    def used(self) -> float:
+    def used_share(self) -> float:
         """Returns the used share of the disk, 0 to 1."""
-        found = shutil.disk_usage(self._root)
-        return 1 - found.free / (found.used + found.free or 1)
+        usage = shutil.disk_usage(self._root)
+        return 1 - usage.free / (usage.used + usage.free or 1)

@@ -37,14 +37,14 @@ class HistoryReader:
         lean: LeanFetch,
         disk: Disk,
         *,
-        most: int = MAX_COMMITS,
+        max_commits: int = MAX_COMMITS,
     ) -> None:
         self._root = root
         self._runner = runner
         self._git = git
         self._lean = lean
         self._disk = disk
-        self._most = most
+        self._max_commits = max_commits
 
     async def count(
         self, spec: RepositorySpec, base: str, tip: str, *, seconds: float
@@ -56,17 +56,21 @@ class HistoryReader:
         """
         if base == tip:
             return 0
-        async with self._history(spec, [tip], self._most + 1, seconds) as clone:
-            is_whole = not clone.shallow()
+        async with self._history(spec, [tip], self._max_commits + 1, seconds) as clone:
+            is_complete = not clone.shallow_commits()
             listed = await clone.git("rev-list", "--parents", f"--max-count={_MAX_READ}", tip)
-        found = _count(listed, base, tip)
-        return self._most if found is None and not is_whole else found and min(found, self._most)
+        counted = _count_between(listed, base, tip)
+        return (
+            self._max_commits
+            if counted is None and not is_complete
+            else counted and min(counted, self._max_commits)
+        )
 
     async def contains(self, spec: RepositorySpec, commit: str, tips: Collection[str]) -> bool:
         """Implements `CommitHistory.contains`, for the last 10,000 commits of each tip."""
         async with self._history(spec, tips, _MAX_DEPTH, _SECONDS) as clone:
-            found = await clone.git("cat-file", "--batch-check", stdin=f"{commit}\n".encode())
-            if not found.startswith(f"{commit} commit "):
+            object_type = await clone.git("cat-file", "--batch-check", stdin=f"{commit}\n".encode())
+            if not object_type.startswith(f"{commit} commit "):
                 return False
             return bool(await clone.git("for-each-ref", f"--contains={commit}", PINS))
 
@@ -77,7 +81,7 @@ class HistoryReader:
         """Fetches the commits of a history, without folders, into a clone of its own. Unavailable,
         also if git fails in the block.
         """
-        await self._disk.check_room()
+        await self._disk.check_space()
         clone = Clone(self._root / f"tmp-{uuid.uuid4().hex}", self._runner)
         try:
             await clone.init(sha256=any(len(tip) == 64 for tip in tips))
@@ -105,9 +109,12 @@ class HistoryReader:
         await self._git.run(spec, arguments, seconds=seconds)
 
 
-def _count(listed: str, base: str, tip: str) -> int | None:
+def _count_between(listed: str, base: str, tip: str) -> int | None:
     """Counts in the output of `git rev-list --parents`; None if `base` is not in it."""
-    parents = {commit: tuple(above) for commit, *above in map(str.split, listed.splitlines())}
+    parents = {
+        commit: tuple(commit_parents)
+        for commit, *commit_parents in map(str.split, listed.splitlines())
+    }
     if base not in parents:
         return None
     return len(_ancestors(parents, tip) - _ancestors(parents, base))
@@ -115,11 +122,11 @@ def _count(listed: str, base: str, tip: str) -> int | None:
 
 def _ancestors(parents: Mapping[str, tuple[str, ...]], commit: str) -> set[str]:
     """Returns the commit and its known ancestors."""
-    found: set[str] = set()
-    todo = [commit]
-    while todo:
-        commit = todo.pop()
-        if commit in parents and commit not in found:
-            found.add(commit)
-            todo += parents[commit]
-    return found
+    ancestors: set[str] = set()
+    pending = [commit]
+    while pending:
+        commit = pending.pop()
+        if commit in parents and commit not in ancestors:
+            ancestors.add(commit)
+            pending += parents[commit]
+    return ancestors

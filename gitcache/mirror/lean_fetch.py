@@ -25,9 +25,9 @@ from gitcache.mirror.tree_size import measure_tree
 log = structlog.get_logger(__name__)
 
 _MAX_BYTES = 2 << 30
-_AT_ONCE = 20_000
+_MAX_BATCH = 20_000
 _USED_SHARE = 0.2
-_LOOKED_THROUGH = 10
+_MEASURED_FACTOR = 10
 
 
 class LeanFetch:
@@ -51,8 +51,8 @@ class LeanFetch:
         self._capabilities = capabilities
         self._entries = entries
         self._seconds = seconds
-        self._waiting: dict[Path, set[str]] = defaultdict(set)
-        self._turns: dict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._requested_blobs: dict[Path, set[str]] = defaultdict(set)
+        self._fetch_locks: dict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def create(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> bool:
         """Fills a new clone with folders; returns False if a full clone is better or required."""
@@ -63,8 +63,8 @@ class LeanFetch:
         except PackUnavailable:
             return False
         for sha in set(wants.values()):
-            if await self._is_worth_it(spec, clone, sha):
-                clone.make_lean()
+            if await self._is_lean_worthwhile(spec, clone, sha):
+                clone.mark_lean()
                 log.info("lean clone created", repository=spec.id)
                 return True
         return False
@@ -84,47 +84,47 @@ class LeanFetch:
         """
         haves = list(dict.fromkeys(clone.pins().values()))
         shas = sorted(set(wants.values()))
-        order = PackRequest(shas, haves, clone.shallow(), depth=depth, filter=filter)
-        await self._into(spec, clone, order)
+        request = PackRequest(shas, haves, clone.shallow_commits(), depth=depth, filter=filter)
+        await self._fetch_into(spec, clone, request)
         await clone.pin(wants)
 
     async def complete(self, spec: RepositorySpec, clone: Clone, blobs: Collection[str]) -> None:
         """Fetches files; callers during a running request share the next one."""
-        self._waiting[clone.path].update(blobs)
-        async with self._turns[clone.path]:
-            wanted = sorted(self._waiting.pop(clone.path, ()))
-            for start in range(0, len(wanted), _AT_ONCE):
-                await self._get(spec, clone, wanted[start : start + _AT_ONCE])
+        self._requested_blobs[clone.path].update(blobs)
+        async with self._fetch_locks[clone.path]:
+            requested = sorted(self._requested_blobs.pop(clone.path, ()))
+            for start in range(0, len(requested), _MAX_BATCH):
+                await self._fetch_files(spec, clone, requested[start : start + _MAX_BATCH])
 
-    async def _get(self, spec: RepositorySpec, clone: Clone, blobs: list[str]) -> None:
+    async def _fetch_files(self, spec: RepositorySpec, clone: Clone, blobs: list[str]) -> None:
         try:
-            await self._into(spec, clone, PackRequest(blobs))
+            await self._fetch_into(spec, clone, PackRequest(blobs))
         except PackUnavailable as error:
             raise Unavailable(f"the server does not serve files by id: {error}") from None
 
-    async def _into(self, spec: RepositorySpec, clone: Clone, order: PackRequest) -> None:
+    async def _fetch_into(self, spec: RepositorySpec, clone: Clone, request: PackRequest) -> None:
         async def work(route: ServerRoute) -> None:
-            capabilities = await self._capabilities.of(route)
+            capabilities = await self._capabilities.get(route)
             if not (capabilities.version2 and capabilities.filters and capabilities.shallow):
                 raise PackUnavailable("no partial clones")
-            await self._take(route, capabilities, clone, order)
+            await self._index_pack(route, capabilities, clone, request)
 
         await self._routes.use(spec, work)
 
-    async def _take(
-        self, route: ServerRoute, capabilities: Capabilities, clone: Clone, order: PackRequest
+    async def _index_pack(
+        self, route: ServerRoute, capabilities: Capabilities, clone: Clone, request: PackRequest
     ) -> None:
-        place = clone.path / "objects" / "pack"
-        with tempfile.NamedTemporaryFile(prefix="tmp_in_", dir=place) as file:
+        pack_folder = clone.path / "objects" / "pack"
+        with tempfile.NamedTemporaryFile(prefix="tmp_in_", dir=pack_folder) as file:
             answer = await self._packs.fetch(
-                route, capabilities, order, file.file, limit=_MAX_BYTES, seconds=self._seconds
+                route, capabilities, request, file.file, limit=_MAX_BYTES, seconds=self._seconds
             )
             file.flush()
             await clone.index(Path(file.name), seconds=self._seconds)
-        clone.cut(answer.shallow, answer.unshallow)
+        clone.update_shallow(answer.shallow, answer.unshallow)
 
-    async def _is_worth_it(self, spec: RepositorySpec, clone: Clone, sha: str) -> bool:
+    async def _is_lean_worthwhile(self, spec: RepositorySpec, clone: Clone, sha: str) -> bool:
         """True if a commit is large and most of it is not in use."""
-        most = self._entries * _LOOKED_THROUGH if spec.folders else self._entries + 1
-        found = await measure_tree(clone.path, sha, spec.folders, most=most)
-        return found.entries > self._entries and found.used < found.entries * _USED_SHARE
+        max_entries = self._entries * _MEASURED_FACTOR if spec.folders else self._entries + 1
+        size = await measure_tree(clone.path, sha, spec.folders, max_entries=max_entries)
+        return size.entries > self._entries and size.used < size.entries * _USED_SHARE

@@ -12,13 +12,13 @@ from core.errors import Invalid, Unavailable
 from core.json_object import JsonMapping
 from core.spec.source import RepositoryKind, RepositorySpec
 from gitcache.domain.pointers import Pointer, parse_pointer
-from gitcache.mirror.transport.http import GitHttpClient, read
+from gitcache.mirror.transport.http import GitHttpClient, read_limited
 from gitcache.mirror.transport.route import ServerRoute
 from gitcache.mirror.transport.route_finder import RouteFinder
 
 _JSON = "application/vnd.git-lfs+json"
 _MAX_ANSWER = 4 << 20
-_AT_ONCE = 100
+_MAX_BATCH = 100
 
 
 class LargeFiles:
@@ -54,11 +54,11 @@ class LargeFiles:
         pointers = {blob: pointer for blob, pointer in found.items() if pointer is not None}
         if not pointers:
             return blobs
-        self._check(list(pointers.values()))
-        files = await self._files(spec, list(dict.fromkeys(pointers.values())))
+        self._check_sizes(list(pointers.values()))
+        files = await self._read_or_download(spec, list(dict.fromkeys(pointers.values())))
         return {**blobs, **{blob: files[pointer] for blob, pointer in pointers.items()}}
 
-    def _check(self, pointers: Sequence[Pointer]) -> None:
+    def _check_sizes(self, pointers: Sequence[Pointer]) -> None:
         largest = max(pointers, key=lambda pointer: pointer.size)
         if largest.size > self._limit:
             raise Invalid(
@@ -68,30 +68,30 @@ class LargeFiles:
         if sum(pointer.size for pointer in pointers) > self._total:
             raise Invalid(f"the folder's Git LFS files have more than {self._total:,} bytes")
 
-    async def _files(
+    async def _read_or_download(
         self, spec: RepositorySpec, pointers: Sequence[Pointer]
     ) -> dict[Pointer, bytes]:
-        files = await asyncio.to_thread(self._kept, spec, pointers)
+        files = await asyncio.to_thread(self._stored_files, spec, pointers)
         missing = [pointer for pointer in pointers if pointer not in files]
-        for start in range(0, len(missing), _AT_ONCE):
-            batch = missing[start : start + _AT_ONCE]
+        for start in range(0, len(missing), _MAX_BATCH):
+            batch = missing[start : start + _MAX_BATCH]
 
             async def work(route: ServerRoute, batch: Sequence[Pointer] = batch) -> None:
-                for pointer, action in (await self._batch(route, batch)).items():
+                for pointer, action in (await self._request_downloads(route, batch)).items():
                     files[pointer] = await self._download(route, pointer, action)
-                    await asyncio.to_thread(self._keep, spec, pointer, files[pointer])
+                    await asyncio.to_thread(self._store_file, spec, pointer, files[pointer])
 
             await self._routes.use(spec, work)
         return files
 
-    async def _batch(
+    async def _request_downloads(
         self, route: ServerRoute, pointers: Sequence[Pointer]
     ) -> dict[Pointer, Mapping[str, object]]:
         """Requests the download action of each file (git-lfs, docs/api/batch.md)."""
         if not route.remote.is_http:
             raise Unavailable("Git LFS files can be fetched only over https, not over ssh")
         base = route.remote.text.removesuffix(".git")
-        asked = {
+        query = {
             "operation": "download",
             "transfers": ["basic"],
             "objects": [{"oid": pointer.oid, "size": pointer.size} for pointer in pointers],
@@ -101,57 +101,65 @@ class LargeFiles:
             headers["Authorization"] = route.authorization
         url = URL(f"{base}.git/info/lfs/objects/batch")
         async with self._http.request(
-            "POST", route, url, headers=headers, body=orjson.dumps(asked)
+            "POST", route, url, headers=headers, body=orjson.dumps(query)
         ) as answer:
-            self._http.check(answer)
-            data = await read(answer, _MAX_ANSWER, "the answer of the Git LFS server")
+            self._http.check_status(answer)
+            data = await read_limited(answer, _MAX_ANSWER, "the answer of the Git LFS server")
         if answer.status != 200:
             raise Unavailable(
                 f"{url.host} does not serve Git LFS for this repository ({answer.status})"
             )
-        return _actions(data, pointers)
+        return _download_actions(data, pointers)
 
     async def _download(
         self, route: ServerRoute, pointer: Pointer, action: Mapping[str, object]
     ) -> bytes:
-        url, headers = _target(action)
-        own = (url.scheme, url.host, url.port) == route.remote.origin
-        if own and route.authorization and "authorization" not in {key.lower() for key in headers}:
+        url, headers = _url_and_headers(action)
+        is_same_origin = (url.scheme, url.host, url.port) == route.remote.origin
+        if (
+            is_same_origin
+            and route.authorization
+            and "authorization" not in {key.lower() for key in headers}
+        ):
             headers["Authorization"] = route.authorization
         async with self._http.request(
             "GET", route, url, headers=headers, seconds=self._seconds
         ) as answer:
-            self._http.check(answer)
-            data = await read(answer, pointer.size, "a file from the Git LFS server")
+            self._http.check_status(answer)
+            data = await read_limited(answer, pointer.size, "a file from the Git LFS server")
         if answer.status != 200 or hashlib.sha256(data).hexdigest() != pointer.oid:
             raise Unavailable(
                 f"{url.host} sent content that does not match the Git LFS file {pointer.oid[:12]}"
             )
         return data
 
-    def _place(self, spec: RepositorySpec, pointer: Pointer) -> Path:
+    def _file_path(self, spec: RepositorySpec, pointer: Pointer) -> Path:
         return self._path_of(spec) / "lfs" / pointer.oid[:2] / pointer.oid
 
-    def _kept(self, spec: RepositorySpec, pointers: Sequence[Pointer]) -> dict[Pointer, bytes]:
-        found = {}
+    def _stored_files(
+        self, spec: RepositorySpec, pointers: Sequence[Pointer]
+    ) -> dict[Pointer, bytes]:
+        files = {}
         for pointer in pointers:
             try:
-                data = self._place(spec, pointer).read_bytes()
+                data = self._file_path(spec, pointer).read_bytes()
             except FileNotFoundError:
                 continue
             if hashlib.sha256(data).hexdigest() == pointer.oid:
-                found[pointer] = data
-        return found
+                files[pointer] = data
+        return files
 
-    def _keep(self, spec: RepositorySpec, pointer: Pointer, data: bytes) -> None:
-        place = self._place(spec, pointer)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        temporary = place.with_suffix(".lock")
+    def _store_file(self, spec: RepositorySpec, pointer: Pointer, data: bytes) -> None:
+        path = self._file_path(spec, pointer)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".lock")
         temporary.write_bytes(data)
-        temporary.replace(place)
+        temporary.replace(path)
 
 
-def _actions(data: bytes, pointers: Sequence[Pointer]) -> dict[Pointer, Mapping[str, object]]:
+def _download_actions(
+    data: bytes, pointers: Sequence[Pointer]
+) -> dict[Pointer, Mapping[str, object]]:
     try:
         answers = {answer["oid"]: answer for answer in orjson.loads(data)["objects"]}
         return {pointer: answers[pointer.oid]["actions"]["download"] for pointer in pointers}
@@ -161,7 +169,7 @@ def _actions(data: bytes, pointers: Sequence[Pointer]) -> dict[Pointer, Mapping[
         ) from None
 
 
-def _target(action: JsonMapping) -> tuple[URL, dict[str, str]]:
+def _url_and_headers(action: JsonMapping) -> tuple[URL, dict[str, str]]:
     try:
         url = URL(action["href"], encoded=True)
         headers = {str(key): str(value) for key, value in (action.get("header") or {}).items()}

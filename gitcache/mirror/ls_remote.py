@@ -64,18 +64,18 @@ class AdaptiveRefLister:
         self._clock = clock
         self._meters = meters
         self._retry_seconds = retry_seconds
-        self._not_before: dict[str, float] = {}
+        self._http_retry_at: dict[str, float] = {}
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
         """Implements `RefLister.list_refs`."""
         remote = parse_remote(spec.url)
         now = self._clock.monotonic()
-        if remote.is_http and self._not_before.get(remote.text, now) <= now:
+        if remote.is_http and self._http_retry_at.get(remote.text, now) <= now:
             try:
-                with self._meters.poll("http"):
+                with self._meters.measure_poll("http"):
                     return await self._http.list_refs(spec, prefixes)
             except NotVersion2:
                 log.info("server without protocol version 2", repository=spec.id, host=remote.host)
-                self._not_before[remote.text] = now + self._retry_seconds
-        with self._meters.poll("git"):
+                self._http_retry_at[remote.text] = now + self._retry_seconds
+        with self._meters.measure_poll("git"):
             return await self._process.list_refs(spec, prefixes)

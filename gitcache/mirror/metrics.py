@@ -54,15 +54,15 @@ class GitMetrics(Collector):
         self._disk = Gauge(
             "towline_git_disk_used_ratio", "Used share of the disk, 0 to 1", registry=None
         )
-        self._disk.set_function(disk.used)
+        self._disk.set_function(disk.used_share)
 
-    def poll(self, way: str) -> AbstractContextManager["MeasuredOutcome"]:
+    def measure_poll(self, method: str) -> AbstractContextManager["MeasuredOutcome"]:
         """Measures one poll for refs by `http` or `git`."""
-        return _measured(self._polls, self._poll_seconds, way)
+        return _measure(self._polls, self._poll_seconds, method)
 
-    def fetch(self, way: str) -> AbstractContextManager["MeasuredOutcome"]:
+    def measure_fetch(self, method: str) -> AbstractContextManager["MeasuredOutcome"]:
         """Measures one fetch: `clone`, `quick`, `lean`, `git`, `files`, `graft` or `artifact`."""
-        return _measured(self._fetches, self._fetch_seconds, way)
+        return _measure(self._fetches, self._fetch_seconds, method)
 
     def collect(self) -> Iterator[Metric]:
         """Implements `prometheus_client.registry.Collector`."""
@@ -77,10 +77,6 @@ class GitMetrics(Collector):
             yield from metric.collect()
 
 
-def _seconds(name: str, meaning: str) -> Histogram:
-    return Histogram(name, meaning, ["way"], buckets=_SECONDS, registry=None)
-
-
 class MeasuredOutcome:
     """Result label of a measured operation; `ok` unless set or an error is raised."""
 
@@ -89,22 +85,22 @@ class MeasuredOutcome:
 
 
 @contextmanager
-def _measured(counter: Counter, seconds: Histogram, way: str) -> Generator[MeasuredOutcome]:
+def _measure(counter: Counter, seconds: Histogram, method: str) -> Generator[MeasuredOutcome]:
     outcome, started = MeasuredOutcome(), perf_counter()
     try:
         yield outcome
     except TowlineError as error:
-        outcome.result = _kind(error)
+        outcome.result = _error_result(error)
         raise
     except BaseException:
         outcome.result = "failed"
         raise
     finally:
-        counter.labels(way, outcome.result).inc()
-        seconds.labels(way).observe(perf_counter() - started)
+        counter.labels(method, outcome.result).inc()
+        seconds.labels(method).observe(perf_counter() - started)
 
 
-def _kind(error: TowlineError) -> str:
+def _error_result(error: TowlineError) -> str:
     if isinstance(error, CredentialsRefused):
         return "refused"
     if isinstance(error, CommitsRejected):

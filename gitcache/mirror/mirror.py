@@ -32,7 +32,7 @@ from gitcache.mirror.transport.ssh_sharing import SharedSshConnections
 from gitcache.mirror.trees import GitTrees, TreeLimits
 from gitcache.ports import ClusterEgress
 
-_ASK_CHEAPLY_AGAIN = 3600.0
+_HTTP_RETRY_SECONDS = 3600.0
 _NONE_FOLLOWED: Mapping[RepositoryId, RepositorySpec] = {}
 
 
@@ -103,8 +103,8 @@ class GitMirror:
             shared=self.connections,
         )
         self.git = RemoteGit(self.runner, access, self.routes, self.pacing)
-        known = KnownCapabilities(self.http, clock)
-        self.http_lister = HttpRefLister(self.http, self.routes, known)
+        capabilities = KnownCapabilities(self.http, clock)
+        self.http_lister = HttpRefLister(self.http, self.routes, capabilities)
         self.git_lister = GitRefLister(self.git, seconds=options.request_seconds)
         self.disk = Disk(home, watermark=options.watermark)
         self.meters = GitMetrics(self.disk)
@@ -113,17 +113,17 @@ class GitMirror:
             self.git_lister,
             clock,
             self.meters,
-            retry_seconds=_ASK_CHEAPLY_AGAIN,
+            retry_seconds=_HTTP_RETRY_SECONDS,
         )
         packs = PackClient(self.http, self.meters)
         self.lean = LeanFetch(
             packs,
             self.routes,
-            known,
+            capabilities,
             entries=options.lean_entries,
             seconds=options.fetch_seconds,
         )
-        self.quick = QuickFetch(packs, self.routes, known)
+        self.quick = QuickFetch(packs, self.routes, capabilities)
         self.clones = GitClones(
             home,
             self.runner,

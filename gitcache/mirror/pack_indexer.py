@@ -13,7 +13,7 @@ from gitcache.mirror.clone import Clone
 from gitcache.mirror.runner import GitError
 
 _SECONDS = 60.0
-_AT_ONCE = 4096
+_PIPE_BYTES = 4096
 """Bytes that a pipe buffers at least without a reader."""
 
 
@@ -28,15 +28,15 @@ class PackIndexer:
     def start(self) -> asyncio.Future[None]:
         """Starts git; the returned future completes when git exits."""
         clone, (pack, self._pipe) = self._clone, os.pipe()
-        taking = clone.index(pack, seconds=_SECONDS) if clone.is_lean() else clone.unpack(pack)
-        self._running = asyncio.ensure_future(taking)
+        indexing = clone.index(pack, seconds=_SECONDS) if clone.is_lean() else clone.unpack(pack)
+        self._running = asyncio.ensure_future(indexing)
         return self._running
 
-    async def take(self, pack: bytes) -> None:
+    async def add(self, pack: bytes) -> None:
         """Adds the pack to the clone. Raises GitError if it is broken or forbidden."""
         running = self._running or self.start()
         if self._pipe is not None:
-            await self._give(self._pipe, pack)
+            await self._send(self._pipe, pack)
         await running
 
     async def close(self) -> None:
@@ -47,9 +47,9 @@ class PackIndexer:
             with suppress(GitError):
                 await self._running
 
-    async def _give(self, pipe: int, pack: bytes) -> None:
+    async def _send(self, pipe: int, pack: bytes) -> None:
         self._pipe = None
-        if len(pack) <= _AT_ONCE:
+        if len(pack) <= _PIPE_BYTES:
             _write(pipe, pack)
         else:
             await run_to_completion(asyncio.to_thread(_write, pipe, pack))

@@ -45,8 +45,8 @@ class PackRequest:
         lines += [f"filter {self.filter}"] if self.filter else []
         lines += [f"want {sha}" for sha in self.wants]
         lines += [f"have {sha}" for sha in self.haves]
-        given = ["agent=git/towline", f"object-format={capabilities.object_format}"]
-        return pktline.command("fetch", given, [*lines, "done"])
+        capability_lines = ["agent=git/towline", f"object-format={capabilities.object_format}"]
+        return pktline.encode_command("fetch", capability_lines, [*lines, "done"])
 
 
 class PackClient:
@@ -60,17 +60,17 @@ class PackClient:
         self,
         route: ServerRoute,
         capabilities: Capabilities,
-        order: PackRequest,
+        request: PackRequest,
         into: IO[bytes],
         *,
         limit: int,
         seconds: float,
-        begun: Callable[[], object] = lambda: None,
+        on_response: Callable[[], object] = lambda: None,
     ) -> FetchResponse:
         """Writes the pack to `into` and returns the rest of the response.
 
-        Raises NoPack beyond `limit` bytes or if the server refuses. Calls `begun` at the beginning
-        of the response.
+        Raises PackUnavailable beyond `limit` bytes or if the server refuses. Calls `on_response`
+        at the beginning of the response.
         """
         headers = dict(POST_HEADERS)
         if route.authorization:
@@ -83,13 +83,13 @@ class PackClient:
                 route,
                 url,
                 headers=headers,
-                body=order.body(capabilities),
+                body=request.body(capabilities),
                 seconds=seconds,
             ) as response:
-                self._http.check(response)
+                self._http.check_status(response)
                 if response.status != 200 or response.content_type != _RESULT:
                     raise PackUnavailable(f"answered {response.status}")
-                begun()
+                on_response()
                 async for chunk in response.content.iter_any():
                     data = answer.feed(chunk)
                     size += len(data)

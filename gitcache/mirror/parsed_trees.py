@@ -11,7 +11,7 @@ Tree = Mapping[str, Entry]
 Place = tuple[str, str]
 """A repository and a path in it, where successive trees are likely to be similar."""
 
-_LARGE = 1_000
+_MIN_LARGE_ENTRIES = 1_000
 _CHUNK = 64
 _MAX_LARGE_TREE_ENTRIES = 120_000
 """Maximum entries of all large trees that are kept in raw and parsed form."""
@@ -21,10 +21,10 @@ class ParsedTrees:
     """The most recently used trees, bounded by their total number of entries."""
 
     def __init__(self, entries: int) -> None:
-        self._free = entries
+        self._free_entries = entries
         self._trees: OrderedDict[str, Tree] = OrderedDict()
-        self._last: OrderedDict[Place, _Large] = OrderedDict()
-        self._followed = 0
+        self._large_trees: OrderedDict[Place, _LargeTree] = OrderedDict()
+        self._large_entries = 0
 
     def get(self, tree: str) -> Tree | None:
         """Returns a cached tree by id, or None."""
@@ -38,42 +38,42 @@ class ParsedTrees:
 
         `place` finds the previous version of a large tree, so that only changed entries are parsed.
         """
-        entries = self._parsed(data, len(tree) // 2, place)
-        self._put(tree, entries)
+        entries = self._parse_incrementally(data, len(tree) // 2, place)
+        self._cache(tree, entries)
         return entries
 
-    def _parsed(self, data: bytes, id_bytes: int, place: Place | None) -> Tree:
-        before = self._last.get(place) if place is not None else None
-        large = before.followed(data) if before is not None else None
-        if large is None:
+    def _parse_incrementally(self, data: bytes, id_bytes: int, place: Place | None) -> Tree:
+        before = self._large_trees.get(place) if place is not None else None
+        large_tree = before.parse_next(data) if before is not None else None
+        if large_tree is None:
             entries = parse_tree(data, id_bytes)
-            if len(entries) < _LARGE or place is None:
+            if len(entries) < _MIN_LARGE_ENTRIES or place is None:
                 return entries
-            large = _Large(data, entries, id_bytes, _ends(entries, id_bytes))
-        if place is not None and large.ends[-1] == len(data):
-            self._follow(place, large)
-        return large.entries
+            large_tree = _LargeTree(data, entries, id_bytes, _chunk_ends(entries, id_bytes))
+        if place is not None and large_tree.ends[-1] == len(data):
+            self._remember_large(place, large_tree)
+        return large_tree.entries
 
-    def _follow(self, place: Place, large: "_Large") -> None:
-        before = self._last.pop(place, None)
-        self._followed += len(large.entries) - (len(before.entries) if before else 0)
-        self._last[place] = large
-        while self._followed > _MAX_LARGE_TREE_ENTRIES:
-            _, dropped = self._last.popitem(last=False)
-            self._followed -= len(dropped.entries)
+    def _remember_large(self, place: Place, large: "_LargeTree") -> None:
+        before = self._large_trees.pop(place, None)
+        self._large_entries += len(large.entries) - (len(before.entries) if before else 0)
+        self._large_trees[place] = large
+        while self._large_entries > _MAX_LARGE_TREE_ENTRIES:
+            _, dropped = self._large_trees.popitem(last=False)
+            self._large_entries -= len(dropped.entries)
 
-    def _put(self, tree: str, entries: Tree) -> None:
+    def _cache(self, tree: str, entries: Tree) -> None:
         if tree in self._trees:
             return
         self._trees[tree] = entries
-        self._free -= len(entries) + 1
-        while self._free < 0 and len(self._trees) > 1:
+        self._free_entries -= len(entries) + 1
+        while self._free_entries < 0 and len(self._trees) > 1:
             _, dropped = self._trees.popitem(last=False)
-            self._free += len(dropped) + 1
+            self._free_entries += len(dropped) + 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Large:
+class _LargeTree:
     """A large tree, raw and parsed; `ends` has the end offset of each chunk of entries."""
 
     data: bytes
@@ -81,7 +81,7 @@ class _Large:
     id_bytes: int
     ends: list[int]
 
-    def followed(self, data: bytes) -> "_Large | None":
+    def parse_next(self, data: bytes) -> "_LargeTree | None":
         """Parses a tree with the same names and some changed ids; None if other parts differ."""
         if len(data) != len(self.data):
             return None
@@ -91,16 +91,16 @@ class _Large:
             if old == new:
                 continue
             try:
-                found = parse_tree(new, self.id_bytes)
+                changed = parse_tree(new, self.id_bytes)
             except Invalid:
                 return None
-            if list(found) != list(parse_tree(old, self.id_bytes)):
+            if list(changed) != list(parse_tree(old, self.id_bytes)):
                 return None
-            entries |= found
-        return _Large(data, entries, self.id_bytes, self.ends)
+            entries |= changed
+        return _LargeTree(data, entries, self.id_bytes, self.ends)
 
 
-def _ends(entries: Tree, id_bytes: int) -> list[int]:
+def _chunk_ends(entries: Tree, id_bytes: int) -> list[int]:
     ends, position = [], 0
     for count, (name, entry) in enumerate(entries.items(), 1):
         name_bytes = len(name.encode("utf-8", "surrogateescape"))

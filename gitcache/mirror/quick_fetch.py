@@ -56,7 +56,7 @@ class QuickFetch:
             return False
 
     async def _fetch(self, route: ServerRoute, clone: Clone, wants: Mapping[str, str]) -> bool:
-        capabilities = await self._capabilities.of(route)
+        capabilities = await self._capabilities.get(route)
         if not capabilities.version2:
             return False
         haves = list(dict.fromkeys(clone.pins().values()))[-_MAX_HAVES:]
@@ -64,18 +64,20 @@ class QuickFetch:
             return False
         # A lean clone lacks files that the server would assume to be present.
         thin = not clone.is_lean()
-        order = PackRequest(sorted(set(wants.values())), haves, clone.shallow(), thin=thin)
+        request = PackRequest(
+            sorted(set(wants.values())), haves, clone.shallow_commits(), thin=thin
+        )
         pack = io.BytesIO()
-        async with open_pack_indexer(clone) as git:
+        async with open_pack_indexer(clone) as indexer:
             await self._packs.fetch(
                 route,
                 capabilities,
-                order,
+                request,
                 pack,
                 limit=_MAX_BYTES,
                 seconds=_SECONDS,
-                begun=git.start,
+                on_response=indexer.start,
             )
-            await git.take(pack.getvalue())
+            await indexer.add(pack.getvalue())
         await clone.pin(wants)
         return True

@@ -58,33 +58,33 @@ class RemoteGit:
         async def work(route: ServerRoute) -> str:
             # Deriving a key from a passphrase takes 100 ms of CPU time.
             await asyncio.to_thread(plain_key, route.credentials)
-            async with self._pacing.turn(f"{route.remote.host}:{route.remote.port}"):
+            async with self._pacing.slot(f"{route.remote.host}:{route.remote.port}"):
                 with self._access.environment(spec.id, route) as environment:
-                    return await self._try(
+                    return await self._run_on_route(
                         route, arguments(route.remote.text), environment | dict(env or {}), seconds
                     )
 
         return await self._routes.use_with_addresses(spec, work)
 
-    async def _try(
+    async def _run_on_route(
         self, route: ServerRoute, arguments: list[str], env: Mapping[str, str], seconds: float
     ) -> str:
         try:
             return await self._runner.run(arguments, env, seconds=seconds, secrets=route.secrets)
         except GitError as error:
-            raise await _named(error, route) from error
+            raise await _classify_error(error, route) from error
 
 
-async def _named(error: GitError, route: ServerRoute) -> Exception:
+async def _classify_error(error: GitError, route: ServerRoute) -> Exception:
     host = route.remote.host
     if _CHANGED_HOST.search(error.message):
         return GitError(
-            f"{host} presents a host key that differs from the known one{await _shown(route)}: "
+            f"{host} presents a host key that differs from the known one{await _presented(route)}: "
             "if its owner has changed the key, replace its line in known_hosts"
         )
     if _UNKNOWN_HOST.search(error.message):
         return GitError(
-            f"the ssh host {host} is not known{await _shown(route)}: verify the key with its "
+            f"the ssh host {host} is not known{await _presented(route)}: verify the key with its "
             "owner, then add it to the repository's known hosts or to the "
             "installation's setting git.fetch.known_hosts"
         )
@@ -95,6 +95,6 @@ async def _named(error: GitError, route: ServerRoute) -> Exception:
     return error
 
 
-async def _shown(route: ServerRoute) -> str:
+async def _presented(route: ServerRoute) -> str:
     keys = await scan_host_keys(route.addresses[0], route.remote.port) if route.addresses else []
     return f" (it presents {', '.join(keys)})" if keys else ""

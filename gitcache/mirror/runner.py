@@ -27,9 +27,9 @@ from gitcache.mirror.transport.git_environment import environment
 _MIN_VERSION = (2, 36)
 _MAX_THREADS = 32
 _MAX_MESSAGE = 400
-YIELDING = ("nice", "-n", "10")
-_SPEAKING = ("GIT_", "SSL_", "CURL_")
-_TELLING = re.compile(
+LOW_PRIORITY = ("nice", "-n", "10")
+_GIT_VARIABLES = ("GIT_", "SSL_", "CURL_")
+_ERROR_LINE = re.compile(
     r"(fatal|error|remote|ERROR|ssh)\b|! "
     r"|.*(host key is known|Host key|HAS CHANGED|Permission denied)"
 )
@@ -66,15 +66,15 @@ class GitRunner:
         seconds: float,
         secrets: Sequence[str] = (),
         stdin: Stdin = b"",
-        yielding: bool = False,
+        low_priority: bool = False,
     ) -> str:
         """Runs `git <arguments>` and returns its output. Raises GitError on failure or time-out.
 
         `stdin` is the input, a file, or the read end of a pipe, which this method closes. A
-        `yielding` command runs at low priority.
+        `low_priority` command runs at low priority.
         """
         loop = asyncio.get_running_loop()
-        command = [*(YIELDING if yielding else ()), "git", *arguments]
+        command = [*(LOW_PRIORITY if low_priority else ()), "git", *arguments]
         work = partial(self._execute, command, dict(env), seconds, list(secrets), stdin)
         return await loop.run_in_executor(self._threads, work)
 
@@ -104,15 +104,17 @@ class GitRunner:
             started = self._start(command, env, stream)
         process: subprocess.Popen[bytes] = started.proc
         self._running.add(process.pid)
-        _bound(process.pid, self._memory)
+        _limit_memory(process.pid, self._memory)
         try:
             out, err = process.communicate(data, timeout=seconds)
         except subprocess.TimeoutExpired:
             _kill_group(process.pid)
             process.communicate()
             arguments = command[command.index("git") + 1 :]
-            verb = next((argument for argument in arguments if not argument.startswith("-")), "")
-            raise GitError(f"git {verb} did not finish within {seconds:g} s") from None
+            subcommand = next(
+                (argument for argument in arguments if not argument.startswith("-")), ""
+            )
+            raise GitError(f"git {subcommand} did not finish within {seconds:g} s") from None
         finally:
             self._running.discard(process.pid)
         if process.returncode:
@@ -124,7 +126,7 @@ class GitRunner:
     def _start(self, command: list[str], env: dict[str, str], stream: Any) -> Any:
         try:
             return git.Git(self._home).execute(
-                [*_without_stray(env), *command],
+                [*_unset_prefix(env), *command],
                 as_process=True,
                 istream=stream,
                 env=dict.fromkeys(os.environ, "") | env,
@@ -134,10 +136,10 @@ class GitRunner:
             raise GitError("cannot start git: install it and add it to the PATH") from error
 
 
-def _without_stray(env: Mapping[str, str]) -> list[str]:
+def _unset_prefix(env: Mapping[str, str]) -> list[str]:
     """Returns an `env -u` prefix that removes inherited variables of git and TLS."""
-    stray = [name for name in os.environ if name.startswith(_SPEAKING) and name not in env]
-    return ["env", *(word for name in stray for word in ("-u", name))] if stray else []
+    stray = [name for name in os.environ if name.startswith(_GIT_VARIABLES) and name not in env]
+    return ["env", *(argument for name in stray for argument in ("-u", name))] if stray else []
 
 
 @contextmanager
@@ -155,7 +157,7 @@ def _input(stdin: Stdin) -> Generator[tuple[object, bytes | None]]:
         yield (subprocess.PIPE, stdin) if stdin else (None, None)
 
 
-def _bound(pid: int, memory: int) -> None:
+def _limit_memory(pid: int, memory: int) -> None:
     """Limits the memory of a process and its children, on Linux."""
     if sys.platform == "linux":
         # Not permitted if the inherited limit is already lower.
@@ -177,5 +179,5 @@ def _error_text(stderr: bytes, secrets: Sequence[str]) -> str:
         text = text.replace(secret, "[redacted]")
     text = redact(re.sub(r"[^\x20-\x7e\n]", "", text))
     lines = [line.strip() for line in text.splitlines()]
-    output = [line for line in lines if _TELLING.match(line)] or lines
+    output = [line for line in lines if _ERROR_LINE.match(line)] or lines
     return " / ".join(line for line in output if line)[-_MAX_MESSAGE:]

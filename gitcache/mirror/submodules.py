@@ -12,7 +12,7 @@ from core.identity import RepositoryId
 from core.spec.source import RepositorySpec
 from gitcache.domain.submodules import find_followed
 
-_MAX_KNOWN = 20_000
+_MAX_REMEMBERED = 20_000
 
 Graft = Callable[[RepositorySpec, RepositorySpec, str], Awaitable[None]]
 
@@ -26,21 +26,21 @@ class Submodules:
     def __init__(self, graft: Graft, followed: Mapping[RepositoryId, RepositorySpec]) -> None:
         self._graft = graft
         self._followed = followed
-        self._known: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
+        self._urls: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
 
-    def learn(
+    def remember(
         self, spec: RepositorySpec, modules: Mapping[str, str], commits: Mapping[str, str]
     ) -> None:
         """Stores a commit's submodules: path to URL, and path to commit."""
         for path, sha in commits.items():
-            self._known[spec.id, sha] = (path, modules[path])
-            self._known.move_to_end((spec.id, sha))
-        while len(self._known) > _MAX_KNOWN:
-            self._known.popitem(last=False)
+            self._urls[spec.id, sha] = (path, modules[path])
+            self._urls.move_to_end((spec.id, sha))
+        while len(self._urls) > _MAX_REMEMBERED:
+            self._urls.popitem(last=False)
 
     async def fetch_commit(self, spec: RepositorySpec, name: str, sha: str) -> None:
         """Fetches a submodule's commit into the clone. Raises Invalid if unknown, Unavailable."""
-        path, url = self._known.get((spec.id, sha), (name, ""))
+        path, url = self._urls.get((spec.id, sha), (name, ""))
         other = find_followed(url, spec, self._followed)
         if other is None:
             raise Invalid(

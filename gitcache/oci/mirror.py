@@ -20,7 +20,7 @@ from gitcache.domain.artifacts import BuiltCommit, commit_text, digest_of_commit
 from gitcache.domain.inputs import digest_of_json
 from gitcache.oci.registry import ArtifactRegistry
 from gitcache.ports import ArtifactWorkers, CommitsRejected, ContentStore, Memo
-from gitcache.render.unpack.commit import framed
+from gitcache.render.unpack.commit import object_bytes
 
 _FORMAT = 1
 """Increase it when the same artifact becomes another commit."""
@@ -32,7 +32,7 @@ _MAX_REFUSED = 1000
 class PackedClones(Protocol):
     """Clones that take commits from packs."""
 
-    async def absent(self, spec: RepositorySpec, commits: Collection[str]) -> set[str]:
+    async def missing_commits(self, spec: RepositorySpec, commits: Collection[str]) -> set[str]:
         """Returns the commits that a clone lacks."""
         ...
 
@@ -92,7 +92,7 @@ class ArtifactMirror:
 
     async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
         """Implements `Clones.fetch`: downloads artifacts and adds their commits to the clone."""
-        absent = await self._stores.clones.absent(spec, set(wants.values()))
+        absent = await self._stores.clones.missing_commits(spec, set(wants.values()))
         packs = [await self._fetch_pack(spec, sha) for sha in sorted(absent)]
         await self._stores.clones.add_packs(spec, wants, packs)
 
@@ -130,7 +130,7 @@ class ArtifactMirror:
         layers = await registry.layers(manifest, self._max_bytes)
         built = await self._workers.artifact(text, layers)
         # The id of a commit is the digest of this content, so every replica can find it.
-        await self._stores.content.put(f"sha256:{built.sha}", framed(b"commit", built.data))
+        await self._stores.content.put(f"sha256:{built.sha}", object_bytes(b"commit", built.data))
         await self._stores.memo.put(_memo_key(spec, digest), {"sha": built.sha})
         return built
 

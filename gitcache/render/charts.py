@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from core.errors import Invalid
 from gitcache.domain import paths
 from gitcache.render import kubeyaml
-from gitcache.render.unpack.archive import ArchiveLimits, inflate, read_archive
+from gitcache.render.unpack.archive import ArchiveLimits, gunzip, read_archive
 
 CHART = "Chart.yaml"
 _REQUIREMENTS = "requirements.yaml"
@@ -22,53 +22,57 @@ def dependencies(folder: str, files: Mapping[str, bytes]) -> list[dict[str, str]
 
     Versions in the chart's lock file win. Raises Invalid for a malformed chart.
     """
-    chart = _document(files, paths.child(folder, CHART))
-    listed = _dependencies_of(chart) or _dependencies_of(
-        _document(files, paths.child(folder, _REQUIREMENTS), needed=False)
+    chart = _read_document(files, paths.child(folder, CHART))
+    declared = _dependencies_of(chart) or _dependencies_of(
+        _read_document(files, paths.child(folder, _REQUIREMENTS), required=False)
     )
-    if len(listed) > _MAX_DEPENDENCIES:
+    if len(declared) > _MAX_DEPENDENCIES:
         raise Invalid(f"the chart has more than {_MAX_DEPENDENCIES} dependencies")
     locked = {
         dependency["name"]: dependency["version"]
         for name in _LOCKS
         for dependency in _dependencies_of(
-            _document(files, paths.child(folder, name), needed=False)
+            _read_document(files, paths.child(folder, name), required=False)
         )
     }
-    brought = _brought(folder, files)
+    vendored = _vendored_charts(folder, files)
     return [
         {**dependency, "version": locked.get(dependency["name"], dependency["version"])}
-        for dependency in listed
-        if dependency["name"] not in brought
+        for dependency in declared
+        if dependency["name"] not in vendored
     ]
 
 
-def listed(folder: str, files: Mapping[str, bytes]) -> list[dict[str, object]]:
+def dependency_entries(folder: str, files: Mapping[str, bytes]) -> list[dict[str, object]]:
     """Returns the dependency entries of a chart, without those that have no name."""
     for file, needed in ((CHART, True), (_REQUIREMENTS, False)):
-        found = _document(files, paths.child(folder, file), needed=needed).get("dependencies")
-        if isinstance(found, list) and found:
-            named = (
+        entries = _read_document(files, paths.child(folder, file), required=needed).get(
+            "dependencies"
+        )
+        if isinstance(entries, list) and entries:
+            mappings = (
                 dependency
-                for dependency in found[:_MAX_DEPENDENCIES]
+                for dependency in entries[:_MAX_DEPENDENCIES]
                 if isinstance(dependency, dict)
             )
-            return [dependency for dependency in named if isinstance(dependency.get("name"), str)]
+            return [
+                dependency for dependency in mappings if isinstance(dependency.get("name"), str)
+            ]
     return []
 
 
-def values_of(folder: str, files: Mapping[str, bytes]) -> dict[str, object]:
+def own_values(folder: str, files: Mapping[str, bytes]) -> dict[str, object]:
     """Reads a chart's own values."""
-    return _document(files, paths.child(folder, _VALUES), needed=False)
+    return _read_document(files, paths.child(folder, _VALUES), required=False)
 
 
-def merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
-    """Merges values recursively; `above` wins."""
-    result = dict(below)
-    for key, value in above.items():
-        was = result.get(key)
-        both = isinstance(was, dict) and isinstance(value, dict)
-        result[key] = merged(was, value) if both else value
+def merge_values(base: Mapping[str, object], override: Mapping[str, object]) -> dict[str, object]:
+    """Merges values recursively; `override` wins."""
+    result = dict(base)
+    for key, value in override.items():
+        existing = result.get(key)
+        are_mappings = isinstance(existing, dict) and isinstance(value, dict)
+        result[key] = merge_values(existing, value) if are_mappings else value
     return result
 
 
@@ -85,11 +89,11 @@ def versions(data: bytes, name: str) -> list[dict[str, str]]:
     entries = index.get("entries") if isinstance(index, dict) else None
     if not isinstance(entries, dict):
         raise Invalid("the chart repository's index has no charts")
-    found = entries.get(name)
-    if not isinstance(found, list) or not found:
+    entries_of_chart = entries.get(name)
+    if not isinstance(entries_of_chart, list) or not entries_of_chart:
         raise Invalid(f"the chart repository has no chart {name[:80]!r}")
-    listed = (_version(entry) for entry in found[:_MAX_VERSIONS])
-    return [version for version in listed if version is not None]
+    parsed = (_version(entry) for entry in entries_of_chart[:_MAX_VERSIONS])
+    return [version for version in parsed if version is not None]
 
 
 def unpack(data: bytes) -> dict[str, bytes]:
@@ -98,26 +102,27 @@ def unpack(data: bytes) -> dict[str, bytes]:
     Accepts only regular files. Raises Invalid for a malformed archive, links, paths outside of
     it, and content beyond the limits.
     """
-    plain, limits = inflate(data, _ARCHIVE), ArchiveLimits(_ARCHIVE)
+    archive, limits = gunzip(data, _ARCHIVE), ArchiveLimits(_ARCHIVE)
     files = {
-        _inside(member.name): member.data for member in read_archive(plain, limits, links=False)
+        _path_in_chart(member.name): member.data
+        for member in read_archive(archive, limits, links=False)
     }
     if CHART not in files:
         raise Invalid(f"{_ARCHIVE} contains no {CHART}")
     return files
 
 
-def _inside(name: str) -> str:
+def _path_in_chart(name: str) -> str:
     """Returns a member's path below the chart's top-level folder."""
     _, slash, inside = name.removeprefix("./").partition("/")
-    odd = "\\" in name or "\0" in name or name.startswith("/") or len(name) > 1024
+    is_forbidden = "\\" in name or "\0" in name or name.startswith("/") or len(name) > 1024
     normal = posixpath.normpath(inside) if inside else ""
-    if odd or not slash or normal != inside or normal.startswith(("..", "/")):
+    if is_forbidden or not slash or normal != inside or normal.startswith(("..", "/")):
         raise Invalid("the chart's archive contains a path outside of it")
     return inside
 
 
-def _brought(folder: str, files: Mapping[str, bytes]) -> set[str]:
+def _vendored_charts(folder: str, files: Mapping[str, bytes]) -> set[str]:
     """Names the charts below `charts/`: folders, and archives by file name."""
     prefix = f"{paths.child(folder, 'charts')}/"
     names = set()
@@ -132,9 +137,11 @@ def _brought(folder: str, files: Mapping[str, bytes]) -> set[str]:
     return names
 
 
-def _document(files: Mapping[str, bytes], path: str, *, needed: bool = True) -> dict[str, object]:
+def _read_document(
+    files: Mapping[str, bytes], path: str, *, required: bool = True
+) -> dict[str, object]:
     if path not in files:
-        if needed:
+        if required:
             raise Invalid(f"{path}: not found, so this folder is not a Helm chart")
         return {}
     try:
@@ -148,12 +155,12 @@ def _document(files: Mapping[str, bytes], path: str, *, needed: bool = True) -> 
 
 
 def _dependencies_of(value: Mapping[str, object]) -> list[dict[str, str]]:
-    listed = value.get("dependencies")
-    return list(_named(listed)) if isinstance(listed, list) else []
+    entries = value.get("dependencies")
+    return list(_named_dependencies(entries)) if isinstance(entries, list) else []
 
 
-def _named(listed: list[object]) -> Iterator[dict[str, str]]:
-    for dependency in listed:
+def _named_dependencies(entries: list[object]) -> Iterator[dict[str, str]]:
+    for dependency in entries:
         if isinstance(dependency, dict) and isinstance(dependency.get("name"), str):
             yield {key: str(dependency.get(key) or "") for key in ("name", "version", "repository")}
 

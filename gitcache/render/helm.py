@@ -21,7 +21,7 @@ from gitcache.render import charts, kubeyaml, manifests, sandbox, subcharts, tem
 from gitcache.render.helmignore import HELMIGNORE, without_ignored
 from gitcache.render.parameters import ParameterRecorder
 from gitcache.render.renderer import Files, Renderer, RenderTool, ToolCommand, WorkerJob
-from gitcache.render.tool_runner import materialise, run_tool
+from gitcache.render.tool_runner import run_tool, write_files
 
 if TYPE_CHECKING:
     # Workers do not plan, and should start fast.
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 CHART_SCHEMES = ("https://", "http://", "oci://")
 NO_REPOSITORY = "has no supported repository: set an https or oci URL, or add the chart to charts/"
 _HOOK = "helm.sh/hook"
-_TESTS = {"test", "test-success", "test-failure"}
-_CLUSTER_MARKS = (b"Capabilities", b"kubeVersion")
+_TEST_HOOKS = {"test", "test-success", "test-failure"}
+_CAPABILITY_WORDS = (b"Capabilities", b"kubeVersion")
 _MAX_MESSAGE_CHARS = 2000
 _SEPARATOR = re.compile(r"^---(?!-)[ \t]*\n?", re.MULTILINE)
 _MAX_LOADED_CHARTS = 8
@@ -75,37 +75,41 @@ class Helm(Renderer):
             pin = await planning.charts.find_by_sha(origin.spec, plan.request.commit)
             return replace(plan, root=root, pins={root: pin})
         if helm.url:
-            wanted = ChartRef(helm.url, helm.chart or "", helm.version or "", origin.spec.project)
+            chart_ref = ChartRef(
+                helm.url, helm.chart or "", helm.version or "", origin.spec.project
+            )
             root = paths.child(plan.folder, _FETCHED_CHART)
-            return replace(plan, root=root, pins={root: await planning.charts.pin(wanted)})
+            return replace(plan, root=root, pins={root: await planning.charts.pin(chart_ref)})
         root = paths.inside(plan.folder, helm.chart or "", "chart")
         plan = replace(plan, root=root)
         if any_sources and await planning.find(origin, root) is None:
             return plan
-        found = await planning.folder(origin, root, plan.request.commit)
+        chart_tree = await planning.folder(origin, root, plan.request.commit)
         plan = await planning.add_reads(origin, plan, [root])
-        for chart in (await planning.references(origin, found, plan)).charts:
+        for chart in (await planning.references(origin, chart_tree, plan)).charts:
             plan = await _with_dependency(planning, origin, plan, chart)
         return plan
 
     def references(self, folder: str, files: Files) -> References:
         if paths.child(folder, charts.CHART) not in files:
             return References()
-        found = charts.dependencies(folder, files)
-        return References(charts=[ChartRef(**dependency) for dependency in found])
+        dependencies = charts.dependencies(folder, files)
+        return References(charts=[ChartRef(**dependency) for dependency in dependencies])
 
     def render(self, job: WorkerJob) -> list[manifests.LocatedObject]:
-        wanted = HelmRelease(**job.settings)
+        release = HelmRelease(**job.settings)
         files = with_archives(job.archives, job.files)
         chart = files_below(files, job.root)
-        values = _values(job, wanted, files)
+        values = _merged_values(job, release, files)
         options = {
-            "name": wanted.release,
-            "namespace": wanted.namespace,
-            **_capabilities(chart, values, job.parameters),
+            "name": release.release,
+            "namespace": release.namespace,
+            **_used_capabilities(chart, values, job.parameters),
         }
-        engine = engine_of(job.command, job.memory)
-        return manifests.collect(chart_objects(engine, chart, values, options, wanted, job.scratch))
+        engine = select_engine(job.command, job.memory)
+        return manifests.collect(
+            chart_objects(engine, chart, values, options, release, job.scratch)
+        )
 
 
 def chart_objects(
@@ -113,27 +117,27 @@ def chart_objects(
     chart: Files,
     values: JsonObject,
     options: JsonMapping,
-    wanted: HelmRelease,
+    release: HelmRelease,
     scratch: Path,
 ) -> Iterator[manifests.LocatedObject]:
     """Yields the objects of a release: CRDs first, then templates by path, without tests."""
     texts = engine.render(chart, values, options, scratch)
-    for located in (*_crds(chart, values, wanted), *_rendered(texts)):
-        if _is_kept(located, wanted):
+    for located in (*_crds(chart, values, release), *_template_objects(texts)):
+        if _is_included(located, release):
             yield located
 
 
 async def _with_dependency(
     planning: "Planning", origin: "CommitRoot", plan: "RenderPlan", chart: ChartRef
 ) -> "RenderPlan":
-    place = paths.child(plan.root, f"charts/{chart.name}")
+    folder = paths.child(plan.root, f"charts/{chart.name}")
     if not chart.repository.startswith("file://"):
         if not chart.repository.startswith(CHART_SCHEMES):
             raise Invalid(f"the chart's dependency {chart.name!r} {NO_REPOSITORY}")
         pin = await planning.charts.pin(replace(chart, project=origin.spec.project))
-        return replace(plan, pins={**plan.pins, place: pin})
+        return replace(plan, pins={**plan.pins, folder: pin})
     path = paths.inside(plan.root, chart.repository.removeprefix("file://"), "dependencies")
-    plan = await planning.mount(origin, plan, path, place)
+    plan = await planning.mount(origin, plan, path, folder)
     return await planning.add_reads(origin, plan, [path])
 
 
@@ -161,7 +165,7 @@ def files_below(files: Files, root: str) -> dict[str, bytes]:
     }
 
 
-def _values(job: WorkerJob, helm: HelmRelease, files: Files) -> dict[str, object]:
+def _merged_values(job: WorkerJob, helm: HelmRelease, files: Files) -> dict[str, object]:
     """Merges values files in order, then inline values; later ones win."""
     result: dict[str, object] = {}
     for path in _values_files(job.folder, helm):
@@ -172,14 +176,14 @@ def _values(job: WorkerJob, helm: HelmRelease, files: Files) -> dict[str, object
             templates.check_untemplated({path: data})
         elif path.endswith(templates.TEMPLATE_SUFFIX):
             data = templates.expand_text(path, data, job.parameters.root)
-        result = charts.merged(result, parsed_values(path, data))
+        result = charts.merge_values(result, parse_values(path, data))
     inline = (helm.values or "").encode()
     if job.templated:
         inline = templates.expand_text("helm.values", inline, job.parameters.root)
-    return charts.merged(result, parsed_values("helm.values", inline))
+    return charts.merge_values(result, parse_values("helm.values", inline))
 
 
-def parsed_values(path: str, data: bytes) -> JsonObject:
+def parse_values(path: str, data: bytes) -> JsonObject:
     """Parses a values file. Raises Invalid, naming the file."""
     if len(data) > manifests.MAX_FILE_BYTES:
         raise Invalid(f"{path}: {len(data):,} bytes; the limit is {manifests.MAX_FILE_BYTES:,}")
@@ -192,36 +196,38 @@ def parsed_values(path: str, data: bytes) -> JsonObject:
     return documents[0] if documents else {}
 
 
-def _capabilities(files: Files, values: JsonMapping, recorder: ParameterRecorder) -> JsonObject:
+def _used_capabilities(
+    files: Files, values: JsonMapping, recorder: ParameterRecorder
+) -> JsonObject:
     """Returns the cluster's version and APIs, only if the chart uses them.
 
     A packed subchart counts as a use, because it may use them.
     """
-    packed = any(path.endswith(".tgz") for path in files)
+    has_archives = any(path.endswith(".tgz") for path in files)
     texts = (*files.values(), orjson.dumps(values))
-    if not packed and not any(mark in text for text in texts for mark in _CLUSTER_MARKS):
+    if not has_archives and not any(word in text for text in texts for word in _CAPABILITY_WORDS):
         return {}
     version = recorder.value("cluster", "currentVersion")
     apis = recorder.value("cluster", "apiVersions")
-    known = {"kube_version": str(version).removeprefix("v")} if version else {}
-    return {**known, "api_versions": [str(api) for api in apis]} if apis else known
+    capabilities = {"kube_version": str(version).removeprefix("v")} if version else {}
+    return {**capabilities, "api_versions": [str(api) for api in apis]} if apis else capabilities
 
 
 def _crds(
-    chart: Files, values: JsonMapping, wanted: HelmRelease
+    chart: Files, values: JsonMapping, release: HelmRelease
 ) -> Iterator[manifests.LocatedObject]:
     """Yields the objects in `crds/` of a chart and its enabled subcharts, without templating."""
     crds = {path: data for path, data in chart.items() if _is_crd(path.split("/"))}
-    if wanted.ignore_crds or not crds:
+    if release.ignore_crds or not crds:
         return
     # For templates, the engine itself leaves out what the file names.
-    kept = without_ignored(crds, chart.get(HELMIGNORE, b""))
-    off = subcharts.switched_off(chart, values)
-    for path in sorted(kept):
+    included = without_ignored(crds, chart.get(HELMIGNORE, b""))
+    disabled = subcharts.disabled_subcharts(chart, values)
+    for path in sorted(included):
         if path.endswith(manifests.MANIFEST_SUFFIXES) and not any(
-            paths.below(path, folder) for folder in off
+            paths.below(path, folder) for folder in disabled
         ):
-            yield from manifests.parse(path, kept[path])
+            yield from manifests.parse(path, included[path])
 
 
 def _is_crd(parts: Sequence[str]) -> bool:
@@ -230,39 +236,39 @@ def _is_crd(parts: Sequence[str]) -> bool:
     return len(parts) > 1 and parts[0] == "crds"
 
 
-def _rendered(texts: str | Mapping[str, str]) -> Iterator[manifests.LocatedObject]:
+def _template_objects(texts: str | Mapping[str, str]) -> Iterator[manifests.LocatedObject]:
     if isinstance(texts, str):
         yield from manifests.parse("(output of helm)", texts.encode())
         return
     for path in sorted(texts):
         if not path.endswith("NOTES.txt") and texts[path].strip():
-            yield from manifests.parse(path, _separated(texts[path]).encode())
+            yield from manifests.parse(path, _separate_documents(texts[path]).encode())
 
 
-def _separated(text: str) -> str:
+def _separate_documents(text: str) -> str:
     """Ends documents as Helm does: a line break after each, which text blocks with `|+` keep, and
     after separators such as `---# comment`.
     """
     return _SEPARATOR.sub("\n---\n", text) + "\n"
 
 
-def _is_kept(item: manifests.LocatedObject, wanted: HelmRelease) -> bool:
+def _is_included(item: manifests.LocatedObject, release: HelmRelease) -> bool:
     metadata = item.kube_object.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     hook = annotations.get(_HOOK) if isinstance(annotations, dict) else None
     if not hook:
         return True
     events = {event.strip() for event in str(hook).split(",")}
-    return not wanted.ignore_hooks and not events <= _TESTS
+    return not release.ignore_hooks and not events <= _TEST_HOOKS
 
 
-def engine_of(command: Sequence[str], memory: int) -> HelmEngine:
+def select_engine(command: Sequence[str], memory: int) -> HelmEngine:
     """Returns the engine: the library, or a command."""
-    return _Command(command) if command else _library(memory)
+    return _HelmCommand(command) if command else _load_library(memory)
 
 
 @cache
-def _library(memory: int) -> "_Library":
+def _load_library(memory: int) -> "_HelmLibrary":
     """Loads the library at the first chart: its Go runtime reserves unused address space."""
     sandbox.raise_memory_limit()
     try:
@@ -271,10 +277,10 @@ def _library(memory: int) -> "_Library":
     except ImportError as error:
         raise Unavailable(_TOOL.missing) from error
     sandbox.limit_memory_from_here(memory)
-    return _Library(helm_python, _native)
+    return _HelmLibrary(helm_python, _native)
 
 
-class _Library:
+class _HelmLibrary:
     """Helm's engine as a library; the most recently used charts stay loaded."""
 
     def __init__(self, api: Any, native: Any) -> None:
@@ -286,7 +292,7 @@ class _Library:
         self, chart: Files, values: JsonObject, options: JsonMapping, scratch: Path
     ) -> dict[str, str]:
         """Implements `HelmEngine.render`."""
-        loaded = self._load(chart, scratch)
+        loaded = self._load_chart(chart, scratch)
         try:
             # The public method does not accept a cluster version; the underlying call does.
             text = self._native.call_string(
@@ -299,14 +305,14 @@ class _Library:
             raise Invalid(_error_text(str(error))) from error
         return orjson.loads(text)
 
-    def _load(self, chart: Files, scratch: Path) -> Any:
+    def _load_chart(self, chart: Files, scratch: Path) -> Any:
         key = _fingerprint(chart)
         if key in self._loaded:
             self._loaded.move_to_end(key)
             return self._loaded[key]
         with tempfile.TemporaryDirectory(dir=scratch, prefix="h") as name:
             top = Path(name) / "chart"
-            materialise(top, chart)
+            write_files(top, chart)
             try:
                 loaded = self._loaded[key] = self._api.Chart.load(top)
             except self._api.HelmError as error:
@@ -324,7 +330,7 @@ def _fingerprint(chart: Files) -> bytes:
     return digest.digest()
 
 
-class _Command:
+class _HelmCommand:
     """The `helm` command of this machine."""
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -334,7 +340,7 @@ class _Command:
         """Implements `HelmEngine.render`."""
         with tempfile.TemporaryDirectory(dir=scratch, prefix="h") as name:
             home = Path(name)
-            materialise(home / "chart", chart)
+            write_files(home / "chart", chart)
             (home / "values.json").write_bytes(orjson.dumps(values))
             return self._run(home, options)
 
@@ -354,11 +360,11 @@ class _Command:
 
 
 def _error_text(text: str, chart: Path | None = None) -> str:
-    """Helm's error without local paths."""
-    plain = text.strip().removeprefix("Error: ")
+    """Returns Helm's error without local paths."""
+    message = text.strip().removeprefix("Error: ")
     if chart is not None:
-        plain = plain.replace(f"{chart}/", "").replace(str(chart), ".")
-    words: Iterable[str] = (
-        char if char.isprintable() else " " for char in plain[:_MAX_MESSAGE_CHARS]
+        message = message.replace(f"{chart}/", "").replace(str(chart), ".")
+    printable: Iterable[str] = (
+        char if char.isprintable() else " " for char in message[:_MAX_MESSAGE_CHARS]
     )
-    return "helm: " + "".join(words)
+    return "helm: " + "".join(printable)

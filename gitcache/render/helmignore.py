@@ -21,28 +21,32 @@ def without_ignored(files: Mapping[str, bytes], text: bytes) -> Mapping[str, byt
     Only the `text` of the file at the top counts, and it covers the subcharts. Raises Invalid for
     rules that Helm refuses.
     """
-    rules = _rules(text.decode("utf-8-sig", "replace"))
+    rules = _parse_rules(text.decode("utf-8-sig", "replace"))
     return {path: data for path, data in files.items() if not _is_ignored(path, rules)}
 
 
 def _is_ignored(path: str, rules: list[_Rule]) -> bool:
     folders = [str(folder) for folder in PurePosixPath(path).parents[:-1]]
-    return any(rule(place, place != path) for place in (*reversed(folders), path) for rule in rules)
+    return any(
+        rule(candidate, candidate != path)
+        for candidate in (*reversed(folders), path)
+        for rule in rules
+    )
 
 
-def _rules(text: str) -> list[_Rule]:
+def _parse_rules(text: str) -> list[_Rule]:
     lines = [line.strip() for line in text.splitlines()]
-    wanted = [line for line in lines if line and not line.startswith("#")]
-    if any("**" in line for line in wanted):
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    if any("**" in line for line in patterns):
         raise Invalid(
             f"{HELMIGNORE}: Helm does not support `**`: name each level, such as `*/*.txt`"
         )
-    if "!" in wanted:
+    if "!" in patterns:
         raise Invalid(f"{HELMIGNORE}: a rule is only `!`: write what it keeps, such as `!*.yaml`")
-    return [_rule(line) for line in (*wanted, _DEFAULT)]
+    return [_parse_rule(line) for line in (*patterns, _DEFAULT)]
 
 
-def _rule(line: str) -> _Rule:
+def _parse_rule(line: str) -> _Rule:
     # A rule with `!` ignores all that it does not match.
     negated, pattern = line.startswith("!"), line.removeprefix("!")
     only_folders, pattern = pattern.endswith("/"), pattern.removesuffix("/")

@@ -15,7 +15,7 @@ from core.spec.renderers import RenderValue
 from gitcache.domain import paths
 from gitcache.domain.references import References
 from gitcache.render import kubeyaml, manifests
-from gitcache.render.parameters import ParameterRecorder, plain
+from gitcache.render.parameters import ParameterRecorder, copy_plain
 from gitcache.render.renderer import Files, Renderer, RenderTool, WorkerJob
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _PROJECT_LIBRARIES = ("lib", "vendor")
 _MISSING = "which is not in this commit"
 # The library refuses binary data, such as a SealedSecret's; go-jsonnet replaces each such byte.
 _BASE64 = "base64Decode"
-_LENIENT = (
+_BASE64_PRELUDE = (
     "local original = std; local std = original + "
     f'{{{_BASE64}(str):: original.native("{_BASE64}")(str)}}; '
 )
@@ -58,8 +58,13 @@ class Jsonnet(Renderer):
         self, planning: "Planning", origin: "CommitRoot", plan: "RenderPlan", *, any_sources: bool
     ) -> "RenderPlan":
         options = plan.request.options
-        given = [paths.inside(plan.folder, name, "libraries") for name in options.libraries]
-        libraries = [*reversed(given), *await _bundler_folders(planning, origin, plan)]
+        libraries_of_options = [
+            paths.inside(plan.folder, name, "libraries") for name in options.libraries
+        ]
+        libraries = [
+            *reversed(libraries_of_options),
+            *await _bundler_folders(planning, origin, plan),
+        ]
         entry = paths.inside(plan.root, options.entry or ENTRY, "entry")
         plan = replace(plan, settings={"entry": entry, "libraries": libraries})
         return await planning.add_reads(origin, plan, [*libraries, entry])
@@ -71,12 +76,12 @@ class Jsonnet(Renderer):
         entry = job.settings["entry"]
         if entry not in job.files:
             raise Invalid(f"{entry}: not found; it is the entry file of Jsonnet")
-        result = _evaluated(entry, job)
+        result = _evaluate(entry, job)
         try:
             value = manifests.load_json(result)
         except kubeyaml.YamlError as error:
             raise Invalid(f"{entry}: the result is malformed: {error}") from error
-        return manifests.collect(_objects(value, entry, 0))
+        return manifests.collect(_result_objects(value, entry, 0))
 
 
 async def _bundler_folders(
@@ -96,46 +101,46 @@ def referenced_paths(folder: str, files: Files) -> list[str]:
 
     Includes imports in comments; the caller drops missing files later.
     """
-    found = set()
+    references = set()
     for path, data in files.items():
         if not path.endswith(SUFFIXES) or not paths.below(path, folder):
             continue
         for quoted in _IMPORT.findall(data):
             name = quoted[1:-1].decode("utf-8", "replace")
-            found.add(posixpath.normpath(posixpath.join(posixpath.dirname(path), name)))
-    return sorted(found)
+            references.add(posixpath.normpath(posixpath.join(posixpath.dirname(path), name)))
+    return sorted(references)
 
 
-def _evaluated(entry: str, job: WorkerJob) -> str:
+def _evaluate(entry: str, job: WorkerJob) -> str:
     """Evaluates the entry to JSON with the library, which is imported on demand."""
     import rjsonnet
 
     files, options = job.files, job.options
-    arguments = _arguments(_text(entry, files[entry]), job.parameters)
+    arguments = _function_arguments(_decode_text(entry, files[entry]), job.parameters)
     try:
         return rjsonnet.evaluate_snippet(
             "entry",
             f"import {orjson.dumps(_ROOT + entry).decode()}",
             import_callback=_Imports(files, job.settings["libraries"]),
             ext_vars={},
-            ext_codes=_variables(files, job.parameters) | _codes(options.variables),
+            ext_codes=_named_parameters(files, job.parameters) | _value_codes(options.variables),
             tla_vars={},
-            tla_codes=arguments | _codes(options.arguments),
-            native_callbacks={_BASE64: (("str",), _decoded)},
+            tla_codes=arguments | _value_codes(options.arguments),
+            native_callbacks={_BASE64: (("str",), _decode_base64)},
         )
     except (RuntimeError, ValueError) as error:
         raise Invalid(f"{entry}: {_error_text(str(error))}") from error
 
 
-def _decoded(text: str) -> str:
+def _decode_base64(text: str) -> str:
     """Decodes base64 as go-jsonnet does."""
     return base64.b64decode(text, validate=True).decode("utf-8", _EACH_BYTE)
 
 
-def _codes(values: Sequence[RenderValue]) -> dict[str, str]:
+def _value_codes(values: Sequence[RenderValue]) -> dict[str, str]:
     return {
-        given.name: given.value if given.code else orjson.dumps(given.value).decode()
-        for given in values
+        variable.name: variable.value if variable.code else orjson.dumps(variable.value).decode()
+        for variable in values
     }
 
 
@@ -148,19 +153,21 @@ class _Imports:
 
     def __call__(self, folder: str, name: str) -> tuple[str, str]:
         if name.startswith(_ROOT):
-            return name, self._text(name.removeprefix(_ROOT))
-        place = folder.removeprefix(_ROOT.rstrip("/")).strip("/")
-        for base in (place, *self._libraries):
-            inside = paths.join(base, name)
-            if inside is not None and inside in self._files:
-                return _ROOT + inside, self._text(inside)
-        raise RuntimeError(f"{self._importer(place, name)} imports {name[:200]}, {_MISSING}")
+            return name, self._decode_text(name.removeprefix(_ROOT))
+        importing_folder = folder.removeprefix(_ROOT.rstrip("/")).strip("/")
+        for base in (importing_folder, *self._libraries):
+            path = paths.join(base, name)
+            if path is not None and path in self._files:
+                return _ROOT + path, self._decode_text(path)
+        raise RuntimeError(
+            f"{self._importer(importing_folder, name)} imports {name[:200]}, {_MISSING}"
+        )
 
-    def _text(self, path: str) -> str:
-        text = _text(path, self._files[path])
+    def _decode_text(self, path: str) -> str:
+        text = _decode_text(path, self._files[path])
         is_code = path.endswith(SUFFIXES) and _BASE64 in text
         # On the first line, so that errors keep their line numbers.
-        return _LENIENT + text if is_code else text
+        return _BASE64_PRELUDE + text if is_code else text
 
     def _importer(self, folder: str, name: str) -> str:
         """Returns the file that contains an import; the library tells only its folder."""
@@ -170,17 +177,17 @@ class _Imports:
         return folder or "a file"
 
 
-def _variables(files: Files, recorder: ParameterRecorder) -> dict[str, str]:
+def _named_parameters(files: Files, recorder: ParameterRecorder) -> dict[str, str]:
     """Returns parameters that a source names in quotes: `cluster` or `cluster.handle`."""
     sources = [data for path, data in files.items() if path.endswith(SUFFIXES)]
     return {
-        name: orjson.dumps(plain(recorder.value(*parts))).decode()
-        for name, parts in _names(recorder)
+        name: orjson.dumps(copy_plain(recorder.value(*parts))).decode()
+        for name, parts in _parameter_names(recorder)
         if any(f"{quote}{name}{quote}".encode() in data for data in sources for quote in "\"'")
     }
 
 
-def _names(recorder: ParameterRecorder) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _parameter_names(recorder: ParameterRecorder) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Lists all parameter names without recording a read."""
     for name, value in dict.items(recorder.root):
         yield name, (name,)
@@ -189,19 +196,20 @@ def _names(recorder: ParameterRecorder) -> Iterator[tuple[str, tuple[str, ...]]]
                 yield f"{name}.{inner}", (name, inner)
 
 
-def _arguments(source: str, recorder: ParameterRecorder) -> dict[str, str]:
+def _function_arguments(source: str, recorder: ParameterRecorder) -> dict[str, str]:
     """Returns the arguments of an entry whose function starts at the beginning of a line."""
     match = _FUNCTION.search(source)
     if match is None:
         return {}
-    wanted = {part.partition("=")[0].strip() for part in match[1].split(",")}
-    known = {name for name, _ in dict.items(recorder.root)}
+    names = {part.partition("=")[0].strip() for part in match[1].split(",")}
+    available = {name for name, _ in dict.items(recorder.root)}
     return {
-        name: orjson.dumps(plain(recorder.value(name))).decode() for name in sorted(wanted & known)
+        name: orjson.dumps(copy_plain(recorder.value(name))).decode()
+        for name in sorted(names & available)
     }
 
 
-def _objects(value: object, where: str, depth: int) -> Iterator[manifests.LocatedObject]:
+def _result_objects(value: object, where: str, depth: int) -> Iterator[manifests.LocatedObject]:
     """Yields the objects of a result: an object, a list, or a map of either."""
     if depth > _MAX_DEPTH:
         raise Invalid(f"{where}: objects are nested too deeply")
@@ -209,15 +217,15 @@ def _objects(value: object, where: str, depth: int) -> Iterator[manifests.Locate
         yield from manifests.flatten(value, where)
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from _objects(inner, f"{where}, {key[:80]}", depth + 1)
+            yield from _result_objects(inner, f"{where}, {key[:80]}", depth + 1)
     elif isinstance(value, list):
         for number, inner in enumerate(value, 1):
-            yield from _objects(inner, f"{where}, item {number}", depth + 1)
+            yield from _result_objects(inner, f"{where}, item {number}", depth + 1)
     elif value is not None:
         raise Invalid(f"{where}: not a Kubernetes object")
 
 
-def _text(path: str, data: bytes) -> str:
+def _decode_text(path: str, data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

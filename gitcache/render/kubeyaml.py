@@ -45,14 +45,18 @@ class _Loader(yaml.CSafeLoader):
     yaml_implicit_resolvers: dict = {}
 
 
-def _cases(*words: str) -> str:
-    forms = [form for word in words for form in (word, word.capitalize(), word.upper())]
+def _spellings(*names: str) -> str:
+    forms = [form for name in names for form in (name, name.capitalize(), name.upper())]
     return "|".join(dict.fromkeys(forms))
 
 
 _RESOLVERS = (
-    ("bool", rf"(?:{_cases('y', 'yes', 'n', 'no', 'true', 'false', 'on', 'off')})", "yYnNtTfFoO"),
-    ("null", rf"(?:~|{_cases('null')}|)", ["~", "n", "N", ""]),
+    (
+        "bool",
+        rf"(?:{_spellings('y', 'yes', 'n', 'no', 'true', 'false', 'on', 'off')})",
+        "yYnNtTfFoO",
+    ),
+    ("null", rf"(?:~|{_spellings('null')}|)", ["~", "n", "N", ""]),
     (
         "int",
         r"[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)",
@@ -115,14 +119,14 @@ class _Document:
     def value(self, event: JsonValue, depth: int) -> JsonValue:
         """Builds the value that begins with an event."""
         if isinstance(event, AliasEvent):
-            return self._aliased(event)
+            return self._alias_value(event)
         before = self._values
-        self._count(event, 1)
+        self._count_values(event, 1)
         if depth > MAX_DEPTH:
             raise _error(event, "values are nested too deeply")
         value: JsonValue
         if isinstance(event, ScalarEvent):
-            value = _scalar(event, self._tag(event))
+            value = _scalar_value(event, self._tag(event))
         elif isinstance(event, SequenceStartEvent):
             value = self._sequence(event, depth)
         else:
@@ -131,14 +135,14 @@ class _Document:
             self._anchors[event.anchor] = value, self._values - before
         return value
 
-    def _aliased(self, event: AliasEvent) -> object:
+    def _alias_value(self, event: AliasEvent) -> object:
         if event.anchor not in self._anchors:
             raise _error(event, f"the alias *{str(event.anchor)[:40]} has no anchor before it")
         value, size = self._anchors[event.anchor]
-        self._count(event, size)
+        self._count_values(event, size)
         return value
 
-    def _count(self, event: object, size: int) -> None:
+    def _count_values(self, event: object, size: int) -> None:
         self._values += size
         if self._values > MAX_VALUES:
             raise _error(event, f"more than {MAX_VALUES:,} values in one document")
@@ -165,7 +169,7 @@ class _Document:
             if value_event is not None:
                 merged += _mergeable(value_event, self.value(value_event, depth + 1))
                 continue
-            key = _key(event, self.value(event, depth + 1))
+            key = _key_text(event, self.value(event, depth + 1))
             if key in result:
                 raise _error(event, f"duplicate key {key[:80]!r}")
             result[key] = self.value(self._next(), depth + 1)
@@ -186,7 +190,7 @@ def _mergeable(event: Any, value: Any) -> list[JsonObject]:
     return maps
 
 
-def _scalar(event: ScalarEvent, tag: str) -> object:
+def _scalar_value(event: ScalarEvent, tag: str) -> object:
     kind = tag.removeprefix(_CORE)
     text = event.value
     try:
@@ -197,9 +201,9 @@ def _scalar(event: ScalarEvent, tag: str) -> object:
         if kind == "bool":
             return text.lower() in _TRUE
         if kind == "int":
-            return integer(text)
+            return parse_integer(text)
         if kind == "float":
-            return number(text)
+            return parse_number(text)
     except ValueError as error:
         raise _error(event, _number_problem(text, error)) from error
     raise _error(event, f"unknown tag {tag[:40]!r}")
@@ -209,13 +213,13 @@ def _number_problem(text: str, error: ValueError) -> str:
     return str(error) if "JSON" in str(error) else f"{text[:40]!r} is not a number"
 
 
-def _key(event: object, value: object) -> str:
+def _key_text(event: object, value: object) -> str:
     if value is None or isinstance(value, list | dict):
         raise _error(event, "a key must be text")
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def integer(text: str) -> float:
+def parse_integer(text: str) -> float:
     """Parses a YAML 1.1 integer; beyond 64 bits it becomes a float, as in Go."""
     digits = text.replace("_", "")
     sign = -1 if digits.startswith("-") else 1
@@ -230,10 +234,10 @@ def integer(text: str) -> float:
         value = sign * int(digits) if len(digits) < 4000 else 0
     if _MIN_INT64 <= value <= _MAX_UINT64 and len(digits) < 4000:
         return value
-    return number(f"{'-' if sign < 0 else ''}{digits}")
+    return parse_number(f"{'-' if sign < 0 else ''}{digits}")
 
 
-def number(text: str) -> float:
+def parse_number(text: str) -> float:
     """Parses a float as Go writes it in JSON: whole numbers without a fraction."""
     plain = text.replace("_", "").lower()
     value = float(plain.replace(".inf", "inf").replace(".nan", "nan"))

@@ -20,7 +20,7 @@ from gitcache.domain.remote_bases import BaseRef, parse_base
 from gitcache.render import kubeyaml, kustomize_charts, manifests
 from gitcache.render.helm import CHART_SCHEMES, NO_REPOSITORY, with_archives
 from gitcache.render.renderer import Files, Renderer, RenderTool, ToolCommand, WorkerJob
-from gitcache.render.tool_runner import materialise, run_tool
+from gitcache.render.tool_runner import run_tool, write_files
 
 if TYPE_CHECKING:
     # Workers do not plan, and should start fast.
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 _FOLDERS = ("resources", "bases", "components", "generators", "transformers", "validators")
-_LISTS = (*_FOLDERS, "crds", "configurations", "patchesStrategicMerge")
-_WITH_PATH = ("patches", "patchesJson6902", "replacements", "openapi")
+_PATH_LISTS = (*_FOLDERS, "crds", "configurations", "patchesStrategicMerge")
+_LISTS_WITH_PATH = ("patches", "patchesJson6902", "replacements", "openapi")
 _GENERATORS = ("configMapGenerator", "secretGenerator")
 _PLUGINS = ("helmChartInflationGenerator",)
 _REMOTE = re.compile(
     r"^[a-zA-Z][a-zA-Z0-9+.-]*::?//|^[\w.-]+@[\w.-]+:|^(github\.com|gitlab\.com|bitbucket\.org)[/:]"
     r"|://|^git::|[?&](ref|version|timeout|submodules)=|(?<=[^/])//|\.git(/|\?|$)"
 )
-_REMOTE_MARK = re.compile(rb"//|@|github\.com", re.IGNORECASE)
+_REMOTE_HINT = re.compile(rb"//|@|github\.com", re.IGNORECASE)
 # kubectl logs its failure with time and process id.
 _KLOG = re.compile(
     r'^E\d{4} [^]]*\] "command failed" err=(?:"(?P<line>.*?)"?|<\s*(?P<lines>.*?)\s*>?)$', re.DOTALL
@@ -70,37 +70,41 @@ class Kustomize(Renderer):
     ) -> "RenderPlan":
         """Fetches the charts of all kustomizations that the render reads."""
         pins, settings = dict(plan.pins), dict(plan.settings)
-        for where, path, entry in _trees(origin, plan):
-            for chart in (await planning.references(where, entry, plan)).charts:
+        for origin_of_folder, path, entry in _read_folders(origin, plan):
+            for chart in (await planning.references(origin_of_folder, entry, plan)).charts:
                 settings[HELM] = await planning.tool_version(HELM)
                 if not chart.repository:
                     continue
                 if not chart.repository.startswith(CHART_SCHEMES):
                     raise Invalid(f"the chart {chart.name!r} {NO_REPOSITORY}")
-                wanted = replace(chart, folder="", project=origin.spec.project)
+                chart_ref = replace(chart, folder="", project=origin.spec.project)
                 folder = paths.child(path, chart.folder).rstrip("/")
-                place = kustomize_charts.fetched_chart(folder, chart)
-                pins[place] = await planning.charts.pin(wanted)
+                chart_folder = kustomize_charts.fetched_chart(folder, chart)
+                pins[chart_folder] = await planning.charts.pin(chart_ref)
         return replace(plan, pins=pins, settings=settings)
 
     def references(self, folder: str, files: Files) -> References:
-        found = referenced_paths(folder, files)
-        remote = [text for _, value in _kustomizations(folder, files) for text in _bases(value)]
-        return References(found, list(_charts(folder, files)), bases=sorted(set(remote)))
+        paths_named = referenced_paths(folder, files)
+        remote = [
+            text for _, value in _kustomizations(folder, files) for text in _remote_bases(value)
+        ]
+        return References(paths_named, list(_charts(folder, files)), bases=sorted(set(remote)))
 
     def render(self, job: WorkerJob) -> list[manifests.LocatedObject]:
         with tempfile.TemporaryDirectory(dir=job.scratch, prefix="k") as name:
             top = Path(name) / "repository"
-            materialise(top, _with_charts(replace(job, files=_with_local_bases(job.files))))
-            output = _run([*job.command, str(top / job.root)], Path(name), top)
-        found = manifests.parse("(output of kustomize)", output)
+            write_files(top, _with_charts(replace(job, files=_with_local_bases(job.files))))
+            output = _run_kustomize([*job.command, str(top / job.root)], Path(name), top)
+        objects = manifests.parse("(output of kustomize)", output)
         return manifests.collect(
             replace(located, kube_object=kustomize_charts.without_mark(located.kube_object))
-            for located in found
+            for located in objects
         )
 
 
-def _trees(origin: "CommitRoot", plan: "RenderPlan") -> Iterator[tuple["CommitRoot", str, "Entry"]]:
+def _read_folders(
+    origin: "CommitRoot", plan: "RenderPlan"
+) -> Iterator[tuple["CommitRoot", str, "Entry"]]:
     """Yields the folders that a render reads: their commit, and their path in the render."""
     for path, entry in plan.reads.items():
         if entry.is_tree:
@@ -111,23 +115,25 @@ def _trees(origin: "CommitRoot", plan: "RenderPlan") -> Iterator[tuple["CommitRo
                 yield base.origin, paths.child(base.at, path).rstrip("/"), entry
 
 
-def _bases(kustomization: JsonMapping) -> dict[str, BaseRef]:
+def _remote_bases(kustomization: JsonMapping) -> dict[str, BaseRef]:
     """Maps the remote references of a kustomization to bases."""
-    named = (item for name in _FOLDERS for item in _list(kustomization.get(name)))
+    references = (item for name in _FOLDERS for item in _as_list(kustomization.get(name)))
     return {
-        item: base for item in named if _is_path(item) and (base := parse_base(item)) is not None
+        item: base
+        for item in references
+        if _is_path(item) and (base := parse_base(item)) is not None
     }
 
 
 def _with_local_bases(files: Files) -> Files:
     """Replaces the URLs of remote bases in kustomizations by their paths among the files."""
     changed: dict[str, bytes] = {}
-    suspects = {path: data for path, data in files.items() if _REMOTE_MARK.search(data)}
-    for path, value in _kustomizations("", suspects):
-        if remote := _bases(value):
-            local = {text: _local(path, base) for text, base in remote.items()}
+    candidates = {path: data for path, data in files.items() if _REMOTE_HINT.search(data)}
+    for path, value in _kustomizations("", candidates):
+        if remote := _remote_bases(value):
+            local_paths = {text: _local_path(path, base) for text, base in remote.items()}
             folders = {
-                name: [local.get(str(item), item) for item in _list(value[name])]
+                name: [local_paths.get(str(item), item) for item in _as_list(value[name])]
                 for name in _FOLDERS
                 if value.get(name)
             }
@@ -135,7 +141,7 @@ def _with_local_bases(files: Files) -> Files:
     return {**files, **changed}
 
 
-def _local(path: str, base: BaseRef) -> str:
+def _local_path(path: str, base: BaseRef) -> str:
     return paths.relative(
         paths.child(base.mount_path, base.folder).rstrip("/"), posixpath.dirname(path)
     )
@@ -151,37 +157,41 @@ def _with_charts(job: WorkerJob) -> Files:
     job = replace(job, files=with_archives(job.archives, job.files))
     if not job.settings:
         return job.files
-    found = dict(_kustomizations("", job.files))
-    around = dict(_namespaces(job.root, {posixpath.dirname(path): found[path] for path in found}))
+    kustomizations = dict(_kustomizations("", job.files))
+    namespaces = dict(
+        _namespaces(
+            job.root, {posixpath.dirname(path): kustomizations[path] for path in kustomizations}
+        )
+    )
     changed: dict[str, bytes] = {}
-    for path, value in found.items():
+    for path, value in kustomizations.items():
         if kustomize_charts.has_charts(value):
-            namespace = around.get(posixpath.dirname(path), "")
+            namespace = namespaces.get(posixpath.dirname(path), "")
             changed |= kustomize_charts.inflate(path, value, job, namespace)
     return {**job.files, **changed}
 
 
 def _namespaces(root: str, folders: Mapping[str, JsonMapping]) -> Iterator[tuple[str, str]]:
     """Yields the folders of kustomizations with the namespace of the nearest one around."""
-    seen: set[str] = set()
-    waiting = [(root, "")]
-    while waiting:
-        folder, inherited = waiting.pop()
-        if folder in seen or folder not in folders:
+    visited: set[str] = set()
+    pending = [(root, "")]
+    while pending:
+        folder, inherited = pending.pop()
+        if folder in visited or folder not in folders:
             continue
-        seen.add(folder)
+        visited.add(folder)
         namespace = str(folders[folder].get("namespace") or inherited)
         yield folder, namespace
-        for name in _named(folders[folder]):
-            below = paths.join(folder, name)
-            if below is not None:
-                waiting.append((below, namespace))
+        for name in _named_paths(folders[folder]):
+            child = paths.join(folder, name)
+            if child is not None:
+                pending.append((child, namespace))
 
 
 def _kustomizations(folder: str, files: Files) -> Iterator[tuple[str, JsonObject]]:
     """Yields the kustomizations at and below a folder. Raises Invalid for a malformed one."""
     for path, data in sorted(files.items()):
-        if posixpath.basename(path) not in NAMES or not _inside(path, folder):
+        if posixpath.basename(path) not in NAMES or not _is_below(path, folder):
             continue
         try:
             documents = list(kubeyaml.load_all(data.decode("utf-8-sig"), 10))
@@ -199,24 +209,24 @@ def referenced_paths(folder: str, files: Files) -> list[str]:
     Sorted, including paths outside the repository, which start with `../`. Raises Invalid for a
     malformed kustomization or one with network references.
     """
-    found = set()
+    references = set()
     for path, value in _kustomizations(folder, files):
-        for reference in _checked(path, value):
+        for reference in _checked_paths(path, value):
             joined = posixpath.join(posixpath.dirname(path), reference)
-            found.add(posixpath.normpath(joined))
-    return sorted(found)
+            references.add(posixpath.normpath(joined))
+    return sorted(references)
 
 
-def _inside(path: str, folder: str) -> bool:
+def _is_below(path: str, folder: str) -> bool:
     return not folder or path.startswith(f"{folder}/")
 
 
-def _checked(path: str, kustomization: JsonMapping) -> Iterator[str]:
+def _checked_paths(path: str, kustomization: JsonMapping) -> Iterator[str]:
     for name in _PLUGINS:
         if kustomization.get(name):
             raise Invalid(f"{path}: `{name}` is not supported; use `helmCharts`")
-    remote = _bases(kustomization)
-    for reference in _named(kustomization):
+    remote = _remote_bases(kustomization)
+    for reference in _named_paths(kustomization):
         if reference in remote:
             continue
         if _REMOTE.search(reference):
@@ -227,21 +237,21 @@ def _checked(path: str, kustomization: JsonMapping) -> Iterator[str]:
         yield reference
 
 
-def _named(kustomization: JsonMapping) -> Iterator[str]:
+def _named_paths(kustomization: JsonMapping) -> Iterator[str]:
     """Yields every value of a kustomization that kustomize treats as a path."""
     yield from kustomize_charts.chart_paths(kustomization)
-    for name in _LISTS:
-        yield from (item for item in _list(kustomization.get(name)) if _is_path(item))
-    for name in _WITH_PATH:
-        for item in _list(kustomization.get(name)):
+    for name in _PATH_LISTS:
+        yield from (item for item in _as_list(kustomization.get(name)) if _is_path(item))
+    for name in _LISTS_WITH_PATH:
+        for item in _as_list(kustomization.get(name)):
             if isinstance(item, dict) and isinstance(item.get("path"), str):
                 yield item["path"]
     for name in _GENERATORS:
-        for generator in _list(kustomization.get(name)):
+        for generator in _as_list(kustomization.get(name)):
             if isinstance(generator, dict):
                 files = [
-                    *_list(generator.get("files")),
-                    *_list(generator.get("envs")),
+                    *_as_list(generator.get("files")),
+                    *_as_list(generator.get("envs")),
                     generator.get("env"),
                 ]
                 yield from (_file_source(str(item)) for item in files if item)
@@ -257,13 +267,13 @@ def _is_path(value: object) -> bool:
     return isinstance(value, str) and "\n" not in value
 
 
-def _list(value: JsonValue) -> list[JsonValue]:
+def _as_list(value: JsonValue) -> list[JsonValue]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
 
 
-def _run(command: Sequence[str], home: Path, top: Path) -> bytes:
+def _run_kustomize(command: Sequence[str], home: Path, top: Path) -> bytes:
     code, output, errors = run_tool(command, home, top)
     if code:
         raise Invalid(_error_text(errors, top) or "kustomize failed")
@@ -274,8 +284,8 @@ def _error_text(stderr: bytes, top: Path) -> str:
     text = stderr.decode("utf-8", "replace").strip().removeprefix("Error: ").removeprefix("error: ")
     if (klog := _KLOG.search(text)) is not None:
         text = klog["lines"] or klog["line"].replace('\\"', '"')
-    for place in (os.path.realpath(top), str(top)):
-        text = text.replace(f"{place}/", "").replace(place, ".")
+    for folder in (os.path.realpath(top), str(top)):
+        text = text.replace(f"{folder}/", "").replace(folder, ".")
     if _OUTSIDE.search(text):
         # Do not reveal the existence of local files.
         text = "a reference leads to a file outside of this repository"

@@ -30,7 +30,7 @@ _GENERATED = "internal.config.kubernetes.io/helm-generated"
 Kustomization = JsonMapping
 
 
-class _ChartPlace(NamedTuple):
+class _ChartLocation(NamedTuple):
     """A chart of the kustomization at `path`, and the folder `top` of its files."""
 
     path: str
@@ -46,14 +46,14 @@ def has_charts(kustomization: Kustomization) -> bool:
 
 def chart_refs(folder: str, kustomization: Kustomization) -> Iterator[ChartRef]:
     """Yields the charts of a folder's kustomization; those of the commit have no repository."""
-    return (_ref(chart, folder) for chart in _charts(kustomization))
+    return (_chart_ref(chart, folder) for chart in _charts(kustomization))
 
 
 def chart_paths(kustomization: Kustomization) -> Iterator[str]:
     """Yields the paths that the charts of a kustomization name: values files and local charts."""
     for chart in _charts(kustomization):
         if not chart.get("repo"):
-            yield paths.child(_home(kustomization), chart["name"])
+            yield paths.child(_chart_home(kustomization), chart["name"])
         yield from _values_files(chart)
 
 
@@ -73,11 +73,11 @@ def inflate(path: str, kustomization: Kustomization, job: WorkerJob, namespace: 
     changed: dict[str, bytes] = {}
     for number, chart in enumerate(_charts(kustomization)):
         name = f".chart-{number}.yaml"
-        place = _ChartPlace(path, folder, _place(folder, chart, kustomization), chart)
-        changed[paths.child(folder, name)] = _rendered(place, job, namespace)
+        location = _ChartLocation(path, folder, _chart_folder(folder, chart, kustomization), chart)
+        changed[paths.child(folder, name)] = _render_chart(location, job, namespace)
         resources.append(name)
-    kept = {key: value for key, value in kustomization.items() if key not in _FIELDS}
-    changed[path] = yaml.safe_dump({**kept, "resources": resources}).encode()
+    others = {key: value for key, value in kustomization.items() if key not in _FIELDS}
+    changed[path] = yaml.safe_dump({**others, "resources": resources}).encode()
     return changed
 
 
@@ -88,91 +88,102 @@ def without_mark(kube_object: KubeObject) -> KubeObject:
         return kube_object
     if _GENERATED not in metadata["annotations"]:
         return kube_object
-    kept = {key: value for key, value in metadata["annotations"].items() if key != _GENERATED}
+    annotations = {
+        key: value for key, value in metadata["annotations"].items() if key != _GENERATED
+    }
     others = {key: value for key, value in metadata.items() if key != "annotations"}
-    return {**kube_object, "metadata": {**others, **({"annotations": kept} if kept else {})}}
+    return {
+        **kube_object,
+        "metadata": {**others, **({"annotations": annotations} if annotations else {})},
+    }
 
 
-def _marked(kube_object: KubeObject) -> KubeObject:
+def _with_mark(kube_object: KubeObject) -> KubeObject:
     """Marks an object of a chart, whose namespace kustomize does not change."""
     metadata = kube_object.get("metadata") or {}
     annotations = {**(metadata.get("annotations") or {}), _GENERATED: "true"}
     return {**kube_object, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _rendered(place: _ChartPlace, job: WorkerJob, namespace: str) -> bytes:
-    files = helm.files_below(job.files, place.top)
+def _render_chart(location: _ChartLocation, job: WorkerJob, namespace: str) -> bytes:
+    files = helm.files_below(job.files, location.top)
     if charts.CHART not in files:
-        raise Invalid(f"{place.path}: {place.top!r} is not a Helm chart")
-    release = _release(place.chart, namespace)
-    options = {"name": release.release, "namespace": release.namespace, **_options(place.chart)}
-    engine = helm.engine_of((), job.memory)
-    values = _values(place, job)
-    found = helm.chart_objects(engine, files, values, options, release, job.scratch)
-    objects = (_marked(located.kube_object) for located in found)
+        raise Invalid(f"{location.path}: {location.top!r} is not a Helm chart")
+    release = _release(location.chart, namespace)
+    options = {"name": release.release, "namespace": release.namespace, **_options(location.chart)}
+    engine = helm.select_engine((), job.memory)
+    values = _merged_values(location, job)
+    located_objects = helm.chart_objects(engine, files, values, options, release, job.scratch)
+    objects = (_with_mark(located.kube_object) for located in located_objects)
     return yaml.dump_all(objects, Dumper=yaml.CSafeDumper).encode()
 
 
-def _ref(chart: JsonMapping, folder: str) -> ChartRef:
+def _chart_ref(chart: JsonMapping, folder: str) -> ChartRef:
     version = str(chart.get("version") or "")
     return ChartRef(str(chart.get("repo") or ""), chart["name"], version, folder=folder)
 
 
 def _charts(kustomization: Kustomization) -> list[JsonObject]:
-    listed = kustomization.get(_FIELD)
-    found = [
+    entries = kustomization.get(_FIELD)
+    named_charts = [
         chart
-        for chart in (listed if isinstance(listed, list) else ())
+        for chart in (entries if isinstance(entries, list) else ())
         if isinstance(chart, dict) and isinstance(chart.get("name"), str)
     ]
-    if len(found) > _MAX_CHARTS:
+    if len(named_charts) > _MAX_CHARTS:
         raise Invalid(f"a kustomization has more than {_MAX_CHARTS} charts")
-    return found
+    return named_charts
 
 
-def _home(kustomization: Kustomization) -> str:
-    given = kustomization.get("helmGlobals")
-    home = given.get("chartHome") if isinstance(given, dict) else None
+def _chart_home(kustomization: Kustomization) -> str:
+    globals_ = kustomization.get("helmGlobals")
+    home = globals_.get("chartHome") if isinstance(globals_, dict) else None
     return home if isinstance(home, str) and home else _HOME
 
 
-def _place(folder: str, chart: JsonMapping, kustomization: Kustomization) -> str:
-    wanted = _ref(chart, folder)
-    if wanted.repository:
-        return fetched_chart(folder, wanted)
-    return paths.inside(folder, paths.child(_home(kustomization), wanted.name), "chartHome")
+def _chart_folder(folder: str, chart: JsonMapping, kustomization: Kustomization) -> str:
+    chart_ref = _chart_ref(chart, folder)
+    if chart_ref.repository:
+        return fetched_chart(folder, chart_ref)
+    return paths.inside(
+        folder, paths.child(_chart_home(kustomization), chart_ref.name), "chartHome"
+    )
 
 
 def _values_files(chart: JsonMapping) -> list[str]:
-    return [file for file in (chart.get("valuesFile"), *_additional(chart)) if file]
+    return [file for file in (chart.get("valuesFile"), *_additional_values_files(chart)) if file]
 
 
-def _additional(chart: JsonMapping) -> list[str]:
-    listed = chart.get("additionalValuesFiles")
-    return [str(file) for file in listed] if isinstance(listed, list) else []
+def _additional_values_files(chart: JsonMapping) -> list[str]:
+    files = chart.get("additionalValuesFiles")
+    return [str(file) for file in files] if isinstance(files, list) else []
 
 
-def _values(place: _ChartPlace, job: WorkerJob) -> JsonObject:
+def _merged_values(location: _ChartLocation, job: WorkerJob) -> JsonObject:
     """Merges the values as kustomize does: by default, inline values win over the values file."""
 
     def read(file: str) -> JsonObject:
-        at = paths.inside(place.folder, file, "valuesFile")
-        if at not in job.files:
-            raise Invalid(f"{place.path}: values file {file!r} is not in this commit")
-        return helm.parsed_values(at, job.files[at])
+        path = paths.inside(location.folder, file, "valuesFile")
+        if path not in job.files:
+            raise Invalid(f"{location.path}: values file {file!r} is not in this commit")
+        return helm.parse_values(path, job.files[path])
 
-    chart = place.chart
+    chart = location.chart
     inline = chart.get("valuesInline")
     inline = inline if isinstance(inline, dict) else {}
     file = chart.get("valuesFile")
-    given = read(str(file)) if file else charts.values_of(place.top, job.files)
-    how = chart.get("valuesMerge") or "override"
-    if how == "replace":
-        values = inline or given
+    file_values = read(str(file)) if file else charts.own_values(location.top, job.files)
+    merge_mode = chart.get("valuesMerge") or "override"
+    if merge_mode == "replace":
+        values = inline or file_values
     else:
-        values = charts.merged(inline, given) if how == "merge" else charts.merged(given, inline)
-    for name in _additional(chart):
-        values = charts.merged(values, read(name))
+        values = (
+            charts.merge_values(inline, file_values)
+            if merge_mode == "merge"
+            else charts.merge_values(file_values, inline)
+        )
+    for name in _additional_values_files(chart):
+        values = charts.merge_values(values, read(name))
     return values
 
 

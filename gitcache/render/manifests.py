@@ -35,12 +35,12 @@ class LocatedObject:
 
 def parse(path: str, data: bytes) -> Iterator[LocatedObject]:
     """Parses the objects of one file. Raises Invalid, naming file and line."""
-    for line, value in _documents(path, _text(path, data)):
+    for line, value in _documents(path, _decode_text(path, data)):
         where = f"{path}, line {line}"
         yield from flatten(value, where)
 
 
-def _text(path: str, data: bytes) -> str:
+def _decode_text(path: str, data: bytes) -> str:
     if len(data) > MAX_FILE_BYTES:
         raise Invalid(f"{path}: {len(data):,} bytes; the limit is {MAX_FILE_BYTES:,}")
     try:
@@ -60,22 +60,22 @@ def collect(located: Iterable[LocatedObject]) -> list[LocatedObject]:
 
     An object that is there twice in the same form counts once.
     """
-    seen: dict[tuple[str, str, str, str], LocatedObject] = {}
-    for item in map(_with_name, located):
-        before = seen.setdefault(_identity(item), item)
-        if before.kube_object != item.kube_object:
+    objects: dict[tuple[str, str, str, str], LocatedObject] = {}
+    for item in map(_with_hook_name, located):
+        first = objects.setdefault(_object_identity(item), item)
+        if first.kube_object != item.kube_object:
             raise Invalid(
                 f"{describe_object(item.kube_object)} is defined twice with other content: "
-                f"{before.where} and {item.where}"
+                f"{first.where} and {item.where}"
             )
-        if len(seen) > MAX_OBJECTS:
+        if len(objects) > MAX_OBJECTS:
             raise Invalid(f"more than {MAX_OBJECTS:,} objects in one service")
-    if not seen:
+    if not objects:
         raise NoObjects(
             "the folder renders to no objects; to remove everything, delete the service, "
             "or set `rendering.allowEmpty`"
         )
-    return list(seen.values())
+    return list(objects.values())
 
 
 def files_of(objects: Iterable[LocatedObject]) -> list[tuple[str, int]]:
@@ -84,7 +84,7 @@ def files_of(objects: Iterable[LocatedObject]) -> list[tuple[str, int]]:
     return [(file, sum(1 for _ in same)) for file, same in groupby(files)]
 
 
-def _with_name(item: LocatedObject) -> LocatedObject:
+def _with_hook_name(item: LocatedObject) -> LocatedObject:
     """Names a hook with `generateName` after its content; the agent replaces it at each run."""
     metadata = item.kube_object.get("metadata")
     if not isinstance(metadata, dict) or metadata.get("name") or not _is_hook(metadata):
@@ -94,8 +94,8 @@ def _with_name(item: LocatedObject) -> LocatedObject:
         return item
     content = orjson.dumps(item.kube_object, option=orjson.OPT_SORT_KEYS)
     name = prefix + hashlib.sha256(content).hexdigest()[:8]
-    kept = {key: value for key, value in metadata.items() if key != "generateName"}
-    return replace(item, kube_object={**item.kube_object, "metadata": {**kept, "name": name}})
+    others = {key: value for key, value in metadata.items() if key != "generateName"}
+    return replace(item, kube_object={**item.kube_object, "metadata": {**others, "name": name}})
 
 
 def _is_hook(metadata: Mapping[str, object]) -> bool:
@@ -110,10 +110,10 @@ def _documents(path: str, text: str) -> Iterator[tuple[int, object]]:
         else:
             yield from kubeyaml.load_all(text, MAX_OBJECTS)
     except kubeyaml.YamlError as error:
-        raise Invalid(f"{path}, {_with_place(error)}") from error
+        raise Invalid(f"{path}, {_with_line(error)}") from error
 
 
-def _with_place(error: kubeyaml.YamlError) -> str:
+def _with_line(error: kubeyaml.YamlError) -> str:
     text = str(error)
     return text if text.startswith("line ") else f"line 1: {text}"
 
@@ -123,10 +123,10 @@ def load_json(text: str) -> object:
     try:
         return json.loads(
             text,
-            object_pairs_hook=_unique,
-            parse_constant=_no_constant,
-            parse_int=kubeyaml.integer,
-            parse_float=kubeyaml.number,
+            object_pairs_hook=_unique_keys,
+            parse_constant=_refuse_constant,
+            parse_int=kubeyaml.parse_integer,
+            parse_float=kubeyaml.parse_number,
         )
     except json.JSONDecodeError as error:
         raise kubeyaml.YamlError(f"line {error.lineno}: {error.msg}") from error
@@ -136,33 +136,33 @@ def load_json(text: str) -> object:
         raise kubeyaml.YamlError(str(error)) from error
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) != len(pairs):
         keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"duplicate key {twice!r}")
+        duplicate = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"duplicate key {duplicate!r}")
     return result
 
 
-def _no_constant(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
 def flatten(value: object, where: str) -> Iterator[LocatedObject]:
     """Yields an object, or the objects of a list. Raises Invalid for other values."""
     if not isinstance(value, dict):
-        raise Invalid(f"{where}: not a Kubernetes object but {_kind_of(value)}")
+        raise Invalid(f"{where}: not a Kubernetes object but {_json_type(value)}")
     kind = value.get("kind")
     items = value.get("items")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
-        for number, item in enumerate(items, 1):
-            yield from flatten(item, f"{where}, item {number}")
+        for index, item in enumerate(items, 1):
+            yield from flatten(item, f"{where}, item {index}")
         return
     yield LocatedObject(value, where)
 
 
-def _identity(item: LocatedObject) -> tuple[str, str, str, str]:
+def _object_identity(item: LocatedObject) -> tuple[str, str, str, str]:
     kube_object = item.kube_object
     version, kind = kube_object.get("apiVersion"), kube_object.get("kind")
     for name, value in (("apiVersion", version), ("kind", kind)):
@@ -173,14 +173,14 @@ def _identity(item: LocatedObject) -> tuple[str, str, str, str]:
         raise Invalid(f"{item.where}: {kind} has no `metadata`")
     name = metadata.get("name")
     if not isinstance(name, str) or not name:
-        raise Invalid(f"{item.where}: {kind} {_nameless(metadata)}")
+        raise Invalid(f"{item.where}: {kind} {_name_problem(metadata)}")
     namespace = metadata.get("namespace") or ""
     if not isinstance(namespace, str):
         raise Invalid(f"{item.where}: {kind} {name}: `metadata.namespace` must be text")
     return str(version).rpartition("/")[0], str(kind), namespace, name
 
 
-def _nameless(metadata: Mapping[str, object]) -> str:
+def _name_problem(metadata: Mapping[str, object]) -> str:
     if "generateName" in metadata:
         return "uses `generateName`: each apply would make another object; give it a name"
     if "name" in metadata:
@@ -191,11 +191,11 @@ def _nameless(metadata: Mapping[str, object]) -> str:
 _KINDS: tuple[tuple[type, str], ...] = ((list, "a list"), (str, "text"), (bool, "a boolean"))
 
 
-def _kind_of(value: object) -> str:
+def _json_type(value: object) -> str:
     return next((name for kind, name in _KINDS if isinstance(value, kind)), "a single value")
 
 
-def read_folder(
+def read_manifests(
     folder: str, files: Mapping[str, bytes], options: RenderOptions = EVERYTHING
 ) -> list[LocatedObject]:
     """Renders RAW: the manifests of the folder, by sorted path, without dot files.
@@ -206,13 +206,13 @@ def read_folder(
         located
         for path in sorted(files)
         if is_manifest(folder, path, options)
-        for located in _of_file(path, files[path])
+        for located in _objects_of_file(path, files[path])
     )
 
 
-def _of_file(path: str, data: bytes) -> Iterator[LocatedObject]:
+def _objects_of_file(path: str, data: bytes) -> Iterator[LocatedObject]:
     try:
-        documents = list(_documents(path, _text(path, data)))
+        documents = list(_documents(path, _decode_text(path, data)))
     except Invalid as error:
         raise Invalid(
             f"{error.message}; if the file is not a manifest, add it to `rendering.exclude`"
@@ -230,16 +230,16 @@ def _looks_like_object(value: object) -> bool:
 
 def is_manifest(folder: str, path: str, options: RenderOptions = EVERYTHING) -> bool:
     """True if RAW rendering of `folder` reads `path` (both relative to the root)."""
-    inside = path.removeprefix(f"{folder}/") if folder else path
-    if not path.endswith(MANIFEST_SUFFIXES) or (folder and inside == path):
+    relative_path = path.removeprefix(f"{folder}/") if folder else path
+    if not path.endswith(MANIFEST_SUFFIXES) or (folder and relative_path == path):
         return False
-    if any(part.startswith(".") for part in inside.split("/")):
+    if any(part.startswith(".") for part in relative_path.split("/")):
         return False
-    if "/" in inside and not options.recurse:
+    if "/" in relative_path and not options.recurse:
         return False
-    if options.include and not matches(inside, options.include):
+    if options.include and not matches(relative_path, options.include):
         return False
-    return not matches(inside, options.exclude)
+    return not matches(relative_path, options.exclude)
 
 
 def matches(path: str, patterns: Iterable[str]) -> bool:

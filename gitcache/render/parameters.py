@@ -12,45 +12,45 @@ class ParameterRecorder:
     """Gives parameters to templates and records the paths that they read."""
 
     def __init__(self, parameters: JsonMapping) -> None:
-        self._found: set[Path] = set()
-        self.root = RecordedMapping(parameters, (), self._found)
+        self._reads: set[Path] = set()
+        self.root = RecordedMapping(parameters, (), self._reads)
 
     @property
     def reads(self) -> list[Path]:
         """The read paths, sorted, without paths below other paths."""
-        kept: list[Path] = []
-        for path in sorted(self._found):
-            if not kept or path[: len(kept[-1])] != kept[-1]:
-                kept.append(path)
-        return kept
+        topmost: list[Path] = []
+        for path in sorted(self._reads):
+            if not topmost or path[: len(topmost[-1])] != topmost[-1]:
+                topmost.append(path)
+        return topmost
 
     def value(self, *path: str) -> JsonValue:
         """Reads one value; None if it is missing."""
-        here: JsonValue = self.root
+        current: JsonValue = self.root
         for name in path:
-            here = here.get(name) if isinstance(here, dict) else None
-        return here
+            current = current.get(name) if isinstance(current, dict) else None
+        return current
 
-    def note_all(self) -> None:
+    def record_all(self) -> None:
         """Records every parameter as read."""
-        self._found.add(())
+        self._reads.add(())
 
 
 class RecordedMapping(JsonObject):
     """A mapping that records reads: of a key by the key's path, of several by its own path."""
 
-    def __init__(self, values: JsonMapping, path: Path, found: set[Path]) -> None:
+    def __init__(self, values: JsonMapping, path: Path, reads: set[Path]) -> None:
         super().__init__(
             (
                 key,
-                RecordedMapping(value, (*path, key), found)
+                RecordedMapping(value, (*path, key), reads)
                 if isinstance(value, Mapping)
                 else value,
             )
             for key, value in values.items()
         )
         self._path = path
-        self._found = found
+        self._reads = reads
 
     def __getitem__(self, key: str) -> object:
         if not isinstance(key, str):
@@ -70,38 +70,38 @@ class RecordedMapping(JsonObject):
     def _child(self, key: str) -> object:
         value = super().get(key, _ABSENT)
         if not isinstance(value, RecordedMapping):
-            self._found.add((*self._path, key))
+            self._reads.add((*self._path, key))
         return value
 
-    def _whole(self) -> None:
-        self._found.add(self._path)
+    def _record_mapping(self) -> None:
+        self._reads.add(self._path)
 
     def __iter__(self) -> Iterator[str]:
-        self._whole()
+        self._record_mapping()
         return super().__iter__()
 
     def __len__(self) -> int:
-        self._whole()
+        self._record_mapping()
         return super().__len__()
 
     def keys(self) -> Any:
-        self._whole()
+        self._record_mapping()
         return super().keys()
 
     def values(self) -> Any:
-        self._whole()
+        self._record_mapping()
         return super().values()
 
     def items(self) -> Any:
-        self._whole()
+        self._record_mapping()
         return super().items()
 
     def __eq__(self, other: object) -> bool:
-        self._whole()
+        self._record_mapping()
         return super().__eq__(other)
 
     def __repr__(self) -> str:
-        self._whole()
+        self._record_mapping()
         return super().__repr__()
 
     __hash__ = None
@@ -110,7 +110,7 @@ class RecordedMapping(JsonObject):
 _ABSENT: object = object()
 
 
-def names_of(values: Mapping[str, object]) -> dict[str, object]:
+def top_level_values(values: Mapping[str, object]) -> dict[str, object]:
     """Returns the mapping's values by name, for libraries that need keyword arguments.
 
     Records only values that are not mappings; mappings record later reads themselves.
@@ -120,15 +120,15 @@ def names_of(values: Mapping[str, object]) -> dict[str, object]:
     return {name: values[name] for name in dict.keys(values)}
 
 
-def plain(value: object) -> object:
+def copy_plain(value: object) -> object:
     """Copies to plain values; records everything as read."""
     if isinstance(value, Mapping):
-        return {key: plain(inner) for key, inner in value.items()}
+        return {key: copy_plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
+        return [copy_plain(inner) for inner in value]
     return value
 
 
-def as_lists(reads: Iterable[Path]) -> list[list[str]]:
+def reads_as_lists(reads: Iterable[Path]) -> list[list[str]]:
     """Converts read paths to JSON lists."""
     return [list(path) for path in reads]

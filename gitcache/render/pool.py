@@ -27,7 +27,7 @@ from gitcache.domain.references import ChartRef, References
 from gitcache.domain.renders import ChartVersion, RenderInputError, RenderJob, RenderResult
 from gitcache.render import framing
 from gitcache.render.renderers import renderer_named
-from gitcache.render.sandbox import can_be_read
+from gitcache.render.sandbox import can_user_read
 from gitcache.render.scratch_location import reachable_scratch
 from gitcache.render.tools import RenderTools
 
@@ -36,11 +36,11 @@ log = structlog.get_logger(__name__)
 _START_SECONDS = 60.0
 _END_SECONDS = 10.0
 _NOBODY = 65534
-_FOREIGN_DEATHS = {-signal.SIGKILL, -signal.SIGBUS}
-_ALL = [[]]
+_KILLED_STATUSES = {-signal.SIGKILL, -signal.SIGBUS}
+_ALL_PARAMETERS = [[]]
 
 
-class _Died(Exception):
+class _WorkerKilled(Exception):
     """A worker was killed by another process or the kernel."""
 
 
@@ -66,25 +66,25 @@ class WorkerPool:
     ) -> None:
         self._limits = limits
         self._scratch = scratch
-        self._free = asyncio.Semaphore(size)
-        self._idle: list[_Worker] = []
-        self._all: set[_Worker] = set()
+        self._slots = asyncio.Semaphore(size)
+        self._idle_workers: list[_Worker] = []
+        self._workers: set[_Worker] = set()
         self._tools = tools or RenderTools()
-        self._warned = False
+        self._has_logged_isolation = False
 
     async def start(self) -> None:
         """Clears the scratch folder and starts one worker."""
-        if os.geteuid() == 0 and can_be_read(_NOBODY):
+        if os.geteuid() == 0 and can_user_read(_NOBODY):
             self._scratch = reachable_scratch(self._scratch)
         await asyncio.to_thread(shutil.rmtree, self._scratch, True)
         self._scratch.mkdir(parents=True)
         self._scratch.chmod(0o755)
-        self._idle.append(await self._new_worker())
+        self._idle_workers.append(await self._new_worker())
 
     async def stop(self) -> None:
         """Kills all workers."""
-        self._idle.clear()
-        for worker in tuple(self._all):
+        self._idle_workers.clear()
+        for worker in tuple(self._workers):
             await self._discard(worker)
         await asyncio.to_thread(shutil.rmtree, self._scratch, True)
 
@@ -100,7 +100,7 @@ class WorkerPool:
         if not isinstance(count, int) or data is None:
             raise Unavailable("a render worker returned no result")
         files = [(str(file), int(number)) for file, number in answer.fields.get("files", [])]
-        return RenderResult(data, count, _reads(answer), files)
+        return RenderResult(data, count, _reads_of(answer), files)
 
     async def references(self, job: RenderJob) -> References:
         """Implements `RenderWorkers.references`."""
@@ -115,7 +115,7 @@ class WorkerPool:
             for chart in answer.fields.get("charts", [])
         ]
         paths, bases = (list(map(str, answer.fields.get(name, []))) for name in ("paths", "bases"))
-        return References(paths, charts, _reads(answer), bases=bases)
+        return References(paths, charts, _reads_of(answer), bases=bases)
 
     async def versions(self, index: bytes, chart: str) -> Sequence[ChartVersion]:
         """Implements `RenderWorkers.versions`."""
@@ -145,36 +145,36 @@ class WorkerPool:
     async def _run(self, verb: str, job: RenderJob) -> framing.WorkerMessage:
         tool = renderer_named(job.renderer).tool if verb == "render" else None
         command = (await self._tools.find(tool)).command if tool else ()
-        request = _request(verb, job, command)
+        request = _encode_request(verb, job, command)
         try:
-            answer = await self._asked(request)
-        except _Died:
+            answer = await self._run_in_worker(request)
+        except _WorkerKilled:
             log.warning("render worker killed, retrying its job")
             try:
-                answer = await self._asked(request)
-            except _Died:
+                answer = await self._run_in_worker(request)
+            except _WorkerKilled:
                 message = "the render worker was killed twice; the machine may be out of memory"
-                raise RenderInputError(message, _ALL) from None
+                raise RenderInputError(message, _ALL_PARAMETERS) from None
         _raise_reported_error(answer)
         return answer
 
-    async def _asked(self, request: bytes) -> framing.WorkerMessage:
-        async with self._free:
-            worker = await self._take()
-            kept = False
+    async def _run_in_worker(self, request: bytes) -> framing.WorkerMessage:
+        async with self._slots:
+            worker = await self._free_worker()
+            is_reusable = False
             try:
-                answer = await worker.ask(request, self._limits.seconds)
-                kept = worker.jobs < self._limits.jobs_per_worker
+                answer = await worker.run_job(request, self._limits.seconds)
+                is_reusable = worker.jobs < self._limits.jobs_per_worker
             finally:
-                if kept:
-                    self._idle.append(worker)
+                if is_reusable:
+                    self._idle_workers.append(worker)
                 else:
                     await self._discard(worker)
         return answer
 
-    async def _take(self) -> "_Worker":
-        while self._idle:
-            worker = self._idle.pop()
+    async def _free_worker(self) -> "_Worker":
+        while self._idle_workers:
+            worker = self._idle_workers.pop()
             if worker.alive:
                 return worker
             await self._discard(worker)
@@ -210,33 +210,33 @@ class WorkerPool:
             start_new_session=True,
         )
         worker = _Worker(process, scratch)
-        self._all.add(worker)
+        self._workers.add(worker)
         try:
             hello = await worker.receive(_START_SECONDS)
         except BaseException:
             await self._discard(worker)
             raise
-        self._note_isolation(hello.fields)
+        self._log_isolation(hello.fields)
         return worker
 
     async def _discard(self, worker: "_Worker") -> None:
-        self._all.discard(worker)
+        self._workers.discard(worker)
         await worker.kill()
         await asyncio.to_thread(shutil.rmtree, worker.scratch, True)
 
-    def _note_isolation(self, given: Mapping[str, object]) -> None:
-        if self._warned:
+    def _log_isolation(self, flags: Mapping[str, object]) -> None:
+        if self._has_logged_isolation:
             return
-        self._warned = True
+        self._has_logged_isolation = True
         log.info(
-            "render workers are isolated", **{key: bool(value) for key, value in given.items()}
+            "render workers are isolated", **{key: bool(value) for key, value in flags.items()}
         )
-        if os.geteuid() == 0 and not given.get("ownUser"):
+        if os.geteuid() == 0 and not flags.get("ownUser"):
             log.warning(
                 "render workers run as root: other users cannot read this program or access /run; "
                 "install it in a world-readable folder, or start it as another user"
             )
-        if not given.get("isolated") and not given.get("filtered"):
+        if not flags.get("isolated") and not flags.get("filtered"):
             log.warning(
                 "render workers have network access: neither namespaces nor seccomp filters "
                 "are permitted here"
@@ -256,8 +256,8 @@ class _Worker:
         """True while the process runs."""
         return self._process.returncode is None
 
-    async def ask(self, request: bytes, seconds: float) -> framing.WorkerMessage:
-        """Runs one job. Raises RenderFailed beyond a limit, _Died if killed from outside."""
+    async def run_job(self, request: bytes, seconds: float) -> framing.WorkerMessage:
+        """Runs one job. Raises RenderInputError beyond a limit, _WorkerKilled if others kill it."""
         self.jobs += 1
         writer = self._process.stdin
         if writer is None:
@@ -271,12 +271,14 @@ class _Worker:
         except TimeoutError:
             raise _too_slow(seconds) from None
         except (EOFError, OSError, framing.BadMessage):
-            ended = await self._ending()
-            if ended == -signal.SIGXCPU:
+            status = await self._exit_status()
+            if status == -signal.SIGXCPU:
                 raise _too_slow(seconds) from None
-            if ended in _FOREIGN_DEATHS:
-                raise _Died from None
-            raise RenderInputError("rendering exceeded its memory or size limit", _ALL) from None
+            if status in _KILLED_STATUSES:
+                raise _WorkerKilled from None
+            raise RenderInputError(
+                "rendering exceeded its memory or size limit", _ALL_PARAMETERS
+            ) from None
 
     async def receive(self, seconds: float) -> framing.WorkerMessage:
         """Receives the first message. Raises Unavailable if the worker does not start."""
@@ -286,7 +288,7 @@ class _Worker:
         except (TimeoutError, EOFError, OSError, framing.BadMessage):
             raise Unavailable("a render worker failed to start") from None
 
-    async def _ending(self) -> int | None:
+    async def _exit_status(self) -> int | None:
         """Returns the exit status of the process, None if it still runs."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_SECONDS):
@@ -315,7 +317,7 @@ class _Worker:
         )
 
 
-def _request(verb: str, job: RenderJob, command: Sequence[str]) -> bytes:
+def _encode_request(verb: str, job: RenderJob, command: Sequence[str]) -> bytes:
     fields = {
         "verb": verb,
         "renderer": job.renderer,
@@ -331,12 +333,12 @@ def _request(verb: str, job: RenderJob, command: Sequence[str]) -> bytes:
     return framing.encode(fields, job.files)
 
 
-def _reads(answer: framing.WorkerMessage) -> list[list[str]]:
-    return [[str(name) for name in path] for path in answer.fields.get("reads", _ALL)]
+def _reads_of(answer: framing.WorkerMessage) -> list[list[str]]:
+    return [[str(name) for name in path] for path in answer.fields.get("reads", _ALL_PARAMETERS)]
 
 
 def _too_slow(seconds: float) -> Invalid:
-    return RenderInputError(f"rendering did not finish within {seconds:g} s", _ALL)
+    return RenderInputError(f"rendering did not finish within {seconds:g} s", _ALL_PARAMETERS)
 
 
 def _raise_reported_error(answer: framing.WorkerMessage) -> None:
@@ -344,12 +346,12 @@ def _raise_reported_error(answer: framing.WorkerMessage) -> None:
     if message is None:
         return
     if answer.fields.get("code") == Code.INVALID:
-        raise RenderInputError(str(message), _reads(answer))
+        raise RenderInputError(str(message), _reads_of(answer))
     raise Unavailable(str(message))
 
 
 def _environment() -> dict[str, str]:
-    """Environment of a worker: only the paths of programs."""
-    kept = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
-    found = {name: os.environ[name] for name in kept if name in os.environ}
-    return found | {"LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+    """Returns the environment of a worker: only the paths of programs."""
+    names = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
+    variables = {name: os.environ[name] for name in names if name in os.environ}
+    return variables | {"LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}

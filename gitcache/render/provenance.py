@@ -28,34 +28,34 @@ from gitcache.render.plan import PlanPart, RenderPlan
 _CAPABILITIES = (["cluster", "currentVersion"], ["cluster", "apiVersions"])
 
 
-async def evidence_of(
+async def collect_evidence(
     reader: TreeReader, charts: Charts, images: ImageRegistry, plan: RenderPlan
 ) -> Evidence:
-    """The objects of all commits that a render reads, and signatures of its charts and artifacts if
-    a rule asks for them. Raises Unavailable.
+    """Reads the objects of all commits of a render, and signatures of its charts and artifacts
+    if a rule asks for them. Raises Unavailable.
     """
     commits = {}
     for part in plan.parts:
         data = await reader.commit_object(part.spec, part.commit)
         if data is not None and len(data) <= MAX_COMMIT_BYTES:
             commits[part.commit] = data
-    found: list[ArtifactSignature] = []
+    signatures: list[ArtifactSignature] = []
     rules = plan.request.signatures.sources
     if needs_artifact_signatures(rules):
         for spec, digest in _artifacts(plan, commits):
             host, _, name = spec.url.removeprefix("oci://").partition("/")
             image = ImageName(host, name.strip("/"), digest=digest)
-            found += await images.signatures(image, spec.project)
+            signatures += await images.signatures(image, spec.project)
     if needs_chart_signatures(rules):
         for pin in plan.pins.values():
-            found += await charts.signatures(pin)
-    return Evidence(commits, tuple(found))
+            signatures += await charts.signatures(pin)
+    return Evidence(commits, tuple(signatures))
 
 
-def statement_of(
+def make_statement(
     plan: RenderPlan, evidence: Evidence, rendered: JsonMapping, inputs: str
 ) -> AttestationStatement:
-    """The statement about a stored result, whose memo is `rendered`."""
+    """Makes the statement about a stored result, whose memo is `rendered`."""
     return AttestationStatement(
         digest=rendered["digest"],
         sources=tuple(sources_of(plan, evidence)),
@@ -67,7 +67,7 @@ def statement_of(
 
 
 def digest_of_values(plan: RenderPlan, reads: Reads) -> str:
-    """Digest of the values of the API in a render that read these parameters; empty: none."""
+    """Digests the API's values in a render that read these parameters; empty: none."""
     is_helm = plan.renderer == HELM
     read = [list(path) for path in reads if not is_helm or list(path) not in _CAPABILITIES]
     inline = (plan.request.helm.values or "") if is_helm and plan.request.helm else ""
@@ -83,7 +83,7 @@ def sources_of(plan: RenderPlan, evidence: Evidence) -> Iterator[SignedSource]:
 
     The evidence tells the digests of artifacts. Raises Invalid without the commit of one.
     """
-    for part in _own_first(plan):
+    for part in _ordered_parts(plan):
         revision = part.commit
         if part.spec.kind is RepositoryKind.OCI:
             revision = _manifest_digest(part, evidence.commits)
@@ -110,8 +110,8 @@ def _manifest_digest(part: PlanPart, commits: Mapping[str, bytes]) -> str:
     return digest
 
 
-def _own_first(plan: RenderPlan) -> list[PlanPart]:
-    """The parts of a plan, except the folder of a chart repository: the pinned chart covers it."""
+def _ordered_parts(plan: RenderPlan) -> list[PlanPart]:
+    """Returns the parts without a chart repository's folder: the pinned chart covers it."""
     parts = [
         part
         for part in plan.parts
@@ -123,5 +123,5 @@ def _own_first(plan: RenderPlan) -> list[PlanPart]:
 
 
 def source_url(spec: RepositorySpec) -> str:
-    """The URL of a repository in a signed statement."""
+    """Returns the URL of a repository in a signed statement."""
     return normal_url(spec.url) if spec.kind.has_folders else spec.url

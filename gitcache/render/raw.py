@@ -18,4 +18,4 @@ class Raw(Renderer):
         return manifests.is_manifest(plan.folder, path, plan.request.options)
 
     def render(self, job: WorkerJob) -> list[manifests.LocatedObject]:
-        return manifests.read_folder(job.folder, job.files, job.options)
+        return manifests.read_manifests(job.folder, job.files, job.options)

@@ -50,9 +50,9 @@ def leave_network() -> bool:
     return True
 
 
-def become(uid: int) -> bool:
+def switch_user(uid: int) -> bool:
     """Switches from root to another user, if that user can read the program."""
-    if os.geteuid() != 0 or not can_be_read(uid, os.getcwd()):
+    if os.geteuid() != 0 or not can_user_read(uid, os.getcwd()):
         return False
     os.setgroups([])
     os.setresgid(uid, uid, uid)
@@ -61,7 +61,7 @@ def become(uid: int) -> bool:
     return True
 
 
-def refuse_system_calls() -> bool:
+def filter_system_calls() -> bool:
     """Forbids non-local sockets, tracing and mounts with seccomp; returns False if unsupported.
 
     Also applies to the tools that this process starts.
@@ -71,7 +71,7 @@ def refuse_system_calls() -> bool:
     machine = platform.machine()
     if machine not in _ARCHITECTURES or libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return False
-    program = b"".join(_filter(machine))
+    program = b"".join(_seccomp_program(machine))
     buffer = ctypes.create_string_buffer(program)
     head = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
     return bool(libc.prctl(_SET_SECCOMP, _SECCOMP_FILTER, head, 0, 0) == 0)
@@ -107,7 +107,7 @@ def limit_memory_from_here(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (min(soft, hard), hard))
 
 
-def _filter(machine: str) -> Iterable[bytes]:
+def _seccomp_program(machine: str) -> Iterable[bytes]:
     """The BPF program: system calls by number, `socket` also by its family."""
     refused = _REFUSED[machine]
     yield _instruction(_LOAD, 4)
@@ -116,8 +116,8 @@ def _filter(machine: str) -> Iterable[bytes]:
     yield _instruction(_LOAD, 0)
     # The x32 ABI has other numbers for the same calls: refuse all of them.
     tests = [(_AT_LEAST, _X32), *((_EQUAL, number) for number in refused)]
-    for left, (code, number) in zip(range(len(tests), 0, -1), tests, strict=True):
-        yield _instruction(code, number, yes=left + 2)
+    for remaining, (code, number) in zip(range(len(tests), 0, -1), tests, strict=True):
+        yield _instruction(code, number, yes=remaining + 2)
     yield _instruction(_EQUAL, _SOCKET[machine], no=3)
     yield _instruction(_LOAD, 16)
     yield _instruction(_EQUAL, _UNIX, yes=1)
@@ -129,14 +129,14 @@ def _instruction(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
     return struct.pack("HBBI", code, yes, no, value)
 
 
-def can_be_read(uid: int, *more: str) -> bool:
+def can_user_read(uid: int, *others: str) -> bool:
     """True if a user without groups can read Python, its libraries and this program."""
-    places = {sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]), *more}
-    for place in places:
-        for folder in (Path(place), *Path(place).parents):
+    folders = {sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]), *others}
+    for start in folders:
+        for folder in (Path(start), *Path(start).parents):
             status = folder.stat()
-            own = status.st_uid == uid and status.st_mode & 0o500 == 0o500
-            if not own and status.st_mode & 0o005 != 0o005:
+            is_owner = status.st_uid == uid and status.st_mode & 0o500 == 0o500
+            if not is_owner and status.st_mode & 0o005 != 0o005:
                 return False
     return True
 

@@ -13,18 +13,18 @@ def reachable_scratch(wanted: Path, run: Path = _RUN) -> Path:
 
     `run` must be writable only by root, because the name of the folder is predictable.
     """
-    if _is_open(wanted):
+    if _is_accessible(wanted):
         return wanted
     name = hashlib.sha256(os.fsencode(wanted.absolute())).hexdigest()[:16]
-    place = run / f"towline-{name}"
+    folder = run / f"towline-{name}"
     try:
-        place.mkdir(exist_ok=True)
+        folder.mkdir(exist_ok=True)
     except OSError:
         return wanted
-    return place
+    return folder
 
 
-def _is_open(path: Path) -> bool:
+def _is_accessible(path: Path) -> bool:
     """True if all users can access the existing folders above a path."""
     above = [parent for parent in path.absolute().parents if parent.exists()]
     return all(parent.stat().st_mode & _OTHERS_READ == _OTHERS_READ for parent in above)

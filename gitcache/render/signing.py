@@ -48,12 +48,11 @@ class SigningSources:
         """Reports whether an entry names branches or tags."""
         return any(_REF in pattern for pattern in self.patterns)
 
-    def refs_of(self, url: str, path: str) -> tuple[str, ...]:
-        """The refs to which commits of a source must belong; empty: any commit is signed, or
-        none."""
+    def required_refs(self, url: str, path: str) -> tuple[str, ...]:
+        """Returns the refs to which commits of a source must belong; empty: no ref is required."""
         source = SignedSource(url, path, "", "")
-        found = [_ref(pattern) for pattern in self.patterns if _covers(pattern, source)]
-        return tuple(sorted(set(found))) if all(found) else ()
+        refs = [_ref_of_pattern(pattern) for pattern in self.patterns if _covers(pattern, source)]
+        return tuple(sorted(set(refs))) if all(refs) else ()
 
     def check(self, statement: AttestationStatement) -> None:
         """Raises Invalid for a bundle with a source that is not listed, or without a source."""
@@ -118,7 +117,7 @@ class SigningKeyFile:
     def load(self) -> Signer:
         """Reads the key. Raises Invalid for a missing or malformed one."""
         try:
-            return _parse(self.path.read_bytes())
+            return _parse_key(self.path.read_bytes())
         except OSError as error:
             raise Invalid(f"the signing key {self.path} cannot be read: {error.strerror}") from None
 
@@ -152,7 +151,7 @@ class SigningKeyFile:
         return old, new
 
 
-def _parse(data: bytes) -> Signer:
+def _parse_key(data: bytes) -> Signer:
     if not data.lstrip().startswith(_PEM):
         return Signer.from_bytes(data)
     try:
@@ -164,7 +163,7 @@ def _parse(data: bytes) -> Signer:
     return Signer(key)
 
 
-def _ref(pattern: str) -> str:
+def _ref_of_pattern(pattern: str) -> str:
     return pattern.partition("#")[0].partition(_REF)[2]
 
 
@@ -173,11 +172,11 @@ def _covers(pattern: str, source: SignedSource) -> bool:
     url = address.partition(_REF)[0]
     path = PurePosixPath(source.path)
     return (
-        fnmatchcase(_plain(source.url), _plain(url))
+        fnmatchcase(_normal_url(source.url), _normal_url(url))
         and path.is_relative_to(folder.strip("/"))
         and ".." not in path.parts
     )
 
 
-def _plain(url: str) -> str:
+def _normal_url(url: str) -> str:
     return url.rstrip("/").removesuffix(".git")

@@ -11,43 +11,45 @@ from gitcache.render import charts
 Values = Mapping[str, object]
 
 
-def switched_off(files: Mapping[str, bytes], values: Values) -> set[str]:
+def disabled_subcharts(files: Mapping[str, bytes], values: Values) -> set[str]:
     """Returns the folders of disabled subcharts, such as `charts/db`.
 
     `files` maps paths in the chart to contents; `values` win over the chart's own values.
     """
-    return set(_off("", files, values, values))
+    return set(_disabled("", files, values, values))
 
 
-def _off(chart: str, files: Mapping[str, bytes], top: Values, values: Values) -> Iterator[str]:
-    values = charts.merged(charts.values_of(chart, files), values)
-    for dependency in charts.listed(chart, files):
+def _disabled(chart: str, files: Mapping[str, bytes], top: Values, values: Values) -> Iterator[str]:
+    values = charts.merge_values(charts.own_values(chart, files), values)
+    for dependency in charts.dependency_entries(chart, files):
         name = dependency["name"]
         folder = paths.child(chart, f"charts/{name}")
-        below = values.get(dependency.get("alias") or name)
-        if not _is_on(dependency, top if chart else values, values):
+        subchart_values = values.get(dependency.get("alias") or name)
+        if not _is_enabled(dependency, top if chart else values, values):
             yield folder
         elif paths.child(folder, charts.CHART) in files:
-            yield from _off(folder, files, top, below if isinstance(below, dict) else {})
+            yield from _disabled(
+                folder, files, top, subchart_values if isinstance(subchart_values, dict) else {}
+            )
 
 
-def _is_on(dependency: Mapping[str, object], top: Values, values: Values) -> bool:
+def _is_enabled(dependency: Mapping[str, object], top: Values, values: Values) -> bool:
     """Evaluates the first condition with a value, else the tags; the default is enabled."""
     for path in str(dependency.get("condition") or "").split(","):
-        found = _at(values, path.strip())
-        if isinstance(found, bool):
-            return found
+        condition = _value_at(values, path.strip())
+        if isinstance(condition, bool):
+            return condition
     tags = top.get("tags")
-    named = dependency.get("tags")
+    dependency_tags = dependency.get("tags")
     tag_values = [
         tags[tag]
-        for tag in (named if isinstance(named, list) else ())
+        for tag in (dependency_tags if isinstance(dependency_tags, list) else ())
         if isinstance(tags, dict) and isinstance(tags.get(tag), bool)
     ]
     return any(tag_values) or not tag_values
 
 
-def _at(values: object, path: str) -> object:
+def _value_at(values: object, path: str) -> object:
     for name in path.split("."):
         values = values.get(name) if isinstance(values, dict) else None
     return values

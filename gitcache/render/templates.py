@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import Invalid
 from gitcache.render.manifests import MANIFEST_SUFFIXES, MAX_FILE_BYTES
-from gitcache.render.parameters import names_of
+from gitcache.render.parameters import top_level_values
 
 if TYPE_CHECKING:
     from liquid import Environment
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 TEMPLATE_SUFFIX = ".liquid"
 
-_TURN_ON = (
+_HOW_TO_ENABLE = (
     "to expand Liquid templates, set `templated: true` (`towline services update --templated`)"
 )
-_TURN_OFF = (
+_HOW_TO_DISABLE = (
     "if the file is not a Liquid template, set `templated: false` "
     "(`towline services update --no-templated`)"
 )
-_MARKS = (b"{{", b"{%")
+_DELIMITERS = (b"{{", b"{%")
 
 
 @cache
@@ -67,14 +67,14 @@ def check_untemplated(files: Mapping[str, bytes]) -> None:
     for path in files:
         target = path.removesuffix(TEMPLATE_SUFFIX)
         if target != path and target.endswith(MANIFEST_SUFFIXES):
-            raise Invalid(f"{path}: this service is not templated; {_TURN_ON}")
+            raise Invalid(f"{path}: this service is not templated; {_HOW_TO_ENABLE}")
 
 
-def hint(message: str, files: Mapping[str, bytes]) -> str:
+def untemplated_hint(message: str, files: Mapping[str, bytes]) -> str:
     """Returns how to expand templates, if an error names a file that looks like one."""
     for path, data in files.items():
-        if posixpath.basename(path) in message and any(mark in data for mark in _MARKS):
-            return f"; {_TURN_ON}"
+        if posixpath.basename(path) in message and any(mark in data for mark in _DELIMITERS):
+            return f"; {_HOW_TO_ENABLE}"
     return ""
 
 
@@ -84,7 +84,7 @@ def expand_text(path: str, data: bytes, parameters: Mapping[str, object]) -> byt
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Invalid(f"{path}: not UTF-8 text") from error
-    if not any(mark in data for mark in _MARKS):
+    if not any(mark in data for mark in _DELIMITERS):
         return data
     return _render(path, text, parameters).encode()
 
@@ -94,14 +94,14 @@ def _render(path: str, text: str, parameters: Mapping[str, object]) -> str:
     from liquid.exceptions import LiquidError, TemplateNotFoundError
 
     try:
-        return environment.from_string(text).render(**names_of(parameters))
+        return environment.from_string(text).render(**top_level_values(parameters))
     except TemplateNotFoundError as error:
-        raise Invalid(f"{path}{_line(error)}: templates cannot include other files") from error
+        raise Invalid(f"{path}{_line_of(error)}: templates cannot include other files") from error
     except LiquidError as error:
-        raise Invalid(f"{path}{_line(error)}: {error.message}; {_TURN_OFF}") from error
+        raise Invalid(f"{path}{_line_of(error)}: {error.message}; {_HOW_TO_DISABLE}") from error
 
 
-def _line(error: "LiquidError") -> str:
+def _line_of(error: "LiquidError") -> str:
     try:
         context = error.context()
     except ValueError:

@@ -12,15 +12,15 @@ from gitcache.render import sandbox
 _MAX_STDERR = 2000
 
 
-def materialise(top: Path, files: Mapping[str, bytes]) -> None:
+def write_files(top: Path, files: Mapping[str, bytes]) -> None:
     """Writes files to a new folder."""
     top.mkdir()
-    made = set()
+    created = set()
     for path, data in files.items():
         target = top / path
-        if target.parent not in made:
+        if target.parent not in created:
             target.parent.mkdir(parents=True, exist_ok=True)
-            made.add(target.parent)
+            created.add(target.parent)
         target.write_bytes(data)
 
 
@@ -32,7 +32,7 @@ def run_tool(command: Sequence[str], home: Path, folder: Path) -> tuple[int, byt
     """
     output, errors = home / "output", home / "errors"
     with output.open("wb") as out, errors.open("wb") as err:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -42,12 +42,12 @@ def run_tool(command: Sequence[str], home: Path, folder: Path) -> tuple[int, byt
             preexec_fn=sandbox.raise_memory_limit,
             check=False,
         )
-    if done.returncode == -signal.SIGXCPU:
+    if result.returncode == -signal.SIGXCPU:
         raise Invalid(f"{Path(command[0]).name} exceeded the CPU time of a render")
     if output.stat().st_size > MAX_BUNDLE_BYTES:
         raise Invalid(f"{Path(command[0]).name} wrote more than {MAX_BUNDLE_BYTES:,} bytes")
     with errors.open("rb") as file:
-        return done.returncode, output.read_bytes(), file.read(_MAX_STDERR)
+        return result.returncode, output.read_bytes(), file.read(_MAX_STDERR)
 
 
 def _environment(home: Path) -> dict[str, str]:

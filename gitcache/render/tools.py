@@ -37,32 +37,32 @@ class RenderTools:
     async def find(self, tool: RenderTool) -> FoundTool:
         """Finds a tool. Raises Unavailable if it is missing."""
         if tool.title not in self._found:
-            found = self._found[tool.title] = await _find(tool)
+            found = self._found[tool.title] = await _find_tool(tool)
             log.info("renderer tool found", tool=tool.title, version=found.version)
         return self._found[tool.title]
 
 
-async def _find(tool: RenderTool) -> FoundTool:
-    if tool.library is not None and (library := _installed(tool.library)) is not None:
+async def _find_tool(tool: RenderTool) -> FoundTool:
+    if tool.library is not None and (library := _installed_library(tool.library)) is not None:
         return FoundTool((), library)
     for command in tool.commands:
         if (path := shutil.which(command.program)) is not None:
-            return await _asked((path, *command.arguments), (path, *command.version))
+            return await _query_version((path, *command.arguments), (path, *command.version))
     raise Unavailable(tool.missing)
 
 
-def _installed(name: str) -> str | None:
+def _installed_library(name: str) -> str | None:
     try:
         return f"{name} {version(name)}"
     except PackageNotFoundError:
         return None
 
 
-async def _asked(command: tuple[str, ...], question: tuple[str, ...]) -> FoundTool:
+async def _query_version(command: tuple[str, ...], version_command: tuple[str, ...]) -> FoundTool:
     """Runs a version command and returns the tool."""
     with tempfile.TemporaryDirectory(prefix="towline-tool-") as home:
         process = await asyncio.create_subprocess_exec(
-            *question,
+            *version_command,
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=DEVNULL,
@@ -71,5 +71,5 @@ async def _asked(command: tuple[str, ...], question: tuple[str, ...]) -> FoundTo
         )
         out, _ = await process.communicate()
     if process.returncode:
-        raise Unavailable(f"`{' '.join(question)}` failed, so {command[0]} cannot be used")
+        raise Unavailable(f"`{' '.join(version_command)}` failed, so {command[0]} cannot be used")
     return FoundTool(command, f"{Path(command[0]).name} {out.decode(errors='replace')}")

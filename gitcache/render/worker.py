@@ -19,7 +19,7 @@ from core.spec.bundle import make_bundle
 from core.spec.renderers import MAX_RENDERED_FILES, RenderOptions
 from gitcache.domain.artifacts import CommitText, LayerForm
 from gitcache.render import charts, framing, manifests, sandbox, templates
-from gitcache.render.parameters import ParameterRecorder, as_lists
+from gitcache.render.parameters import ParameterRecorder, reads_as_lists
 from gitcache.render.renderer import Files, Renderer, WorkerJob
 from gitcache.render.renderers import renderer_named
 from gitcache.render.unpack.commit import build_commit
@@ -38,39 +38,41 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     isolated = sandbox.leave_network()
     sandbox.limit_resources(settings["memory"], settings["toolMemory"], settings["fileBytes"])
-    own_user = sandbox.become(settings["uid"])
-    filtered = sandbox.refuse_system_calls()
-    given = {"isolated": isolated, "ownUser": own_user, "filtered": filtered}
-    _send(answers, framing.encode(given))
+    own_user = sandbox.switch_user(settings["uid"])
+    filtered = sandbox.filter_system_calls()
+    isolation = {"isolated": isolated, "ownUser": own_user, "filtered": filtered}
+    _send(answers, framing.encode(isolation))
     while (message := _receive(sys.stdin.buffer)) is not None:
         sandbox.allow_cpu(settings["seconds"])
-        _send(answers, _answer(message, settings))
+        _send(answers, _run_job(message, settings))
 
 
-def _answer(message: framing.WorkerMessage, settings: Mapping[str, object]) -> bytes:
-    given = message.fields
-    recorder = ParameterRecorder(given["parameters"])
+def _run_job(message: framing.WorkerMessage, settings: Mapping[str, object]) -> bytes:
+    fields_of_job = message.fields
+    recorder = ParameterRecorder(fields_of_job["parameters"])
     try:
-        job = _job(message, recorder, settings)
-        fields, blobs = _VERBS[given["verb"]](renderer_named(given["renderer"]), job)
+        job = _make_job(message, recorder, settings)
+        fields, blobs = _OPERATIONS[fields_of_job["verb"]](
+            renderer_named(fields_of_job["renderer"]), job
+        )
     except TowlineError as error:
-        fields, blobs = _failed(error.code, error.message), {}
+        fields, blobs = _failure(error.code, error.message), {}
     except MemoryError:
-        recorder.note_all()
-        fields, blobs = _failed(Code.INVALID, "rendering needs too much memory"), {}
+        recorder.record_all()
+        fields, blobs = _failure(Code.INVALID, "rendering needs too much memory"), {}
     except OSError as error:
         reason = f"the scratch disk failed: {error.strerror}"
-        fields, blobs = _failed(Code.UNAVAILABLE, reason), {}
+        fields, blobs = _failure(Code.UNAVAILABLE, reason), {}
     except Exception as error:
-        fields, blobs = _failed(Code.INVALID, f"rendering failed ({type(error).__name__})"), {}
-    return framing.encode({**fields, "reads": as_lists(recorder.reads)}, blobs)
+        fields, blobs = _failure(Code.INVALID, f"rendering failed ({type(error).__name__})"), {}
+    return framing.encode({**fields, "reads": reads_as_lists(recorder.reads)}, blobs)
 
 
-def _failed(code: Code, message: str) -> JsonObject:
+def _failure(code: Code, message: str) -> JsonObject:
     return {"code": code, "message": message}
 
 
-def _job(
+def _make_job(
     message: framing.WorkerMessage, recorder: ParameterRecorder, limits: JsonMapping
 ) -> WorkerJob:
     fields = message.fields
@@ -90,13 +92,13 @@ def _job(
 
 
 def _render(renderer: Renderer, job: WorkerJob) -> Answer:
-    found = _objects(renderer, _expanded(renderer, job))
-    bundle = make_bundle(located.kube_object for located in found)
-    files = manifests.files_of(found)[:MAX_RENDERED_FILES]
+    objects = _render_objects(renderer, _expand_templates(renderer, job))
+    bundle = make_bundle(located.kube_object for located in objects)
+    files = manifests.files_of(objects)[:MAX_RENDERED_FILES]
     return {"count": bundle.count, "files": files}, {"bundle": bundle.data}
 
 
-def _objects(renderer: Renderer, job: WorkerJob) -> list[manifests.LocatedObject]:
+def _render_objects(renderer: Renderer, job: WorkerJob) -> list[manifests.LocatedObject]:
     try:
         return renderer.render(job)
     except manifests.NoObjects:
@@ -106,14 +108,20 @@ def _objects(renderer: Renderer, job: WorkerJob) -> list[manifests.LocatedObject
     except Invalid as error:
         if job.templated or not renderer.uses_liquid:
             raise
-        raise Invalid(error.message + templates.hint(error.message, job.files)) from error
+        raise Invalid(
+            error.message + templates.untemplated_hint(error.message, job.files)
+        ) from error
 
 
 def _references(renderer: Renderer, job: WorkerJob) -> Answer:
-    job = _expanded(renderer, job)
-    found = renderer.references(job.folder, job.files)
-    charts_found = [asdict(chart) for chart in found.charts]
-    return {"paths": list(found.paths), "charts": charts_found, "bases": list(found.bases)}, {}
+    job = _expand_templates(renderer, job)
+    references = renderer.references(job.folder, job.files)
+    charts_of_folder = [asdict(chart) for chart in references.charts]
+    return {
+        "paths": list(references.paths),
+        "charts": charts_of_folder,
+        "bases": list(references.bases),
+    }, {}
 
 
 def _versions(renderer: Renderer, job: WorkerJob) -> Answer:
@@ -129,7 +137,7 @@ def _artifact(renderer: Renderer, job: WorkerJob) -> Answer:
     return {"sha": built.sha}, {"commit": built.data, "pack": built.pack}
 
 
-_VERBS = {
+_OPERATIONS = {
     "render": _render,
     "references": _references,
     "versions": _versions,
@@ -137,7 +145,7 @@ _VERBS = {
 }
 
 
-def _expanded(renderer: Renderer, job: WorkerJob) -> WorkerJob:
+def _expand_templates(renderer: Renderer, job: WorkerJob) -> WorkerJob:
     """Expands Liquid templates, unless the renderer has its own."""
     if not renderer.uses_liquid:
         return job

@@ -36,10 +36,10 @@ from gitcache.ports import (
 )
 from gitcache.render.plan import CommitRoot, PlanPart, RenderPlan
 from gitcache.render.provenance import (
+    collect_evidence,
     digest_of_values,
-    evidence_of,
+    make_statement,
     sources_of,
-    statement_of,
 )
 from gitcache.render.renderers import renderer_named
 from gitcache.render.templates import TEMPLATE_SUFFIX
@@ -117,7 +117,7 @@ class RenderService:
         if self._ports.signed_refs is not None:
             await self._ports.signed_refs.check(plan.parts)
         ports, rules = self._ports, request.signatures
-        evidence = await evidence_of(ports.reader, ports.charts, ports.images, plan)
+        evidence = await collect_evidence(ports.reader, ports.charts, ports.images, plan)
         check_signatures(rules.sources, sources_of(plan, evidence), evidence, self._clock.now())
         while True:
             if (stored := await self._stored_result(plan)) is not None:
@@ -137,7 +137,7 @@ class RenderService:
     ) -> tuple[RenderedBundle, AttestationStatement, Evidence]:
         rules, project = plan.request.signatures, plan.parts[0].spec.project
         evidence = await self._images.complete(rendered.digest, rules, project, evidence)
-        return rendered, statement_of(plan, evidence, result.memo, result.source), evidence
+        return rendered, make_statement(plan, evidence, result.memo, result.source), evidence
 
     async def _stored_result(self, plan: RenderPlan) -> _Result | None:
         """Returns a stored result. Raises Invalid if rendering has just failed for these inputs."""

@@ -67,7 +67,7 @@ class SignedRefs:
             _Question(part.spec.url, part.commit, patterns): part.spec
             for part in parts
             if part.spec.kind.has_folders
-            and (patterns := self._sources.refs_of(source_url(part.spec), part.path))
+            and (patterns := self._sources.required_refs(source_url(part.spec), part.path))
         }
         for question, spec in questions.items():
             if spec.credentials and (spec.credentials.authority or spec.credentials.known_hosts):

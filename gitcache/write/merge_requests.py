@@ -13,8 +13,8 @@ from core.errors import Invalid, NotFound, Unavailable
 from core.json_object import JsonValue
 from core.spec.edits import MergeRequest, MergeRequestState, OpenMergeRequest
 from core.spec.source import GitCredentials, RepositorySpec
-from gitcache.mirror.transport.app_tokens import api_of
-from gitcache.mirror.transport.http import GitHttpClient, read
+from gitcache.mirror.transport.app_tokens import api_base_url
+from gitcache.mirror.transport.http import GitHttpClient, read_limited
 from gitcache.mirror.transport.route import ServerRoute
 from gitcache.mirror.transport.route_finder import RouteFinder
 
@@ -191,12 +191,12 @@ class _Host:
         async with self._http.request(
             method, self._route, url, headers=headers, body=body
         ) as answer:
-            data = await read(answer, _MAX_ANSWER, "the host's answer")
+            data = await read_limited(answer, _MAX_ANSWER, "the host's answer")
             if answer.status == 404:
                 raise NotFound(
                     f"{url.host} has no such repository or request, or this token cannot access it"
                 )
-            self._http.check(answer)
+            self._http.check_status(answer)
             status = answer.status
         if status >= 400:
             raise Invalid(f"{url.host} refused the request: {_error_text(data)} ({status})")
@@ -237,7 +237,7 @@ def _detect_provider(host: str) -> Provider:
 def _api_base(route: ServerRoute, provider: Provider) -> str:
     credentials = route.credentials
     if provider is Provider.GITHUB or (credentials is not None and credentials.api_url):
-        return api_of(credentials, route)
+        return api_base_url(credentials, route)
     remote = route.remote
     origin = (
         f"{remote.scheme}://{remote.host}:{remote.port}"

@@ -10,7 +10,7 @@ from controlplane.clusters.model.cluster import Cluster
 from core.errors import Invalid
 from core.json_object import JsonObject
 from core.spec.statements.signing_keys import SigningIdentity
-from gitcache.render.charts import merged
+from gitcache.render.charts import merge_values
 from towline.agent_manifests import NAMESPACE, agent_values, render_manifests
 from towline.serve.agent_chart import chart_folder, package
 
@@ -39,7 +39,7 @@ class ChartManifests:
     async def render(
         self, cluster: Cluster, token: str, settings: EffectiveAgentSettings | None
     ) -> str:
-        values = merged(await self._hub(), _declared(cluster, settings))
+        values = merge_values(await self._hub(), _declared(cluster, settings))
         hub = values["hub"]
         address = hub.get("address") if isinstance(hub, dict) else ""
         if not address and not values.get("consoleUrl"):
@@ -53,7 +53,7 @@ class ChartManifests:
             "clusterId": cluster.id,
         }
         return await asyncio.to_thread(
-            render_manifests, self._chart, merged(values, given), NAMESPACE
+            render_manifests, self._chart, merge_values(values, given), NAMESPACE
         )
 
     async def _hub(self) -> JsonObject:

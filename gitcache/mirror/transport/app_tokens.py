@@ -13,7 +13,7 @@ from yarl import URL
 from core.errors import Invalid, Unavailable
 from core.runtime.clock import Clock
 from core.spec.source import GitCredentials
-from gitcache.mirror.transport.http import GitHttpClient, read
+from gitcache.mirror.transport.http import GitHttpClient, read_limited
 from gitcache.mirror.transport.route import ServerRoute
 
 _RENEW_BEFORE = timedelta(minutes=10)
@@ -27,7 +27,7 @@ _MAX_TOKENS = 1000
 @dataclass(frozen=True, slots=True, repr=False)
 class _Token:
     text: str
-    made_at: datetime
+    created_at: datetime
     expires_at: datetime
 
 
@@ -38,26 +38,28 @@ class AppTokens:
         self._http = http
         self._clock = clock
         self._tokens: OrderedDict[tuple[str | None, ...], _Token] = OrderedDict()
-        self._asking = asyncio.Lock()
+        self._request_lock = asyncio.Lock()
 
     async def token(self, credentials: GitCredentials, route: ServerRoute) -> str:
         """Returns a token that is valid for at least 10 minutes. Raises Unavailable, Invalid."""
-        return await self._kept(credentials, route, None)
+        return await self._cached_token(credentials, route, None)
 
-    async def scoped(self, credentials: GitCredentials, route: ServerRoute) -> str:
+    async def repository_token(self, credentials: GitCredentials, route: ServerRoute) -> str:
         """Returns a token for the route's repository only."""
         name = route.remote.path.rpartition("/")[2].removesuffix(".git")
-        return await self._kept(credentials, route, name)
+        return await self._cached_token(credentials, route, name)
 
-    async def _kept(self, credentials: GitCredentials, route: ServerRoute, name: str | None) -> str:
-        key = (*_key(credentials), name)
-        if (found := self._good(key)) is not None:
-            return found
-        async with self._asking:
-            if (found := self._good(key)) is not None:
-                return found
+    async def _cached_token(
+        self, credentials: GitCredentials, route: ServerRoute, name: str | None
+    ) -> str:
+        key = (*_cache_key(credentials), name)
+        if (token_text := self._valid_token(key)) is not None:
+            return token_text
+        async with self._request_lock:
+            if (token_text := self._valid_token(key)) is not None:
+                return token_text
             scope = {"repositories": [name], "permissions": {"contents": "read"}} if name else None
-            token = await self._ask(credentials, route, scope)
+            token = await self._request_token(credentials, route, scope)
             self._tokens[key] = token
             if len(self._tokens) > _MAX_TOKENS:
                 self._tokens.popitem(last=False)
@@ -65,20 +67,20 @@ class AppTokens:
 
     def forget(self, credentials: GitCredentials) -> bool:
         """Drops a refused token; returns False if it is too new for a retry with another."""
-        key = (*_key(credentials), None)
+        key = (*_cache_key(credentials), None)
         token = self._tokens.get(key)
-        if token is None or self._clock.now() - token.made_at < _MIN_AGE:
+        if token is None or self._clock.now() - token.created_at < _MIN_AGE:
             return False
         del self._tokens[key]
         return True
 
-    def _good(self, key: tuple[str | None, ...]) -> str | None:
+    def _valid_token(self, key: tuple[str | None, ...]) -> str | None:
         token = self._tokens.get(key)
         if token is None or token.expires_at - self._clock.now() < _RENEW_BEFORE:
             return None
         return token.text
 
-    async def _ask(
+    async def _request_token(
         self,
         credentials: GitCredentials,
         route: ServerRoute,
@@ -86,25 +88,25 @@ class AppTokens:
     ) -> _Token:
         """Calls `POST /app/installations/{id}/access_tokens`; no scope means all permissions."""
         url = URL(
-            f"{api_of(credentials, route)}/app/installations/"
+            f"{api_base_url(credentials, route)}/app/installations/"
             f"{credentials.installation_id}/access_tokens"
         )
         headers = {
-            "Authorization": f"Bearer {self._signed(credentials)}",
+            "Authorization": f"Bearer {self._signed_jwt(credentials)}",
             "Accept": "application/vnd.github+json",
             "User-Agent": "towline",
         }
         body = orjson.dumps(scope) if scope else None
         async with self._http.request("POST", route, url, headers=headers, body=body) as answer:
-            data = await read(answer, _MAX_ANSWER, "the answer for a token")
+            data = await read_limited(answer, _MAX_ANSWER, "the answer for a token")
         if answer.status != 201:
             raise Unavailable(
                 f"{url.host} refused a token for installation {credentials.installation_id} of "
                 f"App {credentials.app_id} ({answer.status}): check both numbers and the key"
             )
-        return self._parsed(data)
+        return self._parse_token(data)
 
-    def _signed(self, credentials: GitCredentials) -> str:
+    def _signed_jwt(self, credentials: GitCredentials) -> str:
         now = int(self._clock.now().timestamp())
         claims = {"iat": now - 60, "exp": now + 540, "iss": credentials.app_id}
         try:
@@ -114,18 +116,18 @@ class AppTokens:
                 "the App's private key is not an RSA key in PEM format", field="credentials"
             ) from None
 
-    def _parsed(self, data: bytes) -> _Token:
+    def _parse_token(self, data: bytes) -> _Token:
         try:
-            found = orjson.loads(data)
-            expires = datetime.fromisoformat(found["expires_at"])
-            return _Token(str(found["token"]), self._clock.now(), expires)
+            response = orjson.loads(data)
+            expires = datetime.fromisoformat(response["expires_at"])
+            return _Token(str(response["token"]), self._clock.now(), expires)
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
             raise Unavailable(
                 "cannot parse the response to the request for an App's token"
             ) from None
 
 
-def api_of(credentials: GitCredentials | None, route: ServerRoute) -> str:
+def api_base_url(credentials: GitCredentials | None, route: ServerRoute) -> str:
     """Returns the base URL of the host's REST API; GitHub's form unless `api_url` is set."""
     if credentials is not None and credentials.api_url:
         return credentials.api_url.rstrip("/")
@@ -136,7 +138,7 @@ def api_of(credentials: GitCredentials | None, route: ServerRoute) -> str:
     return f"{route.remote.scheme}://{route.remote.host}:{route.remote.port}/api/v3"
 
 
-def _key(credentials: GitCredentials) -> tuple[str | None, ...]:
+def _cache_key(credentials: GitCredentials) -> tuple[str | None, ...]:
     return (
         credentials.app_id,
         credentials.installation_id,

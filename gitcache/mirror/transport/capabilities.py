@@ -7,13 +7,13 @@ from yarl import URL
 
 from core.runtime.clock import Clock
 from gitcache.mirror.transport import pktline
-from gitcache.mirror.transport.http import GitHttpClient, read
+from gitcache.mirror.transport.http import GitHttpClient, read_limited
 from gitcache.mirror.transport.route import ServerRoute
 
 VERSION2 = {"Git-Protocol": "version=2", "User-Agent": "git/towline"}
 
-_KEPT_SECONDS = 3600.0
-_MAX_KEPT = 10_000
+_CACHE_SECONDS = 3600.0
+_MAX_CACHED = 10_000
 _MAX_ANSWER = 1 << 20
 
 
@@ -33,38 +33,38 @@ class KnownCapabilities:
     def __init__(self, http: GitHttpClient, clock: Clock) -> None:
         self._http = http
         self._clock = clock
-        self._kept: OrderedDict[str, tuple[float, Capabilities]] = OrderedDict()
+        self._cached: OrderedDict[str, tuple[float, Capabilities]] = OrderedDict()
 
-    def known(self, route: ServerRoute) -> Capabilities | None:
+    def cached(self, route: ServerRoute) -> Capabilities | None:
         """Returns cached capabilities, at most one hour old."""
-        found = self._kept.get(route.remote.text)
-        if found is None or found[0] < self._clock.monotonic():
+        entry = self._cached.get(route.remote.text)
+        if entry is None or entry[0] < self._clock.monotonic():
             return None
-        return found[1]
+        return entry[1]
 
-    async def of(self, route: ServerRoute) -> Capabilities:
+    async def get(self, route: ServerRoute) -> Capabilities:
         """Returns the capabilities; asks the server if needed. Raises Unavailable."""
-        if (found := self.known(route)) is not None:
+        if (found := self.cached(route)) is not None:
             return found
         url = URL(f"{route.remote.text}/info/refs?service=git-upload-pack")
         headers = dict(VERSION2)
         if route.authorization:
             headers["Authorization"] = route.authorization
         async with self._http.request("GET", route, url, headers=headers) as answer:
-            self._http.check(answer)
+            self._http.check_status(answer)
             data = (
-                await read(answer, _MAX_ANSWER, "the list of capabilities")
-                if _speaks(answer.content_type, answer.status)
+                await read_limited(answer, _MAX_ANSWER, "the list of capabilities")
+                if _is_advertisement(answer.content_type, answer.status)
                 else b""
             )
-        return self.learn(route, parse_capabilities(data))
+        return self.remember(route, parse_capabilities(data))
 
-    def learn(self, route: ServerRoute, capabilities: Capabilities) -> Capabilities:
+    def remember(self, route: ServerRoute, capabilities: Capabilities) -> Capabilities:
         """Caches capabilities."""
-        until = self._clock.monotonic() + _KEPT_SECONDS
-        self._kept[route.remote.text] = (until, capabilities)
-        if len(self._kept) > _MAX_KEPT:
-            self._kept.popitem(last=False)
+        until = self._clock.monotonic() + _CACHE_SECONDS
+        self._cached[route.remote.text] = (until, capabilities)
+        if len(self._cached) > _MAX_CACHED:
+            self._cached.popitem(last=False)
         return capabilities
 
 
@@ -85,5 +85,5 @@ def parse_capabilities(data: bytes) -> Capabilities:
     )
 
 
-def _speaks(content_type: str, status: int) -> bool:
+def _is_advertisement(content_type: str, status: int) -> bool:
     return status == 200 and content_type == "application/x-git-upload-pack-advertisement"

@@ -50,7 +50,7 @@ def _read_head(connection: socket.socket) -> bytes:
     return head
 
 
-def _upward(connection: socket.socket) -> None:
+def _copy_stdin(connection: socket.socket) -> None:
     while data := os.read(sys.stdin.fileno(), _CHUNK):
         connection.sendall(data)
     connection.shutdown(socket.SHUT_WR)
@@ -63,7 +63,7 @@ def main() -> int:
     except (OSError, IndexError, KeyError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    threading.Thread(target=_upward, args=(connection,), daemon=True).start()
+    threading.Thread(target=_copy_stdin, args=(connection,), daemon=True).start()
     while data := connection.recv(_CHUNK):
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

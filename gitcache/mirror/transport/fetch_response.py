@@ -25,18 +25,18 @@ class FetchResponse:
         self._section = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Returns the pack data in this chunk. Raises Malformed, ServerSaid."""
+        """Returns the pack data in this chunk. Raises Malformed, ServerError."""
         self._buffer += chunk
         pack: list[bytes] = []
         position = 0
         while (end := self._end_of_packet(position)) is not None:
             payload = bytes(self._buffer[position + _LENGTH : end])
             if end - position <= _LENGTH:
-                self._special(int(self._buffer[position:end], 16))
+                self._handle_special(int(self._buffer[position:end], 16))
             elif self._section == b"packfile":
                 pack.append(_pack_data(payload))
             else:
-                self._line(payload.rstrip(b"\n"))
+                self._handle_line(payload.rstrip(b"\n"))
             position = end
         del self._buffer[:position]
         return b"".join(pack)
@@ -55,7 +55,7 @@ class FetchResponse:
         end = position + max(length, _LENGTH)
         return end if end <= len(self._buffer) else None
 
-    def _special(self, number: int) -> None:
+    def _handle_special(self, number: int) -> None:
         """Handles special packets: a flush ends the response, a delimiter the section."""
         if number == 0:
             if self._section != b"packfile":
@@ -63,15 +63,15 @@ class FetchResponse:
             self.complete = True
         self._section = b""
 
-    def _line(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         if line.startswith(b"ERR "):
             raise ServerError(line[4:].decode("utf-8", "replace"))
         if line in _SECTIONS:
             self._section = line
             return
-        word, _, sha = line.partition(b" ")
-        if self._section == b"shallow-info" and word in {b"shallow", b"unshallow"}:
-            boundary = self.shallow if word == b"shallow" else self.unshallow
+        keyword, _, sha = line.partition(b" ")
+        if self._section == b"shallow-info" and keyword in {b"shallow", b"unshallow"}:
+            boundary = self.shallow if keyword == b"shallow" else self.unshallow
             boundary.append(sha.decode("ascii", "replace"))
         elif not self._section:
             raise Malformed("a line outside of all sections")

@@ -112,21 +112,24 @@ class GitEnvironment:
     def _ssh_command(
         self, route: ServerRoute, secrets: ExitStack, shared: Mapping[str, str]
     ) -> str:
-        given = route.credentials or GitCredentials()
-        own = secrets.enter_context(secret_path(given.known_hosts))
-        trusted = [str(self._known_hosts)] if self._known_hosts else []
+        credentials = route.credentials or GitCredentials()
+        repository_hosts = secrets.enter_context(secret_path(credentials.known_hosts))
+        known_hosts = [str(self._known_hosts)] if self._known_hosts else []
         options = {
             "BatchMode": "yes",
             "IdentitiesOnly": "yes",
             "IdentityAgent": "none",
-            "IdentityFile": secrets.enter_context(secret_path(plain_key(given))) or "none",
+            "IdentityFile": secrets.enter_context(secret_path(plain_key(credentials))) or "none",
             "StrictHostKeyChecking": "yes",
-            "UserKnownHostsFile": " ".join([*trusted, *([own] if own else [])]) or os.devnull,
+            "UserKnownHostsFile": " ".join(
+                [*known_hosts, *([repository_hosts] if repository_hosts else [])]
+            )
+            or os.devnull,
             "GlobalKnownHostsFile": os.devnull,
             "UpdateHostKeys": "no",
             "ConnectTimeout": "10",
             "ServerAliveInterval": "10",
-            "HostKeyAlias": _known_as(route.remote),
+            "HostKeyAlias": _known_hosts_name(route.remote),
             "ForwardAgent": "no",
             "ClearAllForwardings": "yes",
             "PermitLocalCommand": "no",
@@ -136,20 +139,20 @@ class GitEnvironment:
             options["ProxyCommand"] = shlex.join([sys.executable, "-I", "-m", _CONNECT, "%h", "%p"])
         else:
             options["HostName"] = route.addresses[0]
-        words = [self._ssh, "-F", os.devnull]
+        command = [self._ssh, "-F", os.devnull]
         for name, value in options.items():
-            words += ["-o", f"{name}={value}"]
-        return shlex.join(words)
+            command += ["-o", f"{name}={value}"]
+        return shlex.join(command)
 
 
-def _known_as(remote: Remote) -> str:
+def _known_hosts_name(remote: Remote) -> str:
     """Formats the host as in known_hosts files (sshd(8)): with its port unless that is 22."""
     return remote.host if remote.port == 22 else f"[{remote.host}]:{remote.port}"
 
 
 def _http_settings(route: ServerRoute, secrets: ExitStack) -> dict[str, str]:
     settings = {}
-    remote, given = route.remote, route.credentials or GitCredentials()
+    remote, credentials = route.remote, route.credentials or GitCredentials()
     if route.authorization:
         settings[f"http.{remote.text}.extraHeader"] = f"Authorization: {route.authorization}"
     if route.proxy:
@@ -161,9 +164,9 @@ def _http_settings(route: ServerRoute, secrets: ExitStack) -> dict[str, str]:
         )
         settings["http.curloptResolve"] = f"{remote.host}:{remote.port}:{hosts}"
     files = {
-        "http.sslCert": given.client_certificate,
-        "http.sslKey": given.client_key,
-        "http.sslCAInfo": _all_authorities(route.authority),
+        "http.sslCert": credentials.client_certificate,
+        "http.sslKey": credentials.client_key,
+        "http.sslCAInfo": _with_system_authorities(route.authority),
     }
     for name, text in files.items():
         if path := secrets.enter_context(secret_path(text)):
@@ -171,13 +174,13 @@ def _http_settings(route: ServerRoute, secrets: ExitStack) -> dict[str, str]:
     return settings
 
 
-def _all_authorities(more: str | None) -> str | None:
-    """Joins the system's CAs and more: git accepts only one file, which replaces the system's."""
-    if more is None:
+def _with_system_authorities(added: str | None) -> str | None:
+    """Joins the system's CAs and added ones: git accepts one file, which replaces the system's."""
+    if added is None:
         return None
     paths = ssl.get_default_verify_paths()
     system = Path(paths.cafile or paths.openssl_cafile)
-    return (system.read_text() if system.is_file() else "") + "\n" + more
+    return (system.read_text() if system.is_file() else "") + "\n" + added
 
 
 @lru_cache(256)

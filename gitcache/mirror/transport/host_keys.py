@@ -34,14 +34,16 @@ async def scan_host_keys(address: str, port: int) -> list[str]:
 
 def fingerprints(text: str) -> list[str]:
     """Computes fingerprints in the form of `ssh-keygen -l` from lines of known_hosts."""
-    found = []
+    fingerprints = []
     for line in text.splitlines():
-        words = line.split()
-        if len(words) < 3 or words[0].startswith("#"):
+        fields = line.split()
+        if len(fields) < 3 or fields[0].startswith("#"):
             continue
         try:
-            digest = hashlib.sha256(base64.b64decode(words[2], validate=True)).digest()
+            digest = hashlib.sha256(base64.b64decode(fields[2], validate=True)).digest()
         except (binascii.Error, ValueError):
             continue
-        found.append(f"{words[1][:40]} SHA256:{base64.b64encode(digest).decode().rstrip('=')}")
-    return sorted(found)[:_MAX_KEYS]
+        fingerprints.append(
+            f"{fields[1][:40]} SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
+        )
+    return sorted(fingerprints)[:_MAX_KEYS]

@@ -31,9 +31,9 @@ def address_guard(*, allow_private_hosts: bool) -> AddressGuard:
 class GitHttpClient:
     """One connection pool for all repositories."""
 
-    def __init__(self, http: OutboundClient, pacing: ServerRateLimiter, clock: Clock) -> None:
+    def __init__(self, http: OutboundClient, limiter: ServerRateLimiter, clock: Clock) -> None:
         self._http = http
-        self._pacing = pacing
+        self._limiter = limiter
         self._clock = clock
 
     @asynccontextmanager
@@ -49,21 +49,21 @@ class GitHttpClient:
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """Sends a request, without reading the body. Raises Unavailable, Invalid (address)."""
         async with (
-            self._pacing.turn(_server(url)),
+            self._limiter.slot(_server(url)),
             self._http.stream(
                 method, url, headers, body, seconds=seconds, route=route.outbound
             ) as answer,
         ):
             yield answer
 
-    def check(self, answer: aiohttp.ClientResponse) -> None:
-        """Raises Unavailable or Refused for a failure status."""
+    def check_status(self, answer: aiohttp.ClientResponse) -> None:
+        """Raises Unavailable or CredentialsRefused for a failure status."""
         host, status = answer.url.host or "", answer.status
         if status < 300:
             return
         pause = self._retry_after(answer)
         if status in {429, 503} or (status == 403 and pause):
-            self._pacing.pause(_server(answer.url), pause or 0.0)
+            self._limiter.pause(_server(answer.url), pause or 0.0)
             raise Unavailable(f"{host} limits the rate of requests ({status})", retry_after=pause)
         if status in {401, 403}:
             raise CredentialsRefused(f"{host} refused the credentials ({status})")
@@ -86,11 +86,11 @@ class GitHttpClient:
         return None if seconds is None else min(seconds, _MAX_PAUSE)
 
 
-async def read(answer: aiohttp.ClientResponse, limit: int, what: str) -> bytes:
+async def read_limited(answer: aiohttp.ClientResponse, limit: int, name: str) -> bytes:
     """Reads the body. Raises Unavailable beyond `limit` bytes."""
     body, truncated = await read_body(answer.content, limit)
     if truncated:
-        raise Unavailable(f"{what} is too long")
+        raise Unavailable(f"{name} is too long")
     return body
 
 

@@ -8,7 +8,7 @@ from yarl import URL
 from core.spec.source import RepositorySpec
 from gitcache.mirror.transport import pktline
 from gitcache.mirror.transport.capabilities import VERSION2, KnownCapabilities
-from gitcache.mirror.transport.http import GitHttpClient, read
+from gitcache.mirror.transport.http import GitHttpClient, read_limited
 from gitcache.mirror.transport.route import ServerRoute
 from gitcache.mirror.transport.route_finder import RouteFinder
 
@@ -48,61 +48,63 @@ class HttpRefLister:
         self._http = http
         self._routes = routes
         self._capabilities = capabilities
-        self._asked: dict[str, _RefsRequest] = {}
+        self._requests: dict[str, _RefsRequest] = {}
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
         """Implements `RefLister.list_refs`. Raises NotVersion2 if another method is needed."""
 
-        async def ask(route: ServerRoute) -> Mapping[str, str]:
+        async def work(route: ServerRoute) -> Mapping[str, str]:
             try:
-                return await self._ask(self._request(spec, route, prefixes))
+                return await self._send(self._prepared_request(spec, route, prefixes))
             except pktline.Malformed:
-                return await self._ask_again(spec, route, prefixes)
+                return await self._retry_with_capabilities(spec, route, prefixes)
 
-        return await self._routes.use(spec, ask)
+        return await self._routes.use(spec, work)
 
-    async def _ask(self, asked: _RefsRequest) -> Mapping[str, str]:
+    async def _send(self, request: _RefsRequest) -> Mapping[str, str]:
         async with self._http.request(
-            "POST", asked.route, asked.url, headers=asked.headers, body=asked.body
+            "POST", request.route, request.url, headers=request.headers, body=request.body
         ) as answer:
-            self._http.check(answer)
+            self._http.check_status(answer)
             if answer.status != 200 or answer.content_type != _RESULT:
                 raise NotVersion2
-            data = await read(answer, _MAX_ANSWER, "the server's list of refs")
-        if asked.refs is None or data != asked.answer:
-            asked.refs, asked.answer = pktline.parse_refs(data), data
-        return asked.refs
+            data = await read_limited(answer, _MAX_ANSWER, "the server's list of refs")
+        if request.refs is None or data != request.answer:
+            request.refs, request.answer = pktline.parse_refs(data), data
+        return request.refs
 
-    async def _ask_again(
+    async def _retry_with_capabilities(
         self, spec: RepositorySpec, route: ServerRoute, prefixes: Sequence[str]
     ) -> Mapping[str, str]:
         """Retries after a malformed response, which may be due to the object format."""
-        self._asked.pop(spec.id, None)
-        known = self._capabilities.known(route)
-        capabilities = known or await self._capabilities.of(route)
+        self._requests.pop(spec.id, None)
+        known = self._capabilities.cached(route)
+        capabilities = known or await self._capabilities.get(route)
         if known is not None or not capabilities.version2:
             raise NotVersion2
         try:
-            return await self._ask(self._request(spec, route, prefixes))
+            return await self._send(self._prepared_request(spec, route, prefixes))
         except pktline.Malformed as error:
             raise NotVersion2 from error
 
-    def _request(
+    def _prepared_request(
         self, spec: RepositorySpec, route: ServerRoute, prefixes: Sequence[str]
     ) -> _RefsRequest:
-        kept = self._asked.get(spec.id)
-        if kept is not None and kept.route is route and kept.prefixes == prefixes:
-            return kept
-        known = self._capabilities.known(route)
-        form = f"object-format={known.object_format}" if known and known.version2 else None
-        body = pktline.command(
+        previous = self._requests.get(spec.id)
+        if previous is not None and previous.route is route and previous.prefixes == prefixes:
+            return previous
+        cached = self._capabilities.cached(route)
+        object_format = (
+            f"object-format={cached.object_format}" if cached and cached.version2 else None
+        )
+        body = pktline.encode_command(
             "ls-refs",
-            ["agent=git/towline", *([form] if form else [])],
+            ["agent=git/towline", *([object_format] if object_format else [])],
             ["peel", *(f"ref-prefix {prefix}" for prefix in prefixes)],
         )
         headers = dict(POST_HEADERS)
         if route.authorization:
             headers["Authorization"] = route.authorization
         url = URL(f"{route.remote.text}/git-upload-pack")
-        asked = self._asked[spec.id] = _RefsRequest(route, prefixes, url, headers, body)
-        return asked
+        request = self._requests[spec.id] = _RefsRequest(route, prefixes, url, headers, body)
+        return request

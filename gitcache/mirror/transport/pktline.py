@@ -21,7 +21,7 @@ def encode(payload: bytes) -> bytes:
     return b"%04x" % (len(payload) + _LENGTH) + payload
 
 
-def command(name: str, capabilities: Iterable[str], arguments: Iterable[str]) -> bytes:
+def encode_command(name: str, capabilities: Iterable[str], arguments: Iterable[str]) -> bytes:
     """Encodes a protocol version 2 request."""
     lines = [encode(f"command={name}\n".encode())]
     lines += [encode(f"{capability}\n".encode()) for capability in capabilities]
@@ -58,11 +58,11 @@ def parse_refs(data: bytes) -> dict[str, str]:
         if packet is None:
             ended = True
             continue
-        words = packet.rstrip(b"\n").decode("utf-8", "surrogateescape").split(" ")
-        if words[0] == "ERR" or len(words) < 2 or ended:
+        fields = packet.rstrip(b"\n").decode("utf-8", "surrogateescape").split(" ")
+        if fields[0] == "ERR" or len(fields) < 2 or ended:
             raise Malformed("not a list of refs")
-        peeled = (word[7:] for word in words[2:] if word.startswith("peeled:"))
-        refs[words[1]] = _object_id(next(peeled, words[0]))
+        peeled = (field[7:] for field in fields[2:] if field.startswith("peeled:"))
+        refs[fields[1]] = _object_id(next(peeled, fields[0]))
     if not ended:
         raise Malformed("the list of refs is cut off")
     return refs

@@ -11,13 +11,13 @@ from core.runtime.token_bucket import RatePolicy, TokenBucket
 _MAX_PAUSE = 3600.0
 
 
-class _Turns:
+class _ServerLimits:
     """Token bucket, semaphore and end of a pause of one server."""
 
     def __init__(self, at_once: int, policy: RatePolicy, now: float) -> None:
         self.slots = asyncio.Semaphore(at_once)
         self.bucket = TokenBucket(policy, now)
-        self.quiet_until = now
+        self.paused_until = now
 
 
 class ServerRateLimiter:
@@ -30,12 +30,12 @@ class ServerRateLimiter:
         self._clock = clock
         self._at_once = at_once
         self._policy = RatePolicy(rate=per_second, burst=max(1.0, 2 * per_second))
-        self._servers: dict[str, _Turns] = {}
+        self._servers: dict[str, _ServerLimits] = {}
 
     @asynccontextmanager
-    async def turn(self, server: str) -> AsyncGenerator[None]:
+    async def slot(self, server: str) -> AsyncGenerator[None]:
         """Waits until the limits allow a request. Raises Unavailable during a requested pause."""
-        limiter = self._server(server)
+        limiter = self._limits_of(server)
         async with limiter.slots:
             self._check_pause(server, limiter)
             if wait := limiter.bucket.reserve(self._clock.monotonic()):
@@ -44,18 +44,20 @@ class ServerRateLimiter:
 
     def pause(self, server: str, seconds: float) -> None:
         """Sends no requests to a server for some seconds, as its Retry-After requests."""
-        limiter = self._server(server)
+        limiter = self._limits_of(server)
         until = self._clock.monotonic() + min(seconds, _MAX_PAUSE)
-        limiter.quiet_until = max(limiter.quiet_until, until)
+        limiter.paused_until = max(limiter.paused_until, until)
 
-    def _server(self, server: str) -> _Turns:
-        found = self._servers.get(server)
-        if found is None:
-            found = _Turns(self._at_once, self._policy, self._clock.monotonic())
-            self._servers[server] = found
-        return found
+    def _limits_of(self, server: str) -> _ServerLimits:
+        limits = self._servers.get(server)
+        if limits is None:
+            limits = _ServerLimits(self._at_once, self._policy, self._clock.monotonic())
+            self._servers[server] = limits
+        return limits
 
-    def _check_pause(self, server: str, limiter: _Turns) -> None:
-        left = limiter.quiet_until - self._clock.monotonic()
-        if left > 0:
-            raise Unavailable(f"{server} requested a pause; {left:.0f} s remain", retry_after=left)
+    def _check_pause(self, server: str, limiter: _ServerLimits) -> None:
+        remaining = limiter.paused_until - self._clock.monotonic()
+        if remaining > 0:
+            raise Unavailable(
+                f"{server} requested a pause; {remaining:.0f} s remain", retry_after=remaining
+            )

@@ -45,8 +45,8 @@ class ServerRoute:
     @cached_property
     def secrets(self) -> list[str]:
         """Texts that must not appear in messages."""
-        given = self.credentials or GitCredentials()
+        credentials = self.credentials or GitCredentials()
         header = (self.authorization or "").removeprefix("Basic ")
         proxy = urlsplit(self.proxy or "").password
-        texts = (given.password, given.passphrase, header, proxy)
+        texts = (credentials.password, credentials.passphrase, header, proxy)
         return [text for text in texts if text]

@@ -17,7 +17,7 @@ from gitcache.mirror.transport.route import CredentialsRefused, ServerRoute
 from gitcache.mirror.transport.tls import authorities, repository_context
 from gitcache.ports import ClusterEgress
 
-_EXIT_SECONDS = 600.0
+_EGRESS_CACHE_SECONDS = 600.0
 
 Result = TypeVar("Result")
 
@@ -45,12 +45,12 @@ class RouteFinder:
         self._egress = egress
         self._proxy = normalize_proxy_url(proxy) if proxy else None
         self._authority = authority
-        self._exits: dict[ClusterId, tuple[str, float]] = {}
-        self._kept: dict[str, tuple[tuple[object, ...], ServerRoute]] = {}
+        self._egress_urls: dict[ClusterId, tuple[str, float]] = {}
+        self._cached_routes: dict[str, tuple[tuple[object, ...], ServerRoute]] = {}
 
-    async def to(self, spec: RepositorySpec) -> ServerRoute:
+    async def find(self, spec: RepositorySpec) -> ServerRoute:
         """Returns a route for clients that check addresses themselves. Invalid, Unavailable."""
-        route = await self._unsigned(spec)
+        route = await self._route_without_token(spec)
         if route.credentials is not None and route.credentials.app_id is not None:
             route = await self._with_token(route)
         return route
@@ -60,21 +60,25 @@ class RouteFinder:
 
         Returns None without a GitHub App: long-lived credentials are never shared. Unavailable.
         """
-        given = spec.credentials
-        if given is None or given.app_id is None or self._tokens is None:
+        credentials = spec.credentials
+        if credentials is None or credentials.app_id is None or self._tokens is None:
             return None
-        token = await self._tokens.scoped(given, await self._unsigned(spec))
-        return GitCredentials(username="x-access-token", password=token, authority=given.authority)
+        token = await self._tokens.repository_token(
+            credentials, await self._route_without_token(spec)
+        )
+        return GitCredentials(
+            username="x-access-token", password=token, authority=credentials.authority
+        )
 
-    async def _unsigned(self, spec: RepositorySpec) -> ServerRoute:
+    async def _route_without_token(self, spec: RepositorySpec) -> ServerRoute:
         """Returns the route without the token of a GitHub App."""
         key = (spec.url, spec.credentials, spec.via)
-        kept = self._kept.get(spec.id)
-        if kept is None or kept[0] != key:
-            self._kept[spec.id] = kept = (key, self._fixed(spec))
-        route = kept[1]
+        cached = self._cached_routes.get(spec.id)
+        if cached is None or cached[0] != key:
+            self._cached_routes[spec.id] = cached = (key, self._configured_route(spec))
+        route = cached[1]
         if spec.via is not None:
-            proxy = await self._through(spec.via)
+            proxy = await self._egress_url(spec.via)
             outbound = replace(route.outbound, proxy=proxy, trusted_proxy=True)
             route = replace(route, outbound=outbound)
         return route
@@ -84,26 +88,26 @@ class RouteFinder:
     ) -> Result:
         """Runs work with the route; retries once with a new token if an App's token is refused."""
         try:
-            return await work(await self.to(spec))
+            return await work(await self.find(spec))
         except CredentialsRefused:
-            if not self._distrust(spec):
+            if not self._forget_token(spec):
                 raise
         except Unavailable:
-            await self._check_exit(spec)
+            await self._check_egress(spec)
             raise
-        return await work(await self.to(spec))
+        return await work(await self.find(spec))
 
     async def use_with_addresses(
         self, spec: RepositorySpec, work: Callable[[ServerRoute], Awaitable[Result]]
     ) -> Result:
         """Runs work like `use`, with resolved addresses in the route for external programs."""
 
-        async def bound(route: ServerRoute) -> Result:
-            return await work(await self._bound(route))
+        async def work_with_addresses(route: ServerRoute) -> Result:
+            return await work(await self._with_addresses(route))
 
-        return await self.use(spec, bound)
+        return await self.use(spec, work_with_addresses)
 
-    async def _bound(self, route: ServerRoute) -> ServerRoute:
+    async def _with_addresses(self, route: ServerRoute) -> ServerRoute:
         if route.proxy is not None:
             return await self._with_checked_proxy(route, route.proxy)
         addresses = await self._guard.addresses(route.remote.host, route.remote.port)
@@ -116,56 +120,56 @@ class RouteFinder:
         parts = urlsplit(proxy)
         host, port = parts.hostname or "", parts.port or 0
         address = (await self._guard.addresses(host, port))[0]
-        place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        endpoint = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
         user = parts.netloc.rpartition("@")[0]
-        netloc = f"{user}@{place}" if user else place
+        netloc = f"{user}@{endpoint}" if user else endpoint
         checked = urlunsplit((parts.scheme, netloc, "", "", ""))
         return replace(route, outbound=replace(route.outbound, proxy=checked))
 
-    def _distrust(self, spec: RepositorySpec) -> bool:
+    def _forget_token(self, spec: RepositorySpec) -> bool:
         """Drops a refused token; returns True if a retry with a new one may help."""
         credentials = spec.credentials
         if credentials is None or credentials.app_id is None or self._tokens is None:
             return False
         return self._tokens.forget(credentials)
 
-    def _fixed(self, spec: RepositorySpec) -> ServerRoute:
+    def _configured_route(self, spec: RepositorySpec) -> ServerRoute:
         remote = parse_remote(spec.url)
-        own = spec.credentials.proxy if spec.credentials else None
+        own_proxy = spec.credentials.proxy if spec.credentials else None
         if spec.via is not None and remote.scheme == "http":
             raise Invalid("only https and ssh URLs can be reached through a cluster", field="url")
-        for host in (remote.host, urlsplit(own or "").hostname):
+        for host in (remote.host, urlsplit(own_proxy or "").hostname):
             self._guard.check_host(host or "")
         outbound = OutboundRoute(
             repository_context(spec.credentials, self._authority),
-            normalize_proxy_url(own) if own else self._proxy,
-            trusted_proxy=own is None,
+            normalize_proxy_url(own_proxy) if own_proxy else self._proxy,
+            trusted_proxy=own_proxy is None,
         )
-        added = authorities(spec.credentials, self._authority)
-        return ServerRoute(remote, spec.credentials, outbound, added)
+        authority = authorities(spec.credentials, self._authority)
+        return ServerRoute(remote, spec.credentials, outbound, authority)
 
-    async def _through(self, cluster: ClusterId) -> str:
+    async def _egress_url(self, cluster: ClusterId) -> str:
         """Returns the proxy through an agent, cached for minutes so that connections stay open."""
-        url, until = self._exits.get(cluster, ("", 0.0))
+        url, until = self._egress_urls.get(cluster, ("", 0.0))
         if self._clock.monotonic() < until:
             return url
         if self._egress is None:
             raise Unavailable("this process has no egress through the agents of clusters")
         url = await self._egress.proxy_url(cluster)
-        self._exits[cluster] = (url, self._clock.monotonic() + _EXIT_SECONDS)
+        self._egress_urls[cluster] = (url, self._clock.monotonic() + _EGRESS_CACHE_SECONDS)
         return url
 
-    async def _check_exit(self, spec: RepositorySpec) -> None:
+    async def _check_egress(self, spec: RepositorySpec) -> None:
         """Raises Unavailable with the agent's reason if the agent caused the failure."""
-        if spec.via is not None and self._exits.pop(spec.via, None) is not None:
-            await self._through(spec.via)
+        if spec.via is not None and self._egress_urls.pop(spec.via, None) is not None:
+            await self._egress_url(spec.via)
 
     async def _with_token(self, route: ServerRoute) -> ServerRoute:
-        given = route.credentials
-        if given is None or self._tokens is None:
+        credentials = route.credentials
+        if credentials is None or self._tokens is None:
             raise Unavailable("this process cannot authenticate as a GitHub App")
-        token = await self._tokens.token(given, route)
-        plain = replace(
-            given, username="x-access-token", password=token, private_key=None, app_id=None
+        token = await self._tokens.token(credentials, route)
+        token_credentials = replace(
+            credentials, username="x-access-token", password=token, private_key=None, app_id=None
         )
-        return replace(route, credentials=plain)
+        return replace(route, credentials=token_credentials)

@@ -27,13 +27,13 @@ log = structlog.get_logger(__name__)
 _IDLE_SECONDS = 60
 """Idle time after which a connection ends, even if this process is gone."""
 
-_USED_SECONDS = 300.0
+_MAX_AGE_SECONDS = 300.0
 """Maximum age of a connection, so that a revoked key is noticed within minutes."""
 
 _MAX_PATH = 56
 """Maximum bytes of the folder's path: of 103, the socket's name takes 30, and ssh adds 17."""
 
-_LEAVING_SECONDS = 5.0
+_CLOSE_SECONDS = 5.0
 
 
 class SharedSshConnections:
@@ -45,7 +45,7 @@ class SharedSshConnections:
         self._salt = secrets.token_bytes(16)
         self._process = secrets.token_hex(4)
         self._folder: Path | None = None
-        self._began: dict[str, float] = {}
+        self._started: dict[str, float] = {}
 
     def open(self) -> None:
         """Creates the folder; without it, each command opens its own connection."""
@@ -55,13 +55,13 @@ class SharedSshConnections:
             return
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
-            found = folder.lstat()
+            status = folder.lstat()
         except OSError as error:
             log.info("ssh connections are not shared", reason=error.strerror)
             return
         # Another user may have created a folder of this name.
-        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-        if is_ours and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+        if is_own and not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             self._folder = folder
         else:
             log.warning("ssh connections are not shared: others can enter", folder=str(folder))
@@ -70,7 +70,7 @@ class SharedSshConnections:
         """Ends the connections."""
         folder, self._folder = self._folder, None
         if folder is not None:
-            await asyncio.to_thread(self._end_all, folder)
+            await asyncio.to_thread(self._close_all, folder)
 
     def options(self, repository_id: RepositoryId, route: ServerRoute) -> Mapping[str, str]:
         """Returns the ssh options for sharing; none through a proxy.
@@ -79,56 +79,58 @@ class SharedSshConnections:
         """
         if self._folder is None or route.proxy:
             return {}
-        path = self._folder / f"{self._process}-{self._name(repository_id, route)}"
+        path = self._folder / f"{self._process}-{self._socket_name(repository_id, route)}"
         return {
             "ControlMaster": "auto",
             "ControlPath": str(path).replace("%", "%%"),
             "ControlPersist": str(_IDLE_SECONDS),
         }
 
-    def _name(self, repository_id: RepositoryId, route: ServerRoute) -> str:
-        given = astuple(route.credentials) if route.credentials else ()
-        identity = self._digest(repository_id, route.remote.text, given, route.addresses)
+    def _socket_name(self, repository_id: RepositoryId, route: ServerRoute) -> str:
+        credentials = astuple(route.credentials) if route.credentials else ()
+        identity = self._digest(repository_id, route.remote.text, credentials, route.addresses)
         now = self._clock.monotonic()
-        self._began = {
-            known: began for known, began in self._began.items() if now - began < _USED_SECONDS
+        self._started = {
+            connection: started
+            for connection, started in self._started.items()
+            if now - started < _MAX_AGE_SECONDS
         }
-        if identity not in self._began:
-            _reap(os.path.basename(self._ssh))
-        return self._digest(identity, self._began.setdefault(identity, now))
+        if identity not in self._started:
+            _reap_children(os.path.basename(self._ssh))
+        return self._digest(identity, self._started.setdefault(identity, now))
 
-    def _digest(self, *what: object) -> str:
-        return hashlib.blake2b(repr(what).encode(), key=self._salt, digest_size=10).hexdigest()
+    def _digest(self, *values: object) -> str:
+        return hashlib.blake2b(repr(values).encode(), key=self._salt, digest_size=10).hexdigest()
 
-    def _end_all(self, folder: Path) -> None:
+    def _close_all(self, folder: Path) -> None:
         """Ends all connections in parallel, so that a hanging one does not delay the others."""
-        leaving = []
+        processes = []
         for path in folder.glob(f"{self._process}-*"):
             with contextlib.suppress(OSError):
-                leaving.append(self._end(path))
-        until = self._clock.monotonic() + _LEAVING_SECONDS
-        for process in leaving:
+                processes.append(self._request_exit(path))
+        until = self._clock.monotonic() + _CLOSE_SECONDS
+        for process in processes:
             try:
                 process.wait(max(until - self._clock.monotonic(), 0.0))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
 
-    def _end(self, path: Path) -> subprocess.Popen[bytes]:
+    def _request_exit(self, path: Path) -> subprocess.Popen[bytes]:
         command = [self._ssh, "-F", os.devnull, "-O", "exit", "-S", str(path), "all"]
         nothing = subprocess.DEVNULL
         return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
 
 
-def _reap(program: str) -> None:
+def _reap_children(program: str) -> None:
     """Reaps ended processes of a program.
 
     As PID 1 of a container, this process inherits connections from the commands that opened
     them; without a wait they would stay zombies.
     """
-    own = os.getpid()
+    own_pid = os.getpid()
     with contextlib.suppress(OSError):
-        for pid in Path(f"/proc/{own}/task/{own}/children").read_text().split():
+        for pid in Path(f"/proc/{own_pid}/task/{own_pid}/children").read_text().split():
             state = Path(f"/proc/{pid}/stat").read_bytes()
             if state.startswith(f"{pid} ({program}) Z ".encode()):
                 os.waitpid(int(pid), os.WNOHANG)

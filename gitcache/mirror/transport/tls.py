@@ -29,14 +29,14 @@ def authorities(credentials: GitCredentials | None, authority: str | None) -> st
 
 @lru_cache(256)
 def _context(
-    installation: str | None, own: str | None, certificate: str | None, key: str | None
+    installation: str | None, added: str | None, certificate: str | None, key: str | None
 ) -> ssl.SSLContext:
     context = client_context()
-    for text in (installation, own):
+    for text in (installation, added):
         if text:
             _trust(context, text)
     if certificate:
-        _sign_in(context, certificate, key)
+        _load_client_certificate(context, certificate, key)
     return context
 
 
@@ -47,7 +47,7 @@ def _trust(context: ssl.SSLContext, text: str) -> None:
         raise Invalid("the certificate authority is not PEM", field="credentials") from None
 
 
-def _sign_in(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
+def _load_client_certificate(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
     with secret_path(certificate) as path, secret_path(key) as key_path:
         try:
             context.load_cert_chain(path or "", key_path, password=lambda: b"")

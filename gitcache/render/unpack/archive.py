@@ -35,7 +35,7 @@ class ArchiveLimits:
     entries: int = MAX_ENTRIES
     size: int = MAX_BYTES
 
-    def take(self, size: int) -> None:
+    def count_entry(self, size: int) -> None:
         """Takes one entry of this size. Raises Invalid beyond a limit."""
         self.entries -= 1
         self.size -= size
@@ -53,7 +53,7 @@ def read_archive(data: bytes, limits: ArchiveLimits, *, links: bool) -> Iterator
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             for member in archive:
-                limits.take(member.size)
+                limits.count_entry(member.size)
                 if member.isdir() or member.type == tarfile.XGLTYPE:
                     continue
                 if links and (member.issym() or member.islnk()):
@@ -69,18 +69,18 @@ def read_archive(data: bytes, limits: ArchiveLimits, *, links: bool) -> Iterator
         raise Invalid(f"{limits.noun} is malformed") from error
 
 
-def inflate(data: bytes, noun: str) -> bytes:
+def gunzip(data: bytes, noun: str) -> bytes:
     """Unpacks gzip, also with several members. Raises Invalid if it is malformed or too large."""
     parts: list[bytes] = []
-    free = MAX_BYTES
+    remaining = MAX_BYTES
     while data.strip(b"\0"):
         stream = zlib.decompressobj(wbits=31)
         try:
-            plain = stream.decompress(data, free + 1)
+            plain = stream.decompress(data, remaining + 1)
         except zlib.error as error:
             raise Invalid(f"{noun} is malformed") from error
-        free -= len(plain)
-        if free < 0:
+        remaining -= len(plain)
+        if remaining < 0:
             raise Invalid(f"{noun} unpacks to more than {MAX_BYTES:,} bytes")
         if not stream.eof:
             raise Invalid(f"{noun} is malformed: it ends too early")

@@ -11,8 +11,8 @@ from gitcache.domain.trees import TREE
 from gitcache.render.unpack.layers import CommittedFile
 
 _COMMIT, _TREE, _BLOB = b"commit", b"tree", b"blob"
-_NUMBERS = {_COMMIT: 1, _TREE: 2, _BLOB: 3}
-_FAST = 1
+_TYPE_NUMBERS = {_COMMIT: 1, _TREE: 2, _BLOB: 3}
+_COMPRESSION = 1
 
 _Objects = dict[str, tuple[bytes, bytes]]
 
@@ -33,41 +33,41 @@ def build_commit(files: Mapping[str, CommittedFile], text: CommitText) -> BuiltC
             folder = folder.folders.setdefault(parent, _Folder())
         folder.files[name] = file
     objects: _Objects = {}
-    tree = _tree(root, objects)
-    who = f"{text.author} <{text.author}> {text.seconds} +0000"
-    data = f"tree {tree}\nauthor {who}\ncommitter {who}\n\n{text.subject}\n".encode()
-    sha = _add(objects, _COMMIT, data)
+    tree = _add_tree(root, objects)
+    person = f"{text.author} <{text.author}> {text.seconds} +0000"
+    data = f"tree {tree}\nauthor {person}\ncommitter {person}\n\n{text.subject}\n".encode()
+    sha = _add_object(objects, _COMMIT, data)
     return BuiltCommit(sha, data, _pack(objects.values()))
 
 
-def _tree(folder: _Folder, objects: _Objects) -> str:
+def _add_tree(folder: _Folder, objects: _Objects) -> str:
     entries = {
-        name.encode(): (file.mode, _add(objects, _BLOB, file.data))
+        name.encode(): (file.mode, _add_object(objects, _BLOB, file.data))
         for name, file in folder.files.items()
     }
     # Git sorts folders as if their names ended with a slash.
     sorted_as = {name: name for name in entries}
     for name, inside in folder.folders.items():
-        entries[name.encode()] = (TREE, _tree(inside, objects))
+        entries[name.encode()] = (TREE, _add_tree(inside, objects))
         sorted_as[name.encode()] = name.encode() + b"/"
-    listed = sorted(entries, key=lambda name: sorted_as[name])
-    return _add(
+    ordered = sorted(entries, key=lambda name: sorted_as[name])
+    return _add_object(
         objects,
         _TREE,
         b"".join(
             b"%o %s\0%s" % (entries[name][0], name, bytes.fromhex(entries[name][1]))
-            for name in listed
+            for name in ordered
         ),
     )
 
 
-def _add(objects: _Objects, kind: bytes, data: bytes) -> str:
-    sha = hashlib.sha256(framed(kind, data)).hexdigest()
+def _add_object(objects: _Objects, kind: bytes, data: bytes) -> str:
+    sha = hashlib.sha256(object_bytes(kind, data)).hexdigest()
     objects.setdefault(sha, (kind, data))
     return sha
 
 
-def framed(kind: bytes, data: bytes) -> bytes:
+def object_bytes(kind: bytes, data: bytes) -> bytes:
     """Returns an object as git hashes it: the SHA-256 of this is its id."""
     return b"%s %d\0%s" % (kind, len(data), data)
 
@@ -77,7 +77,7 @@ def _pack(objects: Iterable[tuple[bytes, bytes]]) -> bytes:
     listed = list(objects)
     parts = [struct.pack(">4sII", b"PACK", 2, len(listed))]
     for kind, data in listed:
-        parts += [_pack_header(_NUMBERS[kind], len(data)), zlib.compress(data, _FAST)]
+        parts += [_pack_header(_TYPE_NUMBERS[kind], len(data)), zlib.compress(data, _COMPRESSION)]
     body = b"".join(parts)
     return body + hashlib.sha256(body).digest()
 

@@ -12,7 +12,7 @@ from gitcache.render.unpack.archive import (
     MAX_BYTES,
     ArchiveLimits,
     ArchiveMember,
-    inflate,
+    gunzip,
     read_archive,
 )
 
@@ -53,36 +53,38 @@ def unpack(layers: Sequence[PackedLayer]) -> dict[str, CommittedFile]:
     limits = ArchiveLimits(_ARTIFACT, size=_MAX_FILES_BYTES)
     files: dict[str, CommittedFile] = {}
     for layer in layers:
-        found = _files(layer, limits)
-        if twice := files.keys() & found.keys():
-            raise Invalid(f"{_ARTIFACT} has {min(twice)[:200]!r} in two layers")
-        files |= found
-    folders = {folder for path in files for folder in _parents(path)}
-    if clash := folders & files.keys():
-        raise Invalid(f"{_ARTIFACT} has {min(clash)[:200]!r} both as a file and as a folder")
+        layer_files = _layer_files(layer, limits)
+        if duplicates := files.keys() & layer_files.keys():
+            raise Invalid(f"{_ARTIFACT} has {min(duplicates)[:200]!r} in two layers")
+        files |= layer_files
+    folders = {folder for path in files for folder in _parent_folders(path)}
+    if conflicts := folders & files.keys():
+        raise Invalid(f"{_ARTIFACT} has {min(conflicts)[:200]!r} both as a file and as a folder")
     return files
 
 
-def _files(layer: PackedLayer, limits: ArchiveLimits) -> dict[str, CommittedFile]:
+def _layer_files(layer: PackedLayer, limits: ArchiveLimits) -> dict[str, CommittedFile]:
     if layer.form is LayerForm.FILE:
-        limits.take(len(layer.data))
-        return {_path(layer.path): CommittedFile(FILE, layer.data)}
-    plain = inflate(layer.data, _ARTIFACT) if layer.form is LayerForm.TAR_GZIP else layer.data
+        limits.count_entry(len(layer.data))
+        return {_checked_path(layer.path): CommittedFile(FILE, layer.data)}
+    plain = gunzip(layer.data, _ARTIFACT) if layer.form is LayerForm.TAR_GZIP else layer.data
     files: dict[str, CommittedFile] = {}
     for member in read_archive(plain, limits, links=True):
-        path = _path(member.name)
-        files[path] = _file(path, member, files)
+        path = _checked_path(member.name)
+        files[path] = _committed_file(path, member, files)
     return files
 
 
-def _file(path: str, member: ArchiveMember, files: dict[str, CommittedFile]) -> CommittedFile:
+def _committed_file(
+    path: str, member: ArchiveMember, files: dict[str, CommittedFile]
+) -> CommittedFile:
     if not member.target:
         return CommittedFile(EXECUTABLE if member.executable else FILE, member.data)
     if member.is_hard:
-        found = files.get(_path(member.target))
-        if found is None:
+        linked = files.get(_checked_path(member.target))
+        if linked is None:
             raise Invalid(f"{_ARTIFACT} links {path[:200]!r} to a file that does not precede it")
-        return found
+        return linked
     target = member.target
     # The target of a link is followed later, so that only its text can leave the artifact.
     if len(target) > _MAX_TARGET or paths.join(posixpath.dirname(path), target) is None:
@@ -93,13 +95,13 @@ def _file(path: str, member: ArchiveMember, files: dict[str, CommittedFile]) -> 
         raise Invalid(f"{_ARTIFACT} has a link {path[:200]!r} that is not UTF-8") from None
 
 
-def _path(name: str) -> str:
+def _checked_path(name: str) -> str:
     """Returns a normal path. Raises Invalid for a path outside of the artifact."""
-    plain = name.removeprefix("./")
-    if not plain or len(plain) > _MAX_PATH or "\0" in plain or "\\" in plain:
+    path = name.removeprefix("./")
+    if not path or len(path) > _MAX_PATH or "\0" in path or "\\" in path:
         raise Invalid(f"{_ARTIFACT} has a file with the forbidden name {name[:200]!r}")
-    parts = plain.split("/")
-    if plain.startswith("/") or "" in parts or ".." in parts or "." in parts:
+    parts = path.split("/")
+    if path.startswith("/") or "" in parts or ".." in parts or "." in parts:
         raise Invalid(f"{_ARTIFACT} has the path {name[:200]!r}, which is outside of it or odd")
     if len(parts) > _MAX_DEPTH:
         raise Invalid(f"{_ARTIFACT} has folders that are more than {_MAX_DEPTH} levels deep")
@@ -107,9 +109,9 @@ def _path(name: str) -> str:
         check_entry_name(part)
     if parts[-1].startswith(_WHITEOUT):
         raise Invalid(f"{_ARTIFACT} is a container image: it deletes {name[:200]!r} of a layer")
-    return plain
+    return path
 
 
-def _parents(path: str) -> list[str]:
+def _parent_folders(path: str) -> list[str]:
     parts = path.split("/")[:-1]
     return ["/".join(parts[: depth + 1]) for depth in range(len(parts))]

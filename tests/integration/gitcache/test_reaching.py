@@ -116,7 +116,7 @@ async def test_packing_lets_others_have_the_processor_first(runner: GitRunner) -
     asked = ["-c", "alias.priority=!nice", "priority"]
     env = environment(Path("/"))
     own, packing = [
-        int(await runner.run(asked, env, seconds=60, yielding=one)) for one in (False, True)
+        int(await runner.run(asked, env, seconds=60, low_priority=one)) for one in (False, True)
     ]
     assert packing == min(own + 10, 19)
 

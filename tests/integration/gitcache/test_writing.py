@@ -384,6 +384,6 @@ async def test_a_longer_history_counts_as_the_limit(
         repository.commit({"web/b.yaml": f"b: {number + 2}\n"})
         shas.append(git(repository.path, "rev-parse", "main"))
     parts = (mirror.runner, mirror.git, mirror.lean, mirror.disk)
-    counter = HistoryReader(tmp_path, *parts, most=4)
+    counter = HistoryReader(tmp_path, *parts, max_commits=4)
     counts = [await counter.count(follow, base, shas[-1], seconds=20) for base in shas]
     assert counts == [4, 4, 4, 3, 2, 1, 0]

@@ -11,7 +11,7 @@ from deploy.image.debian import ONLY
 from deploy.image.oci import ImageLayout, unpack
 from deploy.image.program import locked
 from deploy.image.tree import TreeEntry, archive, place_files, skeleton
-from gitcache.mirror.runner import YIELDING
+from gitcache.mirror.runner import LOW_PRIORITY
 
 TREE = {"usr/bin/a": TreeEntry(b"#!", mode=0o755), "usr/bin/b": TreeEntry(link="a", mode=0o777)}
 names = st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=4).map("/".join)
@@ -51,7 +51,7 @@ def test_folders_of_a_system_lie_below_usr() -> None:
 
 
 def test_the_image_has_what_git_is_started_by() -> None:
-    for program in ("env", YIELDING[0]):
+    for program in ("env", LOW_PRIORITY[0]):
         assert ONLY["coreutils"].match(f"usr/bin/{program}")
 
 

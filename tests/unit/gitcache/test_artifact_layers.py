@@ -12,7 +12,7 @@ from core.errors import Invalid
 from gitcache.domain.artifacts import LayerForm
 from gitcache.domain.trees import SYMLINK
 from gitcache.render.unpack import archive as limits
-from gitcache.render.unpack.archive import inflate
+from gitcache.render.unpack.archive import gunzip
 from gitcache.render.unpack.layers import EXECUTABLE, FILE, CommittedFile, PackedLayer, unpack
 
 
@@ -125,7 +125,7 @@ def test_all_layers_share_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_members_of_a_gzip_file_are_read() -> None:
-    assert inflate(gzip.compress(b"ab") + gzip.compress(b"c") + b"\0" * 9, "it") == b"abc"
+    assert gunzip(gzip.compress(b"ab") + gzip.compress(b"c") + b"\0" * 9, "it") == b"abc"
 
 
 @given(st.lists(st.binary(max_size=600), max_size=3), st.sampled_from(LayerForm))

@@ -15,7 +15,7 @@ def config_map(name: str, extra: str = "") -> bytes:
 
 
 def names(files: dict[str, bytes], folder: str = "web") -> list[str]:
-    return [one.kube_object["metadata"]["name"] for one in manifests.read_folder(folder, files)]
+    return [one.kube_object["metadata"]["name"] for one in manifests.read_manifests(folder, files)]
 
 
 def test_files_are_read_in_sorted_order_and_documents_in_theirs() -> None:
@@ -62,7 +62,7 @@ def test_lists_are_flattened() -> None:
 )
 def test_errors_name_file_line_and_reason(data: bytes, reason: str) -> None:
     with pytest.raises(Invalid) as caught:
-        manifests.read_folder("web", {"web/a.yaml": data})
+        manifests.read_manifests("web", {"web/a.yaml": data})
     assert reason in caught.value.message
 
 
@@ -70,7 +70,7 @@ def test_an_object_with_two_contents_names_both_places() -> None:
     other = config_map("x", ", labels: {a: b}")
     files = {"web/a.yaml": config_map("x"), "web/b.yaml": b"# c\n" + other}
     with pytest.raises(Invalid) as caught:
-        manifests.read_folder("web", files)
+        manifests.read_manifests("web", files)
     expected = (
         "ConfigMap x is defined twice with other content: web/a.yaml, line 1 and web/b.yaml, line 2"
     )
@@ -119,7 +119,7 @@ def test_a_hook_with_a_generated_name_is_named_after_its_content(annotation: str
 
     first, again = names({"web/a.yaml": hook("1")}), names({"web/b.yaml": hook("1")})
     assert first == again and first[0].startswith("sync-") and len(first[0]) == len("sync-") + 8
-    both = manifests.read_folder("web", {"web/a.yaml": hook("1"), "web/b.yaml": hook("2")})
+    both = manifests.read_manifests("web", {"web/a.yaml": hook("1"), "web/b.yaml": hook("2")})
     assert len({one.kube_object["metadata"]["name"] for one in both}) == 2
     assert not any("generateName" in one.kube_object["metadata"] for one in both)
 
@@ -145,7 +145,7 @@ def test_patterns_choose_files(options: RenderOptions, expected: list[str]) -> N
         "web/sub/c.yaml": config_map("c"),
         "web/sub/x/d.json": b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"d"}}',
     }
-    found = manifests.read_folder("web", files, options)
+    found = manifests.read_manifests("web", files, options)
     assert [one.kube_object["metadata"]["name"] for one in found] == expected
 
 
@@ -154,7 +154,7 @@ def test_files_are_named_with_their_number_of_objects() -> None:
         "web/a.yaml": config_map("a") + b"---\n" + config_map("b"),
         "web/b, line 1.yaml": config_map("c"),
     }
-    found = manifests.files_of(manifests.read_folder("web", files))
+    found = manifests.files_of(manifests.read_manifests("web", files))
     assert found == [("web/a.yaml", 2), ("web/b, line 1.yaml", 1)]
 
 
@@ -166,7 +166,7 @@ def test_the_same_name_in_another_namespace_is_another_object() -> None:
 @pytest.mark.parametrize("files", [{}, {"web/a.yaml": b"# nothing\n"}, {"web/README": b"x"}])
 def test_no_objects_never_reads_as_delete_everything(files: dict[str, bytes]) -> None:
     with pytest.raises(Invalid, match="no objects"):
-        manifests.read_folder("web", files)
+        manifests.read_manifests("web", files)
 
 
 @pytest.mark.parametrize(
@@ -181,14 +181,14 @@ def test_no_objects_never_reads_as_delete_everything(files: dict[str, bytes]) ->
 )
 def test_json_files_have_the_same_rules(text: bytes, reason: str) -> None:
     with pytest.raises(Invalid) as caught:
-        manifests.read_folder("web", {"web/a.json": text})
+        manifests.read_manifests("web", {"web/a.json": text})
     assert reason in caught.value.message
 
 
 @given(st.binary(max_size=300))
 def test_any_file_is_objects_or_invalid(data: bytes) -> None:
     try:
-        found = manifests.read_folder("web", {"web/a.yaml": data})
+        found = manifests.read_manifests("web", {"web/a.yaml": data})
         make_bundle(one.kube_object for one in found)
     except Invalid as error:
         assert error.message

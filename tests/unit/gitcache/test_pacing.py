@@ -14,7 +14,7 @@ HOST = "git.test"
 async def take(
     pacing: ServerRateLimiter, taken: list[float], clock: FakeClock, host: str = HOST
 ) -> None:
-    async with pacing.turn(host):
+    async with pacing.slot(host):
         taken.append(clock.monotonic())
 
 
@@ -33,7 +33,7 @@ async def test_only_so_many_are_under_way_at_once() -> None:
     clock = FakeClock()
     pacing = ServerRateLimiter(clock, at_once=1, per_second=100)
     taken: list[float] = []
-    async with pacing.turn(HOST):
+    async with pacing.slot(HOST):
         waiting = asyncio.ensure_future(take(pacing, taken, clock))
         await clock.advance(5)
         assert not taken

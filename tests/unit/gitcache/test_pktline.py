@@ -49,5 +49,5 @@ def test_a_packet_has_a_largest_size() -> None:
 
 
 def test_a_command_lists_capabilities_before_arguments() -> None:
-    data = pktline.command("ls-refs", ["agent=x"], ["peel"])
+    data = pktline.encode_command("ls-refs", ["agent=x"], ["peel"])
     assert list(pktline.decode(data)) == [b"command=ls-refs\n", b"agent=x\n", None, b"peel\n", None]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitcache.render.subcharts import switched_off
+from gitcache.render.subcharts import disabled_subcharts
 
 TOP = """apiVersion: v2
 name: top
@@ -52,4 +52,4 @@ def files(values: str = "") -> dict[str, bytes]:
 def test_conditions_come_before_tags_and_values_that_are_given_before_own(
     own: str, given: dict, off: set[str]
 ) -> None:
-    assert switched_off(files(own), given) == off
+    assert disabled_subcharts(files(own), given) == off

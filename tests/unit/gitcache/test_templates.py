@@ -3,7 +3,7 @@
 import pytest
 
 from core.errors import Invalid
-from gitcache.render.templates import check_untemplated, expand, hint
+from gitcache.render.templates import check_untemplated, expand, untemplated_hint
 
 PARAMETERS = {"cluster": {"handle": "prod-eu", "tags": ["a", "b"]}, "configuration": {"size": 3}}
 
@@ -62,5 +62,5 @@ def test_an_error_of_an_untemplated_file_names_the_switch_only_if_it_looks_like_
     None
 ):
     files = {"web/a.yaml": b"n: {{ cluster.handle }}", "web/b.yaml": b"n: {"}
-    assert "`templated: true`" in hint("web/a.yaml, line 1: a key must be text", files)
-    assert hint("web/b.yaml, line 1: did not find", files) == ""
+    assert "`templated: true`" in untemplated_hint("web/a.yaml, line 1: a key must be text", files)
+    assert untemplated_hint("web/b.yaml, line 1: did not find", files) == ""

@@ -11,7 +11,7 @@ import yaml
 from core.age import AgeIdentity
 from core.spec.bundle import KubeObject
 from core.spec.status import Phase
-from gitcache.render.manifests import read_folder
+from gitcache.render.manifests import read_manifests
 from syncagent.ports import RequestRefused
 from syncagent.state.identities import AgeIdentities
 from tests.fakes.engine import Stand
@@ -65,7 +65,7 @@ async def test_the_cluster_has_the_values_and_nobody_else(stand: Stand) -> None:
     The watch over canaries looks at the disk.
     """
     lies = yaml.safe_dump(secret(), sort_keys=False).encode()
-    (located,) = read_folder("shop", {"shop/db.yaml": lies})
+    (located,) = read_manifests("shop", {"shop/db.yaml": lies})
     bundle = stand.bring([located.kube_object])
     assert bundle.data.count(b"ENC[AES256_GCM,") == 3
     await stand.phase(Phase.HEALTHY)

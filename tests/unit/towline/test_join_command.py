@@ -11,7 +11,7 @@ import yaml
 from controlplane.clusters.model.agent_settings import AgentSettings
 from core.errors import Invalid, Unavailable
 from core.json_object import JsonObject
-from gitcache.render.charts import merged
+from gitcache.render.charts import merge_values
 from tests.fakes.clock import START
 from towline.agent_manifests import agent_values, fetch_chart, render_manifests
 from towline.cli.clusters.join_command import helm_command, kubectl_command
@@ -90,7 +90,7 @@ def test_settings_of_agents_are_values_of_the_chart() -> None:
         "image": {"repository": "towline", "tag": "1.2.0"},
         "upgrade": {"enabled": True},
     }
-    manifests = render_manifests(package(CHART), merged(values, VALUES), "towline-agent")
+    manifests = render_manifests(package(CHART), merge_values(values, VALUES), "towline-agent")
     assert 'image: "towline:1.2.0"' in manifests and "memory: 3Gi" in manifests
     assert "TOWLINE_AGENT_UPGRADE_IMAGES" in manifests
 
