@@ -59,7 +59,7 @@ class ArtefactBench:
 
     async def follow(self) -> None:
         """Waits until the cache has the newest commit."""
-        await self.cache.hint(NAME, {MAIN: self.sha})
+        await self.cache.request_poll(NAME, {MAIN: self.sha})
         await settle_at(self.cache, NAME, self.sha)
 
     async def read(self, folder: str) -> None:

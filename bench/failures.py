@@ -46,7 +46,7 @@ class WatchedRepository:
         """Seconds until another commit, with a webhook hint, is fetched and rendered."""
         await asyncio.to_thread(self._commit)
         started = time.perf_counter()
-        await self.client.hint(NAME, {MAIN: self.sha})
+        await self.client.request_poll(NAME, {MAIN: self.sha})
         await self._rendered()
         return time.perf_counter() - started
 

@@ -123,7 +123,7 @@ async def keys(report: BenchReport, cache: GitCache, server: GitServer) -> None:
         sha = await asyncio.to_thread(
             repository.commit, {"services/s00007/a.yaml": f"n: x{number}\n"}
         )
-        await cache.hint(RepositoryId("mono"), {MAIN: sha})
+        await cache.request_poll(RepositoryId("mono"), {MAIN: sha})
         await settle_at(cache, "mono", sha)
         again = partial(cache.trees, RepositoryId("mono"), sha, folders)
         times.append(await timed(again))
@@ -148,7 +148,7 @@ async def path(report: BenchReport, cache: GitCache, server: GitServer) -> None:
         change = {f"s{number:03}/a.yaml": manifest(f"s{number:03}", number)}
         sha = await asyncio.to_thread(repository.commit, change)
         marks = [time.perf_counter()]
-        await cache.hint(name, {MAIN: sha})
+        await cache.request_poll(name, {MAIN: sha})
         await settle_at(cache, "shop", sha)
         marks.append(time.perf_counter())
         now = await cache.trees(name, sha, folders)

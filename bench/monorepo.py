@@ -107,7 +107,7 @@ async def _commits(
         sha = await asyncio.to_thread(repository.commit, change)
         server.packs.clear()
         started = time.perf_counter()
-        await client.hint(name, {MAIN: sha})
+        await client.request_poll(name, {MAIN: sha})
         await settle_at(client, "fleet", sha)
         seen.append((time.perf_counter() - started) * 1000)
         rendered = await client.render(RenderRequest(name, sha, folder))

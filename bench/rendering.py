@@ -151,7 +151,7 @@ async def groups(report: BenchReport, cache: GitCache, server: GitServer) -> Non
     text = deployment("web", "{{ cluster.tags.size }}")
     sha = await asyncio.to_thread(repository.commit, {"web/a.yaml": text})
     cache.follow(spec("fleet", repository))
-    await cache.hint(RepositoryId("fleet"), {MAIN: sha})
+    await cache.request_poll(RepositoryId("fleet"), {MAIN: sha})
     await settle_at(cache, "fleet", sha)
 
     async def render(number: int, count: int) -> bool:

@@ -62,7 +62,7 @@ RecordPush = Callable[[str, str, str, Collection[str]], Awaitable[None]]
 class HintReceiver(Protocol):
     """The git cache, as webhooks use it."""
 
-    async def hint(
+    async def request_poll(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None:
         """Polls a repository at once."""
@@ -170,7 +170,7 @@ class Webhooks:
         for pause in (*_RETRIES, None):
             refs = self._hints.pop(repository_id, {})
             try:
-                return await self._cache.hint(RepositoryId(repository_id), refs)
+                return await self._cache.request_poll(RepositoryId(repository_id), refs)
             except TowlineError as error:
                 log.warning("hint delayed", repository=repository_id, reason=error.message)
             if pause is not None:

@@ -112,7 +112,7 @@ class AgentRepositories:
     async def refresh(self) -> None:
         """Polls all servers now."""
         for spec in self._specs.values():
-            await self._cache.hint(spec.id)
+            await self._cache.request_poll(spec.id)
 
     async def render(self, definition: ServiceDefinition) -> LocalRender:
         """Implements the port; renders again only for a new commit."""

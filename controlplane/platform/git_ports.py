@@ -106,7 +106,7 @@ class ManifestSource(Protocol):
 
     def state(self, repository_id: RepositoryId) -> RepositoryState | None: ...
 
-    async def hint(
+    async def request_poll(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None: ...
 

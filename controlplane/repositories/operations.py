@@ -194,7 +194,7 @@ class RepositoryOperations:
             repository = await find_repository(tx, id, kind)
             tx.authorize(Verb.WRITE, repository.target)
             tx.audit(repository.url, id)
-        await self._context.manifests.hint(repository.id)
+        await self._context.manifests.request_poll(repository.id)
         self._context.bus.publish(RENDER_SERVICES, f"{id}/")
         return repository
 

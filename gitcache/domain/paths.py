@@ -16,10 +16,10 @@ def folder_path(text: str) -> str:
     """
     if len(text) > _MAX_PATH or "\0" in text or "\\" in text:
         raise Invalid("is not a folder path", field="folder")
-    inside = join("", text.lstrip("/"))
-    if inside is None:
+    path = join("", text.lstrip("/"))
+    if path is None:
         raise Invalid(f"{text!r} leaves the repository", field="folder")
-    return inside
+    return path
 
 
 def join(base: str, relative: str) -> str | None:
@@ -32,7 +32,7 @@ def join(base: str, relative: str) -> str | None:
     return "" if path == "." else path
 
 
-def inside(folder: str, relative: str, field: str) -> str:
+def resolve_inside(folder: str, relative: str, field: str) -> str:
     """Resolves `relative` from a folder. Raises Invalid, naming `field`, outside the repository."""
     path = join(folder, relative)
     if path is None:
@@ -40,12 +40,12 @@ def inside(folder: str, relative: str, field: str) -> str:
     return path
 
 
-def below(path: str, folder: str) -> bool:
+def is_below(path: str, folder: str) -> bool:
     """True if a path is the folder itself or inside it."""
     return not folder or path == folder or path.startswith(folder + "/")
 
 
-def relative(path: str, folder: str) -> str:
+def relative_to(path: str, folder: str) -> str:
     """Makes a path relative to a folder: `.` for itself, `../base` for a sibling."""
     return posixpath.relpath(f"/{path}", f"/{folder}")
 
@@ -55,6 +55,6 @@ def child(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
-def relative_target(path: str, text: str) -> str:
+def link_target(path: str, text: str) -> str:
     """Resolves a link at `path`, relative to the same folder as `path`."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), text))

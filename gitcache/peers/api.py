@@ -59,7 +59,7 @@ class ServedGitCache(Protocol):
 
     def replica_members(self) -> tuple[ReplicaMember, Sequence[ReplicaMember]]: ...
 
-    async def hint(
+    async def request_poll(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None: ...
 
@@ -234,7 +234,7 @@ class PeerApi:
 
     async def _receive_hint(self, request: Request) -> Response:
         hint = messages.HINT.decode(await _read_body(request))
-        await self._cache.hint(hint.repository_id, hint.announced)
+        await self._cache.request_poll(hint.repository_id, hint.announced)
         return Response(status_code=202)
 
     async def _update_followed(self, request: Request) -> Response:

@@ -129,10 +129,10 @@ class RemoteGitCache:
             except Exception:
                 log.exception("state callback failed", repository=state.repository_id)
 
-    async def hint(
+    async def request_poll(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None:
-        """See `GitCache.hint`. Unavailable: no server answers."""
+        """See `GitCache.request_poll`. Unavailable: no server answers."""
         hint = messages.Hint(repository_id, announced)
         await self._try_servers(
             repository_id, lambda server: self._client.forward_hint(server, hint)

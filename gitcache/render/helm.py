@@ -80,7 +80,7 @@ class Helm(Renderer):
             )
             root = paths.child(plan.folder, _FETCHED_CHART)
             return replace(plan, root=root, pins={root: await planning.charts.pin(chart_ref)})
-        root = paths.inside(plan.folder, helm.chart or "", "chart")
+        root = paths.resolve_inside(plan.folder, helm.chart or "", "chart")
         plan = replace(plan, root=root)
         if any_sources and await planning.find(origin, root) is None:
             return plan
@@ -136,13 +136,13 @@ async def _with_dependency(
             raise Invalid(f"the chart's dependency {chart.name!r} {NO_REPOSITORY}")
         pin = await planning.charts.pin(replace(chart, project=origin.spec.project))
         return replace(plan, pins={**plan.pins, folder: pin})
-    path = paths.inside(plan.root, chart.repository.removeprefix("file://"), "dependencies")
+    path = paths.resolve_inside(plan.root, chart.repository.removeprefix("file://"), "dependencies")
     plan = await planning.mount(origin, plan, path, folder)
     return await planning.add_reads(origin, plan, [path])
 
 
 def _values_files(folder: str, helm: HelmRelease) -> list[str]:
-    return [paths.inside(folder, file, "valuesFiles") for file in helm.values_files]
+    return [paths.resolve_inside(folder, file, "valuesFiles") for file in helm.values_files]
 
 
 def with_archives(archives: Mapping[str, str], files: Files) -> Mapping[str, bytes]:
@@ -161,7 +161,7 @@ def files_below(files: Files, root: str) -> dict[str, bytes]:
     return {
         path.removeprefix(f"{root}/") if root else path: data
         for path, data in files.items()
-        if paths.below(path, root)
+        if paths.is_below(path, root)
     }
 
 
@@ -225,7 +225,7 @@ def _crds(
     disabled = subcharts.disabled_subcharts(chart, values)
     for path in sorted(included):
         if path.endswith(manifests.MANIFEST_SUFFIXES) and not any(
-            paths.below(path, folder) for folder in disabled
+            paths.is_below(path, folder) for folder in disabled
         ):
             yield from manifests.parse(path, included[path])
 

@@ -59,13 +59,13 @@ class Jsonnet(Renderer):
     ) -> "RenderPlan":
         options = plan.request.options
         libraries_of_options = [
-            paths.inside(plan.folder, name, "libraries") for name in options.libraries
+            paths.resolve_inside(plan.folder, name, "libraries") for name in options.libraries
         ]
         libraries = [
             *reversed(libraries_of_options),
             *await _bundler_folders(planning, origin, plan),
         ]
-        entry = paths.inside(plan.root, options.entry or ENTRY, "entry")
+        entry = paths.resolve_inside(plan.root, options.entry or ENTRY, "entry")
         plan = replace(plan, settings={"entry": entry, "libraries": libraries})
         return await planning.add_reads(origin, plan, [*libraries, entry])
 
@@ -103,7 +103,7 @@ def referenced_paths(folder: str, files: Files) -> list[str]:
     """
     references = set()
     for path, data in files.items():
-        if not path.endswith(SUFFIXES) or not paths.below(path, folder):
+        if not path.endswith(SUFFIXES) or not paths.is_below(path, folder):
             continue
         for quoted in _IMPORT.findall(data):
             name = quoted[1:-1].decode("utf-8", "replace")

@@ -142,7 +142,7 @@ def _with_local_bases(files: Files) -> Files:
 
 
 def _local_path(path: str, base: BaseRef) -> str:
-    return paths.relative(
+    return paths.relative_to(
         paths.child(base.mount_path, base.folder).rstrip("/"), posixpath.dirname(path)
     )
 

@@ -145,7 +145,7 @@ def _chart_folder(folder: str, chart: JsonMapping, kustomization: Kustomization)
     chart_ref = _chart_ref(chart, folder)
     if chart_ref.repository:
         return fetched_chart(folder, chart_ref)
-    return paths.inside(
+    return paths.resolve_inside(
         folder, paths.child(_chart_home(kustomization), chart_ref.name), "chartHome"
     )
 
@@ -163,7 +163,7 @@ def _merged_values(location: _ChartLocation, job: WorkerJob) -> JsonObject:
     """Merges the values as kustomize does: by default, inline values win over the values file."""
 
     def read(file: str) -> JsonObject:
-        path = paths.inside(location.folder, file, "valuesFile")
+        path = paths.resolve_inside(location.folder, file, "valuesFile")
         if path not in job.files:
             raise Invalid(f"{location.path}: values file {file!r} is not in this commit")
         return helm.parse_values(path, job.files[path])

@@ -186,11 +186,11 @@ class GitCache:
         member = self._replicas.owner(repository_id)
         return member.name if member else None
 
-    async def hint(
+    async def request_poll(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None:
         """Polls at once; repeats the poll until `announced` (full ref to sha) is visible."""
-        await self._following.hint(repository_id, announced)
+        await self._following.request_poll(repository_id, announced)
 
     async def trees(
         self,

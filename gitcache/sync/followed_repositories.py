@@ -130,10 +130,12 @@ class FollowedRepositories:
         """The known states of all followed repositories."""
         return [state for name in self._specs if (state := self.state(name)) is not None]
 
-    async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
-        """See `GitCache.hint`; the hint is lost if the coordination server is unavailable."""
+    async def request_poll(
+        self, repository_id: RepositoryId, announced: Mapping[str, str] | None
+    ) -> None:
+        """See `GitCache.request_poll`; lost if the coordination server is unavailable."""
         if (follower := self._followers.get(repository_id)) is not None:
-            follower.hint(announced)
+            follower.request_poll(announced)
             return
         try:
             await self._replicas.forward_hint(repository_id, announced)
@@ -175,7 +177,7 @@ class FollowedRepositories:
             self._update_state(event.state)
         elif isinstance(event, HintForwarded):
             if (follower := self._followers.get(event.repository_id)) is not None:
-                follower.hint(event.announced)
+                follower.request_poll(event.announced)
         else:
             self._ownership.request_round()
 

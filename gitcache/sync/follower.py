@@ -139,7 +139,7 @@ class RepositoryFollower:
         elif spec.refs - before.refs and not self._is_failing:
             self._wake.set()
 
-    def hint(self, announced: Mapping[str, str] | None) -> None:
+    def request_poll(self, announced: Mapping[str, str] | None) -> None:
         """Polls at once; a webhook has announced `announced` (full ref to sha)."""
         if announced is not None:
             self._last_webhook_at = self._clock.monotonic()

@@ -106,21 +106,22 @@ class RenderPlanner:
 
     def _static_digest(self, origin: CommitRoot, plan: RenderPlan) -> str:
         mounts = [
-            (paths.relative(part.at, plan.folder), part.entry.id)
+            (paths.relative_to(part.at, plan.folder), part.entry.id)
             for part in plan.parts
             if part.is_mounted
         ]
         return Inputs(
             renderer=plan.renderer,
             trees={
-                paths.relative(path, plan.folder): entry.id for path, entry in plan.reads.items()
+                paths.relative_to(path, plan.folder): entry.id for path, entry in plan.reads.items()
             },
             tool=plan.tool_version,
-            root=paths.relative(plan.root, plan.folder),
+            root=paths.relative_to(plan.root, plan.folder),
             templated=plan.request.templated,
             settings=plan.settings,
             charts={
-                paths.relative(place, plan.folder): pin.digest for place, pin in plan.pins.items()
+                paths.relative_to(place, plan.folder): pin.digest
+                for place, pin in plan.pins.items()
             },
             mounts=mounts,
             submodules=origin.spec.submodules,
@@ -141,7 +142,7 @@ class RenderPlanner:
         """Mounts a folder of another source in the service's folder."""
         path = paths.folder_path(source.folder)
         at = paths.join(folder, source.path)
-        if at is None or not paths.below(at, folder):
+        if at is None or not paths.is_below(at, folder):
             raise Invalid(f"{source.path[:200]!r} leaves the service's folder", field="sources")
         entry = await self.folder(origin, path, source.commit)
         return PlanPart(origin.spec, path, entry, at, source.commit, is_mounted=True)
@@ -156,7 +157,7 @@ class RenderPlanner:
         self, origin: CommitRoot, plan: RenderPlan, names: Collection[str]
     ) -> RenderPlan:
         """Implements `Planning.add_reads`."""
-        outside = [name for name in names if not any(paths.below(name, r) for r in plan.reads)]
+        outside = [name for name in names if not any(paths.is_below(name, r) for r in plan.reads)]
         found = await self._reader.ids(origin.spec, origin.tree, outside)
         existing = {name: entry for name, entry in found.items() if entry is not None}
         return replace(plan, reads={**plan.reads, **existing})
@@ -203,7 +204,7 @@ class RenderPlanner:
             names = await self._outside_references(origin, folder, reads[folder], plan)
             found = await self._reader.ids(origin.spec, origin.tree, names)
             for name, entry in found.items():
-                if entry is not None and not any(paths.below(name, read) for read in reads):
+                if entry is not None and not any(paths.is_below(name, read) for read in reads):
                     reads[name] = entry
                     unread.append(name)
             if len(reads) > _MAX_FOLDERS:
@@ -300,7 +301,7 @@ def _own_parts(origin: CommitRoot, plan: RenderPlan) -> list[PlanPart]:
     return [
         PlanPart(origin.spec, path, entry, path, commit)
         for path, entry in plan.reads.items()
-        if not any(paths.below(path, other) for other in plan.reads if other != path)
+        if not any(paths.is_below(path, other) for other in plan.reads if other != path)
     ]
 
 
@@ -320,7 +321,7 @@ def _base_parts(plan: RenderPlan) -> list[PlanPart]:
         )
         for base in plan.bases
         for path, entry in base.reads.items()
-        if not any(paths.below(path, other) for other in base.reads if other != path)
+        if not any(paths.is_below(path, other) for other in base.reads if other != path)
     ]
 
 
@@ -336,7 +337,7 @@ def _outside_target(path: str, text: str) -> str | None:
     """Returns the target of a link that leaves its tree; None otherwise and for absolute links."""
     if text.startswith("/") or len(text) > 1024:
         return None
-    joined = paths.relative_target(path, text)
+    joined = paths.link_target(path, text)
     return joined if _leaves_folder(joined) else None
 
 
@@ -349,6 +350,6 @@ def _kustomize_root(folder: str, kustomize_path: str | None) -> str:
     if kustomize_path is None:
         return folder
     root = paths.join(folder, kustomize_path)
-    if root is None or not paths.below(root, folder):
+    if root is None or not paths.is_below(root, folder):
         raise Invalid("leaves the service's folder", field="kustomizePath")
     return root

@@ -35,7 +35,7 @@ class Changeset:
     def forget(self, path: str) -> None:
         """Drops all earlier changes at and below this path."""
         for table in (self.contents, self.modes, self.copied):
-            for inner in [inner for inner in table if paths.below(inner, path)]:
+            for inner in [inner for inner in table if paths.is_below(inner, path)]:
                 del table[inner]
         self.deleted.discard(path)
 
@@ -83,7 +83,7 @@ class ChangesetBuilder:
         if not found:
             raise Invalid(f"there is no folder {source!r} to copy", field="source")
         for path, entry in found.items():
-            copy = paths.child(target, paths.relative(path, source))
+            copy = paths.child(target, paths.relative_to(path, source))
             self._changeset.forget(copy)
             self._changeset.copied[copy] = entry
 

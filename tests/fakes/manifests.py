@@ -103,7 +103,7 @@ class FakeManifests:
             repository_id, commits, missing, self.error, _THEN, _THEN, reason=self.reason
         )
 
-    async def hint(
+    async def request_poll(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None:
         self.hints.append(repository_id)

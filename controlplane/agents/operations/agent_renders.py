@@ -67,10 +67,10 @@ class AgentRenderedManifests:
     def state(self, repository_id: RepositoryId) -> RepositoryState | None:
         return self._local.state(repository_id)
 
-    async def hint(
+    async def request_poll(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None:
-        await self._local.hint(repository_id, announced)
+        await self._local.request_poll(repository_id, announced)
 
     async def trees(
         self, repository_id: RepositoryId, commit: str, folders: Collection[str]

@@ -224,7 +224,7 @@ class ConfigurationSources(SourceOperations[ConfigurationSource]):
         """
         repository_id = await self._repository_of(actor, id)
         # A commit that is fetched now is reconciled with this request.
-        await self._context.manifests.hint(repository_id)
+        await self._context.manifests.request_poll(repository_id)
         async with self._context.change(actor, "syncConfigurationSource") as tx:
             source = await self._find(tx, id)
             tx.authorize(Verb.WRITE, source.target)

@@ -136,7 +136,7 @@ class GitPromotions:
             repository = await find_repository(tx, id)
         if request.state is MergeRequestState.MERGED:
             self._waiting[change.repository_id].discard(view.row.id)
-            await self._context.manifests.hint(id)
+            await self._context.manifests.request_poll(id)
         found = _change_of_request(repository, change.branch, request)
         if found.state is GitChangeState.LANDED and not found.commit:
             # A fast-forward merge: the host returns no merge commit.

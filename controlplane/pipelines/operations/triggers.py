@@ -210,7 +210,7 @@ class Triggers:
             write,
         )
         change = await self._git.put(place)
-        await self._context.manifests.hint(repository.id)
+        await self._context.manifests.request_poll(repository.id)
         return ev.FindingWritten(effect.trigger, effect.finding, change)
 
     @retry_on_collision

@@ -395,7 +395,7 @@ class Services:
             tx.audit(service.name, id)
             _publish(tx, service)
         if service.repository_id:
-            await self._context.manifests.hint(service.repository_id)
+            await self._context.manifests.request_poll(service.repository_id)
         return service
 
     async def force(self, actor: Actor, id: str) -> Service:

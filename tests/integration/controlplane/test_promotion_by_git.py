@@ -141,7 +141,7 @@ class Stand:
         """Wait until the cache has what the server has, and give it to the services."""
         repository = self.services["dev"].repository_id
         assert repository is not None
-        await self.cache.hint(repository)
+        await self.cache.request_poll(repository)
         sha = self.host.repository.resolve("refs/heads/main")
 
         async def known() -> str:

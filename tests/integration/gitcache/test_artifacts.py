@@ -118,7 +118,7 @@ async def test_a_moved_tag_is_a_new_commit_that_is_rendered(
     assert await shown(cache, before) == {"big-web": "1"}
     assert await cache.folders(REPOSITORY, before, "", 2) == ["app", "other"]
     second = push(registry, "team/moved", "latest", shop("2"))
-    await cache.hint(REPOSITORY)
+    await cache.request_poll(REPOSITORY)
     after = await commit_of(cache, "latest", second)
     assert await shown(cache, after) == {"big-web": "2"}
     assert await shown(cache, before) == {"big-web": "1"}
@@ -145,7 +145,7 @@ async def test_digests_and_ranges_select_artifacts(cache: GitCache, registry: Re
     assert state.missing == {"3.*", "gone"} and state.error is None
     push(registry, "team/versions", "1.0.0", shop("moved"))
     later = push(registry, "team/versions", "1.3.0", shop("1.3.0"))
-    await cache.hint(REPOSITORY)
+    await cache.request_poll(REPOSITORY)
     await commit_of(cache, "^1.0", later)
     state = cache.state(REPOSITORY)
     assert state is not None and state.commits[digests["1.0.0"]].sha == pinned
@@ -167,7 +167,7 @@ async def test_equal_artifacts_are_one_commit_on_every_replica_and_for_every_tag
         assert await commit_of(fresh, "b", digest) == sha
         # A commit of no ref is found by its id if this replica saw it, and refused otherwise.
         push(registry, "team/same", "b", shop("2"))
-        await fresh.hint(REPOSITORY)
+        await fresh.request_poll(REPOSITORY)
         await until(fresh, lambda s: "b" in s.commits and s.commits["b"].sha != sha)
         assert await shown(fresh, sha) == {"big-web": "1"}
         with pytest.raises(Unavailable, match="is the artifact of commit 000000000000"):
@@ -199,7 +199,7 @@ async def test_a_damaged_clone_is_made_again(stand: Stand, registry: Registry) -
     (clone,) = (stand.folder / "repositories").glob("*.git")
     (clone / "HEAD").write_text("broken")
     second = push(registry, "team/damaged", "latest", shop("2"))
-    await cache.hint(REPOSITORY)
+    await cache.request_poll(REPOSITORY)
     assert await shown(cache, await commit_of(cache, "latest", second)) == {"big-web": "2"}
 
 
@@ -237,16 +237,16 @@ async def test_bad_artifacts_are_named_and_do_not_stop_others(
     assert state.commits.keys() == {"good"}
     assert await shown(cache, sha) == {"big-web": "1"}
     fixed = push(registry, "team/bad", "hostile", shop("2"))
-    await cache.hint(REPOSITORY)
+    await cache.request_poll(REPOSITORY)
     await commit_of(cache, "hostile", fixed)
     # The last good commit of a tag stays while its newest artifact is bad.
     image = registry.push("team/bad", "good", NOW, index=True)
-    await cache.hint(REPOSITORY)
+    await cache.request_poll(REPOSITORY)
     state = await until(cache, lambda s: s.error and image in s.error)
     assert "index of several platforms" in (state.error or "")
     assert state.commits["good"].sha == sha
     again = push(registry, "team/bad", "good", shop("3"))
-    await cache.hint(REPOSITORY)
+    await cache.request_poll(REPOSITORY)
     await commit_of(cache, "good", again)
     assert (await until(cache, lambda s: not s.error)).missing == frozenset()
 

@@ -75,7 +75,7 @@ async def test_new_versions_within_the_range_are_followed_and_older_ones_stay(
     assert await shown(cache, first) == "of 1.0.0"
     publish(charts, "2.0.0")
     second = publish(charts, "1.2.0")
-    await cache.hint(REPOSITORY)
+    await cache.request_poll(REPOSITORY)
     await at(cache, second)
     assert await shown(cache, second) == "of 1.2.0"
     assert await shown(cache, first) == "of 1.0.0"

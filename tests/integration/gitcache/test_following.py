@@ -84,7 +84,7 @@ async def test_a_webhook_is_faster_than_the_poll(git_server: GitServer, stand: S
     cache.follow(spec(repository.url))
     await at_commit(cache, repository.commit(FILES))
     sha = repository.commit({"web/a.yaml": config_map("a", "2")})
-    await cache.hint(REPOSITORY, {"refs/heads/main": sha})
+    await cache.request_poll(REPOSITORY, {"refs/heads/main": sha})
     await at_commit(cache, sha)
 
 
@@ -98,7 +98,7 @@ async def test_a_webhook_that_comes_before_the_commit_is_asked_for_again(
     await at_commit(cache, first)
     second = repository.commit({"web/a.yaml": config_map("a", "2")})
     repository.point("refs/heads/main", first)
-    await cache.hint(REPOSITORY, {"refs/heads/main": second})
+    await cache.request_poll(REPOSITORY, {"refs/heads/main": second})
     await asyncio.sleep(0.05)
     repository.point("refs/heads/main", second)
     await at_commit(cache, second)
@@ -131,7 +131,7 @@ async def test_a_failing_server_is_named_and_the_last_good_state_stays(
     rendered = await cache.render(RenderRequest(REPOSITORY, sha, "web"))
     assert rendered.count == 1
     git_server.fail = None
-    await cache.hint(REPOSITORY)
+    await cache.request_poll(REPOSITORY)
     await until(cache, lambda state: state.error is None)
 
 

@@ -83,7 +83,7 @@ class Shop:
     async def push(self, number: int, services: int = 1) -> str:
         """A commit that is known to everyone when this returns."""
         sha = await asyncio.to_thread(self.repository.commit, files(number, services))
-        await self.plane.hint(self.name, sha)
+        await self.plane.request_poll(self.name, sha)
         await self.plane.at(self.name, sha)
         return sha
 

@@ -35,7 +35,7 @@ async def test_commits_of_a_listed_branch_cost_one_fetch_each(
     packs = []
     for number in range(4):
         id = commit(shop, number)
-        await cache.hint(REPOSITORY, {"refs/heads/main": id})
+        await cache.request_poll(REPOSITORY, {"refs/heads/main": id})
         await at_commit(cache, id)
         await sign(cache, id)
         packs.append(len(git_server.packs))

@@ -170,9 +170,9 @@ class ControlPlane:
                 f"{self._tier.members()}\n{self._tier.last_words()}"
             ) from None
 
-    async def hint(self, name: str, sha: str) -> None:
+    async def request_poll(self, name: str, sha: str) -> None:
         """Sends the hint of a webhook."""
-        await self.cache.hint(RepositoryId(name), {"refs/heads/main": sha})
+        await self.cache.request_poll(RepositoryId(name), {"refs/heads/main": sha})
 
     async def fetch(self, name: str, sha: str, folder: str) -> bytes:
         """Render a folder, and get the bundle."""

@@ -177,7 +177,7 @@ async def apply_genuine(stolen: Stolen) -> list[pb.Desired]:
     for number in (1, 2):
         if number == 2:
             sha = stolen.repository.commit({"web/a.yaml": MANIFEST.format(2)})
-            await stolen.tier.hint(stolen.id, {"refs/heads/main": sha})
+            await stolen.tier.request_poll(stolen.id, {"refs/heads/main": sha})
             commit = await stolen.tier.resolve(stolen.id, sha)
             request = RenderRequest(stolen.id, commit.sha, "web")
             rendered = await stolen.tier.render(request)

@@ -135,7 +135,7 @@ async def test_unknown_bundles_and_repositories_are_errors(room: Room) -> None:
     with pytest.raises(Unavailable, match="not followed"):
         await room.cache.trees(ID, sha_of(1), ["web"])
     assert room.cache.state(ID) is None
-    await room.cache.hint(ID, {})
+    await room.cache.request_poll(ID, {})
     room.cache.forget(ID)
 
 

@@ -130,7 +130,7 @@ async def test_a_hint_at_any_replica_reaches_the_owner(company: Company) -> None
     await company.join("a", "b")
     sha = company.push(2)
     other = company.others()[0]
-    await company.caches[other].hint(ID, {MAIN: sha})
+    await company.caches[other].request_poll(ID, {MAIN: sha})
     await company.clock.advance(0)
     assert company.at(other) == sha
 
@@ -181,7 +181,7 @@ async def test_without_the_coordinating_server_states_wait_and_then_go_out(
     await company.join("a", "b")
     company.hub.away = True
     sha = company.push(2)
-    await company.caches[company.owner].hint(ID, {MAIN: sha})
+    await company.caches[company.owner].request_poll(ID, {MAIN: sha})
     await company.clock.advance(1)
     assert company.at(company.others()[0]) == old
     company.hub.away = False
@@ -196,7 +196,7 @@ async def test_a_replica_without_the_lease_publishes_nothing(company: Company) -
     company.hub.owners[ID] = other
     sha = company.push(2)
     seen = len(company.states[other])
-    await company.caches[stale].hint(ID, {MAIN: sha})
+    await company.caches[stale].request_poll(ID, {MAIN: sha})
     await company.clock.advance(30)
     assert all(state.error is None for state in company.states[other][seen:])
     assert company.at(other) == sha

@@ -211,7 +211,7 @@ async def test_a_hint_polls_at_once_and_again_until_the_announced_commit_shows(
     watch.git.push(MAIN, 1)
     await watch.start()
     polls = len(watch.git.polls)
-    watch.follower.hint({MAIN: sha_of(2)})
+    watch.follower.request_poll({MAIN: sha_of(2)})
     await watch.clock.advance(0)
     assert len(watch.git.polls) == polls + 1
     second = watch.git.push(MAIN, 2)
@@ -223,7 +223,7 @@ async def test_an_announcement_that_never_comes_true_ends(watch: Watch) -> None:
     watch.git.push(MAIN, 1)
     await watch.start()
     polls = len(watch.git.polls)
-    watch.follower.hint({MAIN: sha_of(99), "refs/heads/other": sha_of(98)})
+    watch.follower.request_poll({MAIN: sha_of(99), "refs/heads/other": sha_of(98)})
     await watch.clock.advance(sum(HINT_RETRIES) + 1)
     assert len(watch.git.polls) == polls + 1 + len(HINT_RETRIES)
 
@@ -232,10 +232,10 @@ async def test_webhooks_that_come_out_of_order_lead_to_what_the_server_has(watch
     first = watch.git.push(MAIN, 1)
     await watch.start()
     second = watch.git.push(MAIN, 2)
-    watch.follower.hint({MAIN: second})
+    watch.follower.request_poll({MAIN: second})
     await watch.clock.advance(0)
     assert watch.sha == second
-    watch.follower.hint({MAIN: first})
+    watch.follower.request_poll({MAIN: first})
     await watch.clock.advance(sum(HINT_RETRIES) + 1)
     assert watch.sha == second and len(watch.git.fetches) == 2
 
@@ -243,7 +243,7 @@ async def test_webhooks_that_come_out_of_order_lead_to_what_the_server_has(watch
 async def test_polling_slows_down_while_webhooks_come(watch: Watch) -> None:
     watch.git.push(MAIN, 1)
     await watch.start()
-    watch.follower.hint({})
+    watch.follower.request_poll({})
     await watch.clock.advance(0)
     polls = len(watch.git.polls)
     await watch.clock.advance(85)
@@ -255,7 +255,7 @@ async def test_polling_slows_down_while_webhooks_come(watch: Watch) -> None:
 async def test_a_hint_by_a_person_does_not_slow_polling_down(watch: Watch) -> None:
     watch.git.push(MAIN, 1)
     await watch.start()
-    watch.follower.hint(None)
+    watch.follower.request_poll(None)
     await watch.clock.advance(0)
     polls = len(watch.git.polls)
     await watch.clock.advance(35)

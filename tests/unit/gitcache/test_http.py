@@ -27,7 +27,7 @@ class Hints:
     def __init__(self) -> None:
         self.given: list[tuple[str, Mapping[str, str] | None]] = []
 
-    async def hint(
+    async def request_poll(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None:
         self.given.append((repository_id, announced))
@@ -178,10 +178,10 @@ async def test_a_replay_is_only_another_hint() -> None:
 
 async def test_a_hint_that_cannot_be_passed_on_is_answered_and_tried_again() -> None:
     class Away(Hints):
-        async def hint(
+        async def request_poll(
             self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
         ) -> None:
-            await super().hint(repository_id, announced)
+            await super().request_poll(repository_id, announced)
             if len(self.given) == 1:
                 raise Unavailable("away")
 

@@ -37,4 +37,4 @@ def test_a_joined_path_never_leaves_the_repository(base: str, relative: str) -> 
     [("a", "a", "."), ("", "", "."), ("base", "over/prod", "../../base"), ("a/b", "", "a/b")],
 )
 def test_paths_are_relative_to_the_folder(path: str, folder: str, seen: str) -> None:
-    assert paths.relative(path, folder) == seen
+    assert paths.relative_to(path, folder) == seen
