@@ -417,6 +417,7 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
         "message": None,
         "components": [],
         "cluster": {"handle": "prod", "pingedAt": now},
+        "helm": None,
         "repository": {"url": "https://git.example/x", "error": None, "polledAt": now},
         "revision": {
             "sha": "a" * 40,

@@ -350,15 +350,19 @@ def delete_service(
     """
     limit = timeout_of(timeout, wait=wait)
     api = connect(context)
+    confirm_deletion(
+        f"service {service}", yes=yes, along=lambda: () if detach else _objects(api, service)
+    )
     found = find_service(api, service)
-    name = label(found)
-    objects = () if detach else tuple(map(name_of, found["components"]))
-    confirm_deletion(f"service {name}", yes=yes, along=lambda: objects)
     delete = operations.detach_service if detach else operations.delete_service
     show(delete(api, found["id"]), COLUMNS, output, label)
     if wait:
         wait_for_deletion(api, found, limit)
     say(describe_deletion(api, found, keeps_objects=detach))
+
+
+def _objects(api: GraphQLApi, service: str) -> list[str]:
+    return [name_of(component) for component in find_service(api, service)["components"]]
 
 
 @app.command("confirm")
