@@ -18,8 +18,8 @@ NO_CHART = "https://charts.example.org has no version of chart 'ngnix' that matc
 def state(status: str, sha: str | None = None, **more: Any) -> Any:
     made = {
         "id": "s1", "name": "web", "status": status, "health": status, "sha": sha, "errors": [],
-        "drifted": 0, "message": None, "paused": False, "promoted": False, "pinnedSha": None,
-        "follows": "main", "repository": None, "cluster": None,
+        "drifted": 0, "message": None, "digest": f"of {sha}", "paused": False, "promoted": False,
+        "pinnedSha": None, "follows": "main", "repository": None, "cluster": None,
     }  # fmt: skip
     return made | more
 
@@ -33,7 +33,7 @@ def history(message: str, reason: str, sha: str | None = None) -> list[Any]:
     return [{"stage": "render-failed", "message": message, "sha": sha, "detail": detail}]
 
 
-def api_of(*states: Any, entries: list[Any] | None = None) -> FakeApi:
+def api_of(*states: Any, entries: list[Any] | None = None, rendered: str = "") -> FakeApi:
     left = list(states)
 
     def look(**_: object) -> Any:
@@ -41,7 +41,11 @@ def api_of(*states: Any, entries: list[Any] | None = None) -> FakeApi:
 
     edges = [{"node": entry} for entry in entries or ()]
     page = {"edges": edges, "pageInfo": {"hasNextPage": False, "endCursor": None}}
-    return FakeApi({operations.SERVICE: look, operations.LEDGER: {"ledger": page}})
+    answers: dict[Any, Any] = {operations.SERVICE: look, operations.LEDGER: {"ledger": page}}
+    if rendered:
+        found = {"digest": rendered, "sha": NEW, "count": 1, "objects": []}
+        answers[operations.SERVICE_MANIFESTS] = {"serviceManifests": found}
+    return FakeApi(answers)
 
 
 def wait(api: FakeApi, status: str = "HEALTHY", sha: str | None = None) -> Any:
@@ -96,10 +100,20 @@ def test_a_failure_in_the_cluster_ends_it_by_its_reason(
 
 def test_the_failure_of_another_commit_does_not() -> None:
     seen = failed("sync", "bad field", "Invalid", OLD)
-    assert wait(api_of(seen, state("HEALTHY", NEW)), sha=NEW[:8])["sha"] == NEW
+    assert wait(api_of(seen, seen, state("HEALTHY", NEW)), sha=NEW[:8])["sha"] == NEW
     entries = history("bad file", "INVALID", OLD)
     rendered = failed("render", "bad file")
-    assert wait(api_of(rendered, state("HEALTHY", NEW), entries=entries), sha=NEW)["sha"] == NEW
+    looks = (rendered, rendered, state("HEALTHY", NEW))
+    assert wait(api_of(*looks, entries=entries), sha=NEW)["sha"] == NEW
+
+
+def test_a_commit_without_a_change_of_the_service_is_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It never becomes the commit of the service."""
+    same = state("SYNCED", OLD), state("HEALTHY", OLD)
+    assert wait(api_of(*same, rendered=f"of {OLD}"), sha=NEW)["sha"] == OLD
+    assert f"{NEW[:10]} changes nothing of ?/web" in capsys.readouterr().err
 
 
 def test_a_failure_can_be_what_is_waited_for() -> None:
@@ -108,7 +122,8 @@ def test_a_failure_can_be_what_is_waited_for() -> None:
 
 
 def test_progress_is_only_about_the_wanted_commit(capsys: pytest.CaptureFixture[str]) -> None:
-    wait(api_of(state("HEALTHY", OLD), state("STALE", NEW), state("HEALTHY", NEW)), sha=NEW)
+    old = state("HEALTHY", OLD)
+    wait(api_of(old, old, state("STALE", NEW), state("HEALTHY", NEW), rendered="else"), sha=NEW)
     waiting, absent, rest = capsys.readouterr().err.split("\n", 2)
     assert waiting == f"waiting for dev/web to be HEALTHY at {NEW[:10]}"
     assert f"{NEW[:10]} has not arrived" in absent and "HEALTHY" not in absent
@@ -135,3 +150,8 @@ def test_a_timeout_needs_something_to_wait_for() -> None:
     words = "services create web --cluster dev --namespace shop --repo x --folder y --timeout 9s"
     result = CliRunner().invoke(app, words.split())
     assert "--timeout needs --wait" in str(result.exception)
+
+
+def test_a_status_that_no_service_has_is_refused() -> None:
+    result = CliRunner().invoke(app, ["services", "wait", "dev/web", "--for", "helthy"])
+    assert "'HELTHY' is not a status; use HEALTHY, PINNED, STALE" in str(result.exception)

@@ -31,6 +31,7 @@ from towline.cli.services.waiting import (
     Timeout,
     WantedState,
     WithWait,
+    status_of,
     timeout_of,
     wait_for_service,
 )
@@ -448,6 +449,6 @@ def wait_for_status(
     Example:
       towline services wait dev/web --sha $(git rev-parse HEAD) --timeout 2m
     """
-    wanted = WantedState(status.upper(), sha)
+    wanted = WantedState(status_of(status), sha)
     limit = seconds(timeout, "--timeout")
     show(wait_for_service(connect(context), service, wanted, limit), COLUMNS, output, label)

@@ -1,14 +1,14 @@
 """Waits until a service reaches a status at a commit; ends early after a failure that lasts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
 
 from core.errors import TERMINAL_REASONS, Invalid, TowlineError
 from towline.cli.services.find import find_service, label
-from towline.cli.services.generated import ServiceDetails, ServiceErrors, ledger
-from towline.cli.services.reasons import first_problem, silent_agent
+from towline.cli.services.generated import ServiceDetails, ServiceErrors, ledger, service_manifests
+from towline.cli.services.reasons import FINE, PROBLEMS, first_problem, silent_agent
 from towline.cli.shell.output import say, short
 from towline.cli.shell.polling import poll_until, seconds, telling
 from towline.operations import GraphQLApi
@@ -29,6 +29,8 @@ _TERMINAL_IN_CLUSTER = frozenset(
     }
 )
 """Reasons of Kubernetes and of the agent for failures that last until a user changes something."""
+_NO_OBJECTS = 1 << 30
+"""Number of objects to skip, so that the answer has only their digest."""
 _GOING_NAMESPACE = "being terminated"
 
 
@@ -39,16 +41,29 @@ def timeout_of(timeout: str | None, *, wait: bool) -> int:
     return seconds(timeout or DEFAULT_TIMEOUT, "--timeout")
 
 
+def status_of(text: str) -> str:
+    """Returns a status to wait for. Raises Invalid for one that no service has."""
+    status, known = text.upper(), (*FINE, *PROBLEMS)
+    if status not in known:
+        raise Invalid(f"{status!r} is not a status; use {', '.join(known)}", field="--for")
+    return status
+
+
 class ServiceFailed(TowlineError):
     """The service has failed, and a retry cannot help."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedState:
-    """The state to wait for; `sha`: only at this commit, given in full or abbreviated."""
+    """The state to wait for; `sha`: only at this commit, given in full or abbreviated.
+
+    `digest` is that of the manifests at the commit, if the service has the same ones from another
+    commit: a commit that changes nothing of a service does not become its commit.
+    """
 
     status: str = "HEALTHY"
     sha: str | None = None
+    digest: str | None = None
 
     def __str__(self) -> str:
         return f"{self.status} at {short(self.sha)}" if self.sha else self.status
@@ -56,9 +71,14 @@ class WantedState:
     def is_reached(self, service: ServiceDetails) -> bool:
         """Reports whether the service has it. Drift and pins do not make it less healthy."""
         has_status = self.status in (service["status"], service["health"])
-        return has_status and self.has_commit(service["sha"])
+        return has_status and self.has_commit(service)
 
-    def has_commit(self, sha: str | None) -> bool:
+    def has_commit(self, service: ServiceDetails) -> bool:
+        """Reports whether the service is at the commit, or has the same manifests."""
+        same = self.digest is not None and service["digest"] == self.digest
+        return same or self.is_commit(service["sha"])
+
+    def is_commit(self, sha: str | None) -> bool:
         """Reports whether this is the commit to wait for; every one is, if none was named."""
         return not self.sha or (sha or "").startswith(self.sha)
 
@@ -79,10 +99,28 @@ def wait_for_service(
         return False
 
     say(f"waiting for {name} to be {wanted}")
+    if wanted.sha:
+        wanted = _with_digest(api, find_service(api, name), wanted, wanted.sha)
     look = telling(lambda: find_service(api, name), lambda seen: _progress(seen, wanted), say)
     return poll_until(
         look, done, timeout, describe=lambda seen: _standing(seen, wanted), every=every
     )
+
+
+def _with_digest(
+    api: GraphQLApi, service: ServiceDetails, wanted: WantedState, sha: str
+) -> WantedState:
+    """Adds the digest of a commit that does not change the manifests of the service."""
+    if wanted.has_commit(service) or service["digest"] is None:
+        return wanted
+    try:
+        found = service_manifests(api, service["id"], ref=sha, skip=_NO_OBJECTS)
+    except TowlineError:
+        return wanted  # Not pushed yet, or it does not render: the wait shows the reason.
+    if found["digest"] != service["digest"]:
+        return wanted
+    say(f"  {short(sha)} changes nothing of {label(service)}")
+    return replace(wanted, digest=found["digest"])
 
 
 def _lasting_failure(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> str:
@@ -101,11 +139,7 @@ def _lasts(
     if error["source"] == "render":
         return _render_lasts(api, service, error["message"], wanted)
     is_terminal = error["reason"] in _TERMINAL_IN_CLUSTER
-    return (
-        is_terminal
-        and _GOING_NAMESPACE not in error["message"]
-        and wanted.has_commit(service["sha"])
-    )
+    return is_terminal and _GOING_NAMESPACE not in error["message"] and wanted.has_commit(service)
 
 
 def _render_lasts(
@@ -116,7 +150,7 @@ def _render_lasts(
     newest = next((entry for entry in entries if entry["stage"] == "render-failed"), None)
     if newest is None or not message.startswith(newest["message"]):
         return False
-    is_about = newest["sha"] is None or wanted.has_commit(newest["sha"])
+    is_about = newest["sha"] is None or wanted.is_commit(newest["sha"])
     return is_about and newest["detail"].get("reason") in TERMINAL_REASONS
 
 
@@ -131,7 +165,7 @@ def _failed(service: ServiceDetails, failure: str) -> str:
 
 def _progress(service: ServiceDetails, wanted: WantedState) -> str:
     """Returns status and problem, without ages: they change with every look."""
-    if not wanted.has_commit(service["sha"]):
+    if not wanted.has_commit(service):
         return f"  {_not_there(service, wanted)}"
     problem = first_problem(service)
     return f"  {service['status']}: {problem}" if problem else f"  {service['status']}"
@@ -139,7 +173,7 @@ def _progress(service: ServiceDetails, wanted: WantedState) -> str:
 
 def _standing(service: ServiceDetails, wanted: WantedState) -> str:
     found, commit = service["status"], short(service["sha"]) or "no commit"
-    if not wanted.has_commit(service["sha"]):
+    if not wanted.has_commit(service):
         text = f"{label(service)} is at {commit}; {_not_there(service, wanted)}"
     else:
         other = f", not {wanted.status}," if found != wanted.status else ""
