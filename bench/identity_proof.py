@@ -11,7 +11,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from bench.report import BenchReport
-from core.id_tokens import keys_of
+from core.id_tokens import parse_keys
 from core.json_object import JsonObject
 from core.mux.codec import Open, add_proof
 from core.runtime.clock import SystemClock
@@ -47,7 +47,7 @@ async def _measure_algorithm(
     algorithm = jwt.get_algorithm_by_name(name)
     public: JsonObject = algorithm.to_jwk(key.public_key(), as_dict=True)
     clock = SystemClock()
-    keys = PinnedKeys(ISSUER, keys_of({"keys": [{**public, "kid": "k1", "alg": name}]}))
+    keys = PinnedKeys(ISSUER, parse_keys({"keys": [{**public, "kid": "k1", "alg": name}]}))
     proofs = IdentityProofs(ProofRules(ISSUER, ("eu-1",)), keys, clock)
     now = int(clock.now().timestamp())
     body = {

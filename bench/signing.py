@@ -8,9 +8,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bench.report import BenchReport
 from core.spec.bundle import KubeObject, digest_of, make_bundle, open_bundle
+from core.spec.statements import orders
 from core.spec.statements.attestation import AttestationStatement, SignedSource, Signer, TrustedKeys
 from core.spec.statements.in_toto import dsse_prefix
-from core.spec.statements.orders import OrderSigner, open_order
+from core.spec.statements.orders import OrderSigner
 from core.spec.statements.signing_keys import public_key
 from core.wire.codec import attestation_from_message, attestation_to_message
 from core.wire.orders import order_for_desired
@@ -57,7 +58,7 @@ def main() -> None:
 
     def verify_order() -> None:
         given = attestation_from_message(message.order)
-        open_order(trusted, given, order_for_desired(CLUSTER, message), NOW)
+        orders.verify_order(trusted, given, order_for_desired(CLUSTER, message), NOW)
 
     def verify_bundle() -> None:
         verify_order()

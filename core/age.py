@@ -54,23 +54,23 @@ class AgeIdentity:
 
 def encrypt(data: bytes, recipients: Iterable[str], *, armored: bool = False) -> bytes:
     """Encrypts data to the recipients (`age1…`). Raises Invalid for a malformed recipient."""
-    return _library().encrypt(data, _keys(recipients), armored=armored)
+    return _library().encrypt(data, _parse_recipients(recipients), armored=armored)
 
 
-def encrypt_stream(source: BinaryIO, into: BinaryIO, recipients: Iterable[str]) -> None:
+def encrypt_stream(source: BinaryIO, target: BinaryIO, recipients: Iterable[str]) -> None:
     """Encrypts a file too large for memory; see `encrypt`."""
-    _library().encrypt_io(source, into, _keys(recipients))
+    _library().encrypt_io(source, target, _parse_recipients(recipients))
 
 
-def open_stream(source: BinaryIO, into: BinaryIO, identities: Iterable[AgeIdentity]) -> None:
+def open_stream(source: BinaryIO, target: BinaryIO, identities: Iterable[AgeIdentity]) -> None:
     """Decrypts a file too large for memory with the first matching key."""
     try:
-        _library().decrypt_io(source, into, [identity.key for identity in identities])
+        _library().decrypt_io(source, target, [identity.key for identity in identities])
     except _library().DecryptError:
         raise Invalid("none of the given keys can decrypt this age file") from None
 
 
-def _keys(recipients: Iterable[str]) -> list[object]:
+def _parse_recipients(recipients: Iterable[str]) -> list[object]:
     try:
         return [_library().x25519.Recipient.from_str(recipient) for recipient in recipients]
     except _library().RecipientError:
@@ -79,6 +79,6 @@ def _keys(recipients: Iterable[str]) -> list[object]:
         ) from None
 
 
-def identities_in(text: str) -> list[AgeIdentity]:
+def parse_identities(text: str) -> list[AgeIdentity]:
     """Reads the identities of a file in the format of `age-keygen`; skips comments."""
     return [AgeIdentity(line) for line in text.splitlines() if line.startswith(IDENTITY_PREFIX)]

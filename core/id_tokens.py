@@ -32,7 +32,7 @@ _UNCHECKED: Options = {
 }
 
 
-def header_of(token: str) -> tuple[str, str | None]:
+def unverified_header(token: str) -> tuple[str, str | None]:
     """Returns (algorithm, key id) of a token. Raises Unauthenticated
     if no such token can be valid.
     """
@@ -50,7 +50,7 @@ def header_of(token: str) -> tuple[str, str | None]:
     return algorithm, kid
 
 
-def issuer_of(token: str) -> str:
+def unverified_issuer(token: str) -> str:
     """Returns the unverified issuer of a token."""
     try:
         claims = jwt.decode(token[: MAX_TOKEN_LENGTH + 1], options={"verify_signature": False})
@@ -69,9 +69,9 @@ def verify_signature(token: str, key: jwt.PyJWK, algorithm: str) -> JsonObject:
 
 def check_audience(claims: JsonMapping, audiences: Collection[str]) -> None:
     """Checks that the token was issued for one of the audiences. Raises Unauthenticated."""
-    given = claims.get("aud")
-    named = [given] if isinstance(given, str) else given
-    if not isinstance(named, list) or not any(audience in named for audience in audiences):
+    audience_claim = claims.get("aud")
+    claimed = [audience_claim] if isinstance(audience_claim, str) else audience_claim
+    if not isinstance(claimed, list) or not any(audience in claimed for audience in audiences):
         raise Unauthenticated(
             f"this token was issued for another audience, not for {', '.join(audiences)}"
         )
@@ -79,23 +79,23 @@ def check_audience(claims: JsonMapping, audiences: Collection[str]) -> None:
 
 def check_times(claims: JsonMapping, now: datetime) -> float:
     """Returns the expiry in Unix seconds. Raises Unauthenticated outside of the token's time."""
-    moment = now.timestamp()
+    timestamp = now.timestamp()
     times = {name: claims.get(name) for name in ("exp", "nbf", "iat")}
     numbers = {n: t for n, t in times.items() if isinstance(t, int | float) and abs(t) < 1e11}
     if "exp" not in numbers or any(t is not None and n not in numbers for n, t in times.items()):
         raise Unauthenticated("this token has no expiry")
-    if numbers["exp"] + LEEWAY_SECONDS <= moment:
+    if numbers["exp"] + LEEWAY_SECONDS <= timestamp:
         raise Unauthenticated("this token has expired: sign in again")
-    if max(numbers.get("nbf", 0), numbers.get("iat", 0)) - LEEWAY_SECONDS > moment:
+    if max(numbers.get("nbf", 0), numbers.get("iat", 0)) - LEEWAY_SECONDS > timestamp:
         raise Unauthenticated("this token is not valid yet: check the clocks of both servers")
     return float(numbers["exp"])
 
 
-def keys_of(document: JsonObject) -> list[jwt.PyJWK]:
+def parse_keys(document: JsonObject) -> list[jwt.PyJWK]:
     """Returns the public signing keys of a JWKS; unsupported ones are skipped."""
-    listed = document.get("keys")
+    entries = document.get("keys")
     keys = []
-    for key in listed[:MAX_KEYS] if isinstance(listed, list) else ():
+    for key in entries[:MAX_KEYS] if isinstance(entries, list) else ():
         if not isinstance(key, dict) or key.get("kty") == "oct" or key.get("use") == "enc":
             continue
         try:
@@ -107,12 +107,14 @@ def keys_of(document: JsonObject) -> list[jwt.PyJWK]:
 
 def choose_key(keys: list[jwt.PyJWK], kid: str | None, algorithm: str) -> jwt.PyJWK | None:
     """Returns the one key that fits a token's header."""
-    fit = [key for key in keys if _is_for(key, algorithm) and kid in (None, key.key_id)]
-    return fit[0] if len(fit) == 1 or (fit and kid is not None) else None
+    candidates = [
+        key for key in keys if _fits_algorithm(key, algorithm) and kid in (None, key.key_id)
+    ]
+    return candidates[0] if len(candidates) == 1 or (candidates and kid is not None) else None
 
 
-def _is_for(key: jwt.PyJWK, algorithm: str) -> bool:
-    """A key without an algorithm is valid for all of its type: RS and PS for RSA."""
+def _fits_algorithm(key: jwt.PyJWK, algorithm: str) -> bool:
+    """True if a key suits the algorithm; one without an algorithm suits all of its type."""
     if key.algorithm_name == algorithm:
         return True
     return key.key_type == "RSA" and algorithm[:2] in ("RS", "PS")

@@ -51,10 +51,10 @@ def new_id(now: datetime) -> str:
     """
     global _newest
     micros = int(now.timestamp() * 1_000_000)
-    millis, rest = divmod(micros, 1000)
-    moment = (millis << 12 | rest * 4096 // 1000) << _RANDOM_BITS
-    value = moment | secrets.randbits(_RANDOM_BITS - 1)
-    if moment >> _RANDOM_BITS == _newest >> _RANDOM_BITS:
+    millis, remaining_micros = divmod(micros, 1000)
+    time_bits = (millis << 12 | remaining_micros * 4096 // 1000) << _RANDOM_BITS
+    value = time_bits | secrets.randbits(_RANDOM_BITS - 1)
+    if time_bits >> _RANDOM_BITS == _newest >> _RANDOM_BITS:
         value = max(value, _newest + 1 + secrets.randbits(16))
     _newest = value
     high, low = value >> _RANDOM_BITS, value & (1 << _RANDOM_BITS) - 1
@@ -86,12 +86,12 @@ def new_token(kind: TokenKind) -> str:
 
 def token_kind(token: str) -> TokenKind | None:
     """Returns the kind of a well-formed token, None for other text."""
-    prefix, _, rest = token.partition("_")
-    if len(rest) != _SECRET_LENGTH + _CHECK_LENGTH or prefix not in set(TokenKind):
+    prefix, _, body = token.partition("_")
+    if len(body) != _SECRET_LENGTH + _CHECK_LENGTH or prefix not in set(TokenKind):
         return None
     kind = TokenKind(prefix)
-    secret, check = rest[:_SECRET_LENGTH], rest[_SECRET_LENGTH:]
-    return kind if check == _checksum(kind, secret) else None
+    secret, checksum = body[:_SECRET_LENGTH], body[_SECRET_LENGTH:]
+    return kind if checksum == _checksum(kind, secret) else None
 
 
 def token_hash(token: str) -> str:

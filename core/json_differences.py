@@ -62,26 +62,26 @@ def dotted_path(path: Path) -> str:
 def _differing_items(
     old: Sequence[JsonValue], new: Sequence[JsonValue], path: Path
 ) -> Iterator[FieldDifference]:
-    before, after = _names(old), _names(new)
+    before, after = _index_by_name(old), _index_by_name(new)
     if before is None or after is None:
         for index in range(max(len(old), len(new))):
-            was = old[index] if index < len(old) else MISSING
-            will = new[index] if index < len(new) else MISSING
-            yield from differing_fields(was, will, (*path, ListItem(index)))
+            old_item = old[index] if index < len(old) else MISSING
+            new_item = new[index] if index < len(new) else MISSING
+            yield from differing_fields(old_item, new_item, (*path, ListItem(index)))
         return
-    is_found = False
+    has_difference = False
     for name in dict.fromkeys((*after, *before)):
-        was = old[before[name]] if name in before else MISSING
-        will = new[after[name]] if name in after else MISSING
-        place = ListItem(after.get(name, before.get(name, 0)), name)
-        for difference in differing_fields(was, will, (*path, place)):
-            is_found = True
+        old_item = old[before[name]] if name in before else MISSING
+        new_item = new[after[name]] if name in after else MISSING
+        item_path_part = ListItem(after.get(name, before.get(name, 0)), name)
+        for difference in differing_fields(old_item, new_item, (*path, item_path_part)):
+            has_difference = True
             yield difference
-    if not is_found and [*before] != [*after]:
+    if not has_difference and [*before] != [*after]:
         yield FieldDifference(path, old, new)
 
 
-def _names(items: Sequence[JsonValue]) -> dict[str, int] | None:
+def _index_by_name(items: Sequence[JsonValue]) -> dict[str, int] | None:
     """Returns the index of each name. None: an item has none, or shares it."""
     names = {
         item["name"]: index

@@ -280,11 +280,11 @@ def check_interface(module: object) -> None:
     """Compares the interface of the installed module with this code. Unavailable: they differ, so
     the module was built from other sources.
     """
-    found = getattr(module, "INTERFACE", "none")
-    if found != INTERFACE:
+    interface = getattr(module, "INTERFACE", "none")
+    if interface != INTERFACE:
         raise Unavailable(
-            f"the installed module towline_native is of another version: its interface is {found},"
-            f" and this code needs {INTERFACE}; run make setup"
+            f"the installed module towline_native is of another version: its interface is "
+            f"{interface}, and this code needs {INTERFACE}; run make setup"
         )
 
 

@@ -56,20 +56,20 @@ class StreamFilter:
     owner: str = ""
     clusters: tuple[ClusterId, ...] | None = None
 
-    def chosen(self, streams: Iterable[OpenStream]) -> list[OpenStream]:
+    def select(self, streams: Iterable[OpenStream]) -> list[OpenStream]:
         """Returns the matching requests, longest open first, at most `MAX_LISTED_STREAMS`."""
         clusters = frozenset(self.clusters or ())
 
-        def fits(stream: OpenStream) -> bool:
-            open_to = self.clusters is None or stream.user_id == self.owner
+        def matches(stream: OpenStream) -> bool:
+            is_visible = self.clusters is None or stream.user_id == self.owner
             return (
                 self.id in (None, stream.id)
                 and self.handle in (None, stream.handle)
                 and self.user in (None, stream.user)
-                and (open_to or stream.cluster_id in clusters)
+                and (is_visible or stream.cluster_id in clusters)
             )
 
-        return sort_longest_open(stream for stream in streams if fits(stream))
+        return sort_longest_open(stream for stream in streams if matches(stream))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,14 @@ def is_foreign(site: str | None, origin: str | None, host: str, public_url: str 
         return site.lower() not in _SAFE_SITES
     if origin is None:
         return False
-    scheme, authority = _parts(origin)
-    own = [(scheme, _authority(host, scheme))]
+    scheme, authority = _scheme_and_authority(origin)
+    own_origins = [(scheme, _authority(host, scheme))]
     if public_url:
-        own.append(_parts(public_url))
-    return not authority or (scheme, authority) not in own
+        own_origins.append(_scheme_and_authority(public_url))
+    return not authority or (scheme, authority) not in own_origins
 
 
-def _parts(url: str) -> tuple[str, str]:
+def _scheme_and_authority(url: str) -> tuple[str, str]:
     scheme, _, rest = url.partition("://")
     return scheme.lower(), _authority(rest.partition("/")[0], scheme.lower())
 

@@ -25,22 +25,22 @@ _OPTIONS.log_errors = False
 
 def validate_pattern(pattern: str) -> None:
     """Raises Invalid unless the pattern is an RE2 expression within the limits."""
-    _compiled(pattern)
+    _compile(pattern)
 
 
 def search_pattern(pattern: str, text: str) -> bool:
     """Searches a text for a pattern. Raises Invalid for a bad pattern or too long a text."""
     # A lone surrogate, which JSON allows, matches nothing.
-    return _compiled(pattern).search(_bounded(text).encode(errors="replace")) is not None
+    return _compile(pattern).search(_checked_length(text).encode(errors="replace")) is not None
 
 
 def match_groups(pattern: str, text: str) -> tuple[str | None, ...] | None:
     """Returns the groups if all of the text matches, else None. Raises Invalid."""
-    found = _compiled(pattern).fullmatch(_bounded(text))
-    return None if found is None else found.groups()
+    match = _compile(pattern).fullmatch(_checked_length(text))
+    return None if match is None else match.groups()
 
 
-def _bounded(text: str) -> str:
+def _checked_length(text: str) -> str:
     if len(text) > MAX_TEXT_LENGTH:
         raise Invalid(
             f"the text has {len(text)} characters; at most {MAX_TEXT_LENGTH} can be matched"
@@ -49,16 +49,16 @@ def _bounded(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str) -> Any:
+def _compile(pattern: str) -> Any:
     if len(pattern) > MAX_PATTERN_LENGTH:
         raise Invalid(f"the regular expression has more than {MAX_PATTERN_LENGTH} characters")
     try:
-        found = re2.compile(pattern, _OPTIONS)
+        expression = re2.compile(pattern, _OPTIONS)
     except re2.error as error:
         reason = error.args[0].decode(errors="replace") if error.args else ""
         raise Invalid(f"not an RE2 regular expression: {reason}") from None
     except UnicodeEncodeError:
         raise Invalid("not a regular expression: it contains a lone surrogate") from None
-    if found.programsize > _MAX_INSTRUCTIONS:
+    if expression.programsize > _MAX_INSTRUCTIONS:
         raise Invalid("the regular expression is too complex; reduce its repetitions")
-    return found
+    return expression

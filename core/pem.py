@@ -24,7 +24,7 @@ class PemBlock:
         return f"-----BEGIN {self.kind}-----\n{self.body}\n-----END {self.kind}-----\n"
 
 
-def pem_of(key: Ed25519PublicKey) -> bytes:
+def public_key_pem(key: Ed25519PublicKey) -> bytes:
     """Encodes a public key (SubjectPublicKeyInfo)."""
     return key.public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo

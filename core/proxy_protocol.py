@@ -39,20 +39,20 @@ async def read_header(receive: Receive) -> Address | None:
         command, family, size = struct.unpack("!BBH", await receive(4))
         if size > MAX_V2:
             raise BadProxyHeader(f"header has {size} bytes, at most {MAX_V2} are allowed")
-        return _client_of_v2(command, family, await receive(size))
+        return _parse_v2(command, family, await receive(size))
     if not start.startswith(_V1):
         raise BadProxyHeader("connection does not begin with a header of the PROXY protocol")
     line = bytearray(start)
     while not line.endswith(b"\n") and len(line) < _MAX_V1:
         line += await receive(1)
-    return _client_of_v1(bytes(line))
+    return _parse_v1(bytes(line))
 
 
-def _client_of_v1(line: bytes) -> Address | None:
-    found = _LINE.fullmatch(line)
-    if found is None:
+def _parse_v1(line: bytes) -> Address | None:
+    match = _LINE.fullmatch(line)
+    if match is None:
         raise BadProxyHeader("header of version 1 is malformed")
-    version, source, destination, source_port, destination_port = found.groups()
+    version, source, destination, source_port, destination_port = match.groups()
     if version is None:
         return None
     ports = int(source_port), int(destination_port)
@@ -62,10 +62,10 @@ def _client_of_v1(line: bytes) -> Address | None:
         raise BadProxyHeader("header of version 1 has no IP address") from None
     if any(address.version != int(version) for address in addresses) or max(ports) > 0xFFFF:
         raise BadProxyHeader("header of version 1 is malformed")
-    return _text(addresses[0]), ports[0]
+    return _address_text(addresses[0]), ports[0]
 
 
-def _client_of_v2(command: int, family: int, rest: bytes) -> Address | None:
+def _parse_v2(command: int, family: int, rest: bytes) -> Address | None:
     if command == _LOCAL:
         return None
     if command != _PROXY:
@@ -75,15 +75,15 @@ def _client_of_v2(command: int, family: int, rest: bytes) -> Address | None:
     try:
         if family == _TCP4:
             source, _, port, _ = struct.unpack_from("!4s4sHH", rest)
-            return _text(IPv4Address(source)), port
+            return _address_text(IPv4Address(source)), port
         if family == _TCP6:
             source, _, port, _ = struct.unpack_from("!16s16sHH", rest)
-            return _text(IPv6Address(source)), port
+            return _address_text(IPv6Address(source)), port
     except struct.error:
         raise BadProxyHeader("header of version 2 is too short for its addresses") from None
     raise BadProxyHeader(f"header of version 2 names no TCP client (family {family:#04x})")
 
 
-def _text(address: IPv4Address | IPv6Address) -> str:
+def _address_text(address: IPv4Address | IPv6Address) -> str:
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return str(mapped or address)

@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from core.errors import Invalid
 
 _SCP = re.compile(r"(?P<user>[\w.+-]+)@(?P<host>[\w.-]+):(?P<path>(?!//)[^\s]+)")
-_NUMBERS = re.compile(r"(?:[^:]*\.)?(?:\d+|0x[0-9a-f]*)\.?", re.IGNORECASE)
+_NUMERIC_HOST = re.compile(r"(?:[^:]*\.)?(?:\d+|0x[0-9a-f]*)\.?", re.IGNORECASE)
 _HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z_.-]*[0-9A-Za-z])?|[0-9a-fA-F:.]+")
 _USER = re.compile(r"[\w.+][\w.+-]*")
 _PORTS = {"http": 80, "https": 443, "ssh": 22}
@@ -54,7 +54,7 @@ def parse_remote(url: str) -> Remote:
     if "::" in url.split("/", 1)[0]:
         raise _invalid("remote helpers (`name::…`) are not allowed")
     if "://" not in url and (match := _SCP.fullmatch(url)):
-        return _checked("ssh", match["host"], None, match["path"].lstrip("/"), match["user"])
+        return _checked_remote("ssh", match["host"], None, match["path"].lstrip("/"), match["user"])
     return _from_parts(url)
 
 
@@ -101,8 +101,8 @@ def normalize_proxy_url(url: str) -> str:
         port = parts.port
     except ValueError:
         raise Invalid("is not a URL", field="proxy") from None
-    plain = parts.scheme == "http" and parts.hostname and port and parts.path in {"", "/"}
-    if not plain or parts.query or parts.fragment or not url.isprintable() or " " in url:
+    is_plain = parts.scheme == "http" and parts.hostname and port and parts.path in {"", "/"}
+    if not is_plain or parts.query or parts.fragment or not url.isprintable() or " " in url:
         raise Invalid("must be http://[user:password@]host:port", field="proxy")
     return urlunsplit((parts.scheme, parts.netloc, "", "", ""))
 
@@ -113,7 +113,7 @@ def is_ambiguous_address(host: str) -> bool:
 
     No host name ends in a number (WHATWG URL, 3.5), so such a host is an address or invalid.
     """
-    return _NUMBERS.fullmatch(host) is not None and not _is_plain_address(host)
+    return _NUMERIC_HOST.fullmatch(host) is not None and not _is_dotted_decimal(host)
 
 
 def is_loopback_host(host: str) -> bool:
@@ -124,7 +124,7 @@ def is_loopback_host(host: str) -> bool:
         return False
 
 
-def _is_plain_address(host: str) -> bool:
+def _is_dotted_decimal(host: str) -> bool:
     try:
         ipaddress.IPv4Address(host)
     except ValueError:
@@ -149,7 +149,7 @@ def _from_parts(url: str, *, needs_path: bool = True) -> Remote:
         raise _invalid("it must not have a query or a fragment")
     _check_user(parts)
     path = parts.path.strip("/")
-    return _checked(
+    return _checked_remote(
         parts.scheme, parts.hostname or "", port, path, parts.username, needs_path=needs_path
     )
 
@@ -159,7 +159,7 @@ def _check_user(parts: SplitResult) -> None:
         raise _invalid("it contains credentials; set them as the repository's credentials instead")
 
 
-def _checked(
+def _checked_remote(
     scheme: str,
     host: str,
     port: int | None,

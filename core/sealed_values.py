@@ -17,34 +17,34 @@ _VERSION = "v1"
 
 def seal_value(public: bytes, project: str, name: str, plain: bytes) -> str:
     """Seals the value of a secret. Raises Invalid for a malformed key."""
-    return _sealed(public, project, name, plain)
+    return _seal(public, project, name, plain)
 
 
 def open_value(key: SealingKey, text: str, project: str, name: str) -> bytes:
     """Opens a sealed value. Raises Invalid for another installation, project or name."""
-    found = _opened(key, text, project, name)
-    if found is None:
+    plain = _open(key, text, project, name)
+    if plain is None:
         raise Invalid(
             f"was not sealed for the secret {name!r} of the project {project!r}: seal it again "
             f"with `towline secrets seal {name} --project {project}`"
         )
-    return found
+    return plain
 
 
 def seal_field(public: bytes, place: SealedPlace, plain: str) -> str:
     """Seals the text of a secret field. Raises Invalid for a malformed key."""
-    return _sealed(public, place.project, place.text, plain.encode())
+    return _seal(public, place.project, place.text, plain.encode())
 
 
 def open_field(key: SealingKey, text: str, place: SealedPlace) -> str:
     """Opens the text of a secret field. Raises Invalid for another installation or place."""
-    found = _opened(key, text, place.project, place.text)
-    if found is None:
-        raise Invalid(_other_place(place))
-    return found.decode()
+    plain = _open(key, text, place.project, place.text)
+    if plain is None:
+        raise Invalid(_wrong_place_error(place))
+    return plain.decode()
 
 
-def _other_place(place: SealedPlace) -> str:
+def _wrong_place_error(place: SealedPlace) -> str:
     project = f"the project {place.project!r}" if place.project else "the installation"
     receivers = "".join(f", {name} {value!r}" for name, value in sorted(place.destination.items()))
     return (
@@ -53,15 +53,15 @@ def _other_place(place: SealedPlace) -> str:
     )
 
 
-def _sealed(public: bytes, project: str, name: str, plain: bytes) -> str:
+def _seal(public: bytes, project: str, name: str, plain: bytes) -> str:
     box = seal(public, _owner(project), name, "", plain).box
     return f"{_VERSION}.{_key_name(public)}.{base64.urlsafe_b64encode(box).decode()}"
 
 
-def _opened(key: SealingKey, text: str, project: str, name: str) -> bytes | None:
+def _open(key: SealingKey, text: str, project: str, name: str) -> bytes | None:
     """Returns the value; None if it was sealed for another place."""
-    version, _, rest = text.partition(".")
-    key_name, _, box = rest.partition(".")
+    version, _, key_and_box = text.partition(".")
+    key_name, _, box = key_and_box.partition(".")
     if version != _VERSION or not box:
         raise Invalid("is no sealed value: seal it with `towline secrets seal`")
     if key_name != _key_name(key.public):
@@ -70,8 +70,8 @@ def _opened(key: SealingKey, text: str, project: str, name: str) -> bytes | None
             f"{_key_name(key.public)}: seal the value again, or restore its encryption.key"
         )
     try:
-        sealed = SealedSecret(name, "", base64.b64decode(box, altchars=b"-_", validate=True))
-        return key.open(sealed, _owner(project))
+        secret = SealedSecret(name, "", base64.b64decode(box, altchars=b"-_", validate=True))
+        return key.open(secret, _owner(project))
     except (Invalid, ValueError):
         # The cause is about agents.
         return None

@@ -24,7 +24,9 @@ from core.spec.bundle import KubeObject, describe_object
 from core.spec.sealed_secrets import SealedSecret
 
 PLACEHOLDER_PREFIX = b"${towline.secret:"
-_NAMED = re.compile(r"\$\{towline\.secret:([A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?)\}")
+_PLACEHOLDER = re.compile(
+    r"\$\{towline\.secret:([A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?)\}"
+)
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 _PURPOSE = b"towline sealed secret 1"
 _MASK = "***"
@@ -58,14 +60,14 @@ class SealingKey:
         """The public key, 32 raw bytes."""
         return self._key.public_key().public_bytes_raw()
 
-    def name(self, state: str) -> str:
+    def fingerprint(self, state: str) -> str:
         """Hashes a secret with this key: equal secrets get equal names, only on this agent."""
         return hashlib.blake2b(state.encode(), key=self.private, digest_size=16).hexdigest()
 
     def open(self, secret: SealedSecret, owner: str) -> bytes:
         """Decrypts a secret of `owner`. Raises Invalid if it was sealed to another key or place."""
         try:
-            return _SUITE.decrypt(secret.box, self._key, _place(owner, secret.name))
+            return _SUITE.decrypt(secret.box, self._key, _info(owner, secret.name))
         except (InvalidTag, ValueError) as error:
             raise Invalid(
                 f"cannot decrypt the secret {secret.name!r} with this agent's key: it was sealed "
@@ -82,20 +84,20 @@ def seal(public: bytes, owner: str, name: str, version: str, plain: bytes) -> Se
         key = X25519PublicKey.from_public_bytes(public)
     except ValueError as error:
         raise Invalid("the sealing key of an agent must have 32 bytes") from error
-    return SealedSecret(name, version, _SUITE.encrypt(plain, key, _place(owner, name)))
+    return SealedSecret(name, version, _SUITE.encrypt(plain, key, _info(owner, name)))
 
 
 def placeholder(name: str) -> str:
     """Makes the placeholder of a value. Raises Invalid for a malformed name."""
     text = f"${{towline.secret:{name}}}"
-    if not _NAMED.fullmatch(text):
+    if not _PLACEHOLDER.fullmatch(text):
         raise Invalid(f"{name!r} is not a secret name: use letters, digits, '.', '_' and '-'")
     return text
 
 
 def is_placeholder(text: str) -> bool:
     """True if the whole text is one placeholder."""
-    return _NAMED.fullmatch(text) is not None
+    return _PLACEHOLDER.fullmatch(text) is not None
 
 
 def mask_secrets(text: str, values: Iterable[str]) -> str:
@@ -103,15 +105,15 @@ def mask_secrets(text: str, values: Iterable[str]) -> str:
 
     Keeps pieces shorter than four characters, which also occur in ordinary words.
     """
-    for piece in sorted(_pieces(values), key=len, reverse=True):
+    for piece in sorted(_maskable_pieces(values), key=len, reverse=True):
         text = text.replace(piece, _MASK)
     return text
 
 
-def _pieces(values: Iterable[str]) -> set[str]:
-    found = set(values)
-    found |= {line.strip() for value in found for line in value.splitlines()}
-    return {piece for piece in found if len(piece) >= _MIN_MASKED_LENGTH}
+def _maskable_pieces(values: Iterable[str]) -> set[str]:
+    pieces = set(values)
+    pieces |= {line.strip() for value in pieces for line in value.splitlines()}
+    return {text for text in pieces if len(text) >= _MIN_MASKED_LENGTH}
 
 
 def placeholder_names(kube_object: KubeObject) -> frozenset[str]:
@@ -120,17 +122,17 @@ def placeholder_names(kube_object: KubeObject) -> frozenset[str]:
     Raises Invalid for a placeholder in a forbidden place. Objects without `PLACEHOLDER_PREFIX` in
     their bytes have no placeholders.
     """
-    needed: set[str] = set()
-    for path, text in _texts(kube_object, ()):
+    names: set[str] = set()
+    for path, text in _strings_in(kube_object, ()):
         if PLACEHOLDER_PREFIX.decode() not in text:
             continue
-        if not _may_hold(kube_object, path, text):
+        if not _may_contain_placeholder(kube_object, path, text):
             raise Invalid(
                 f"{describe_object(kube_object)}: {'.'.join(path)} has a secret placeholder; "
                 "use it only in a Secret, and in data only as the whole value"
             )
-        needed.update(_NAMED.findall(text))
-    return frozenset(needed)
+        names.update(_PLACEHOLDER.findall(text))
+    return frozenset(names)
 
 
 def fill_placeholders(kube_object: KubeObject, values: Mapping[str, bytes]) -> KubeObject:
@@ -146,31 +148,31 @@ def fill_placeholders(kube_object: KubeObject, values: Mapping[str, bytes]) -> K
         )
     filled = dict(kube_object)
     if data := kube_object.get("data"):
-        filled["data"] = {key: _filled_data(text, values) for key, text in data.items()}
+        filled["data"] = {key: _fill_data(text, values) for key, text in data.items()}
     if texts := kube_object.get("stringData"):
-        filled["stringData"] = {key: _filled_text(text, values) for key, text in texts.items()}
+        filled["stringData"] = {key: _fill_text(text, values) for key, text in texts.items()}
     return filled
 
 
-def _may_hold(kube_object: KubeObject, path: tuple[str, ...], text: str) -> bool:
+def _may_contain_placeholder(kube_object: KubeObject, path: tuple[str, ...], text: str) -> bool:
     is_secret = kube_object.get("kind") == "Secret" and kube_object.get("apiVersion") == "v1"
     are_maps = all(isinstance(kube_object.get(part) or {}, dict) for part in ("data", "stringData"))
     if not is_secret or not are_maps or len(path) != 2:
         return False
     if path[0] == "data":
-        return _NAMED.fullmatch(text) is not None
-    return path[0] == "stringData" and PLACEHOLDER_PREFIX.decode() not in _NAMED.sub("", text)
+        return _PLACEHOLDER.fullmatch(text) is not None
+    return path[0] == "stringData" and PLACEHOLDER_PREFIX.decode() not in _PLACEHOLDER.sub("", text)
 
 
-def _filled_data(text: object, values: Mapping[str, bytes]) -> object:
-    named = _NAMED.fullmatch(text) if isinstance(text, str) else None
-    return base64.b64encode(values[named[1]]).decode() if named else text
+def _fill_data(text: object, values: Mapping[str, bytes]) -> object:
+    match = _PLACEHOLDER.fullmatch(text) if isinstance(text, str) else None
+    return base64.b64encode(values[match[1]]).decode() if match else text
 
 
-def _filled_text(text: object, values: Mapping[str, bytes]) -> object:
+def _fill_text(text: object, values: Mapping[str, bytes]) -> object:
     if not isinstance(text, str):
         return text
-    return _NAMED.sub(lambda named: _as_text(named[1], values[named[1]]), text)
+    return _PLACEHOLDER.sub(lambda match: _as_text(match[1], values[match[1]]), text)
 
 
 def _as_text(name: str, value: bytes) -> str:
@@ -183,18 +185,18 @@ def _as_text(name: str, value: bytes) -> str:
         ) from None
 
 
-def _texts(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _strings_in(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yields the path and text of every string in an object, including map keys."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):
         for key, inner in value.items():
             yield (*path, key, "(key)"), key
-            yield from _texts(inner, (*path, key))
+            yield from _strings_in(inner, (*path, key))
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _texts(inner, (*path, str(index)))
+            yield from _strings_in(inner, (*path, str(index)))
 
 
-def _place(owner: str, name: str) -> bytes:
+def _info(owner: str, name: str) -> bytes:
     return b"\0".join((_PURPOSE, owner.encode(), name.encode()))

@@ -51,24 +51,24 @@ class SopsMetadata:
     only_encrypted: bool
 
     @classmethod
-    def of(cls, given: JsonValue) -> "SopsMetadata":
+    def parse(cls, raw: JsonValue) -> "SopsMetadata":
         """Reads metadata. Raises Invalid if it is incomplete or uses unsupported features."""
-        if not isinstance(given, dict):
+        if not isinstance(raw, dict):
             raise Invalid("it has no SOPS metadata")
-        if strange := [name for name in _UNKNOWN_RULES if given.get(name)]:
-            raise Invalid(f"sops.{strange[0]} is not supported")
-        if given.get("shamir_threshold") or given.get("key_groups"):
+        if unsupported := [name for name in _UNKNOWN_RULES if raw.get(name)]:
+            raise Invalid(f"sops.{unsupported[0]} is not supported")
+        if raw.get("shamir_threshold") or raw.get("key_groups"):
             raise Invalid("multiple key groups are not supported; use one")
-        recipients = given.get("age") or []
+        recipients = raw.get("age") or []
         if not isinstance(recipients, list) or len(recipients) > _MAX_RECIPIENTS:
             raise Invalid("sops.age is not a list of at most 64 recipients")
         try:
             age = {str(recipient["recipient"]): str(recipient["enc"]) for recipient in recipients}
-            rules = {name: str(given[name]) for name in _RULES if given.get(name)}
+            rules = {name: str(raw[name]) for name in _RULES if raw.get(name)}
             if len(rules) > 1:
                 raise Invalid(f"{' and '.join(rules)} exclude each other")
-            only = given.get("mac_only_encrypted") is True
-            return cls(str(given["lastmodified"]), str(given["mac"]), age, rules, only)
+            only = raw.get("mac_only_encrypted") is True
+            return cls(str(raw["lastmodified"]), str(raw["mac"]), age, rules, only)
         except (KeyError, TypeError):
             raise Invalid("its SOPS metadata is incomplete") from None
 
@@ -77,14 +77,14 @@ class SopsMetadata:
         """Kind and argument of the file's encryption rule."""
         return next(iter(self.rules.items()), _DEFAULT_RULE)
 
-    def names(self, key: str, search: Search) -> bool:
+    def matches_rule(self, key: str, search: Search) -> bool:
         """True if the rule matches a key, and so all values below it."""
-        kind, asked = self.rule
-        return search(asked, key) if kind.endswith("_regex") else key.endswith(asked)
+        kind, argument = self.rule
+        return search(argument, key) if kind.endswith("_regex") else key.endswith(argument)
 
-    def encrypts(self, *, named: bool) -> bool:
-        """True if values below a matching key (or, if not `named`, all others) are encrypted."""
-        return named is self.rule[0].startswith("encrypted_")
+    def is_encrypted(self, *, matches: bool) -> bool:
+        """True if values below a matching key (or, if not `matches`, all others) are encrypted."""
+        return matches is self.rule[0].startswith("encrypted_")
 
 
 class SopsFileKey:
@@ -96,24 +96,22 @@ class SopsFileKey:
             raise Invalid("its data key must have 32 bytes")
         self._key = AESGCM(key)
 
-    def open(self, text: object, bound: str) -> object:
-        """Decrypts a value at the path `bound`. Raises Invalid if altered, moved or unencrypted."""
+    def open(self, text: object, path: str) -> object:
+        """Decrypts a value at `path`. Raises Invalid if altered, moved or unencrypted."""
         if text == "":
             return ""
         parts = _VALUE.fullmatch(text) if isinstance(text, str) else None
         if parts is None:
-            raise Invalid(
-                f"{bound.rstrip(':') or 'the code'} is not encrypted, though it should be"
-            )
+            raise Invalid(f"{path.rstrip(':') or 'the code'} is not encrypted, though it should be")
         try:
             sealed, nonce, tag = (
                 base64.b64decode(part, validate=True) for part in parts.groups()[:3]
             )
-            plain = self._key.decrypt(nonce, sealed + tag, bound.encode())
+            plain = self._key.decrypt(nonce, sealed + tag, path.encode())
             return _TYPES[parts[4]](plain)
         except (InvalidTag, ValueError, KeyError):
             raise Invalid(
-                f"{bound.rstrip(':')} cannot be decrypted: it was altered or moved"
+                f"{path.rstrip(':')} cannot be decrypted: it was altered or moved"
             ) from None
 
 

@@ -23,7 +23,7 @@ def check_pattern(pattern: str, field: str) -> str:
 
 def matches(pattern: str, text: str) -> bool:
     """Reports whether all of a text matches a pattern."""
-    return _compiled(pattern).fullmatch(text) is not None
+    return _compile(pattern).fullmatch(text) is not None
 
 
 def matches_any(patterns: tuple[str, ...], text: str) -> bool:
@@ -32,5 +32,5 @@ def matches_any(patterns: tuple[str, ...], text: str) -> bool:
 
 
 @lru_cache(4096)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(translate(pattern))

@@ -15,7 +15,7 @@ import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.errors import Invalid, TowlineError, Unavailable
-from core.id_tokens import keys_of
+from core.id_tokens import parse_keys
 from core.identity import new_id
 from core.links.websocket import WebSocketForwarder
 from core.outbound.issuers import IssuerHttpClient, IssuerMetadata, check_url
@@ -723,7 +723,7 @@ def _pinned_keys(settings: IdentitySettings) -> PinnedKeys:
         document = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:
         raise Invalid(f"{path} is not a readable JSON Web Key Set: {error}") from None
-    keys = keys_of(document) if isinstance(document, dict) else []
+    keys = parse_keys(document) if isinstance(document, dict) else []
     if not keys:
         raise Invalid(f"{path} contains no usable public key")
     return PinnedKeys(settings.issuer, keys)

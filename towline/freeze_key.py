@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.errors import Invalid
-from core.pem import pem_of
+from core.pem import public_key_pem
 from core.spec.statements.freeze import FreezeAction, FreezeStatement
 
 _OWNER_ONLY = 0o600
@@ -26,7 +26,7 @@ def create(file: Path) -> str:
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
     with os.fdopen(handle, "wb") as written:
         written.write(pem)
-    return pem_of(key.public_key()).decode()
+    return public_key_pem(key.public_key()).decode()
 
 
 def sign(

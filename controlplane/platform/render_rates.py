@@ -23,7 +23,7 @@ class RenderRates:
                 self._buckets.clear()
             bucket = TokenBucket(RatePolicy.per(_MINUTE_S, per_minute), now)
             known = self._buckets[project_id] = (per_minute, bucket)
-        if wait := known[1].wait(now):
+        if wait := known[1].wait_time(now):
             return wait
         known[1].reserve(now, count)
         return 0.0

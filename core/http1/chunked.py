@@ -20,28 +20,28 @@ class ChunkedReader:
 
     def __init__(self) -> None:
         self.done = False
-        self._left = 0
+        self._remaining = 0
         self._line = b""
         self._step = self._on_size
-        self._trailers = 0
+        self._trailer_bytes = 0
 
-    def take(self, data: bytes) -> tuple[int, list[bytes]]:
+    def feed(self, data: bytes) -> tuple[int, list[bytes]]:
         """Returns the number of bytes that belong to the body, and their payload."""
-        at, payload = 0, []
-        while at < len(data) and not self.done:
-            if self._left:
-                piece = data[at : at + self._left]
+        position, payload = 0, []
+        while position < len(data) and not self.done:
+            if self._remaining:
+                piece = data[position : position + self._remaining]
                 payload.append(piece)
-                self._left -= len(piece)
-                at += len(piece)
+                self._remaining -= len(piece)
+                position += len(piece)
             else:
-                at = self._take_line(data, at)
-        return at, payload
+                position = self._feed_line(data, position)
+        return position, payload
 
-    def _take_line(self, data: bytes, at: int) -> int:
-        end = data.find(b"\n", at)
-        stop = len(data) if end < 0 else end + 1
-        self._line += data[at:stop]
+    def _feed_line(self, data: bytes, start: int) -> int:
+        end = data.find(b"\n", start)
+        next_start = len(data) if end < 0 else end + 1
+        self._line += data[start:next_start]
         if len(self._line) > MAX_LINE:
             raise BadChunk("a line of the chunked body is too long")
         if end >= 0:
@@ -49,14 +49,14 @@ class ChunkedReader:
             if not line.endswith(b"\r\n"):
                 raise BadChunk("a line of the chunked body does not end in CRLF")
             self._step(line[:-2])
-        return stop
+        return next_start
 
     def _on_size(self, line: bytes) -> None:
         match = _SIZE.match(line)
         if match is None:
             raise BadChunk("a chunk has no valid size")
-        self._left = int(match[1], 16)
-        self._step = self._on_chunk_end if self._left else self._on_trailer
+        self._remaining = int(match[1], 16)
+        self._step = self._on_chunk_end if self._remaining else self._on_trailer
 
     def _on_chunk_end(self, line: bytes) -> None:
         if line:
@@ -64,8 +64,8 @@ class ChunkedReader:
         self._step = self._on_size
 
     def _on_trailer(self, line: bytes) -> None:
-        self._trailers += len(line)
+        self._trailer_bytes += len(line)
         if not line:
             self.done = True
-        elif self._trailers > MAX_TRAILERS or not _TRAILER.match(line):
+        elif self._trailer_bytes > MAX_TRAILERS or not _TRAILER.match(line):
             raise BadChunk("bad trailers after a chunked body")

@@ -34,16 +34,16 @@ class ResponseObserver:
 
     __slots__ = (
         "_body",
-        "_chunked",
-        "_encoded",
+        "_has_head",
         "_head_request",
-        "_head_seen",
-        "_json",
-        "_left",
+        "_is_chunked",
+        "_is_encoded",
+        "_is_json",
         "_length",
         "_may_upgrade",
         "_parser",
-        "_partial",
+        "_partial_head",
+        "_remaining",
         "_tail",
         "close_delimited",
         "complete",
@@ -56,20 +56,20 @@ class ResponseObserver:
         self.status: int | None = None
         self.complete = self.upgraded = self.keep_alive = self.close_delimited = False
         self._head_request, self._may_upgrade = head_request, upgrade
-        self._partial = b""
+        self._partial_head = b""
         # Hold no bound method, and drop the parser, which holds some, after its last use: reference
         # cycles are freed late.
-        self._body: _Reading | None = None
+        self._body: _BodyReader | None = None
         self._parser: httptools.HttpResponseParser | None = None
         self._length: int | None = None
-        self._left = 0
-        self._chunked = self._json = self._encoded = self._head_seen = False
+        self._remaining = 0
+        self._is_chunked = self._is_json = self._is_encoded = self._has_head = False
         self._tail = b""
 
     @property
     def between_events(self) -> bool:
         """True if a chunked stream of JSON lines is at the end of a line and can be ended here."""
-        if not self._chunked or self.complete or not self._json or self._encoded:
+        if not self._is_chunked or self.complete or not self._is_json or self._is_encoded:
             return False
         return not self._tail or self._tail.endswith(b"\n\r\n")
 
@@ -92,24 +92,24 @@ class ResponseObserver:
         self.complete = True
 
     def _read_heads(self, data: Buffer) -> Buffer:
-        text = self._partial + data if self._partial else bytes(data)
-        at = 0
+        text = self._partial_head + data if self._partial_head else bytes(data)
+        position = 0
         while self._body is None:
-            end = text.find(END_OF_HEAD, at)
+            end = text.find(END_OF_HEAD, position)
             if end < 0:
-                self._partial = text[at:]
-                if len(self._partial) > MAX_HEAD:
+                self._partial_head = text[position:]
+                if len(self._partial_head) > MAX_HEAD:
                     raise BadResponse("the response head is too long")
-                return text[:at]
-            self._on_head(text[at : end + 4])
-            at = end + 4
-        self._partial = b""
-        if at < len(text):
-            self._body(self, text[at:])
+                return text[:position]
+            self._on_head(text[position : end + 4])
+            position = end + 4
+        self._partial_head = b""
+        if position < len(text):
+            self._body(self, text[position:])
         return text
 
     def _on_head(self, head: bytes) -> None:
-        self._length, self._chunked, self._head_seen = None, False, False
+        self._length, self._is_chunked, self._has_head = None, False, False
         parser = self._parser = httptools.HttpResponseParser(self)
         status = 0
         try:
@@ -119,7 +119,7 @@ class ResponseObserver:
         except httptools.HttpParserError as error:
             raise BadResponse(f"the response head is malformed: {error}") from None
         status = status or parser.get_status_code()
-        if not self._head_seen:
+        if not self._has_head:
             raise BadResponse("the response does not start with a head")
         if status >= 200:
             self.status = status
@@ -135,25 +135,25 @@ class ResponseObserver:
         self.status, self.upgraded = SWITCHING, True
         self._body = ResponseObserver._on_raw
 
-    def _framing(self, status: int) -> "_Reading":
+    def _framing(self, status: int) -> "_BodyReader":
         if self._head_request or status in {204, 304}:
             self.complete = True
             return ResponseObserver._on_excess
-        if self._chunked:
+        if self._is_chunked:
             self.complete = False
             return ResponseObserver._on_chunks
         if self._length is None:
             self.close_delimited, self.keep_alive = True, False
             return ResponseObserver._on_raw
-        self._left = self._length
-        self.complete = not self._left
+        self._remaining = self._length
+        self.complete = not self._remaining
         return ResponseObserver._on_counted
 
     def _on_counted(self, data: Buffer) -> None:
-        self._left -= len(data)
-        if self._left < 0:
+        self._remaining -= len(data)
+        if self._remaining < 0:
             self._on_excess(data)
-        self.complete = not self._left
+        self.complete = not self._remaining
 
     def _on_chunks(self, data: Buffer) -> None:
         if self._parser is None:
@@ -183,26 +183,26 @@ class ResponseObserver:
     # Callbacks of httptools
 
     def on_message_begin(self) -> None:
-        if self._head_seen:
+        if self._has_head:
             raise BadResponse("a second response")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._head_seen:
+        if self._has_head:
             return
         lower = name.lower()
         if lower == b"content-length":
             self._length = int(value)
         elif lower == b"content-type":
-            self._json = value.startswith(b"application/json")
+            self._is_json = value.startswith(b"application/json")
         elif lower == b"content-encoding":
-            self._encoded = True
+            self._is_encoded = True
         elif lower == b"transfer-encoding":
             if value.strip().lower() != b"chunked":
                 raise BadResponse("unsupported transfer encoding: only chunked is supported")
-            self._chunked = True
+            self._is_chunked = True
 
     def on_headers_complete(self) -> None:
-        self._head_seen = True
+        self._has_head = True
         if self._parser is not None:
             self.keep_alive = self._parser.should_keep_alive()
 
@@ -211,4 +211,4 @@ class ResponseObserver:
             self.complete = True
 
 
-_Reading = Callable[[ResponseObserver, Buffer], None]
+_BodyReader = Callable[[ResponseObserver, Buffer], None]

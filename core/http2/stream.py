@@ -90,10 +90,10 @@ class Http2Stream:
         "_queue",
         "_taken",
         "_trailers",
-        "peer_ended",
         "id",
         "local_ended",
         "over",
+        "peer_ended",
         "receiver",
         "window",
     )

@@ -91,6 +91,7 @@ class TunnelStream:
         "_waiting",
         "backlogged",
         "closed",
+        "compression_skips",
         "counted",
         "credit",
         "granted",
@@ -105,7 +106,6 @@ class TunnelStream:
         "stalled_since",
         "starved",
         "tenant",
-        "compression_skips",
         "window",
     )
 

@@ -55,7 +55,7 @@ class AddressGuard(AbstractResolver):
         except ValueError as bad:
             raise Invalid(f"{bad}: expected a network such as 10.1.0.0/16", field=setting) from None
         self.error = error
-        self._hint = f"; the setting {setting} can allow it" if setting else ""
+        self._setting_hint = f"; the setting {setting} can allow it" if setting else ""
         self._resolver = resolver
 
     async def resolve(
@@ -65,47 +65,49 @@ class AddressGuard(AbstractResolver):
         if self._resolver is None:
             self._resolver = ThreadedResolver()
         try:
-            found = await self._resolver.resolve(host, port, family)
+            results = await self._resolver.resolve(host, port, family)
         except (OSError, UnicodeError):
             raise Unavailable(f"the host name {host} cannot be resolved") from None
-        for result in found:
-            self._check(host, result["host"])
-        return found
+        for result in results:
+            self._check_address(host, result["host"])
+        return results
 
     async def addresses(self, host: str, port: int) -> list[str]:
         """Returns the addresses of a host, for connections of other programs and protocols."""
         self.check_host(host)
-        if _literal(host) is not None:
+        if _parse_ip(host) is not None:
             return [host]
         try:
             async with asyncio.timeout(_RESOLVE_SECONDS):
-                found = await self.resolve(host, port)
+                results = await self.resolve(host, port)
         except TimeoutError:
             raise Unavailable(f"the host name {host} cannot be resolved in time") from None
-        return list(dict.fromkeys(result["host"] for result in found))
+        return list(dict.fromkeys(result["host"] for result in results))
 
     def check_host(self, host: str) -> None:
         """Raises `error` if a URL's host is a forbidden or ambiguous address. Accepts names."""
         if is_ambiguous_address(host):
             raise self.error(f"{host!r} is not an IPv4 address in dotted-decimal form")
-        if _literal(host) is not None:
-            self._check(host, host)
+        if _parse_ip(host) is not None:
+            self._check_address(host, host)
 
     async def close(self) -> None:
         """Closes the resolver."""
         if self._resolver is not None:
             await self._resolver.close()
 
-    def _check(self, host: str, text: str) -> None:
-        address = _literal(text)
+    def _check_address(self, host: str, text: str) -> None:
+        address = _parse_ip(text)
         if address is None:
             raise self.error(f"{host} has no IP address")
-        embedded = _embedded(address)
+        embedded = _embedded_ipv4(address)
         checked = [address] if embedded is None else [address, embedded]
-        if any(_is_special(each) for each in checked):
+        if any(_is_special(ip) for ip in checked):
             raise self.error(f"{host} has a link-local or special address, which is not allowed")
-        if not all(self._is_allowed(each) for each in checked):
-            raise self.error(f"{host} has a private address, which is not allowed{self._hint}")
+        if not all(self._is_allowed(ip) for ip in checked):
+            raise self.error(
+                f"{host} has a private address, which is not allowed{self._setting_hint}"
+            )
 
     def _is_allowed(self, address: Address) -> bool:
         return _is_public(address) or any(address in network for network in self._allowed)
@@ -113,7 +115,7 @@ class AddressGuard(AbstractResolver):
 
 # Each request asks again for the same few hosts.
 @lru_cache(1024)
-def _literal(text: str) -> Address | None:
+def _parse_ip(text: str) -> Address | None:
     """Parses an IP address; an IPv4-mapped IPv6 address becomes IPv4."""
     try:
         address = ip_address(text.partition("%")[0].strip("[]"))
@@ -123,7 +125,7 @@ def _literal(text: str) -> Address | None:
     return mapped or address
 
 
-def _embedded(address: Address) -> IPv4Address | None:
+def _embedded_ipv4(address: Address) -> IPv4Address | None:
     """Returns the IPv4 address that NAT64, 6to4 or Teredo translates this address to."""
     if isinstance(address, IPv4Address):
         return None
@@ -133,9 +135,9 @@ def _embedded(address: Address) -> IPv4Address | None:
 
 
 def _is_special(address: Address) -> bool:
-    metadata = any(address in network for network in _METADATA)
-    local = metadata or address.is_link_local
-    return local or address.is_multicast or address.is_unspecified or _may_embed_special(address)
+    is_metadata = any(address in network for network in _METADATA)
+    is_local = is_metadata or address.is_link_local
+    return is_local or address.is_multicast or address.is_unspecified or _may_embed_special(address)
 
 
 def _may_embed_special(address: Address) -> bool:
@@ -143,12 +145,18 @@ def _may_embed_special(address: Address) -> bool:
     if isinstance(address, IPv4Address) or address not in _LOCAL_NAT64:
         return False
     octets = address.packed
-    found = [IPv4Address(bytes(octets[at] for at in places)) for places in _LOCAL_POSITIONS]
-    return any(each.is_link_local or any(each in net for net in _METADATA) for each in found)
+    embedded = [
+        IPv4Address(bytes(octets[position] for position in positions))
+        for positions in _LOCAL_POSITIONS
+    ]
+    return any(
+        candidate.is_link_local or any(candidate in net for net in _METADATA)
+        for candidate in embedded
+    )
 
 
 def _is_public(address: Address) -> bool:
-    """Translated IPv6 addresses are not public: the translator may reach a private network."""
-    if isinstance(address, IPv6Address) and (address.is_site_local or _embedded(address)):
+    """False for a translated IPv6 address: its translator may reach a private network."""
+    if isinstance(address, IPv6Address) and (address.is_site_local or _embedded_ipv4(address)):
         return False
     return address.is_global and not address.is_reserved

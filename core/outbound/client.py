@@ -66,7 +66,7 @@ class OutboundClient:
         self._decompress = decompress
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
-    async def ask(
+    async def request(
         self,
         method: str,
         url: str,
@@ -80,22 +80,24 @@ class OutboundClient:
 
         Refuses redirects from https to http.
         """
-        first = place = self._checked(url)
+        first_url = target_url = self._checked_url(url)
         try:
             async with asyncio.timeout(self._seconds):
                 for _ in range(redirects + 1):
-                    own = place.origin() == first.origin()
-                    sent, data = (headers, body) if own else ({}, b"")
-                    reply = await self._once(method, place, sent, data, max_bytes)
+                    is_same_origin = target_url.origin() == first_url.origin()
+                    sent_headers, data = (headers, body) if is_same_origin else ({}, b"")
+                    reply = await self._send_once(method, target_url, sent_headers, data, max_bytes)
                     target = reply.headers.get("location")
                     if not redirects or reply.status not in _REDIRECTS or target is None:
                         return reply
-                    place = self._joined(place, target)
+                    target_url = self._redirect_target(target_url, target)
         except TimeoutError:
-            raise self._late(first) from None
+            raise self._timeout_error(first_url) from None
         except (OSError, ValueError) as error:
-            raise Unavailable(f"{first.host} cannot be reached: {type(error).__name__}") from None
-        raise Unavailable(f"{first.host} redirects too often")
+            raise Unavailable(
+                f"{first_url.host} cannot be reached: {type(error).__name__}"
+            ) from None
+        raise Unavailable(f"{first_url.host} redirects too often")
 
     @asynccontextmanager
     async def stream(
@@ -112,11 +114,11 @@ class OutboundClient:
 
         Raises Unavailable, and the error of the address guard for a forbidden address.
         """
-        place, route = self._checked(url), route or self._route
+        checked_url, route = self._checked_url(url), route or self._route
         try:
             async with self._session(route).request(
                 method,
-                place,
+                checked_url,
                 data=body or None,
                 headers=headers,
                 allow_redirects=False,
@@ -126,9 +128,11 @@ class OutboundClient:
             ) as response:
                 yield response
         except TimeoutError:
-            raise self._late(place, seconds) from None
+            raise self._timeout_error(checked_url, seconds) from None
         except (aiohttp.ClientError, ConnectionError) as error:
-            raise Unavailable(f"{place.host} cannot be reached: {_reason(error)}") from None
+            raise Unavailable(
+                f"{checked_url.host} cannot be reached: {_describe_error(error)}"
+            ) from None
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -136,7 +140,7 @@ class OutboundClient:
             await session.close()
         await self.guard.close()
 
-    async def _once(
+    async def _send_once(
         self, method: str, url: URL, headers: Mapping[str, str], body: bytes, max_bytes: int
     ) -> HttpReply:
         async with self.stream(method, url, headers, body) as response:
@@ -145,24 +149,24 @@ class OutboundClient:
             return HttpReply(response.status, names, content, truncated)
 
     def _session(self, route: OutboundRoute) -> aiohttp.ClientSession:
-        guarded = route.proxy is None or not route.trusted_proxy
-        if guarded not in self._sessions:
+        is_guarded = route.proxy is None or not route.trusted_proxy
+        if is_guarded not in self._sessions:
             connector = aiohttp.TCPConnector(
-                resolver=self.guard if guarded else None,
+                resolver=self.guard if is_guarded else None,
                 limit=self._connections,
                 limit_per_host=self._per_host,
                 force_close=not self._keep_alive,
             )
-            accepted = {} if self._decompress else {"Accept-Encoding": "identity"}
-            self._sessions[guarded] = aiohttp.ClientSession(
+            encoding = {} if self._decompress else {"Accept-Encoding": "identity"}
+            self._sessions[is_guarded] = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": "towline", **accepted},
+                headers={"User-Agent": "towline", **encoding},
                 auto_decompress=self._decompress,
             )
-        return self._sessions[guarded]
+        return self._sessions[is_guarded]
 
-    def _checked(self, text: URL | str) -> URL:
+    def _checked_url(self, text: URL | str) -> URL:
         """Checks a URL and its host. An IP address is checked here, because it is not resolved."""
         try:
             url = URL(text)
@@ -176,16 +180,16 @@ class OutboundClient:
         self.guard.check_host(host)
         return url
 
-    def _joined(self, place: URL, target: str) -> URL:
+    def _redirect_target(self, base: URL, target: str) -> URL:
         try:
-            url = place.join(URL(target))
+            url = base.join(URL(target))
         except ValueError:
-            raise Unavailable(f"{place.host} redirects to an invalid URL") from None
-        if place.scheme == "https" and url.scheme != "https":
-            raise self.guard.error(f"{place.host} redirects to a URL without TLS: refused")
-        return self._checked(url)
+            raise Unavailable(f"{base.host} redirects to an invalid URL") from None
+        if base.scheme == "https" and url.scheme != "https":
+            raise self.guard.error(f"{base.host} redirects to a URL without TLS: refused")
+        return self._checked_url(url)
 
-    def _late(self, url: URL, seconds: float | None = None) -> Unavailable:
+    def _timeout_error(self, url: URL, seconds: float | None = None) -> Unavailable:
         return Unavailable(f"{url.host} did not answer within {seconds or self._seconds:g} s")
 
 
@@ -215,7 +219,7 @@ def _timeout(seconds: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=seconds, sock_connect=min(_CONNECT_SECONDS, seconds))
 
 
-def _reason(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Describes an error without its text, which may contain the URL."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return "its TLS certificate is not trusted; configure its CA"
@@ -228,12 +232,12 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientProxyConnectionError):
         return "the proxy cannot be reached"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return _os_reason(error.os_error)
+        return _describe_os_error(error.os_error)
     return "the connection was lost"
 
 
-def _os_reason(error: OSError) -> str:
+def _describe_os_error(error: OSError) -> str:
     # asyncio's text names the call and the address; the number alone tells why.
     number = error.errno or 0
-    why = os.strerror(number) if number > 0 else error.strerror
-    return (why or "connection failed").partition("[")[0].lower().strip()
+    text = os.strerror(number) if number > 0 else error.strerror
+    return (text or "connection failed").partition("[")[0].lower().strip()

@@ -8,7 +8,7 @@ import jwt
 import orjson
 
 from core.errors import Invalid, Unauthenticated, Unavailable
-from core.id_tokens import choose_key, keys_of, missing_key
+from core.id_tokens import choose_key, missing_key, parse_keys
 from core.json_object import JsonObject
 from core.outbound.addresses import EVERYWHERE, AddressGuard
 from core.outbound.client import OutboundClient, OutboundRoute, client_tls
@@ -17,8 +17,8 @@ from core.remotes import is_loopback_host
 from core.runtime.clock import Clock
 
 MAX_BYTES = 256 << 10
-KEPT_SECONDS = 3600.0
-AGAIN_SECONDS = 10.0
+CACHE_SECONDS = 3600.0
+RETRY_SECONDS = 10.0
 _WELL_KNOWN = "/.well-known/openid-configuration"
 
 
@@ -30,30 +30,32 @@ class IssuerHttpClient:
 
     async def get(self, url: str) -> JsonObject:
         """Returns a JSON object. Raises Unavailable."""
-        return await self._ask("GET", url, {})
+        return await self._request("GET", url, {})
 
     async def post(self, url: str, form: dict[str, str]) -> JsonObject:
         """Posts a form and returns the JSON object of the response."""
         headers = {"content-type": "application/x-www-form-urlencoded"}
-        return await self._ask("POST", url, headers, urlencode(form).encode())
+        return await self._request("POST", url, headers, urlencode(form).encode())
 
     async def close(self) -> None:
         """Closes all connections."""
         await self._http.close()
 
-    async def _ask(
+    async def _request(
         self, method: str, url: str, headers: dict[str, str], body: bytes = b""
     ) -> JsonObject:
         check_url(url)
-        where = urlsplit(url).netloc
-        accept = {"accept": "application/json"}
+        host = urlsplit(url).netloc
+        accept_header = {"accept": "application/json"}
         try:
-            reply = await self._http.ask(method, url, accept | headers, body, max_bytes=MAX_BYTES)
+            reply = await self._http.request(
+                method, url, accept_header | headers, body, max_bytes=MAX_BYTES
+            )
         except Unavailable as error:
             raise Unavailable(
-                f"the identity provider {where} is unavailable: {error.message}"
+                f"the identity provider {host} is unavailable: {error.message}"
             ) from None
-        return _object(where, reply)
+        return _json_object(host, reply)
 
 
 def check_url(url: str) -> None:
@@ -66,16 +68,16 @@ def check_url(url: str) -> None:
     raise Invalid(f"an identity provider needs an https URL: {url[:200]}", field="issuer")
 
 
-def _object(where: str, reply: HttpReply) -> JsonObject:
+def _json_object(host: str, reply: HttpReply) -> JsonObject:
     if reply.status == 200 and not reply.truncated:
         try:
-            answer = orjson.loads(reply.body)
+            document = orjson.loads(reply.body)
         except orjson.JSONDecodeError:
-            answer = None
-        if isinstance(answer, dict):
-            return answer
+            document = None
+        if isinstance(document, dict):
+            return document
     raise Unavailable(
-        f"the identity provider {where} sent an unexpected response (status {reply.status})"
+        f"the identity provider {host} sent an unexpected response (status {reply.status})"
     )
 
 
@@ -91,26 +93,26 @@ class IssuerMetadata:
         self.issuer = issuer
         self._fetcher = fetcher
         self._clock = clock
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._document: JsonObject = {}
-        self._document_at = -KEPT_SECONDS
+        self._document_at = -CACHE_SECONDS
         self._keys: list[jwt.PyJWK] = []
-        self._keys_at = -KEPT_SECONDS
+        self._keys_at = -CACHE_SECONDS
         self._failure = ""
-        self._again_at = 0.0
+        self._retry_at = 0.0
 
     async def endpoint(self, name: str) -> str:
         """Returns the URL of an endpoint. Raises Unavailable if the issuer does not publish it."""
-        async with self._turn:
+        async with self._lock:
             url = (await self._discover()).get(name)
         if not isinstance(url, str):
             raise Unavailable(f"{self.issuer} publishes no {name}")
         check_url(url)
         return url
 
-    async def names_itself(self) -> bool:
+    async def sends_issuer_parameter(self) -> bool:
         """Returns whether each reply of the issuer has the parameter `iss` (RFC 9207)."""
-        async with self._turn:
+        async with self._lock:
             document = await self._discover()
         return document.get("authorization_response_iss_parameter_supported") is True
 
@@ -118,47 +120,47 @@ class IssuerMetadata:
         """Returns the key with this id for this algorithm. Raises Unauthenticated if the issuer has
         none. Unavailable: the issuer cannot be asked.
         """
-        found = choose_key(self._keys, kid, algorithm)
-        if found is not None and not self._stale(KEPT_SECONDS):
-            return found
-        async with self._turn:
-            found = choose_key(self._keys, kid, algorithm)
-            if self._stale(AGAIN_SECONDS if found is None else KEPT_SECONDS):
-                await self._refresh(had=found is not None)
-                found = choose_key(self._keys, kid, algorithm)
-        if found is None:
+        key_for_id = choose_key(self._keys, kid, algorithm)
+        if key_for_id is not None and not self._are_keys_stale(CACHE_SECONDS):
+            return key_for_id
+        async with self._lock:
+            key_for_id = choose_key(self._keys, kid, algorithm)
+            if self._are_keys_stale(RETRY_SECONDS if key_for_id is None else CACHE_SECONDS):
+                await self._refresh_keys(has_key=key_for_id is not None)
+                key_for_id = choose_key(self._keys, kid, algorithm)
+        if key_for_id is None:
             raise Unauthenticated(missing_key(self.issuer, self._keys, kid, algorithm))
-        return found
+        return key_for_id
 
-    def _stale(self, seconds: float) -> bool:
+    def _are_keys_stale(self, seconds: float) -> bool:
         return self._clock.monotonic() - self._keys_at >= seconds
 
-    async def _refresh(self, *, had: bool) -> None:
+    async def _refresh_keys(self, *, has_key: bool) -> None:
         """Fetches the keys; if the issuer is unreachable, the known keys remain."""
         now = self._clock.monotonic()
         try:
             document = await self._discover()
-            self._keys = keys_of(await self._fetch(str(document.get("jwks_uri", ""))))
+            self._keys = parse_keys(await self._fetch(str(document.get("jwks_uri", ""))))
         except Unavailable:
-            if not had:
+            if not has_key:
                 raise
         else:
             self._keys_at = now
 
     async def _fetch(self, url: str) -> JsonObject:
         """Fetches a document. After a failure it does not ask again for 10 s. Unavailable."""
-        if self._clock.monotonic() < self._again_at:
+        if self._clock.monotonic() < self._retry_at:
             raise Unavailable(self._failure)
         try:
             return await self._fetcher.get(url)
         except Unavailable as error:
             self._failure = error.message
-            self._again_at = self._clock.monotonic() + AGAIN_SECONDS
+            self._retry_at = self._clock.monotonic() + RETRY_SECONDS
             raise
 
     async def _discover(self) -> JsonObject:
         now = self._clock.monotonic()
-        if now - self._document_at >= KEPT_SECONDS:
+        if now - self._document_at >= CACHE_SECONDS:
             document = await self._fetch(self.issuer.rstrip("/") + _WELL_KNOWN)
             if document.get("issuer") != self.issuer:
                 raise Unavailable(

@@ -49,19 +49,19 @@ class OciRegistryClient:
 
     async def tags(self, repository: OciRepository, account: RegistryAccount | None) -> list[str]:
         """Lists all valid tags. Raises Invalid for more than 20,000."""
-        found: list[str] = []
+        all_tags: list[str] = []
         url = f"{repository.url}/tags/list?n={self._tags_per_page}"
         for _ in range(_MAX_PAGES):
-            reply = await self._get(repository, url, account, "application/json")
-            listed = _json(repository, reply).get("tags")
-            tags = listed if isinstance(listed, list) else []
-            found += [tag for tag in tags if isinstance(tag, str) and is_tag(tag)]
-            if len(found) > MAX_TAGS:
+            reply = await self._request(repository, url, account, "application/json")
+            entries = _json_object(repository, reply).get("tags")
+            tags = entries if isinstance(entries, list) else []
+            all_tags += [tag for tag in tags if isinstance(tag, str) and is_tag(tag)]
+            if len(all_tags) > MAX_TAGS:
                 raise Invalid(f"{repository.name} has more than {MAX_TAGS:,} tags", field="image")
-            further = _NEXT.search(reply.headers.get("link", ""))
-            if further is None:
-                return found
-            url = _next_page(repository, url, further[1])
+            next_link = _NEXT.search(reply.headers.get("link", ""))
+            if next_link is None:
+                return all_tags
+            url = _next_page(repository, url, next_link[1])
         raise Invalid(f"{repository.name} has more than {_MAX_PAGES} pages of tags", field="image")
 
     async def digest(
@@ -69,7 +69,7 @@ class OciRegistryClient:
     ) -> str:
         """Returns the current digest of a tag."""
         url = _manifest_url(repository, tag)
-        reply = await self._get(repository, url, account, _MANIFESTS, method="HEAD")
+        reply = await self._request(repository, url, account, _MANIFESTS, method="HEAD")
         digest = reply.headers.get("docker-content-digest", "")
         if not _DIGEST.fullmatch(digest):
             raise Unavailable(f"{repository.registry} sent no digest of {repository.name}:{tag}")
@@ -79,14 +79,14 @@ class OciRegistryClient:
         self, repository: OciRepository, reference: str, account: RegistryAccount | None
     ) -> JsonObject:
         """Returns the manifest or index of a tag or a digest."""
-        return _json(repository, await self._manifest(repository, reference, account))
+        return _json_object(repository, await self._manifest(repository, reference, account))
 
     async def manifest_bytes(
         self, repository: OciRepository, reference: str, account: RegistryAccount | None
     ) -> bytes:
         """Returns the bytes of a manifest, whose sha256 is its digest."""
         reply = await self._manifest(repository, reference, account)
-        _json(repository, reply)
+        _json_object(repository, reply)
         return reply.body
 
     async def referrers(
@@ -96,13 +96,13 @@ class OciRegistryClient:
         registry has no such API.
         """
         url = f"{repository.url}/referrers/{digest}"
-        return _json(repository, await self._get(repository, url, account, _MANIFESTS))
+        return _json_object(repository, await self._request(repository, url, account, _MANIFESTS))
 
     async def _manifest(
         self, repository: OciRepository, reference: str, account: RegistryAccount | None
     ) -> HttpReply:
         url = _manifest_url(repository, reference)
-        reply = await self._get(repository, url, account, _MANIFESTS, max_bytes=_MAX_JSON)
+        reply = await self._request(repository, url, account, _MANIFESTS, max_bytes=_MAX_JSON)
         if _DIGEST.fullmatch(reference):
             _verify(repository, reply, reference)
         return reply
@@ -116,7 +116,7 @@ class OciRegistryClient:
     ) -> bytes:
         """Returns a blob. Raises Invalid if it is longer than `max_bytes`."""
         url = f"{repository.url}/blobs/{digest}"
-        reply = await self._get(repository, url, account, "*/*", max_bytes=max_bytes)
+        reply = await self._request(repository, url, account, "*/*", max_bytes=max_bytes)
         if reply.truncated:
             raise Invalid(
                 f"{repository.registry} sent more than the limit of {max_bytes:,} bytes "
@@ -125,7 +125,7 @@ class OciRegistryClient:
         _verify(repository, reply, digest)
         return reply.body
 
-    async def _get(
+    async def _request(
         self,
         repository: OciRepository,
         url: str,
@@ -136,22 +136,24 @@ class OciRegistryClient:
         max_bytes: int = _MAX_JSON,
     ) -> HttpReply:
         host, name, headers = repository.registry, repository.name, {"accept": accept}
-        signed = self._tokens.known(host, name, account)
-        reply = await self._http.ask(method, url, headers | signed, max_bytes=max_bytes)
+        authorization = self._tokens.cached_headers(host, name, account)
+        reply = await self._http.request(method, url, headers | authorization, max_bytes=max_bytes)
         if reply.status == 401:
             challenge = reply.headers.get("www-authenticate", "")
-            signed = await self._tokens.sign_in(host, name, account, challenge)
-            reply = await self._http.ask(method, url, headers | signed, max_bytes=max_bytes)
+            authorization = await self._tokens.sign_in(host, name, account, challenge)
+            reply = await self._http.request(
+                method, url, headers | authorization, max_bytes=max_bytes
+            )
         if reply.status in (301, 302, 303, 307, 308) and "location" in reply.headers:
             # Blobs are elsewhere, often behind a signed URL: our credentials must not be sent
             # there.
-            target = _redirected(repository, url, reply.headers["location"])
-            reply = await self._http.ask(
+            target = _resolve_target(repository, url, reply.headers["location"])
+            reply = await self._http.request(
                 method, target, headers, max_bytes=max_bytes, redirects=_MAX_REDIRECTS
             )
-        return self._successful(repository, reply)
+        return self._check_status(repository, reply)
 
-    def _successful(self, repository: OciRepository, reply: HttpReply) -> HttpReply:
+    def _check_status(self, repository: OciRepository, reply: HttpReply) -> HttpReply:
         host = repository.registry
         if reply.status in (401, 403):
             raise AccessDenied(
@@ -186,7 +188,7 @@ def _verify(repository: OciRepository, reply: HttpReply, digest: str) -> None:
         )
 
 
-def _json(repository: OciRepository, reply: HttpReply) -> dict[str, object]:
+def _json_object(repository: OciRepository, reply: HttpReply) -> dict[str, object]:
     try:
         value = orjson.loads(reply.body)
     except orjson.JSONDecodeError:
@@ -200,7 +202,7 @@ def _json(repository: OciRepository, reply: HttpReply) -> dict[str, object]:
 
 def _next_page(repository: OciRepository, url: str, reference: str) -> str:
     """Resolves the URL of the next page. Raises Unavailable if it is of another repository."""
-    target = _redirected(repository, url, reference)
+    target = _resolve_target(repository, url, reference)
     if not target.startswith(f"{repository.url}/tags/list?"):
         raise Unavailable(
             f"{repository.registry} redirects to another host for the next page of tags: refused"
@@ -208,12 +210,12 @@ def _next_page(repository: OciRepository, url: str, reference: str) -> str:
     return target
 
 
-def _redirected(repository: OciRepository, url: str, reference: str) -> str:
+def _resolve_target(repository: OciRepository, url: str, reference: str) -> str:
     try:
         target = urljoin(url, reference)
-        downgraded = url.startswith("https:") and urlsplit(target).scheme != "https"
+        is_downgrade = url.startswith("https:") and urlsplit(target).scheme != "https"
     except ValueError:
         raise Unavailable(f"{repository.registry} redirects to an invalid URL") from None
-    if downgraded:
+    if is_downgrade:
         raise Unavailable(f"{repository.registry} redirects to a URL without TLS: refused")
     return target

@@ -13,9 +13,9 @@ from core.remotes import is_loopback_host
 from core.runtime.clock import Clock
 
 _FIELD = re.compile(r'(\w+)="([^"]{0,2000})"')
-_SECONDS = 60
-_MAX_LIFE_S = 3_600
-_EARLY = 10
+_DEFAULT_LIFETIME_S = 60
+_MAX_LIFETIME_S = 3_600
+_EXPIRY_MARGIN_S = 10
 _MAX_CACHED = 1_000
 _MAX_TOKEN = 64 << 10
 
@@ -28,11 +28,11 @@ class RegistryTokens:
     def __init__(self, http: HttpClient, clock: Clock) -> None:
         self._http = http
         self._clock = clock
-        self._known: OrderedDict[tuple[str, ...], tuple[float, Headers]] = OrderedDict()
+        self._cached: OrderedDict[tuple[str, ...], tuple[float, Headers]] = OrderedDict()
 
-    def known(self, host: str, name: str, account: RegistryAccount | None) -> Headers:
+    def cached_headers(self, host: str, name: str, account: RegistryAccount | None) -> Headers:
         """Returns the authorization headers of a request, if a cached sign-in is still valid."""
-        until, headers = self._known.get(_key(host, name, account), (0.0, {}))
+        until, headers = self._cached.get(_cache_key(host, name, account), (0.0, {}))
         return headers if self._clock.monotonic() < until else {}
 
     async def sign_in(
@@ -42,37 +42,39 @@ class RegistryTokens:
         if challenge.lower().startswith("basic"):
             if account is None:
                 raise Unavailable(f"{host} requires credentials: add the registry as a repository")
-            return self._keep(host, name, account, account.headers, _MAX_LIFE_S)
+            return self._remember(host, name, account, account.headers, _MAX_LIFETIME_S)
         fields = dict(_FIELD.findall(challenge))
         if not challenge.lower().startswith("bearer") or "realm" not in fields:
             raise Unavailable(f"{host} requires an unsupported authentication scheme")
-        answer = await self._ask(host, fields["realm"], fields.get("service", ""), name, account)
+        answer = await self._request_token(
+            host, fields["realm"], fields.get("service", ""), name, account
+        )
         token = answer.get("token") or answer.get("access_token")
         if not isinstance(token, str) or not token or len(token) > _MAX_TOKEN or "\n" in token:
             raise Unavailable(f"{host} returned no token")
         seconds = answer.get("expires_in")
-        life = seconds if isinstance(seconds, int) else _SECONDS
+        lifetime = seconds if isinstance(seconds, int) else _DEFAULT_LIFETIME_S
         headers = {"authorization": f"Bearer {token}"}
-        return self._keep(host, name, account, headers, min(life, _MAX_LIFE_S))
+        return self._remember(host, name, account, headers, min(lifetime, _MAX_LIFETIME_S))
 
-    async def _ask(
+    async def _request_token(
         self, host: str, realm: str, service: str, name: str, account: RegistryAccount | None
     ) -> dict:
         """Requests a token. The scope is ours, so that a registry cannot get a wider token."""
         try:
             parts = urlsplit(realm)
-            local = is_loopback_host(urlsplit(f"//{host}").hostname or "") and is_loopback_host(
+            is_local = is_loopback_host(urlsplit(f"//{host}").hostname or "") and is_loopback_host(
                 parts.hostname or ""
             )
         except ValueError:
             raise Unavailable(f"{host} refers to an invalid authentication URL") from None
-        if parts.scheme != "https" and not local:
+        if parts.scheme != "https" and not is_local:
             raise Unavailable(
                 f"{host} refers to the authentication server {parts.hostname} without TLS: refused"
             )
         query = urlencode({"service": service, "scope": f"repository:{name}:pull"})
         url = f"{realm}{'&' if parts.query else '?'}{query}"
-        reply = await self._http.ask("GET", url, account.headers if account else {})
+        reply = await self._http.request("GET", url, account.headers if account else {})
         if reply.status != 200:
             raise Unavailable(
                 f"{parts.hostname} rejected the credentials for {name} (status {reply.status})",
@@ -84,15 +86,15 @@ class RegistryTokens:
             answer = None
         return answer if isinstance(answer, dict) else {}
 
-    def _keep(
+    def _remember(
         self, host: str, name: str, account: RegistryAccount | None, headers: Headers, seconds: int
     ) -> Headers:
-        until = self._clock.monotonic() + max(seconds - _EARLY, 0)
-        self._known[_key(host, name, account)] = (until, headers)
-        if len(self._known) > _MAX_CACHED:
-            self._known.popitem(last=False)
+        until = self._clock.monotonic() + max(seconds - _EXPIRY_MARGIN_S, 0)
+        self._cached[_cache_key(host, name, account)] = (until, headers)
+        if len(self._cached) > _MAX_CACHED:
+            self._cached.popitem(last=False)
         return headers
 
 
-def _key(host: str, name: str, account: RegistryAccount | None) -> tuple[str, ...]:
+def _cache_key(host: str, name: str, account: RegistryAccount | None) -> tuple[str, ...]:
     return (host, name, account.username, account.password) if account else (host, name)

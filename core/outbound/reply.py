@@ -25,7 +25,7 @@ class HttpReply:
 class HttpClient(Protocol):
     """Sends requests to allowed addresses."""
 
-    async def ask(
+    async def request(
         self,
         method: str,
         url: str,

@@ -144,7 +144,9 @@ class CallServer(Protocol):
     @property
     def direct(self) -> tuple[str, int]: ...
 
-    async def start(self, where: tuple[str, int], certified: CertificateFiles | None) -> int:
+    async def start(
+        self, address: tuple[str, int], certificate_files: CertificateFiles | None
+    ) -> int:
         """Listens, with TLS if certified, and returns the port.
 
         OSError: the port is in use, or a certificate file is unusable.
@@ -174,20 +176,20 @@ class CallMethod(Generic[Out, In]):
         """Begins a call. CallFailed: see `CallChannel.call`."""
         return MessageCall(await channel.call(self.path, metadata), self.response_type)
 
-    async def ask(
-        self, channel: CallChannel, metadata: Metadata, request_type: Out
+    async def stream_responses(
+        self, channel: CallChannel, metadata: Metadata, request: Out
     ) -> AsyncGenerator[In]:
         """Sends one message and yields the responses. CallFailed: see `CallChannel.call`."""
-        talk = await self.begin(channel, metadata)
+        call = await self.begin(channel, metadata)
         try:
-            await talk.write(request_type)
-            await talk.done()
-            async for message in talk:
+            await call.write(request)
+            await call.done()
+            async for message in call:
                 yield message
         finally:
-            talk.cancel()
+            call.cancel()
 
-    def served(self, call: Call) -> "MessageCall[In, Out]":
+    def wrap(self, call: Call) -> "MessageCall[In, Out]":
         """Wraps a call on the server."""
         return MessageCall(call, self.request_type)
 
@@ -197,7 +199,7 @@ class MessageCall(Generic[Out, In]):
 
     def __init__(self, call: Call, response_type: type[In]) -> None:
         self.call = call
-        self._heard = response_type
+        self._response_type = response_type
 
     async def read(self) -> In | None:
         """Returns the next message, None at the end. CallFailed: also for a malformed message."""
@@ -205,10 +207,11 @@ class MessageCall(Generic[Out, In]):
         if data is None:
             return None
         try:
-            return self._heard.FromString(data)
+            return self._response_type.FromString(data)
         except DecodeError as error:
             raise CallFailed(
-                CallStatus.INTERNAL, f"received data is not a {self._heard.DESCRIPTOR.name} message"
+                CallStatus.INTERNAL,
+                f"received data is not a {self._response_type.DESCRIPTOR.name} message",
             ) from error
 
     async def write(self, message: Out) -> None:

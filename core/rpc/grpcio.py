@@ -63,24 +63,24 @@ class _GrpcioCall:
         try:
             message = await self._raw.read()
         except grpc.aio.AioRpcError as error:
-            raise _failed(error) from error
+            raise _call_error(error) from error
         except grpc.aio.BaseError as error:
             raise CallFailed(CallStatus.UNAVAILABLE, _LOST) from error
-        return message if message is not grpc.aio.EOF else await self._end()
+        return message if message is not grpc.aio.EOF else await self._check_end()
 
     async def write(self, message: bytes) -> None:
         try:
             await self._raw.write(message)
         except grpc.aio.AioRpcError as error:
-            raise _failed(error) from error
+            raise _call_error(error) from error
         except (grpc.aio.BaseError, asyncio.InvalidStateError) as error:
             raise CallFailed(CallStatus.UNAVAILABLE, _LOST) from error
 
-    async def _end(self) -> None:
+    async def _check_end(self) -> None:
         return None
 
 
-class _Outgoing(_GrpcioCall):
+class _ClientCall(_GrpcioCall):
     def __init__(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
         super().__init__(call, "", {})
         self._call = call
@@ -91,13 +91,13 @@ class _Outgoing(_GrpcioCall):
     def cancel(self) -> None:
         self._call.cancel()
 
-    async def _end(self) -> None:
+    async def _check_end(self) -> None:
         code = await self._call.code()
         if code is not grpc.StatusCode.OK:
             raise CallFailed(CallStatus(code.value[0]), await self._call.details() or "")
 
 
-class _Incoming(_GrpcioCall):
+class _ServerCall(_GrpcioCall):
     def __init__(self, context: grpc.aio.ServicerContext) -> None:
         metadata = {name: str(value) for name, value in context.invocation_metadata() or ()}
         super().__init__(context, context.peer(), metadata)
@@ -109,7 +109,7 @@ class _Incoming(_GrpcioCall):
         """Does nothing: the end of the handler ends the call."""
 
 
-def _failed(error: grpc.aio.AioRpcError) -> CallFailed:
+def _call_error(error: grpc.aio.AioRpcError) -> CallFailed:
     if error.code() is grpc.StatusCode.INTERNAL and error.details() == _REFUSED_BY_CORE:
         return CallFailed(CallStatus.UNAVAILABLE, _LOST)
     return CallFailed(CallStatus(error.code().value[0]), error.details() or "")
@@ -132,8 +132,8 @@ class GrpcioChannel:
         proxy: str = "",
     ) -> None:
         # gRPC itself reads fewer proxy variables than other programs.
-        way = ("grpc.http_proxy", proxy) if proxy else ("grpc.enable_http_proxy", 0)
-        options: list[tuple[str, int | str]] = [*_CHANNEL, way]
+        proxy_option = ("grpc.http_proxy", proxy) if proxy else ("grpc.enable_http_proxy", 0)
+        options: list[tuple[str, int | str]] = [*_CHANNEL, proxy_option]
         if server_name:
             options.append(("grpc.ssl_target_name_override", server_name))
         if secure:
@@ -142,8 +142,8 @@ class GrpcioChannel:
         else:
             self._channel = grpc.aio.insecure_channel(target, options)
 
-    async def call(self, path: str, metadata: Metadata) -> _Outgoing:
-        return _Outgoing(self._channel.stream_stream(path)(metadata=tuple(metadata)))
+    async def call(self, path: str, metadata: Metadata) -> _ClientCall:
+        return _ClientCall(self._channel.stream_stream(path)(metadata=tuple(metadata)))
 
     async def close(self) -> None:
         await self._channel.close()
@@ -170,21 +170,26 @@ class GrpcioServer:
         )
         self._server.add_generic_rpc_handlers((_Handlers(handlers),))
 
-    async def start(self, where: tuple[str, int], certified: CertificateFiles | None) -> int:
+    async def start(
+        self, address: tuple[str, int], certificate_files: CertificateFiles | None
+    ) -> int:
         # gRPC reports a failed bind only to its own log, so bind once here to get the error.
-        socket.create_server(where).close()
-        place = f"{where[0]}:{where[1]}"
+        socket.create_server(address).close()
+        host_and_port = f"{address[0]}:{address[1]}"
         try:
-            if certified is None:
-                port = self._server.add_insecure_port(place)
+            if certificate_files is None:
+                port = self._server.add_insecure_port(host_and_port)
             else:
-                pair = (certified.key.read_bytes(), certified.certificate.read_bytes())
+                pair = (
+                    certificate_files.key.read_bytes(),
+                    certificate_files.certificate.read_bytes(),
+                )
                 credentials = grpc.ssl_server_credentials([pair])
-                port = self._server.add_secure_port(place, credentials)
+                port = self._server.add_secure_port(host_and_port, credentials)
         except RuntimeError as error:
-            raise OSError(f"cannot listen on {place}") from error
+            raise OSError(f"cannot listen on {host_and_port}") from error
         await self._server.start()
-        self.direct = (own_address(where[0]), port)
+        self.direct = (own_address(address[0]), port)
         return port
 
     async def stop(self, grace: float = 0.0) -> None:
@@ -199,13 +204,17 @@ class _Handlers(grpc.GenericRpcHandler):
         self, handler_call_details: grpc.HandlerCallDetails
     ) -> grpc.RpcMethodHandler | None:
         handler = self._handlers.get(handler_call_details.method)
-        return None if handler is None else grpc.stream_stream_rpc_method_handler(_served(handler))
+        return (
+            None
+            if handler is None
+            else grpc.stream_stream_rpc_method_handler(_make_handler(handler))
+        )
 
 
-def _served(handler: Handler) -> Any:
+def _make_handler(handler: Handler) -> Any:
     async def serve(_: object, context: grpc.aio.ServicerContext) -> None:
         try:
-            await handler(_Incoming(context))
+            await handler(_ServerCall(context))
         except TowlineError as error:
             await context.abort(_STATUS[status_of(error)], error.message)
         except Exception:

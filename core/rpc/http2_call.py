@@ -19,9 +19,9 @@ SINK_WINDOW = 1 << 30
 TRUSTED_FRAME = 256 << 10
 _MAX_STATUS_TEXT = 1000
 # Memory of a message besides its bytes.
-_OVERHEAD = 64
+_MESSAGE_OVERHEAD = 64
 _PREFIX = struct.Struct(">BI")
-_AFTER_RESET: dict[int, CallStatus] = {
+_STATUS_OF_RESET: dict[int, CallStatus] = {
     ErrorCode.NO_ERROR: CallStatus.INTERNAL,
     ErrorCode.REFUSED_STREAM: CallStatus.UNAVAILABLE,
     ErrorCode.CANCEL: CallStatus.CANCELLED,
@@ -29,7 +29,7 @@ _AFTER_RESET: dict[int, CallStatus] = {
     ErrorCode.ENHANCE_YOUR_CALM: CallStatus.RESOURCE_EXHAUSTED,
     ErrorCode.INADEQUATE_SECURITY: CallStatus.PERMISSION_DENIED,
 }
-_OF_HTTP = {
+_STATUS_OF_HTTP = {
     "400": CallStatus.INTERNAL,
     "401": CallStatus.UNAUTHENTICATED,
     "403": CallStatus.PERMISSION_DENIED,
@@ -56,63 +56,63 @@ class MessageSink(Protocol):
 
 
 class Http2Call(ABC):
-    """Base class of both ends of a call. `most`: bytes of the largest accepted message."""
+    """Base class of both ends of a call. `max_message`: bytes of the largest accepted message."""
 
     __slots__ = (
-        "_asked",
-        "_far_ended",
+        "_failure",
+        "_has_read",
+        "_max_message",
         "_messages",
-        "_most",
-        "_news",
-        "_over",
-        "_owed",
         "_partial",
-        "_room",
+        "_peer_ended",
+        "_readable",
         "_sink",
         "_stream",
+        "_unacknowledged",
         "_unread",
+        "_writable",
         "metadata",
         "peer",
     )
 
     def __init__(
-        self, stream: Http2Stream, peer: str, metadata: Mapping[str, str], most: int
+        self, stream: Http2Stream, peer: str, metadata: Mapping[str, str], max_message: int
     ) -> None:
         self.peer, self.metadata = peer, metadata
-        self._stream, self._most = stream, most
+        self._stream, self._max_message = stream, max_message
         self._partial = bytearray()
         self._messages: list[bytes] = []
-        self._unread = self._owed = 0
-        self._asked = False
+        self._unread = self._unacknowledged = 0
+        self._has_read = False
         self._sink: MessageSink | None = None
-        self._over: CallFailed | None = None
-        self._far_ended = False
-        self._news = Flag()
-        self._room = Flag()
+        self._failure: CallFailed | None = None
+        self._peer_ended = False
+        self._readable = Flag()
+        self._writable = Flag()
         stream.receiver = self
 
     async def read(self) -> bytes | None:
-        self._asked = True
+        self._has_read = True
         while not self._messages:
-            if self._over is not None:
-                raise self._over
-            if self._far_ended:
+            if self._failure is not None:
+                raise self._failure
+            if self._peer_ended:
                 return None
-            self._settle()
-            self._news.clear()
-            await self._news.wait()
+            self._release_window()
+            self._readable.clear()
+            await self._readable.wait()
         message = self._messages.pop(0)
-        self._unread -= len(message) + _OVERHEAD
-        self._settle()
+        self._unread -= len(message) + _MESSAGE_OVERHEAD
+        self._release_window()
         return message
 
     async def write(self, message: bytes) -> None:
         stream = self._stream
-        while self._over is None and not stream.over and stream.blocked:
-            self._room.clear()
-            await self._room.wait()
-        if self._over is not None:
-            raise self._over
+        while self._failure is None and not stream.over and stream.blocked:
+            self._writable.clear()
+            await self._writable.wait()
+        if self._failure is not None:
+            raise self._failure
         if stream.over:
             raise CallFailed(CallStatus.CANCELLED, "the call has ended")
         self.send((message,), len(message))
@@ -121,7 +121,7 @@ class Http2Call(ABC):
         self._stream.end()
 
     def cancel(self) -> None:
-        if self._over is None:
+        if self._failure is None:
             self._stream.reset()
             self._finish(CallFailed(CallStatus.CANCELLED, "the call was cancelled"))
 
@@ -129,9 +129,9 @@ class Http2Call(ABC):
         """Drops what refers to the call after its end, so that its memory is free at once."""
         self._sink = None
         self._stream.receiver = NOBODY
-        if self._over is not None:
+        if self._failure is not None:
             # The frames of its traceback refer to the call.
-            self._over.__traceback__ = None
+            self._failure.__traceback__ = None
 
     # For callers with a sink
 
@@ -148,12 +148,12 @@ class Http2Call(ABC):
         """Passes all messages to `sink` from now on, beginning with the unread ones."""
         self._sink = sink
         self._stream.widen(SINK_WINDOW)
-        while self._messages and self._over is None:
+        while self._messages and self._failure is None:
             sink.on_message(self._messages.pop(0))
-        self._stream.consume(self._owed)
-        self._unread = self._owed = 0
-        if self._over is not None or self._far_ended:
-            sink.on_over(self._over.message if self._over else "")
+        self._stream.consume(self._unacknowledged)
+        self._unread = self._unacknowledged = 0
+        if self._failure is not None or self._peer_ended:
+            sink.on_over(self._failure.message if self._failure else "")
 
     # Called by the stream (see `core.http2.stream.StreamReceiver`)
 
@@ -162,125 +162,125 @@ class Http2Call(ABC):
 
     def on_data(self, data: bytes, start: int, stop: int) -> None:
         """Gets parts of messages, mostly one complete message."""
-        if self._over is not None:
+        if self._failure is not None:
             return
         size = stop - start
         if not self._partial and size >= PREFIX_SIZE:
-            packed, length = _PREFIX.unpack_from(data, start)
-            if not packed and length == size - PREFIX_SIZE <= self._most:
+            compressed, length = _PREFIX.unpack_from(data, start)
+            if not compressed and length == size - PREFIX_SIZE <= self._max_message:
                 self._deliver(data[start + PREFIX_SIZE : stop])
-                self._account(size)
+                self._count_received(size)
                 return
         self._partial += data[start:stop]
-        self._assemble()
-        self._account(size)
+        self._deliver_complete()
+        self._count_received(size)
 
     def on_end(self) -> None:
-        self._far_ended = True
-        self._wake()
+        self._peer_ended = True
+        self._notify()
 
     def on_reset(self, code: int, reason: str) -> None:
-        self._finish(CallFailed(_AFTER_RESET.get(code, CallStatus.INTERNAL), reason))
+        self._finish(CallFailed(_STATUS_OF_RESET.get(code, CallStatus.INTERNAL), reason))
 
     def on_room(self) -> None:
-        self._room.set()
+        self._writable.set()
         if self._sink is not None:
             self._sink.on_room()
 
     # Internal
 
-    def _account(self, size: int) -> None:
+    def _count_received(self, size: int) -> None:
         """Grants no new window before the first `read`."""
-        if self._sink is not None or (self._asked and self._unread < READ_WINDOW):
+        if self._sink is not None or (self._has_read and self._unread < READ_WINDOW):
             self._stream.consume(size)
         else:
-            self._owed += size
+            self._unacknowledged += size
 
-    def _settle(self) -> None:
-        if self._owed and self._unread < READ_WINDOW:
-            self._stream.consume(self._owed)
-            self._owed = 0
+    def _release_window(self) -> None:
+        if self._unacknowledged and self._unread < READ_WINDOW:
+            self._stream.consume(self._unacknowledged)
+            self._unacknowledged = 0
 
-    def _assemble(self) -> None:
-        partial, at = self._partial, 0
-        while len(partial) - at >= PREFIX_SIZE and self._over is None:
-            packed, length = _PREFIX.unpack_from(partial, at)
-            if packed or length > self._most:
-                self._refuse(packed, length)
+    def _deliver_complete(self) -> None:
+        partial, position = self._partial, 0
+        while len(partial) - position >= PREFIX_SIZE and self._failure is None:
+            compressed, length = _PREFIX.unpack_from(partial, position)
+            if compressed or length > self._max_message:
+                self._refuse_message(compressed, length)
                 return
-            stop = at + PREFIX_SIZE + length
+            stop = position + PREFIX_SIZE + length
             if stop > len(partial):
                 break
-            self._deliver(bytes(partial[at + PREFIX_SIZE : stop]))
-            at = stop
-        del partial[:at]
+            self._deliver(bytes(partial[position + PREFIX_SIZE : stop]))
+            position = stop
+        del partial[:position]
 
-    def _refuse(self, packed: int, length: int) -> None:
+    def _refuse_message(self, compressed: int, length: int) -> None:
         self._partial.clear()
-        if packed:
-            failed = CallFailed(CallStatus.UNIMPLEMENTED, "compressed messages are not supported")
+        if compressed:
+            failure = CallFailed(CallStatus.UNIMPLEMENTED, "compressed messages are not supported")
         else:
-            text = f"the message has {length:,} bytes; the limit is {self._most:,}"
-            failed = CallFailed(CallStatus.RESOURCE_EXHAUSTED, text)
-        self._fail(failed)
+            text = f"the message has {length:,} bytes; the limit is {self._max_message:,}"
+            failure = CallFailed(CallStatus.RESOURCE_EXHAUSTED, text)
+        self._fail(failure)
 
-    def _fail(self, failed: CallFailed) -> None:
+    def _fail(self, failure: CallFailed) -> None:
         """Ends a call whose peer violated the protocol."""
         self._stream.reset(ErrorCode.CANCEL)
-        self._finish(failed)
+        self._finish(failure)
 
     def _deliver(self, message: bytes) -> None:
         if self._sink is not None:
             self._sink.on_message(message)
             return
         self._messages.append(message)
-        self._unread += len(message) + _OVERHEAD
-        self._news.set()
+        self._unread += len(message) + _MESSAGE_OVERHEAD
+        self._readable.set()
 
-    def _finish(self, failed: CallFailed) -> None:
-        if self._over is None:
-            self._over = failed
-            self._wake()
+    def _finish(self, failure: CallFailed) -> None:
+        if self._failure is None:
+            self._failure = failure
+            self._notify()
 
-    def _wake(self) -> None:
-        self._news.set()
-        self._room.set()
+    def _notify(self) -> None:
+        self._readable.set()
+        self._writable.set()
         if self._sink is not None:
-            self._sink.on_over(self._over.message if self._over else "")
+            self._sink.on_over(self._failure.message if self._failure else "")
 
 
 class ClientCall(Http2Call):
     """The client's end: responses begin with headers and end with a status in trailers."""
 
-    __slots__ = ("_answered",)
+    __slots__ = ("_has_response",)
 
-    def __init__(self, stream: Http2Stream, peer: str, most: int) -> None:
-        super().__init__(stream, peer, {}, most)
-        self._answered = False
+    def __init__(self, stream: Http2Stream, peer: str, max_message: int) -> None:
+        super().__init__(stream, peer, {}, max_message)
+        self._has_response = False
 
     def on_headers(self, headers: Headers, *, end: bool) -> None:
         """Gets the response headers or trailers, or both at once if the call was refused."""
         values = dict(headers)
-        if not self._answered:
+        if not self._has_response:
             status = values.get(":status", "")
             if status.startswith("1"):
                 return
-            self._answered = True
+            self._has_response = True
             if status != "200" or not values.get("content-type", "").startswith(CONTENT_TYPE):
                 text = f"not a gRPC server: it answered HTTP {status or 'without a status'}"
-                self._fail(CallFailed(_OF_HTTP.get(status, CallStatus.UNKNOWN), text))
+                self._fail(CallFailed(_STATUS_OF_HTTP.get(status, CallStatus.UNKNOWN), text))
                 return
         elif not end:
             self._fail(CallFailed(CallStatus.INTERNAL, "headers in the middle of a response"))
             return
         if end:
-            self._end(values)
+            self._handle_trailers(values)
 
     def on_end(self) -> None:
         """Fails the call: the response has no status."""
         self._fail(CallFailed(CallStatus.UNKNOWN, "the call ended without a status"))
 
-    def _end(self, trailers: Mapping[str, str]) -> None:
+    def _handle_trailers(self, trailers: Mapping[str, str]) -> None:
         status = _STATUS.get(trailers.get("grpc-status", ""), CallStatus.UNKNOWN)
         self._stream.reset(ErrorCode.NO_ERROR)
         if status is CallStatus.OK:
@@ -292,22 +292,22 @@ class ClientCall(Http2Call):
 class ServerCall(Http2Call):
     """The server's end; the first response raises the limits of the now authenticated caller.
 
-    `finish` sends the final status. `answered` is called before the first response.
+    `finish` sends the final status. `on_first_response` is called before the first response.
     """
 
-    __slots__ = ("_on_answer",)
+    __slots__ = ("_on_first_response",)
 
     def __init__(
         self,
         stream: Http2Stream,
         peer: str,
         metadata: Mapping[str, str],
-        most: int,
-        answered: Callable[[], None],
+        max_message: int,
+        on_first_response: Callable[[], None],
     ) -> None:
-        super().__init__(stream, peer, metadata, most)
-        self._on_answer: Callable[[], None] | None = answered
-        self._far_ended = stream.peer_ended
+        super().__init__(stream, peer, metadata, max_message)
+        self._on_first_response: Callable[[], None] | None = on_first_response
+        self._peer_ended = stream.peer_ended
 
     def on_headers(self, headers: Headers, *, end: bool) -> None:
         """Rejects headers after the first ones; a client has no trailers."""
@@ -320,10 +320,10 @@ class ServerCall(Http2Call):
         """Does nothing: the end of the handler ends the call."""
 
     def send(self, pieces: Sequence[Buffer], size: int) -> None:
-        if self._on_answer is not None:
-            self._on_answer()
-            self._on_answer = None
-            self._stream.send_headers(_ANSWER)
+        if self._on_first_response is not None:
+            self._on_first_response()
+            self._on_first_response = None
+            self._stream.send_headers(_RESPONSE_HEADERS)
             self._stream.trust(TRUSTED_FRAME)
             self._stream.widen(READ_WINDOW)
         super().send(pieces, size)
@@ -335,7 +335,7 @@ class ServerCall(Http2Call):
 
     def finish(self, status: CallStatus, text: str = "") -> None:
         """Sends the status of the call and ends it."""
-        head = () if self._on_answer is None else _ANSWER
+        head = () if self._on_first_response is None else _RESPONSE_HEADERS
         trailers = [*head, ("grpc-status", str(int(status)))]
         if text:
             trailers.append(("grpc-message", quote(text[:_MAX_STATUS_TEXT], safe=_PRINTABLE)))
@@ -344,12 +344,12 @@ class ServerCall(Http2Call):
             self._stream.reset(ErrorCode.NO_ERROR)
         self._finish(CallFailed(CallStatus.CANCELLED, "the call has ended"))
 
-    def _fail(self, failed: CallFailed) -> None:
+    def _fail(self, failure: CallFailed) -> None:
         """Fails the call at once, while its handler still runs."""
-        self._finish(failed)
-        self.finish(failed.status, failed.message)
+        self._finish(failure)
+        self.finish(failure.status, failure.message)
 
 
 _STATUS = {str(int(status)): status for status in CallStatus}
-_ANSWER = ((":status", "200"), ("content-type", CONTENT_TYPE))
+_RESPONSE_HEADERS = ((":status", "200"), ("content-type", CONTENT_TYPE))
 _PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")

@@ -76,43 +76,43 @@ class Http2Channel:
         self._target, self._clock = target, clock
         self.connection: Http2Connection | None = None
         self._open = OpenConnections()
-        self._dialling = asyncio.Lock()
+        self._dial_lock = asyncio.Lock()
         self._tasks = Tasks("channel")
-        self._closed = False
+        self._is_closed = False
 
     async def call(self, path: str, metadata: Metadata) -> ClientCall:
         connection = self.connection
         if connection is None or not connection.usable:
-            connection = await self._connected()
-        stream = connection.open(_head(path, self._target, metadata))
+            connection = await self._ensure_connected()
+        stream = connection.open(_request_headers(path, self._target, metadata))
         return ClientCall(stream, self._target.authority, _MAX_MESSAGE_BYTES)
 
     async def close(self) -> None:
-        self._closed = True
+        self._is_closed = True
         for connection in self._open:
             connection.fail(ErrorCode.NO_ERROR, _CLOSED)
         await self._open.close()
         await self._tasks.stop()
 
-    async def _connected(self) -> Http2Connection:
+    async def _ensure_connected(self) -> Http2Connection:
         """Connects once for all waiting calls."""
-        async with self._dialling:
+        async with self._dial_lock:
             if self.connection is None or not self.connection.usable:
-                if self._closed:
+                if self._is_closed:
                     raise CallFailed(CallStatus.UNAVAILABLE, _CLOSED)
                 connection = await self._dial()
-                if self._closed:
+                if self._is_closed:
                     connection.fail(ErrorCode.NO_ERROR, _CLOSED)
                     raise CallFailed(CallStatus.UNAVAILABLE, _CLOSED)
                 self.connection = connection
-                self._tasks.spawn("watch", self._watch(connection))
+                self._tasks.spawn("watch", self._ping_when_silent(connection))
             return self.connection
 
     async def _dial(self) -> Http2Connection:
         target = self._target
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                return await self._reach()
+                return await self._open_connection()
         except TimeoutError:
             reason = f"no answer within {_CONNECT_SECONDS:.0f} s"
         except ssl.SSLCertVerificationError as error:
@@ -123,7 +123,7 @@ class Http2Channel:
             reason = str(error) or "the connection was lost at once"
         raise CallFailed(CallStatus.UNAVAILABLE, f"{target.host}:{target.port}: {reason}")
 
-    async def _reach(self) -> Http2Connection:
+    async def _open_connection(self) -> Http2Connection:
         target, loop = self._target, asyncio.get_running_loop()
         name = (target.server_name or target.host) if target.tls else None
         if target.proxy:
@@ -131,34 +131,34 @@ class Http2Channel:
         else:
             raw = await connect_directly(target.host, target.port)
         _, opened = await loop.create_connection(
-            self._socket, sock=raw, ssl=target.tls, server_hostname=name
+            self._make_protocol, sock=raw, ssl=target.tls, server_hostname=name
         )
         if opened.connection.closed:
             raise Unavailable(opened.connection.reason)
         return opened.connection
 
-    def _socket(self) -> Http2SocketProtocol:
-        return Http2SocketProtocol(self._begin, self._open.discard)
+    def _make_protocol(self) -> Http2SocketProtocol:
+        return Http2SocketProtocol(self._start_connection, self._open.discard)
 
-    def _begin(self, transport: asyncio.Transport) -> Http2Connection:
+    def _start_connection(self, transport: asyncio.Transport) -> Http2Connection:
         limits = Http2Limits(window=READ_WINDOW, frame=TRUSTED_FRAME)
         connection = Http2Connection(transport, self._clock, limits)
         self._open.add(connection, transport)
         return connection
 
-    async def _watch(self, connection: Http2Connection) -> None:
+    async def _ping_when_silent(self, connection: Http2Connection) -> None:
         """Pings a silent server, and fails the connection if it does not answer."""
         while not connection.closed:
-            heard = connection.frames_in
+            frames_before = connection.frames_in
             await self._clock.sleep(_QUIET_SECONDS)
-            if heard == connection.frames_in:
+            if frames_before == connection.frames_in:
                 connection.ping()
                 await self._clock.sleep(_ANSWER_SECONDS)
-                if heard == connection.frames_in:
+                if frames_before == connection.frames_in:
                     connection.fail(ErrorCode.NO_ERROR, "the server does not answer")
 
 
-def _head(path: str, target: CallTarget, metadata: Metadata) -> Headers:
+def _request_headers(path: str, target: CallTarget, metadata: Metadata) -> Headers:
     return [
         (":method", "POST"),
         (":scheme", "https" if target.tls else "http"),

@@ -38,20 +38,22 @@ class NativeTlsServer:
         self._native: NativeTlsListener | None = None
         self.direct = ("", 0)
 
-    async def start(self, where: tuple[str, int], certified: CertificateFiles, backlog: int) -> int:
+    async def start(
+        self, address: tuple[str, int], certificate_files: CertificateFiles, backlog: int
+    ) -> int:
         """Listens and returns the port. OSError: see `core.rpc.calls.CallServer.start`."""
         # Only this user can enter it.
         self._folder = TemporaryDirectory(prefix="towline-")
         path = Path(self._folder.name, "connections")
-        passed = partial(_PassedConnection, self._protocol)
+        protocol_factory = partial(_PassedConnection, self._protocol)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(passed, path, backlog=backlog)
+        self._server = await loop.create_unix_server(protocol_factory, path, backlog=backlog)
         self._native = native_tls_listener(str(path), self._handshake_seconds)
-        files = str(certified.certificate), str(certified.key)
+        files = str(certificate_files.certificate), str(certificate_files.key)
         networks = self._senders.networks if self._senders is not None else []
         try:
-            port = self._native.listen(*where, *files, networks)
-            self.direct = (own_address(where[0]), port)
+            port = self._native.listen(*address, *files, networks)
+            self.direct = (own_address(address[0]), port)
             if networks:
                 self.direct = (LOOPBACK, self._native.listen(LOOPBACK, 0, *files, []))
         except ValueError as error:
@@ -60,8 +62,8 @@ class NativeTlsServer:
 
     def log_refused(self) -> None:
         """Logs the load balancers that sent no valid header."""
-        for peer, why in self._native.take_refused() if self._native is not None else ():
-            log.warning("connection of a load balancer refused", peer=peer, why=why)
+        for peer, reason in self._native.take_refused() if self._native is not None else ():
+            log.warning("connection of a load balancer refused", peer=peer, why=reason)
 
     def stop(self) -> None:
         """Accepts no more connections; accepted ones stay open."""
@@ -78,12 +80,12 @@ class _PassedConnection(asyncio.Protocol):
 
     def __init__(self, protocol: Callable[[], asyncio.Protocol]) -> None:
         self._protocol = protocol
-        self._below: asyncio.Transport
+        self._transport: asyncio.Transport
         self._preface = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
-        self._below = cast(asyncio.Transport, transport)
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         client, end, rest = (self._preface + data).partition(b"\n")
@@ -92,7 +94,7 @@ class _PassedConnection(asyncio.Protocol):
             return
         host, _, port = client.decode("ascii").partition(" ")
         protocol = self._protocol()
-        self._below.set_protocol(protocol)
-        protocol.connection_made(ForwardedTransport(self._below, (host, int(port))))
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(ForwardedTransport(self._transport, (host, int(port))))
         if rest:
             protocol.data_received(rest)

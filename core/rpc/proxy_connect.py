@@ -17,17 +17,17 @@ async def connect_through_proxy(proxy: str, host: str, port: int) -> socket.sock
 
     OSError: the proxy cannot be reached. Unavailable: it refuses. Invalid: not an http URL.
     """
-    parts, there = _read(proxy)
-    raw = await connect_directly(*there)
+    parts, proxy_address = _parse_proxy(proxy)
+    raw = await connect_directly(*proxy_address)
     try:
-        await _ask(raw, parts, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        await _request_tunnel(raw, parts, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     except BaseException:
         raw.close()
         raise
     return raw
 
 
-def _read(proxy: str) -> tuple[SplitResult, tuple[str, int]]:
+def _parse_proxy(proxy: str) -> tuple[SplitResult, tuple[str, int]]:
     """Parses the proxy URL. Raises Invalid without details, which may contain a password."""
     try:
         parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
@@ -43,20 +43,20 @@ def _read(proxy: str) -> tuple[SplitResult, tuple[str, int]]:
 async def connect_directly(host: str, port: int) -> socket.socket:
     """Connects to the first of the host's addresses that accepts. OSError: none does."""
     loop = asyncio.get_running_loop()
-    failed: OSError = OSError(f"{host} has no address")
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    for number, (family, kind, protocol, _, address) in enumerate(found, 1):
+    last_error: OSError = OSError(f"{host} has no address")
+    addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for number, (family, kind, protocol, _, address) in enumerate(addresses, 1):
         # An unreachable address must not use up the time of the next ones.
-        patience = _ADDRESS_SECONDS if number < len(found) else None
+        timeout_seconds = _ADDRESS_SECONDS if number < len(addresses) else None
         try:
-            async with asyncio.timeout(patience):
-                return await _connected(socket.socket(family, kind, protocol), address)
+            async with asyncio.timeout(timeout_seconds):
+                return await _connect_socket(socket.socket(family, kind, protocol), address)
         except OSError as error:
-            failed = error
-    raise failed
+            last_error = error
+    raise last_error
 
 
-async def _connected(raw: socket.socket, address: Any) -> socket.socket:
+async def _connect_socket(raw: socket.socket, address: Any) -> socket.socket:
     try:
         raw.setblocking(False)
         await asyncio.get_running_loop().sock_connect(raw, address)
@@ -66,26 +66,30 @@ async def _connected(raw: socket.socket, address: Any) -> socket.socket:
     return raw
 
 
-async def _ask(raw: socket.socket, proxy: SplitResult, target: str) -> None:
+async def _request_tunnel(raw: socket.socket, proxy: SplitResult, target: str) -> None:
     loop = asyncio.get_running_loop()
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if proxy.username is not None:
         pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
         lines.append(f"Proxy-Authorization: Basic {b64encode(pair.encode()).decode()}")
     await loop.sock_sendall(raw, "\r\n".join([*lines, "", ""]).encode())
-    answer = bytearray()
-    while not answer.endswith(b"\r\n\r\n"):
+    response = bytearray()
+    while not response.endswith(b"\r\n\r\n"):
         # Read no byte beyond the response: the next bytes belong to the target.
-        piece = await loop.sock_recv(raw, 1)
-        answer += piece
-        if not piece or len(answer) > _MAX_RESPONSE_HEAD:
+        byte = await loop.sock_recv(raw, 1)
+        response += byte
+        if not byte or len(response) > _MAX_RESPONSE_HEAD:
             raise Unavailable(f"the proxy {proxy.hostname} sent an unreadable response")
-    words = bytes(answer).split(b"\r\n", 1)[0].split(b" ", 2)
-    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not _is_well(words[1]):
-        reason = b" ".join(words[1:])[:100].decode("ascii", "replace")
+    status_fields = bytes(response).split(b"\r\n", 1)[0].split(b" ", 2)
+    if (
+        len(status_fields) < 2
+        or not status_fields[0].startswith(b"HTTP/1.")
+        or not _is_success(status_fields[1])
+    ):
+        reason = b" ".join(status_fields[1:])[:100].decode("ascii", "replace")
         raise Unavailable(f"the proxy {proxy.hostname} refused to connect: {reason}")
 
 
-def _is_well(status: bytes) -> bool:
+def _is_success(status: bytes) -> bool:
     """True for any 2xx status (RFC 9110, 9.3.6)."""
     return len(status) == 3 and status.isdigit() and status.startswith(b"2")

@@ -17,7 +17,7 @@ _HIGH_WATER, _UNSENT = 64 << 10, 32 << 10
 _DEAD_MS = 20_000
 # From linux/tcp.h; Python has no name for it before 3.12.
 _NOTSENT_LOWAT = 25
-_PART_SECONDS = 1.0
+_CLOSE_SECONDS = 1.0
 _FAMILIES = frozenset({socket.AF_INET, socket.AF_INET6})
 LOOPBACK = "127.0.0.1"
 
@@ -35,11 +35,11 @@ class Http2SocketProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Transports of uvloop do not inherit from it.
-        opened = cast(asyncio.Transport, transport)
-        _tune(opened)
-        self.connection = self._begin(opened)
+        socket_transport = cast(asyncio.Transport, transport)
+        _set_options(socket_transport)
+        self.connection = self._begin(socket_transport)
         self.connection.begin()
-        if not _speaks_http2(opened):
+        if not _has_negotiated_http2(socket_transport):
             self.connection.fail(ErrorCode.HTTP_1_1_REQUIRED, "the peer does not support HTTP/2")
 
     def data_received(self, data: bytes) -> None:
@@ -61,7 +61,7 @@ class OpenConnections:
 
     def __init__(self) -> None:
         self._transports: dict[Http2Connection, asyncio.Transport] = {}
-        self._emptied = asyncio.Event()
+        self._all_closed = asyncio.Event()
 
     def __iter__(self) -> Iterator[Http2Connection]:
         return iter(tuple(self._transports))
@@ -69,24 +69,24 @@ class OpenConnections:
     def add(self, connection: Http2Connection, transport: asyncio.Transport) -> None:
         """Adds a connection."""
         self._transports[connection] = transport
-        self._emptied.clear()
+        self._all_closed.clear()
 
     def discard(self, connection: Http2Connection) -> None:
         """Removes an ended connection."""
         self._transports.pop(connection, None)
         if not self._transports:
-            self._emptied.set()
+            self._all_closed.set()
 
-    def cut(self, connection: Http2Connection) -> None:
+    def abort(self, connection: Http2Connection) -> None:
         """Aborts a connection with its unsent data."""
         if connection in self._transports:
             self._transports[connection].abort()
 
-    async def emptied(self, seconds: float) -> None:
+    async def wait_closed(self, seconds: float) -> None:
         """Waits until all connections have ended, at most `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds if self._transports else 0):
-                await self._emptied.wait()
+                await self._all_closed.wait()
 
     async def close(self) -> None:
         """Closes all connections; aborts those that do not close in time."""
@@ -94,10 +94,10 @@ class OpenConnections:
             # After a second `close`, asyncio's TLS transports ignore `abort`.
             if not transport.is_closing():
                 transport.close()
-        await self.emptied(_PART_SECONDS)
+        await self.wait_closed(_CLOSE_SECONDS)
         for transport in tuple(self._transports.values()):
             transport.abort()
-        await self.emptied(_PART_SECONDS)
+        await self.wait_closed(_CLOSE_SECONDS)
 
 
 class BridgedPeers:
@@ -116,7 +116,7 @@ class BridgedPeers:
     @contextlib.contextmanager
     def bridging(self, local: tuple[str, int], peer: tuple[str, int]) -> Generator[None]:
         """Names the client of the socket with this local address, while the context is open."""
-        self._peers[local] = _text(*peer)
+        self._peers[local] = _host_and_port(*peer)
         try:
             yield
         finally:
@@ -127,7 +127,7 @@ class BridgedPeers:
         name = transport.get_extra_info("peername")
         if not isinstance(name, tuple):
             return "unknown"
-        return self._peers.get(name[:2]) or _text(*name[:2])
+        return self._peers.get(name[:2]) or _host_and_port(*name[:2])
 
 
 def own_address(host: str) -> str:
@@ -135,17 +135,17 @@ def own_address(host: str) -> str:
     return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)
 
 
-def _text(host: str, port: int) -> str:
+def _host_and_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _speaks_http2(transport: asyncio.Transport) -> bool:
+def _has_negotiated_http2(transport: asyncio.Transport) -> bool:
     """True if ALPN chose HTTP/2; without TLS, prior knowledge (RFC 9113, 3.3)."""
     tls: SSLObject | None = transport.get_extra_info("ssl_object")
     return tls is None or tls.selected_alpn_protocol() == ALPN
 
 
-def _tune(transport: asyncio.Transport) -> None:
+def _set_options(transport: asyncio.Transport) -> None:
     transport.set_write_buffer_limits(high=_HIGH_WATER, low=_HIGH_WATER >> 2)
     raw = transport.get_extra_info("socket")
     if raw is not None and raw.family == socket.AF_UNIX:

@@ -10,7 +10,7 @@ from typing import Any, TextIO, cast
 import structlog
 
 # These libraries log headers, which contain tokens.
-_UNHEARD = ("hpack",)
+_QUIET_LIBRARIES = ("hpack",)
 _TOKEN = re.compile(r"\btw[a-z]_[0-9A-Za-z]{8,}|(?<=://)[^/@\s]+(?=@)|(?i:bearer\s+)[\w.~+/-]+=*")
 
 
@@ -22,21 +22,21 @@ def redact(text: str) -> str:
 _NUMBERS = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
 
 
-_Everything: Any = structlog.make_filtering_bound_logger(logging.DEBUG)
+_DebugLogger: Any = structlog.make_filtering_bound_logger(logging.DEBUG)
 
 
-class _Levelled(_Everything):
+class _LevelledLogger(_DebugLogger):
     """A logger whose level can change at run time, because loggers are cached."""
 
-    least = logging.INFO
+    min_level = logging.INFO
 
     def _proxy_to_logger(self, method_name: str, *args: object, **values: object) -> object:
-        if _NUMBERS.get(method_name, logging.CRITICAL) >= _Levelled.least:
+        if _NUMBERS.get(method_name, logging.CRITICAL) >= _LevelledLogger.min_level:
             return super()._proxy_to_logger(method_name, *args, **values)
         return None
 
 
-class _Lossy:
+class _LossyStream:
     """A stream that ignores write errors: a full disk must not stop the process."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -55,7 +55,7 @@ class _Lossy:
 
 def set_level(level: str) -> None:
     """Sets the lowest level to log: debug, info, warning or error."""
-    _Levelled.least = logging.getLevelNamesMapping()[level.upper()]
+    _LevelledLogger.min_level = logging.getLevelNamesMapping()[level.upper()]
 
 
 def configure(level: str = "info", *, json: bool | None = None) -> None:
@@ -76,8 +76,8 @@ def configure(level: str = "info", *, json: bool | None = None) -> None:
     ]
     structlog.configure(
         processors=[structlog.contextvars.merge_contextvars, *common, renderer],
-        wrapper_class=_Levelled,
-        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Lossy(sys.stderr))),
+        wrapper_class=_LevelledLogger,
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _LossyStream(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     _configure_libraries(common, renderer)
@@ -85,7 +85,7 @@ def configure(level: str = "info", *, json: bool | None = None) -> None:
 
 def _configure_libraries(common: list[Any], renderer: Any) -> None:
     """Sends the log records of libraries through the same format and redaction."""
-    handler = logging.StreamHandler(cast(TextIO, _Lossy(sys.stderr)))
+    handler = logging.StreamHandler(cast(TextIO, _LossyStream(sys.stderr)))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *common],
@@ -93,7 +93,7 @@ def _configure_libraries(common: list[Any], renderer: Any) -> None:
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    for name in _UNHEARD:
+    for name in _QUIET_LIBRARIES:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 # Programs that close all possible files one by one would take long with more.
-_MOST_FILES = 1 << 20
+_MAX_FILES = 1 << 20
 
 
 @asynccontextmanager
@@ -40,9 +40,9 @@ def raise_descriptor_limit() -> int:
     (https://0pointer.net/blog/file-descriptor-limits.html). Child processes inherit the new limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    target = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < target:
         # Some systems have an even lower limit that no process may exceed.
         with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -18,7 +18,7 @@ from core.trusted_proxies import TrustedProxies
 
 log = structlog.get_logger(__name__)
 
-_ACCEPT_AGAIN_SECONDS = 1.0
+_ACCEPT_RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +70,19 @@ class ProxyProtocolServer:
             except OSError as error:
                 # Too many open files, as a rule.
                 log.warning("connection not accepted", why=error.strerror or str(error))
-                await asyncio.sleep(_ACCEPT_AGAIN_SECONDS)
+                await asyncio.sleep(_ACCEPT_RETRY_SECONDS)
                 continue
-            self._tasks.spawn("connection", self._begin(accepted, peer[:2]))
+            self._tasks.spawn("connection", self._serve_connection(accepted, peer[:2]))
 
-    async def _begin(self, accepted: socket.socket, peer: Address) -> None:
+    async def _serve_connection(self, accepted: socket.socket, peer: Address) -> None:
         protocol: Callable[[], asyncio.Protocol] = self._protocol
-        if self._senders.trusts(peer[0]) and peer not in self._direct:
+        if self._senders.is_trusted(peer[0]) and peer not in self._direct:
             try:
-                client = await self._client(accepted)
+                client = await self._read_client(accepted)
             except (BadProxyHeader, EOFError, OSError, TimeoutError) as error:
                 accepted.close()
-                why = str(error) or f"no header within {self._header_seconds:g} s"
-                log.warning("connection of a load balancer refused", peer=peer[0], why=why)
+                reason = str(error) or f"no header within {self._header_seconds:g} s"
+                log.warning("connection of a load balancer refused", peer=peer[0], why=reason)
                 return
             except BaseException:
                 accepted.close()
@@ -100,30 +100,30 @@ class ProxyProtocolServer:
                 ssl_shutdown_timeout=tls.shutdown_seconds if tls else None,
             )
 
-    async def _client(self, accepted: socket.socket) -> Address | None:
+    async def _read_client(self, accepted: socket.socket) -> Address | None:
         async with asyncio.timeout(self._header_seconds):
-            return await read_header(partial(_receive, accepted))
+            return await read_header(partial(_receive_exactly, accepted))
 
 
 class _ForwardedConnection(asyncio.Protocol):
     """Begins a connection with the address of its client, then leaves it to its own protocol."""
 
     def __init__(self, protocol: Callable[[], asyncio.Protocol], client: Address) -> None:
-        self._protocol, self._client = protocol, client
+        self._protocol, self._read_client = protocol, client
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
-        below, protocol = cast(asyncio.Transport, transport), self._protocol()
-        below.set_protocol(protocol)
-        protocol.connection_made(ForwardedTransport(below, self._client))
+        lower, protocol = cast(asyncio.Transport, transport), self._protocol()
+        lower.set_protocol(protocol)
+        protocol.connection_made(ForwardedTransport(lower, self._read_client))
 
 
-async def _receive(accepted: socket.socket, size: int) -> bytes:
+async def _receive_exactly(accepted: socket.socket, size: int) -> bytes:
     """Receives this number of bytes, and leaves all others in the socket."""
     received = b""
     while len(received) < size:
-        more = await asyncio.get_running_loop().sock_recv(accepted, size - len(received))
-        if not more:
+        chunk = await asyncio.get_running_loop().sock_recv(accepted, size - len(received))
+        if not chunk:
             raise EOFError("the connection ended in its header")
-        received += more
+        received += chunk
     return received

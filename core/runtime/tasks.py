@@ -33,13 +33,13 @@ class Tasks:
     def forever(self, name: str, work: Work[T]) -> asyncio.Task[T]:
         """Starts work that must run until `stop`."""
         task = self._start(name, work)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_permanent_ended)
         return task
 
     def spawn(self, name: str, work: Work[T]) -> asyncio.Task[T]:
         """Starts work that ends by itself."""
         task = self._start(name, work)
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._on_spawned_ended)
         return task
 
     async def stop(self, grace: float = 5.0) -> None:
@@ -63,7 +63,7 @@ class Tasks:
         self._tasks.add(task)
         return task
 
-    def _ended(self, task: asyncio.Task[object]) -> None:
+    def _on_permanent_ended(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         if self.stopping or task.cancelled():
             return
@@ -74,7 +74,7 @@ class Tasks:
         if not self.failed.done():
             self.failed.set_result(reason)
 
-    def _finished(self, task: asyncio.Task[object]) -> None:
+    def _on_spawned_ended(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (reason := task.exception()) is not None:
             log.error("task failed", owner=self.owner, task=task.get_name(), exc_info=reason)

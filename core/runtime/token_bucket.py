@@ -29,31 +29,31 @@ class RatePolicy:
 class TokenBucket:
     """A bucket that starts full. `now` is a time in seconds that never decreases."""
 
-    __slots__ = ("_at", "_level", "_policy")
+    __slots__ = ("_level", "_policy", "_updated_at")
 
     def __init__(self, policy: RatePolicy, now: float) -> None:
-        self._policy, self._level, self._at = policy, policy.burst, now
+        self._policy, self._level, self._updated_at = policy, policy.burst, now
 
     def available(self, now: float) -> float:
         """Returns the tokens in the bucket; negative: a debt."""
-        if now > self._at:
+        if now > self._updated_at:
             policy = self._policy
-            refilled = self._level + (now - self._at) * policy.rate
+            refilled = self._level + (now - self._updated_at) * policy.rate
             self._level = refilled if refilled < policy.burst else policy.burst
-            self._at = now
+            self._updated_at = now
         return self._level
 
-    def wait(self, now: float, cost: float = 1.0) -> float:
+    def wait_time(self, now: float, cost: float = 1.0) -> float:
         """Returns the seconds until `take` succeeds; 0.0: now."""
         return max(0.0, cost - self.available(now)) / self._policy.rate
 
     def take(self, now: float, cost: float = 1.0) -> float:
         """Takes tokens if there are enough. Returns the seconds to wait; 0.0: taken."""
         # The tunnel calls this for each small frame.
-        left = (self._level if now <= self._at else self.available(now)) - cost
-        if left < 0:
-            return -left / self._policy.rate
-        self._level = left
+        level = (self._level if now <= self._updated_at else self.available(now)) - cost
+        if level < 0:
+            return -level / self._policy.rate
+        self._level = level
         return 0.0
 
     def reserve(self, now: float, cost: float = 1.0) -> float:
@@ -84,7 +84,7 @@ class TokenBuckets(Generic[Key]):
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def of(self, key: Key, now: float) -> TokenBucket:
+    def get(self, key: Key, now: float) -> TokenBucket:
         """Returns the bucket of a key."""
         if (bucket := self._by_key.get(key)) is not None:
             self._by_key.move_to_end(key)

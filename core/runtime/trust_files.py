@@ -21,7 +21,7 @@ def system_authorities() -> list[Path]:
 
 def _version(path: Path) -> Version:
     try:
-        found = os.stat(path)
+        stat = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size

@@ -41,7 +41,7 @@ class WorkQueue:
         self._backoff = backoff
         self._processing: set[str] = set()
         self._dirty: set[str] = set()
-        self._due: dict[str, float] = {}
+        self._due_times: dict[str, float] = {}
         self._failing: dict[str, Backoff] = {}
 
     def add(self, key: str) -> None:
@@ -57,15 +57,15 @@ class WorkQueue:
     def add_after(self, key: str, seconds: float) -> None:
         """Queues a key after a delay; an earlier delay of the same key takes precedence."""
         due = self._clock.monotonic() + seconds
-        if self._tasks.stopping or self._due.get(key, due + 1) <= due:
+        if self._tasks.stopping or self._due_times.get(key, due + 1) <= due:
             return
-        self._due[key] = due
+        self._due_times[key] = due
         self._tasks.spawn(f"{self._name}/{key} at {due:.3f}", self._add_at(key, due))
 
     async def _add_at(self, key: str, due: float) -> None:
         await self._clock.sleep(due - self._clock.monotonic())
-        if self._due.get(key) == due:
-            del self._due[key]
+        if self._due_times.get(key) == due:
+            del self._due_times[key]
             self.add(key)
 
     async def _process(self, key: str) -> None:

@@ -33,10 +33,10 @@ class ArtifactSignature:
 
 
 def signed_digest(payload: bytes) -> str:
-    """The digest of the manifest that a payload of cosign is about; empty: of none."""
+    """Returns the digest of the manifest that a payload of cosign signs; empty: of none."""
     try:
         critical = orjson.loads(payload)["critical"]
-        found = str(critical["image"]["docker-manifest-digest"])
-        return found if critical["type"] == _TYPE else ""
+        digest = str(critical["image"]["docker-manifest-digest"])
+        return digest if critical["type"] == _TYPE else ""
     except (ValueError, LookupError, TypeError):
         return ""

@@ -21,39 +21,39 @@ class BerValue:
     content: bytes
     raw: bytes
 
-    def parts(self) -> "list[BerValue]":
+    def split(self) -> "list[BerValue]":
         """Splits the content of a constructed value. Raises Invalid."""
         return read_values(self.content)
 
 
 def read_values(data: bytes) -> list[BerValue]:
     """Splits bytes into values. Raises Invalid."""
-    found, at = list[BerValue](), 0
-    while at < len(data):
-        value, at = _value(data, at, 0)
-        found.append(value)
-    return found
+    values, position = list[BerValue](), 0
+    while position < len(data):
+        value, position = _read_value(data, position, 0)
+        values.append(value)
+    return values
 
 
-def _value(data: bytes, at: int, depth: int) -> tuple[BerValue, int]:
-    """Returns the value at a place, and the place after it."""
-    if depth > _MAX_DEPTH or at + 2 > len(data) or data[at] & 0x1F == 0x1F:
+def _read_value(data: bytes, position: int, depth: int) -> tuple[BerValue, int]:
+    """Returns the value at a position, and the position after it."""
+    if depth > _MAX_DEPTH or position + 2 > len(data) or data[position] & 0x1F == 0x1F:
         raise _malformed()
-    tag, size, start = data[at], data[at + 1], at + 2
+    tag, size, start = data[position], data[position + 1], position + 2
     if size == _INDEFINITE:
         if not tag & _CONSTRUCTED:
             raise _malformed()
         end = start
         while data[end : end + 2] != _END:
-            _, end = _value(data, end, depth + 1)
-        return BerValue(tag, data[start:end], data[at : end + 2]), end + 2
+            _, end = _read_value(data, end, depth + 1)
+        return BerValue(tag, data[start:end], data[position : end + 2]), end + 2
     if size > _INDEFINITE:
         digits = size - _INDEFINITE
         size, start = int.from_bytes(data[start : start + digits]), start + digits
     end = start + size
     if end > len(data):
         raise _malformed()
-    return BerValue(tag, data[start:end], data[at:end]), end
+    return BerValue(tag, data[start:end], data[position:end]), end
 
 
 def _malformed() -> Invalid:

@@ -18,15 +18,17 @@ def check_certificate_log(
     certificate: x509.Certificate, issuer: x509.Certificate, logs: Iterable[CosignKey]
 ) -> None:
     """Raises Invalid unless one of these logs promises in the certificate to contain it."""
-    known = {log.fingerprint: log for log in logs}
-    for promise in _promises(certificate):
-        log = known.get(f"sha256:{promise.log_id.hex()}")
-        if log is not None and log.made(promise.signature, _signed(certificate, issuer, promise)):
+    logs_by_key_id = {log.fingerprint: log for log in logs}
+    for timestamp in _timestamps(certificate):
+        log = logs_by_key_id.get(f"sha256:{timestamp.log_id.hex()}")
+        if log is not None and log.is_signature_of(
+            timestamp.signature, _signed_content(certificate, issuer, timestamp)
+        ):
             return
     raise Invalid("no trusted certificate log promises to contain its certificate (SCT)")
 
 
-def _promises(
+def _timestamps(
     certificate: x509.Certificate,
 ) -> Iterable[x509.certificate_transparency.SignedCertificateTimestamp]:
     kind = x509.PrecertificateSignedCertificateTimestamps
@@ -36,7 +38,7 @@ def _promises(
         return ()
 
 
-def _signed(
+def _signed_content(
     certificate: x509.Certificate,
     issuer: x509.Certificate,
     promise: x509.certificate_transparency.SignedCertificateTimestamp,

@@ -21,8 +21,8 @@ from core.errors import Invalid
 from core.signatures.kind import SignerText
 from core.wildcards import check_pattern, matches
 
-_SIGN = {ExtendedKeyUsageOID.CODE_SIGNING, ExtendedKeyUsageOID.EMAIL_PROTECTION}
-_SIGN |= {ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
+_SIGNING_USAGES = {ExtendedKeyUsageOID.CODE_SIGNING, ExtendedKeyUsageOID.EMAIL_PROTECTION}
+_SIGNING_USAGES |= {ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class CertificateIdentity:
             raise Invalid(f"{text[:60]!r} is neither an e-mail address nor a URI")
         return cls(f"{name}@{domain.lower()}")
 
-    def found(self, certificate: x509.Certificate) -> str:
+    def matching_name(self, certificate: x509.Certificate) -> str:
         """Returns the name of a certificate that fits; empty: none does."""
         names = _emails(certificate) if "://" not in self.pattern else _uris(certificate)
         return next((name for name in names if matches(self.pattern, name)), "")
@@ -59,7 +59,7 @@ class CertificateAuthorities:
         return " or ".join(subject(certificate) for certificate in self.certificates[:3])
 
     def chain(
-        self, certificate: x509.Certificate, others: Iterable[x509.Certificate], moment: datetime
+        self, certificate: x509.Certificate, others: Iterable[x509.Certificate], time: datetime
     ) -> list[x509.Certificate]:
         """Returns the path from a certificate that may sign to an authority, at a moment.
 
@@ -67,13 +67,13 @@ class CertificateAuthorities:
         """
         # By default a client of TLS is verified. `_may_sign` checks the usage of a signer instead.
         usage = (x509.ExtendedKeyUsage, Criticality.AGNOSTIC, None)
-        builder = PolicyBuilder().store(Store(list(self.certificates))).time(moment)
+        builder = PolicyBuilder().store(Store(list(self.certificates))).time(time)
         builder = builder.extension_policies(
             ca_policy=ExtensionPolicy.webpki_defaults_ca().may_be_present(*usage),
             ee_policy=ExtensionPolicy.webpki_defaults_ee().may_be_present(*usage),
         )
         try:
-            found = builder.build_client_verifier().verify(certificate, list(others)).chain
+            path = builder.build_client_verifier().verify(certificate, list(others)).chain
         except (VerificationError, UnsupportedAlgorithm, ValueError) as error:
             raise Invalid(
                 f"the certificate of {subject(certificate)}, which {issuer(certificate)} issued, "
@@ -83,10 +83,10 @@ class CertificateAuthorities:
             raise Invalid(
                 f"the certificate of {subject(certificate)} may not sign: it has another purpose"
             )
-        for each in found:
+        for each in path:
             if any(_revokes(revoked, each) for revoked in self.revoked):
                 raise Invalid(f"the certificate of {subject(each)} is revoked")
-        return found
+        return path
 
 
 def read_authorities(text: SignerText) -> CertificateAuthorities:
@@ -105,7 +105,7 @@ def read_authorities(text: SignerText) -> CertificateAuthorities:
         if not _is_authority(certificate):
             raise Invalid(f"the certificate of {subject(certificate)} is no certificate authority")
     for each in revoked:
-        if not any(_issued(certificate, each) for certificate in certificates):
+        if not any(_has_issued(certificate, each) for certificate in certificates):
             raise Invalid(
                 f"the revocation list of {each.issuer.rfc4514_string()[:200]} is of no authority "
                 "of the same set"
@@ -129,7 +129,7 @@ def certificate_fingerprint(certificate: x509.Certificate) -> str:
     return "sha256:" + certificate.fingerprint(hashes.SHA256()).hex()
 
 
-def _names(certificate: x509.Certificate) -> x509.SubjectAlternativeName | None:
+def _alternative_names(certificate: x509.Certificate) -> x509.SubjectAlternativeName | None:
     try:
         return certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
@@ -138,15 +138,19 @@ def _names(certificate: x509.Certificate) -> x509.SubjectAlternativeName | None:
 
 def _emails(certificate: x509.Certificate) -> list[str]:
     """The e-mail addresses, with the domain in lower case: it has no case (RFC 5321)."""
-    found = _names(certificate)
-    listed = found.get_values_for_type(x509.RFC822Name) if found is not None else []
-    parts = [address.rpartition("@") for address in listed]
+    extension = _alternative_names(certificate)
+    addresses = extension.get_values_for_type(x509.RFC822Name) if extension is not None else []
+    parts = [address.rpartition("@") for address in addresses]
     return [f"{name}@{domain.lower()}" for name, at, domain in parts if at]
 
 
 def _uris(certificate: x509.Certificate) -> list[str]:
-    found = _names(certificate)
-    return found.get_values_for_type(x509.UniformResourceIdentifier) if found is not None else []
+    extension = _alternative_names(certificate)
+    return (
+        extension.get_values_for_type(x509.UniformResourceIdentifier)
+        if extension is not None
+        else []
+    )
 
 
 def _may_sign(certificate: x509.Certificate) -> bool:
@@ -156,7 +160,7 @@ def _may_sign(certificate: x509.Certificate) -> bool:
         if isinstance(value, x509.KeyUsage):
             if not (value.digital_signature or value.content_commitment):
                 return False
-        elif isinstance(value, x509.ExtendedKeyUsage) and not _SIGN & set(value):
+        elif isinstance(value, x509.ExtendedKeyUsage) and not _SIGNING_USAGES & set(value):
             return False
     return True
 
@@ -169,13 +173,15 @@ def _is_authority(certificate: x509.Certificate) -> bool:
         return False
 
 
-def _issued(certificate: x509.Certificate, revoked: x509.CertificateRevocationList) -> bool:
+def _has_issued(certificate: x509.Certificate, revoked: x509.CertificateRevocationList) -> bool:
     try:
         key = certificate.public_key()
     except (ValueError, UnsupportedAlgorithm):
         return False
-    known = isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey)
-    return known and certificate.subject == revoked.issuer and revoked.is_signature_valid(key)
+    is_supported = isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey)
+    return (
+        is_supported and certificate.subject == revoked.issuer and revoked.is_signature_valid(key)
+    )
 
 
 def _revokes(revoked: x509.CertificateRevocationList, certificate: x509.Certificate) -> bool:

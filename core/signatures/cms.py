@@ -79,72 +79,76 @@ class CmsSignature:
 def read_cms(data: bytes) -> CmsSignature:
     """Reads a detached signature with its certificates. Raises Invalid."""
     try:
-        return _signature(data)
+        return _parse_signed_data(data)
     except (ValueError, LookupError, UnsupportedAlgorithm):
         raise Invalid("the CMS signature is malformed") from None
 
 
-def _signature(data: bytes) -> CmsSignature:
+def _parse_signed_data(data: bytes) -> CmsSignature:
     (info,) = read_values(data)
-    kind, wrapped = _parts(info, SEQUENCE)
-    (signed_data,) = _parts(wrapped, _FIRST)
-    version, hash_kinds, content, *optional, signers = _parts(signed_data, SEQUENCE)
-    _parts(hash_kinds, SET)
-    types = [(part.tag, part.content) for part in (kind, *_parts(content, SEQUENCE))]
+    kind, wrapped = _children(info, SEQUENCE)
+    (signed_data,) = _children(wrapped, _FIRST)
+    version, hash_kinds, content, *optional, signers = _children(signed_data, SEQUENCE)
+    _children(hash_kinds, SET)
+    types = [(part.tag, part.content) for part in (kind, *_children(content, SEQUENCE))]
     # Content inside of the signature would be signed instead of the commit.
     if types != [(OBJECT_ID, _SIGNED_DATA), (OBJECT_ID, _DATA)]:
         raise Invalid("the CMS signature is not detached")
     certificates = _certificates(optional)
-    (signer,) = _parts(signers, SET)
-    signer_version, name, digest, attributes, *rest = _parts(signer, SEQUENCE)
+    (signer,) = _children(signers, SET)
+    signer_version, name, digest, attributes, *rest = _children(signer, SEQUENCE)
     if not {_content(part, INTEGER) for part in (version, signer_version)} <= _VERSIONS:
         raise Invalid("the CMS signature is of a version that is not supported")
-    signed = _attributes(attributes)
+    signed_attributes = _attributes(attributes)
     algorithm, signature, *_ = rest
-    hash_id, used = (_parts(part, SEQUENCE)[0].content for part in (digest, algorithm))
-    if hash_id not in _HASHES or used == _RSA_PSS:
+    hash_id, signature_algorithm = (
+        _children(part, SEQUENCE)[0].content for part in (digest, algorithm)
+    )
+    if hash_id not in _HASHES or signature_algorithm == _RSA_PSS:
         raise Invalid("the CMS signature uses an algorithm that is not supported")
-    (message_digest,) = _parts(signed[_MESSAGE_DIGEST], SET)
-    if signed[_CONTENT_TYPE].parts()[0].content != _DATA:
+    (message_digest,) = _children(signed_attributes[_MESSAGE_DIGEST], SET)
+    if signed_attributes[_CONTENT_TYPE].split()[0].content != _DATA:
         raise Invalid("the CMS signature is of another type of content")
-    own = next((each for each in certificates if _is_of(each, name)), None)
-    if own is None:
+    signer_certificate = next(
+        (each for each in certificates if _names_certificate(each, name)), None
+    )
+    if signer_certificate is None:
         raise Invalid("the CMS signature came without the certificate of its signer")
     return CmsSignature(
-        own,
-        tuple(each for each in certificates if each is not own),
+        signer_certificate,
+        tuple(each for each in certificates if each is not signer_certificate),
         hash_id,
         bytes([SET]) + attributes.raw[1:],
         _content(message_digest, OCTET_STRING),
-        _moment(signed.get(_SIGNING_TIME)),
+        _signing_time(signed_attributes.get(_SIGNING_TIME)),
         _content(signature, OCTET_STRING),
     )
 
 
 def _certificates(optional: list[BerValue]) -> list[x509.Certificate]:
     """The certificates; the signature may also have revocation lists, which decide nothing."""
-    found = next((part.parts() for part in optional if part.tag == _FIRST), [])
-    if len(found) > _MAX_CERTIFICATES or any(
+    values = next((part.split() for part in optional if part.tag == _FIRST), [])
+    if len(values) > _MAX_CERTIFICATES or any(
         part.tag not in {_FIRST, _SECOND} for part in optional
     ):
         raise Invalid("the CMS signature is malformed")
-    return [x509.load_der_x509_certificate(part.raw) for part in found]
+    return [x509.load_der_x509_certificate(part.raw) for part in values]
 
 
 def _attributes(value: BerValue) -> dict[bytes, BerValue]:
     """The signed attributes by their type. Without them, attributes could pass for content."""
     if value.tag != _FIRST:
         raise Invalid("the CMS signature has no signed attributes")
-    found: dict[bytes, BerValue] = {}
-    for part in value.parts():
-        kind, values = _parts(part, SEQUENCE)
-        if _content(kind, OBJECT_ID) in found:
+    attributes: dict[bytes, BerValue] = {}
+    for part in value.split():
+        kind, values = _children(part, SEQUENCE)
+        if _content(kind, OBJECT_ID) in attributes:
             raise Invalid("the CMS signature has an attribute twice")
-        found[kind.content] = values
-    return found
+        attributes[kind.content] = values
+    return attributes
 
 
-def _is_of(certificate: x509.Certificate, name: BerValue) -> bool:
+def _names_certificate(certificate: x509.Certificate, name: BerValue) -> bool:
     """Reports whether the signature names a certificate as that of its signer."""
     if name.tag == _KEY_ID:
         try:
@@ -152,23 +156,23 @@ def _is_of(certificate: x509.Certificate, name: BerValue) -> bool:
             return certificate.extensions.get_extension_for_class(kind).value.digest == name.content
         except x509.ExtensionNotFound:
             return False
-    issuer, serial = _parts(name, SEQUENCE)
+    issuer, serial = _children(name, SEQUENCE)
     number = int.from_bytes(_content(serial, INTEGER), signed=True)
     return certificate.issuer.public_bytes() == issuer.raw and certificate.serial_number == number
 
 
-def _moment(values: BerValue | None) -> datetime | None:
+def _signing_time(values: BerValue | None) -> datetime | None:
     if values is None:
         return None
-    (value,) = values.parts()
+    (value,) = values.split()
     text = value.content.decode("ascii")
     return datetime.strptime(text, _TIMES[value.tag]).replace(tzinfo=UTC)
 
 
-def _parts(value: BerValue, tag: int) -> list[BerValue]:
+def _children(value: BerValue, tag: int) -> list[BerValue]:
     if value.tag != tag:
         raise ValueError("another value is expected")
-    return value.parts()
+    return value.split()
 
 
 def _content(value: BerValue, tag: int) -> bytes:

@@ -46,13 +46,13 @@ def read_commit(id: str, data: bytes) -> SignedCommit:
     head, _, _ = data.partition(b"\n\n")
     lines = head.split(b"\n")
     committer = next((line for line in lines if line.startswith(b"committer ")), b"")
-    moment = _TIME.fullmatch(committer)
-    if not lines[0].startswith(b"tree ") or moment is None:
+    time_match = _TIME.fullmatch(committer)
+    if not lines[0].startswith(b"tree ") or time_match is None:
         raise Invalid(f"commit {id[:12]} is malformed")
-    seconds = int(moment[1])
+    seconds = int(time_match[1])
     if seconds > _MAX_TIME:
         raise Invalid(f"commit {id[:12]} is of the time {seconds}, which is past the year 9999")
-    payload, signature = _split(data, _HEADERS[len(id)])
+    payload, signature = _split_signature(data, _HEADERS[len(id)])
     tree = lines[0][5:].decode("ascii", "replace")
     committed_at = datetime.fromtimestamp(seconds, UTC)
     if not signature:
@@ -71,24 +71,24 @@ def object_id(data: bytes, digits: int = 40) -> str:
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
-def _split(data: bytes, header: bytes) -> tuple[bytes, bytes]:
+def _split_signature(data: bytes, header: bytes) -> tuple[bytes, bytes]:
     """Splits a commit into the signed content and the signature, as Git does. Invalid: two."""
-    payload, signature, others = [], [], False
+    payload, signature, in_other_signature = [], [], False
     head, blank, message = data.partition(b"\n\n")
-    inside, found = False, 0
+    in_signature, count = False, 0
     for line in head.split(b"\n"):
-        if line.startswith(b" ") and (inside or others):
-            if inside:
+        if line.startswith(b" ") and (in_signature or in_other_signature):
+            if in_signature:
                 signature.append(line[1:])
             continue
-        inside, others = line.startswith(header + b" "), False
-        if inside:
-            found += 1
+        in_signature, in_other_signature = line.startswith(header + b" "), False
+        if in_signature:
+            count += 1
             signature.append(line[len(header) + 1 :])
         elif line.startswith(b"gpgsig"):
-            others = True
+            in_other_signature = True
         else:
             payload.append(line)
-    if found > 1:
+    if count > 1:
         raise Invalid("the commit has more than one signature")
     return b"\n".join(payload) + blank + message, b"\n".join(signature)

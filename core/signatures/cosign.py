@@ -19,15 +19,17 @@ class CosignSigners(ArtifactSigners[CosignKey]):
     def read(cls, text: SignerText) -> Self:
         return cls(tuple(read_cosign_key(block.text) for block in text.take_blocks("PUBLIC KEY")))
 
-    def names(self) -> Iterator[str]:
+    def describe_keys(self) -> Iterator[str]:
         return (f"cosign key {key.fingerprint}" for key in self.keys)
 
     def verify(self, content: str, signatures: Sequence[ArtifactSignature]) -> VerifiedSigner:
-        about = [each for each in signatures if each.is_about(content, signed_digest(each.payload))]
-        if not about:
+        matching = [
+            each for each in signatures if each.is_about(content, signed_digest(each.payload))
+        ]
+        if not matching:
             raise Invalid("it is not signed, or its signature is of another artifact")
-        for each in about:
+        for each in matching:
             for key in self.keys:
-                if key.made(each.signature, each.payload):
+                if key.is_signature_of(each.signature, each.payload):
                     return VerifiedSigner("", key.fingerprint, self.method)
         raise Invalid("the signer is not allowed")

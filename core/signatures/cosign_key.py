@@ -24,7 +24,7 @@ class CosignKey:
     key: _Public
     fingerprint: str
 
-    def made(self, data: bytes, payload: bytes) -> bool:
+    def is_signature_of(self, data: bytes, payload: bytes) -> bool:
         """Reports whether the key made the signature `data` of a payload."""
         try:
             if isinstance(self.key, Ed25519PublicKey):
@@ -48,9 +48,9 @@ def read_cosign_key(pem: str) -> CosignKey:
 
 def cosign_key(key: PublicKeyTypes) -> CosignKey:
     """Returns a public key for signatures of cosign. Raises Invalid for another kind of key."""
-    ecdsa = isinstance(key, ec.EllipticCurvePublicKey) and key.key_size in _HASHES
-    long = isinstance(key, rsa.RSAPublicKey) and key.key_size >= _MIN_RSA_BITS
-    if not (ecdsa or long or isinstance(key, Ed25519PublicKey)):
+    is_ecdsa = isinstance(key, ec.EllipticCurvePublicKey) and key.key_size in _HASHES
+    is_long_rsa = isinstance(key, rsa.RSAPublicKey) and key.key_size >= _MIN_RSA_BITS
+    if not (is_ecdsa or is_long_rsa or isinstance(key, Ed25519PublicKey)):
         raise Invalid("a public key must be ECDSA, Ed25519 or RSA of 2,048 bits and more")
     der = key.public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo

@@ -28,18 +28,18 @@ class SignerText:
 
     def take_blocks(self, kind: str) -> list[PemBlock]:
         """Removes and returns the PEM blocks of a kind."""
-        found = [block for block in self.blocks if block.kind == kind]
+        blocks = [block for block in self.blocks if block.kind == kind]
         self.blocks = [block for block in self.blocks if block.kind != kind]
-        return found
+        return blocks
 
     def take_lines(self, word: str = "") -> list[str]:
         """Removes the lines whose first word this is, and returns the rest of each. Empty: all."""
-        found, others = list[str](), list[str]()
+        taken_lines, others = list[str](), list[str]()
         for line in self.lines:
-            taken = word in {"", line.split(maxsplit=1)[0]}
-            (found if taken else others).append(line)
+            is_match = word in {"", line.split(maxsplit=1)[0]}
+            (taken_lines if is_match else others).append(line)
         self.lines = others
-        return [line.removeprefix(word).strip() for line in found]
+        return [line.removeprefix(word).strip() for line in taken_lines]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ class SignerKind(ABC, Generic[Key]):
         """Takes the keys of this kind from a text. Raises Invalid for a malformed one."""
 
     @abstractmethod
-    def names(self) -> Iterator[str]:
+    def describe_keys(self) -> Iterator[str]:
         """Yields the keys or identities that are expected, for people."""
 
-    def joined(self, others: Iterable[Self]) -> Self:
+    def merge(self, others: Iterable[Self]) -> Self:
         """Returns the signers together with others of the same kind."""
         return replace(self, keys=(*self.keys, *(key for other in others for key in other.keys)))
 
@@ -83,7 +83,7 @@ class ArtifactSigners(SignerKind[Key]):
         """Verifies a signature of the artifact with this content. Raises Invalid."""
 
 
-def unarmored(text: str) -> bytes:
+def decode_armor(text: str) -> bytes:
     """Returns the bytes within an armor's lines, whose checksum is right, if there is one
     (RFC 4880 section 6). Raises Invalid."""
     lines = [line.strip(" \t\r") for line in text.strip("\r\n").split("\n")]
@@ -115,10 +115,10 @@ def _crc24(data: bytes) -> bytes:
 def read_options(text: str, known: Collection[str]) -> dict[str, str]:
     """Parses `NAME="VALUE",…`. Invalid for anything else: an option that is not understood would
     be a restriction that does not hold."""
-    found: dict[str, str] = {}
-    at = 0
-    while at < len(text):
-        option = _OPTION.match(text, at)
+    options: dict[str, str] = {}
+    position = 0
+    while position < len(text):
+        option = _OPTION.match(text, position)
         name = option[1].lower() if option else ""
         if option is None or (option[3] and option.end() == len(text)):
             raise Invalid(
@@ -126,8 +126,8 @@ def read_options(text: str, known: Collection[str]) -> dict[str, str]:
             )
         if name not in known:
             raise Invalid(f"the option {name} of an allowed signer is not supported")
-        if option[2] is None or name in found:
+        if option[2] is None or name in options:
             raise Invalid(f'an allowed signer has the option {name} once, as {name}="VALUE"')
-        found[name] = option[2]
-        at = option.end()
-    return found
+        options[name] = option[2]
+        position = option.end()
+    return options

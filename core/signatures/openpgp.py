@@ -11,7 +11,7 @@ from typing import Self
 
 from core.errors import Invalid
 from core.signatures.commit import SignedCommit
-from core.signatures.kind import CommitSigners, SignerText, unarmored
+from core.signatures.kind import CommitSigners, SignerText, decode_armor
 from core.signatures.openpgp_packets import (
     KEY,
     SIGNATURE,
@@ -19,8 +19,8 @@ from core.signatures.openpgp_packets import (
     USER_ID,
     PublicKeyPacket,
     SignaturePacket,
-    packets,
     read_key,
+    read_packets,
     read_signature,
 )
 from core.signatures.signer import VerifiedSigner
@@ -35,7 +35,7 @@ _CLOCK_SKEW_S = 300
 
 
 @dataclass(slots=True)
-class _Part:
+class _KeyPart:
     """A key, a user ID or a subkey, and the signatures that follow it."""
 
     kind: int
@@ -63,16 +63,16 @@ class GpgKey:
 
 def read_gpg_keys(data: bytes) -> list[GpgKey]:
     """Reads exported public keys. Raises Invalid without a key that this module can use."""
-    groups: list[list[_Part]] = []
-    for kind, body in packets(data):
+    groups: list[list[_KeyPart]] = []
+    for kind, body in read_packets(data):
         if kind == KEY:
-            groups.append([_Part(kind, body)])
+            groups.append([_KeyPart(kind, body)])
         elif not groups:
             raise Invalid("the PGP block is not a public key")
         elif kind == SIGNATURE:
             _add_signature(groups[-1][-1], body)
         else:
-            groups[-1].append(_Part(kind, body))
+            groups[-1].append(_KeyPart(kind, body))
     keys = [key for parts in groups if (key := _gpg_key(parts)) is not None]
     if not keys or len(keys) < len(groups):
         raise Invalid(
@@ -84,10 +84,10 @@ def read_gpg_keys(data: bytes) -> list[GpgKey]:
 
 def read_detached(data: bytes) -> SignaturePacket:
     """Reads the one signature of a commit. Raises Invalid."""
-    found = list(packets(data))
-    if len(found) != 1 or found[0][0] != SIGNATURE:
+    all_packets = list(read_packets(data))
+    if len(all_packets) != 1 or all_packets[0][0] != SIGNATURE:
         raise Invalid("expected one OpenPGP signature")
-    signature = read_signature(found[0][1])
+    signature = read_signature(all_packets[0][1])
     if signature.kind != _OF_DATA:
         raise Invalid("the OpenPGP signature is not one of a file")
     return signature
@@ -102,9 +102,11 @@ class GpgSigners(CommitSigners[GpgKey]):
     @classmethod
     def read(cls, text: SignerText) -> Self:
         blocks = text.take_blocks(_PUBLIC_KEY_BLOCK)
-        return cls(tuple(key for block in blocks for key in read_gpg_keys(unarmored(block.body))))
+        return cls(
+            tuple(key for block in blocks for key in read_gpg_keys(decode_armor(block.body)))
+        )
 
-    def names(self) -> Iterator[str]:
+    def describe_keys(self) -> Iterator[str]:
         return (f"{key.name or 'GPG key'} {key.fingerprint}" for key in self.keys)
 
     def verify(self, signature: bytes, commit: SignedCommit, now: datetime) -> VerifiedSigner:
@@ -135,7 +137,7 @@ def _check_validity(
         raise Invalid(f"the signature of the {name} is from the future")
 
 
-def _add_signature(part: _Part, body: bytes) -> None:
+def _add_signature(part: _KeyPart, body: bytes) -> None:
     try:
         part.signatures.append(read_signature(body))
     except Invalid:
@@ -144,17 +146,19 @@ def _add_signature(part: _Part, body: bytes) -> None:
         return
 
 
-def _gpg_key(parts: list[_Part]) -> GpgKey | None:
+def _gpg_key(parts: list[_KeyPart]) -> GpgKey | None:
     primary = read_key(parts[0].body)
     if primary is None or primary.public is None:
         return None
-    named = [(part, _certification(primary, part)) for part in parts if part.kind == USER_ID]
-    valid = [(part, found) for part, found in named if found is not None]
-    own = [found for _, found in valid] + _verified(primary, primary.hashed, parts[0], {_DIRECT})
-    if not own:
+    certified = [(part, _certification(primary, part)) for part in parts if part.kind == USER_ID]
+    valid = [(part, signature) for part, signature in certified if signature is not None]
+    self_signatures = [signature for _, signature in valid] + _verified_signatures(
+        primary, primary.hashed, parts[0], {_DIRECT}
+    )
+    if not self_signatures:
         return None
-    newest = max(own, key=lambda found: found.created)
-    revoked = bool(_verified(primary, primary.hashed, parts[0], {_REVOKES_KEY}))
+    newest = max(self_signatures, key=lambda signature: signature.created)
+    revoked = bool(_verified_signatures(primary, primary.hashed, parts[0], {_REVOKES_KEY}))
     expires = newest.expiry(primary.created)
     keys = [_subkey(primary, part, expires, revoked) for part in parts if part.kind == SUBKEY]
     if newest.flags & _MAY_SIGN:
@@ -164,51 +168,53 @@ def _gpg_key(parts: list[_Part]) -> GpgKey | None:
     return GpgKey(name.decode("utf-8", "replace")[:200], primary.fingerprint, signing)
 
 
-def _certification(primary: PublicKeyPacket, part: _Part) -> SignaturePacket | None:
+def _certification(primary: PublicKeyPacket, part: _KeyPart) -> SignaturePacket | None:
     """The newest signature of a key about its own user ID; None: the user ID is revoked."""
-    signed = primary.hashed + b"\xb4" + len(part.body).to_bytes(4) + part.body
-    if _verified(primary, signed, part, {_REVOKES_CERTIFICATION}):
+    signed_bytes = primary.hashed + b"\xb4" + len(part.body).to_bytes(4) + part.body
+    if _verified_signatures(primary, signed_bytes, part, {_REVOKES_CERTIFICATION}):
         return None
-    found = _verified(primary, signed, part, _CERTIFICATIONS)
-    return max(found, key=lambda signature: signature.created, default=None)
+    certifications = _verified_signatures(primary, signed_bytes, part, _CERTIFICATIONS)
+    return max(certifications, key=lambda signature: signature.created, default=None)
 
 
 def _subkey(
-    primary: PublicKeyPacket, part: _Part, until: datetime | None, revoked: bool
+    primary: PublicKeyPacket, part: _KeyPart, primary_expiry: datetime | None, revoked: bool
 ) -> SigningKey | None:
     """Returns a subkey that may sign. Its binding has a signature of the subkey as well, so that
     nobody adds another's subkey to their key."""
     key = read_key(part.body)
     if key is None or key.public is None:
         return None
-    signed = primary.hashed + key.hashed
-    bindings = _verified(primary, signed, part, {_OF_SUBKEY})
-    newest = max(bindings, key=lambda found: found.created, default=None)
+    signed_bytes = primary.hashed + key.hashed
+    bindings = _verified_signatures(primary, signed_bytes, part, {_OF_SUBKEY})
+    newest = max(bindings, key=lambda signature: signature.created, default=None)
     if newest is None or not newest.flags & _MAY_SIGN or not newest.embedded:
         return None
     try:
-        back = read_signature(newest.embedded)
-        back.verify(key, signed)
+        back_signature = read_signature(newest.embedded)
+        back_signature.verify(key, signed_bytes)
     except Invalid:
         return None
-    if back.kind != _OF_PRIMARY:
+    if back_signature.kind != _OF_PRIMARY:
         return None
-    ends = [end for end in (until, newest.expiry(key.created)) if end is not None]
-    gone = revoked or bool(_verified(primary, signed, part, {_REVOKES_SUBKEY}))
-    return SigningKey(key, min(ends, default=None), gone)
+    ends = [end for end in (primary_expiry, newest.expiry(key.created)) if end is not None]
+    is_revoked = revoked or bool(
+        _verified_signatures(primary, signed_bytes, part, {_REVOKES_SUBKEY})
+    )
+    return SigningKey(key, min(ends, default=None), is_revoked)
 
 
-def _verified(
-    primary: PublicKeyPacket, signed: bytes, part: _Part, kinds: set[int]
+def _verified_signatures(
+    primary: PublicKeyPacket, signed_bytes: bytes, part: _KeyPart, kinds: set[int]
 ) -> list[SignaturePacket]:
     """The signatures of these kinds that a primary key has made."""
-    found = []
+    verified = []
     for signature in part.signatures:
         if signature.kind not in kinds:
             continue
         try:
-            signature.verify(primary, signed)
+            signature.verify(primary, signed_bytes)
         except Invalid:
             continue
-        found.append(signature)
-    return found
+        verified.append(signature)
+    return verified

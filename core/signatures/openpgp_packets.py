@@ -73,7 +73,7 @@ class SignaturePacket:
     @property
     def created(self) -> datetime:
         """The time of the signature, by its maker."""
-        return _time(self.hashed_fields.get(_CREATED, b"\0\0\0\0"))
+        return _parse_time(self.hashed_fields.get(_CREATED, b"\0\0\0\0"))
 
     @property
     def flags(self) -> int:
@@ -103,24 +103,27 @@ class SignaturePacket:
             raise Invalid(f"the signature of the GPG key {key.fingerprint} is wrong") from None
 
 
-def packets(data: bytes) -> Iterator[tuple[int, bytes]]:
+def read_packets(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yields the type and content of each packet. Raises Invalid for malformed data."""
-    at = 0
-    while at < len(data):
-        first = data[at]
+    position = 0
+    while position < len(data):
+        first = data[position]
         if not first & 0x80:
             raise Invalid("malformed OpenPGP data")
         try:
             if first & 0x40:
-                kind, (size, at) = first & 0x3F, _new_length(data, at + 1)
+                kind, (size, position) = first & 0x3F, _new_length(data, position + 1)
             else:
-                kind, (size, at) = (first >> 2) & 0xF, _old_length(data, at + 1, first & 3)
+                kind, (size, position) = (
+                    (first >> 2) & 0xF,
+                    _old_length(data, position + 1, first & 3),
+                )
         except (IndexError, struct.error):
             raise Invalid("malformed OpenPGP data") from None
-        if at + size > len(data):
+        if position + size > len(data):
             raise Invalid("OpenPGP data is cut off")
-        yield kind, data[at : at + size]
-        at += size
+        yield kind, data[position : position + size]
+        position += size
 
 
 def read_key(body: bytes) -> PublicKeyPacket | None:
@@ -128,10 +131,10 @@ def read_key(body: bytes) -> PublicKeyPacket | None:
     if len(body) < 6 or body[0] != 4:
         return None
     try:
-        public = _public_of(body[5], body[6:])
+        public = _parse_public_key(body[5], body[6:])
     except (ValueError, IndexError, struct.error, UnsupportedAlgorithm):
         public = None
-    return PublicKeyPacket(body, _time(body[1:5]), public)
+    return PublicKeyPacket(body, _parse_time(body[1:5]), public)
 
 
 def read_signature(body: bytes) -> SignaturePacket:
@@ -143,17 +146,19 @@ def read_signature(body: bytes) -> SignaturePacket:
         head = body[: 6 + size]
         (unhashed,) = struct.unpack_from(">H", body, 6 + size)
         fields = dict(_subpackets(head[6:], check=True))
-        loose = dict(_subpackets(body[8 + size : 8 + size + unhashed], check=False))
+        unhashed_fields = dict(_subpackets(body[8 + size : 8 + size + unhashed], check=False))
         numbers = body[8 + size + unhashed + 2 :]
     except (struct.error, IndexError):
         raise Invalid("the OpenPGP signature is malformed") from None
     if _CREATED not in fields:
         raise Invalid("the OpenPGP signature has no time")
-    full = fields.get(_ISSUER_FINGERPRINT) or loose.get(_ISSUER_FINGERPRINT) or b""
-    issuer = full[1:] or fields.get(_ISSUER) or loose.get(_ISSUER) or b""
-    if _EMBEDDED in loose:
+    issuer_fingerprint = (
+        fields.get(_ISSUER_FINGERPRINT) or unhashed_fields.get(_ISSUER_FINGERPRINT) or b""
+    )
+    issuer = issuer_fingerprint[1:] or fields.get(_ISSUER) or unhashed_fields.get(_ISSUER) or b""
+    if _EMBEDDED in unhashed_fields:
         # The embedded signature proves itself, so it may be outside of the signed fields.
-        fields.setdefault(_EMBEDDED, loose[_EMBEDDED])
+        fields.setdefault(_EMBEDDED, unhashed_fields[_EMBEDDED])
     return SignaturePacket(kind, algorithm, hash_id, head, fields, issuer.hex().upper(), numbers)
 
 
@@ -170,25 +175,25 @@ def _check_numbers(
     if isinstance(public, Ed25519PublicKey):
         raw = signature.numbers
         if signature.algorithm == _EDDSA:
-            first, rest = _number(raw)
-            raw = first.rjust(32, b"\0") + _number(rest)[0].rjust(32, b"\0")
+            first, rest = _split_number(raw)
+            raw = first.rjust(32, b"\0") + _split_number(rest)[0].rjust(32, b"\0")
         public.verify(raw, hashed)
     elif isinstance(public, rsa.RSAPublicKey) and signature.algorithm in {_RSA, _RSA_SIGN_ONLY}:
-        number, _ = _number(signature.numbers)
+        number, _ = _split_number(signature.numbers)
         raw = number.rjust(public.key_size // 8, b"\0")
         public.verify(raw, signed, padding.PKCS1v15(), hash_kind)
     elif isinstance(public, ec.EllipticCurvePublicKey) and signature.algorithm == _ECDSA:
-        first, rest = _number(signature.numbers)
-        raw = encode_dss_signature(int.from_bytes(first), int.from_bytes(_number(rest)[0]))
+        first, rest = _split_number(signature.numbers)
+        raw = encode_dss_signature(int.from_bytes(first), int.from_bytes(_split_number(rest)[0]))
         public.verify(raw, signed, ec.ECDSA(hash_kind))
     else:
         raise ValueError("the signature is of another kind than the key")
 
 
-def _public_of(algorithm: int, data: bytes) -> _Public | None:
+def _parse_public_key(algorithm: int, data: bytes) -> _Public | None:
     if algorithm in {_RSA, _RSA_SIGN_ONLY}:
-        modulus, rest = _number(data)
-        exponent, _ = _number(rest)
+        modulus, rest = _split_number(data)
+        exponent, _ = _split_number(rest)
         numbers = rsa.RSAPublicNumbers(int.from_bytes(exponent), int.from_bytes(modulus))
         key = numbers.public_key()
         return key if key.key_size >= _MIN_RSA_BITS else None
@@ -197,14 +202,14 @@ def _public_of(algorithm: int, data: bytes) -> _Public | None:
     if algorithm not in {_ECDSA, _EDDSA}:
         return None
     oid = data[1 : 1 + data[0]]
-    point, _ = _number(data[1 + data[0] :])
+    point, _ = _split_number(data[1 + data[0] :])
     if algorithm == _EDDSA:
         return Ed25519PublicKey.from_public_bytes(point[1:]) if oid == _ED25519_OID else None
     curve = _CURVES.get(oid)
     return ec.EllipticCurvePublicKey.from_encoded_point(curve, point) if curve else None
 
 
-def _number(data: bytes) -> tuple[bytes, bytes]:
+def _split_number(data: bytes) -> tuple[bytes, bytes]:
     """Splits off a multiprecision integer."""
     (bits,) = struct.unpack_from(">H", data)
     size = (bits + 7) // 8
@@ -214,16 +219,16 @@ def _number(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _subpackets(data: bytes, *, check: bool) -> Iterator[tuple[int, bytes]]:
-    at = 0
-    while at < len(data):
-        size, at = _new_length(data, at)
-        if not size or at + size > len(data):
+    position = 0
+    while position < len(data):
+        size, position = _new_length(data, position)
+        if not size or position + size > len(data):
             raise Invalid("the OpenPGP signature is malformed")
-        kind = data[at]
+        kind = data[position]
         if check and kind & 0x80 and kind & 0x7F not in _KNOWN_CRITICAL:
             raise Invalid(f"the OpenPGP signature has an unknown critical field {kind & 0x7F}")
-        yield kind & 0x7F, data[at + 1 : at + size]
-        at += size
+        yield kind & 0x7F, data[position + 1 : position + size]
+        position += size
 
 
 def _new_length(data: bytes, at: int) -> tuple[int, int]:
@@ -244,5 +249,5 @@ def _old_length(data: bytes, at: int, form: int) -> tuple[int, int]:
     return int.from_bytes(data[at : at + size]), at + size
 
 
-def _time(data: bytes) -> datetime:
+def _parse_time(data: bytes) -> datetime:
     return datetime.fromtimestamp(int.from_bytes(data[:4]), UTC)

@@ -26,7 +26,7 @@ from core.signatures.signer import VerifiedSigner
 from core.signatures.sigstore_bundle import SigstoreBundle, read_bundle
 from core.wildcards import check_pattern, matches
 
-_WORD = "keyless"
+_KEYLESS = "keyless"
 _REQUIRED = "required"
 _ISSUER = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.8")
 _ISSUER_BEFORE = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
@@ -54,28 +54,28 @@ class KeylessSigner:
     def name(self, certificate: x509.Certificate) -> str:
         """Returns the name of a certificate, if the line is about it; else empty."""
         issued = matches(self.issuer, oidc_issuer(certificate))
-        return self.identity.found(certificate) if issued else ""
+        return self.identity.matching_name(certificate) if issued else ""
 
     def verify(self, bundle: SigstoreBundle, name: str) -> VerifiedSigner:
         """Verifies a bundle with this line. Raises Invalid."""
         bundle.check(self.logs)
         if self.needs_inclusion and bundle.entry.proof is None:
             raise Invalid("it has no proof of inclusion in the transparency log")
-        chain = self.authorities.chain(bundle.certificate, (), bundle.entry.moment)
+        chain = self.authorities.chain(bundle.certificate, (), bundle.entry.integrated_at)
         if self.needs_sct:
             check_certificate_log(bundle.certificate, chain[:2][-1], self.logs)
         key = certificate_fingerprint(bundle.certificate)
-        return VerifiedSigner(name, key, _WORD)
+        return VerifiedSigner(name, key, _KEYLESS)
 
 
 class SigstoreSigners(ArtifactSigners[KeylessSigner]):
     """Identities of OIDC issuers, certified by a Fulcio, in entries of a Rekor."""
 
-    method = _WORD
+    method = _KEYLESS
 
     @classmethod
     def read(cls, text: SignerText) -> Self:
-        lines = text.take_lines(_WORD)
+        lines = text.take_lines(_KEYLESS)
         if not lines:
             return cls()
         authorities = read_authorities(text)
@@ -83,12 +83,12 @@ class SigstoreSigners(ArtifactSigners[KeylessSigner]):
         logs = tuple(read_cosign_key(block.text) for block in text.take_blocks("PUBLIC KEY"))
         if not (authorities.certificates and logs):
             raise Invalid(
-                f"the line {_WORD} {lines[0][:60]} needs the certificates of an authority and the "
-                "public key of a log in the same set, and x509 lines need another set"
+                f"the line {_KEYLESS} {lines[0][:60]} needs the certificates of an authority and "
+                "the public key of a log in the same set, and x509 lines need another set"
             )
         return cls(tuple(_read_line(line, authorities, logs) for line in lines))
 
-    def names(self) -> Iterator[str]:
+    def describe_keys(self) -> Iterator[str]:
         return map(str, self.keys)
 
     def verify(self, content: str, signatures: Sequence[ArtifactSignature]) -> VerifiedSigner:
@@ -131,11 +131,11 @@ def oidc_issuer(certificate: x509.Certificate) -> str:
             if [value.tag for value in values] == [_UTF8]:
                 return values[0].content.decode("utf-8", "replace")[:512]
     try:
-        before = certificate.extensions.get_extension_for_oid(_ISSUER_BEFORE).value
+        older_extension = certificate.extensions.get_extension_for_oid(_ISSUER_BEFORE).value
     except x509.ExtensionNotFound:
         return ""
-    assert isinstance(before, x509.UnrecognizedExtension)
-    return before.value.decode("utf-8", "replace")[:512]
+    assert isinstance(older_extension, x509.UnrecognizedExtension)
+    return older_extension.value.decode("utf-8", "replace")[:512]
 
 
 def _read_line(
@@ -145,7 +145,7 @@ def _read_line(
     options = read_options(text.strip(), {"issuer", "inclusion", "sct"})
     issuer = options.pop("issuer", None)
     if issuer is None:
-        raise Invalid(f'the line {_WORD} {line[:60]} needs issuer="https://…"')
+        raise Invalid(f'the line {_KEYLESS} {line[:60]} needs issuer="https://…"')
     check_pattern(issuer, "signers.keys")
     for name, value in options.items():
         if value != _REQUIRED:

@@ -43,7 +43,7 @@ class LogEntry:
     proof: InclusionProof | None
 
     @property
-    def moment(self) -> datetime:
+    def integrated_at(self) -> datetime:
         """Time at which the log took the entry."""
         return datetime.fromtimestamp(self.integrated_time, UTC)
 
@@ -60,10 +60,10 @@ class LogEntry:
         key = next((log for log in logs if log.fingerprint == f"sha256:{self.log_id}"), None)
         if key is None:
             raise Invalid(f"it is in the transparency log {self.log_id[:64]}, which is not trusted")
-        if not key.made(self.promise, signed):
+        if not key.is_signature_of(self.promise, signed):
             raise Invalid("the signature of the transparency log is wrong")
         if self.proof is not None:
-            self.proof.check(_bytes(self.body), key)
+            self.proof.check(_decode_base64(self.body), key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class SigstoreBundle:
             raise Invalid("the key of the certificate is not supported") from None
         kind = self.payload_type.encode()
         envelope = b"DSSEv1 %d %b %d " % (len(kind), kind, len(self.payload)) if kind else b""
-        if not key.made(self.signature, envelope + self.payload):
+        if not key.is_signature_of(self.signature, envelope + self.payload):
             raise Invalid("the signature is wrong")
 
     def _is_recorded(self) -> bool:
@@ -120,8 +120,15 @@ class SigstoreBundle:
                 certificate = signed["verifier"]
             else:
                 return False
-            found = x509.load_pem_x509_certificate(base64.b64decode(certificate, validate=True))
-            recorded = (digest["algorithm"], digest["value"], _bytes(signature), found)
+            recorded_certificate = x509.load_pem_x509_certificate(
+                base64.b64decode(certificate, validate=True)
+            )
+            recorded = (
+                digest["algorithm"],
+                digest["value"],
+                _decode_base64(signature),
+                recorded_certificate,
+            )
         except (ValueError, LookupError, TypeError):
             return False
         sha256 = hashlib.sha256(self.payload).hexdigest()
@@ -136,16 +143,18 @@ def read_bundle(data: bytes, payload: bytes = b"") -> SigstoreBundle:
     try:
         raw = orjson.loads(data)
         material = raw["verificationMaterial"]
-        certificate = x509.load_der_x509_certificate(_bytes(_certificate(material)["rawBytes"]))
+        certificate = x509.load_der_x509_certificate(
+            _decode_base64(_certificate(material)["rawBytes"])
+        )
         entry = _entry(material["tlogEntries"][0])
         if (envelope := raw.get("dsseEnvelope")) is None:
-            signature = _bytes(raw["messageSignature"]["signature"])
+            signature = _decode_base64(raw["messageSignature"]["signature"])
             return SigstoreBundle(certificate, payload, "", signature, entry)
         (signed,) = envelope["signatures"]
-        kind, body = str(envelope["payloadType"]), _bytes(envelope["payload"])
+        kind, body = str(envelope["payloadType"]), _decode_base64(envelope["payload"])
         if not kind:
             raise ValueError("an envelope without the type of its payload")
-        return SigstoreBundle(certificate, body, kind, _bytes(signed["sig"]), entry)
+        return SigstoreBundle(certificate, body, kind, _decode_base64(signed["sig"]), entry)
     except (ValueError, LookupError, TypeError, AttributeError, UnsupportedAlgorithm):
         raise Invalid(
             "the Sigstore bundle has another form: a certificate and an entry of a Rekor log of "
@@ -168,13 +177,13 @@ def _entry(raw: JsonMapping) -> LogEntry:
         str(raw["canonicalizedBody"]),
         seconds,
         int(raw["logIndex"]),
-        _bytes(raw["logId"]["keyId"]).hex(),
-        _bytes(raw["inclusionPromise"]["signedEntryTimestamp"]),
+        _decode_base64(raw["logId"]["keyId"]).hex(),
+        _decode_base64(raw["inclusionPromise"]["signedEntryTimestamp"]),
         InclusionProof.read(proof) if (proof := raw.get("inclusionProof")) is not None else None,
     )
 
 
-def _bytes(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:

@@ -32,7 +32,7 @@ _CURVES: dict[bytes, tuple[ec.EllipticCurve, type[hashes.HashAlgorithm]]] = {
 _RSA_HASHES = {b"rsa-sha2-256": hashes.SHA256, b"rsa-sha2-512": hashes.SHA512}
 _USER_PRESENT = 1
 _KEY_TYPE = re.compile(r"(?:sk-)?(?:ssh-|ecdsa-sha2-)[a-z0-9-]+(?:@openssh\.com)?")
-_WORD = re.compile(r"(?:\"[^\"]*\"|[^\s\"])+(?=\s|$)")
+_QUOTED_WORD = re.compile(r"(?:\"[^\"]*\"|[^\s\"])+(?=\s|$)")
 _OPTIONS = {"namespaces", "valid-after", "valid-before"}
 
 
@@ -66,13 +66,13 @@ class AllowedSigner:
         """`SHA256:…` of the key."""
         return fingerprint(self.key)
 
-    def check(self, moment: datetime) -> None:
+    def check(self, time: datetime) -> None:
         """Raises Invalid for a commit of a time at which this key was not valid."""
         if self.namespaces and NAMESPACE not in self.namespaces:
             raise Invalid(f"the key of {self.name} is not allowed in the namespace {NAMESPACE}")
-        if self.after is not None and moment < self.after:
+        if self.after is not None and time < self.after:
             raise Invalid(f"the key of {self.name} was not valid before {self.after:%Y-%m-%d}")
-        if self.before is not None and moment >= self.before:
+        if self.before is not None and time >= self.before:
             raise Invalid(f"the key of {self.name} expired on {self.before:%Y-%m-%d}")
 
 
@@ -90,8 +90,8 @@ def parse_allowed_signer(line: str) -> AllowedSigner:
     return AllowedSigner(
         name,
         key,
-        _moment(options.get("valid-after")),
-        _moment(options.get("valid-before")),
+        _parse_time(options.get("valid-after")),
+        _parse_time(options.get("valid-before")),
         tuple(filter(None, options.get("namespaces", "").split(","))),
     )
 
@@ -99,7 +99,7 @@ def parse_allowed_signer(line: str) -> AllowedSigner:
 def _split_line(line: str) -> tuple[list[str], str]:
     """Returns the words before the type of the key, at most two, and the text after it. Invalid."""
     head, rest = list[str](), line.strip()
-    while len(head) < 3 and (word := _WORD.match(rest)):
+    while len(head) < 3 and (word := _QUOTED_WORD.match(rest)):
         rest = rest[word.end() :].lstrip()
         if _KEY_TYPE.fullmatch(word[0]):
             return head, rest
@@ -112,11 +112,11 @@ def parse_ssh_signature(data: bytes) -> SshSignature:
     try:
         if data[:6] != _MAGIC or struct.unpack_from(">I", data, 6)[0] != 1:
             raise Invalid("the SSH signature is not of version 1")
-        key, rest = _text(data[10:])
-        namespace, rest = _text(rest)
-        _, rest = _text(rest)
-        hash_name, rest = _text(rest)
-        blob, rest = _text(rest)
+        key, rest = _split_string(data[10:])
+        namespace, rest = _split_string(rest)
+        _, rest = _split_string(rest)
+        hash_name, rest = _split_string(rest)
+        blob, rest = _split_string(rest)
     except (ValueError, struct.error):
         raise Invalid("the SSH signature is malformed") from None
     if rest:
@@ -134,7 +134,7 @@ class SshSigners(CommitSigners[AllowedSigner]):
     def read(cls, text: SignerText) -> Self:
         return cls(tuple(map(parse_allowed_signer, text.take_lines())))
 
-    def names(self) -> Iterator[str]:
+    def describe_keys(self) -> Iterator[str]:
         return (f"{line.name or 'SSH key'} {line.fingerprint}" for line in self.keys)
 
     def verify(self, signature: bytes, commit: SignedCommit, now: datetime) -> VerifiedSigner:
@@ -176,9 +176,9 @@ def _check_signature(signature: SshSignature, message: bytes) -> None:
 
 def _check_blob(key: bytes, blob: bytes, signed: bytes) -> None:
     """Raises InvalidSignature or ValueError for a signature that the key did not make."""
-    kind, _ = _text(key)
-    name, rest = _text(blob)
-    raw, rest = _text(rest)
+    kind, _ = _split_string(key)
+    name, rest = _split_string(blob)
+    raw, rest = _split_string(rest)
     public, application = _public_key(key)
     if isinstance(public, rsa.RSAPublicKey):
         # SSH permits signatures with fewer leading zeros.
@@ -200,8 +200,8 @@ def _check_blob(key: bytes, blob: bytes, signed: bytes) -> None:
     if isinstance(public, Ed25519PublicKey):
         public.verify(raw, signed)
         return
-    first, second = _text(raw)
-    numbers = int.from_bytes(first), int.from_bytes(_text(second)[0])
+    first, second = _split_string(raw)
+    numbers = int.from_bytes(first), int.from_bytes(_split_string(second)[0])
     hash_kind = _CURVES[public.curve.name.replace("secp", "nistp").removesuffix("r1").encode()][1]
     public.verify(encode_dss_signature(*numbers), signed, ec.ECDSA(hash_kind()))
 
@@ -211,23 +211,23 @@ _Public = Ed25519PublicKey | ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 
 def _public_key(blob: bytes) -> tuple[_Public, bytes | None]:
     """Returns a public key, and the application of one on a security key. ValueError."""
-    kind, rest = _text(blob)
-    hardware = kind.startswith(b"sk-")
+    kind, rest = _split_string(blob)
+    is_hardware_key = kind.startswith(b"sk-")
     key: _Public
     if kind in {b"ssh-ed25519", b"sk-ssh-ed25519@openssh.com"}:
-        raw, rest = _text(rest)
+        raw, rest = _split_string(rest)
         key = Ed25519PublicKey.from_public_bytes(raw)
     elif kind.removeprefix(b"sk-").startswith(b"ecdsa-sha2-"):
-        curve, rest = _text(rest)
-        point, rest = _text(rest)
+        curve, rest = _split_string(rest)
+        point, rest = _split_string(rest)
         if kind.removeprefix(b"sk-").removesuffix(b"@openssh.com") != b"ecdsa-sha2-" + curve:
             raise ValueError("the curve does not fit the key's type")
         if curve not in _CURVES:
             raise ValueError("unknown curve")
         key = ec.EllipticCurvePublicKey.from_encoded_point(_CURVES[curve][0], point)
     elif kind == b"ssh-rsa":
-        exponent, rest = _text(rest)
-        modulus, rest = _text(rest)
+        exponent, rest = _split_string(rest)
+        modulus, rest = _split_string(rest)
         numbers = rsa.RSAPublicNumbers(int.from_bytes(exponent), int.from_bytes(modulus))
         key = numbers.public_key()
         if key.key_size < _MIN_RSA_BITS:
@@ -235,14 +235,14 @@ def _public_key(blob: bytes) -> tuple[_Public, bytes | None]:
     else:
         raise ValueError("unknown type of key")
     application: bytes | None = None
-    if hardware:
-        application, rest = _text(rest)
+    if is_hardware_key:
+        application, rest = _split_string(rest)
     if rest:
         raise ValueError("bytes after the key")
     return key, application
 
 
-def _text(data: bytes) -> tuple[bytes, bytes]:
+def _split_string(data: bytes) -> tuple[bytes, bytes]:
     """Splits off SSH's `string`: four bytes of length, and the content. ValueError."""
     (size,) = struct.unpack_from(">I", data)
     if size > len(data) - 4:
@@ -250,7 +250,7 @@ def _text(data: bytes) -> tuple[bytes, bytes]:
     return data[4 : 4 + size], data[4 + size :]
 
 
-def _moment(text: str | None) -> datetime | None:
+def _parse_time(text: str | None) -> datetime | None:
     """Parses YYYYMMDD or YYYYMMDDHHMM[SS], in UTC. Invalid."""
     if not text:
         return None

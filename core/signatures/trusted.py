@@ -9,7 +9,13 @@ from core.errors import Invalid
 from core.signatures.artifact import ArtifactSignature
 from core.signatures.commit import SignedCommit
 from core.signatures.cosign import CosignSigners
-from core.signatures.kind import ArtifactSigners, CommitSigners, SignerKind, SignerText, unarmored
+from core.signatures.kind import (
+    ArtifactSigners,
+    CommitSigners,
+    SignerKind,
+    SignerText,
+    decode_armor,
+)
 from core.signatures.openpgp import GpgSigners
 from core.signatures.signer import VerifiedSigner
 from core.signatures.sigstore import SigstoreSigners
@@ -65,7 +71,7 @@ class TrustedSigners:
 
     def expected(self) -> str:
         """Names the sets and at most five of their keys, for people."""
-        keys = [name for kind in self.kinds for name in kind.names()]
+        keys = [name for kind in self.kinds for name in kind.describe_keys()]
         more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
         return f"{', '.join(self.names) or 'trusted signers'} ({', '.join(keys[:5])}{more})"
 
@@ -74,7 +80,7 @@ class TrustedSigners:
             raise Invalid("it is not signed")
         for kind in self.kinds:
             if isinstance(kind, CommitSigners) and kind.armor == commit.armor:
-                return kind.verify(unarmored(commit.signature), commit, now)
+                return kind.verify(decode_armor(commit.signature), commit, now)
         raise Invalid(f"a signature of the kind {commit.armor[:40]} is not supported")
 
 
@@ -84,14 +90,14 @@ def method_of(armor: str) -> str:
     return next((kind.method for kind in kinds if kind.armor == armor), armor.lower()[:40])
 
 
-def joined(sets: Iterable[TrustedSigners]) -> TrustedSigners:
+def merge_signers(sets: Iterable[TrustedSigners]) -> TrustedSigners:
     """Returns the signers of several sets."""
     listed = list(sets)
     if len(listed) == 1:
         return listed[0]
     names = tuple(name for each in listed for name in each.names)
     columns = zip(*(each.kinds for each in listed), strict=True)
-    return TrustedSigners(names, tuple(first.joined(others) for first, *others in columns))
+    return TrustedSigners(names, tuple(first.merge_signers(others) for first, *others in columns))
 
 
 @lru_cache(256)

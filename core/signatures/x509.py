@@ -21,7 +21,7 @@ from core.signatures.commit import SignedCommit
 from core.signatures.kind import CommitSigners, SignerText, read_options
 from core.signatures.signer import VerifiedSigner
 
-_WORD = "x509"
+_METHOD = "x509"
 _AT_COMMIT = "commit"
 
 
@@ -46,41 +46,45 @@ class CertifiedSigner:
         """Verifies the certificate of a signature. Raises Invalid."""
         certificate = signature.signer
         chain = self.authorities.chain(certificate, signature.others, commit.committed_at)
-        moments = {"when it was signed": signature.signed_at or commit.committed_at}
+        times = {"when it was signed": signature.signed_at or commit.committed_at}
         if not self.at_commit:
-            moments["now"] = now
-        for when, moment in moments.items():
-            _check_validity(chain, when, moment)
-        return VerifiedSigner(name, certificate_fingerprint(certificate), _WORD)
+            times["now"] = now
+        for when, time in times.items():
+            _check_validity(chain, when, time)
+        return VerifiedSigner(name, certificate_fingerprint(certificate), _METHOD)
 
 
 class X509Signers(CommitSigners[CertifiedSigner]):
     """Identities with certificates of trusted authorities."""
 
-    method = _WORD
+    method = _METHOD
     armor = "SIGNED MESSAGE"
 
     @classmethod
     def read(cls, text: SignerText) -> Self:
-        lines = text.take_lines(_WORD)
+        lines = text.take_lines(_METHOD)
         if not lines:
             return cls()
         authorities = read_authorities(text)
         if not authorities.certificates:
-            raise Invalid(f"the line {_WORD} {lines[0][:60]} needs the certificate of an authority")
+            raise Invalid(
+                f"the line {_METHOD} {lines[0][:60]} needs the certificate of an authority"
+            )
         return cls(tuple(_read_line(line, authorities) for line in lines))
 
-    def names(self) -> Iterator[str]:
+    def describe_keys(self) -> Iterator[str]:
         return map(str, self.keys)
 
     def verify(self, signature: bytes, commit: SignedCommit, now: datetime) -> VerifiedSigner:
         parsed = read_cms(signature)
         certificate = parsed.signer
-        named = [(key, name) for key in self.keys if (name := key.identity.found(certificate))]
-        if named:
+        matching = [
+            (key, name) for key in self.keys if (name := key.identity.matching_name(certificate))
+        ]
+        if matching:
             parsed.check(commit.payload)
         refusal: Invalid | None = None
-        for key, name in named:
+        for key, name in matching:
             try:
                 return key.verify(parsed, name, commit, now)
             except Invalid as error:
@@ -92,16 +96,16 @@ class X509Signers(CommitSigners[CertifiedSigner]):
 
 def _read_line(line: str, authorities: CertificateAuthorities) -> CertifiedSigner:
     identity, _, options = line.partition(" ")
-    given = read_options(options.strip(), {"valid-at"}).get("valid-at")
-    if given not in {None, _AT_COMMIT}:
-        raise Invalid(f'valid-at="{given}" is not supported: use valid-at="{_AT_COMMIT}"')
-    return CertifiedSigner(CertificateIdentity.read(identity), authorities, given is not None)
+    valid_at = read_options(options.strip(), {"valid-at"}).get("valid-at")
+    if valid_at not in {None, _AT_COMMIT}:
+        raise Invalid(f'valid-at="{valid_at}" is not supported: use valid-at="{_AT_COMMIT}"')
+    return CertifiedSigner(CertificateIdentity.read(identity), authorities, valid_at is not None)
 
 
-def _check_validity(chain: list[x509.Certificate], when: str, moment: datetime) -> None:
+def _check_validity(chain: list[x509.Certificate], when: str, time: datetime) -> None:
     for each in chain:
         start, end = each.not_valid_before_utc, each.not_valid_after_utc
-        if not start <= moment <= end:
+        if not start <= time <= end:
             raise Invalid(
                 f"the certificate of {subject(each)} was not valid {when}: it is valid from "
                 f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"

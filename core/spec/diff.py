@@ -73,30 +73,30 @@ class Difference:
 
 
 def compare_bundles(
-    old: Bundle | None, new: Bundle | None, *, most: int = MAX_OBJECTS
+    old: Bundle | None, new: Bundle | None, *, max_objects: int = MAX_OBJECTS
 ) -> Difference:
-    """Compares two bundles (None: empty) and lists at most `most` objects."""
-    before, after = _keyed(old), _keyed(new)
+    """Compares two bundles (None: empty) and lists at most `max_objects` objects."""
+    before, after = _objects_by_key(old), _objects_by_key(new)
     counts = dict.fromkeys(ObjectChangeKind, 0)
-    listed = []
+    changes = []
     for key in sorted({*before, *after}):
-        change = _change(before.get(key), after.get(key))
+        change = _change_kind(before.get(key), after.get(key))
         if change is None:
             continue
         counts[change] += 1
-        if len(listed) < most:
-            listed.append(_object_change(change, before.get(key), after.get(key)))
+        if len(changes) < max_objects:
+            changes.append(_object_change(change, before.get(key), after.get(key)))
     return Difference(
         counts[ObjectChangeKind.ADDED],
         counts[ObjectChangeKind.REMOVED],
         counts[ObjectChangeKind.CHANGED],
-        tuple(listed),
+        tuple(changes),
     )
 
 
 def mask_secrets(kube_object: KubeObject) -> KubeObject:
     """Copies an object, with masked values of a Secret and of the last-applied annotation."""
-    group, kind, _, _ = _key(kube_object)
+    group, kind, _, _ = _object_key(kube_object)
     masked = _without_secrets(kube_object)
     assert isinstance(masked, dict)
     if kind == "Secret" and not group:
@@ -106,11 +106,11 @@ def mask_secrets(kube_object: KubeObject) -> KubeObject:
     return masked
 
 
-def _keyed(bundle: Bundle | None) -> dict[Key, KubeObject]:
-    return {_key(obj): obj for obj in bundle.objects()} if bundle is not None else {}
+def _objects_by_key(bundle: Bundle | None) -> dict[Key, KubeObject]:
+    return {_object_key(obj): obj for obj in bundle.objects()} if bundle is not None else {}
 
 
-def _key(kube_object: KubeObject) -> Key:
+def _object_key(kube_object: KubeObject) -> Key:
     """Identity of an object, without its API version: a version upgrade is a change."""
     metadata = kube_object.get("metadata") or {}
     group = str(kube_object.get("apiVersion", "")).rpartition("/")[0]
@@ -118,7 +118,7 @@ def _key(kube_object: KubeObject) -> Key:
     return (group, str(kube_object.get("kind", "")), str(namespace), str(name))
 
 
-def _change(old: KubeObject | None, new: KubeObject | None) -> ObjectChangeKind | None:
+def _change_kind(old: KubeObject | None, new: KubeObject | None) -> ObjectChangeKind | None:
     if old is None:
         return ObjectChangeKind.ADDED
     if new is None:
@@ -135,43 +135,43 @@ def _object_change(
     change: ObjectChangeKind, old: KubeObject | None, new: KubeObject | None
 ) -> ObjectChange:
     kube_object = new if new is not None else old or {}
-    group, kind, namespace, name = _key(kube_object)
-    found = list(differing_fields(old, new)) if old is not None and new is not None else []
+    group, kind, namespace, name = _object_key(kube_object)
+    differences = list(differing_fields(old, new)) if old is not None and new is not None else []
     return ObjectChange(
         change,
         str(kube_object.get("apiVersion", "")),
         kind,
         namespace,
         name,
-        tuple(_masked(kube_object, group, kind, found[:MAX_FIELDS])),
-        max(0, len(found) - MAX_FIELDS),
+        tuple(_mask_fields(kube_object, group, kind, differences[:MAX_FIELDS])),
+        max(0, len(differences) - MAX_FIELDS),
     )
 
 
-def _masked(
+def _mask_fields(
     kube_object: Mapping[str, object],
     group: str,
     kind: str,
-    found: Iterable[FieldDifference],
+    differences: Iterable[FieldDifference],
 ) -> Iterator[FieldChange]:
-    secret = kind == "Secret" and not group
-    hidden = ("/data", "/stringData") if secret else ()
+    is_secret = kind == "Secret" and not group
+    secret_fields = ("/data", "/stringData") if is_secret else ()
     last_applied = json_pointer(("metadata", "annotations", _LAST_APPLIED))
-    for path, old, new in found:
+    for path, old, new in differences:
         pointer = json_pointer(path)
         if pointer == last_applied or any(
-            pointer == top or pointer.startswith(f"{top}/") for top in hidden
+            pointer == top or pointer.startswith(f"{top}/") for top in secret_fields
         ):
-            yield FieldChange(pointer, _mark(old), _mark(new))
+            yield FieldChange(pointer, _mask_value(old), _mask_value(new))
         else:
-            yield FieldChange(pointer, _text(old), _text(new))
+            yield FieldChange(pointer, _shortened_json(old), _shortened_json(new))
 
 
-def _mark(value: object) -> str:
+def _mask_value(value: object) -> str:
     return "" if value is MISSING else MASKED
 
 
-def _text(value: object) -> str:
+def _shortened_json(value: object) -> str:
     if value is MISSING:
         return ""
     text = orjson.dumps(_without_secrets(value)).decode()

@@ -53,9 +53,9 @@ class ObjectRules:
         # Only Namespaces are judged by their names, so that all other objects of a kind share one
         # decision.
         name = ref.name if (ref.group, ref.kind) == ("", "Namespace") else ""
-        return _refusal_of(self, ref.group, ref.kind, ref.namespace, name)
+        return _cached_refusal(self, ref.group, ref.kind, ref.namespace, name)
 
-    def decide(self, ref: ObjectRef) -> str:
+    def uncached_refusal(self, ref: ObjectRef) -> str:
         """Decides as `refusal`, without its cache."""
         kind = f"{ref.kind}.{ref.group}" if ref.group else ref.kind
         if not _KIND.fullmatch(kind):
@@ -64,14 +64,14 @@ class ObjectRules:
             if _is_kind(pattern, ref):
                 return f"objects of the kind {kind} are denied (rule {pattern})"
         if ref.namespace:
-            return self._refusal_of_namespace(ref.namespace)
+            return self._namespace_refusal(ref.namespace)
         if not any(_is_kind(pattern, ref) for pattern in self.cluster_scoped):
             return f"cluster-scoped objects of the kind {kind} are not allowed"
         if (ref.group, ref.kind) == ("", "Namespace"):
-            return self._refusal_of_namespace(ref.name)
+            return self._namespace_refusal(ref.name)
         return ""
 
-    def _refusal_of_namespace(self, namespace: str) -> str:
+    def _namespace_refusal(self, namespace: str) -> str:
         if not _NAMESPACE.fullmatch(namespace):
             return f"{namespace[:80]!r} is not the name of a namespace"
         if matches_any(self.namespaces, namespace):
@@ -111,8 +111,8 @@ def qualified_account(account: str, namespace: str) -> str:
 
 
 @lru_cache(4096)
-def _refusal_of(rules: ObjectRules, group: str, kind: str, namespace: str, name: str) -> str:
-    return rules.decide(ObjectRef(group, "", kind, namespace, name))
+def _cached_refusal(rules: ObjectRules, group: str, kind: str, namespace: str, name: str) -> str:
+    return rules.uncached_refusal(ObjectRef(group, "", kind, namespace, name))
 
 
 def _is_kind(pattern: str, ref: ObjectRef) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from core.errors import Invalid
 from core.signatures.signer import VerifiedSigner
-from core.signatures.trusted import TrustedSigners, joined
+from core.signatures.trusted import TrustedSigners, merge_signers
 from core.spec.images import ImageName, read_image
 from core.spec.source_signatures import Evidence, SignatureRule, SignerSet
 from core.wildcards import matches
@@ -63,7 +63,7 @@ def image_signers(rules: Sequence[ImageSignatureRule], image: ImageName) -> Trus
     Raises Invalid for an image that no rule covers.
     """
     signers = [each for rule in deciding_rules(rules, image) for each in rule.signed_by]
-    return joined(each.read() for each in signers) if signers else None
+    return merge_signers(each.read() for each in signers) if signers else None
 
 
 def check_images(
@@ -76,23 +76,23 @@ def check_images(
     """
     if not rules:
         return {}
-    found: dict[str, VerifiedSigner] = {}
+    signers: dict[str, VerifiedSigner] = {}
     for text in dict.fromkeys(images):
         image = read_image(text)
         trusted = image_signers(rules, image)
         if trusted is None:
             continue
         if not image.digest:
-            raise unpinned(text, trusted)
+            raise unpinned_error(text, trusted)
         try:
-            found[text] = trusted.verify_artifact(image.digest, evidence.artifacts)
+            signers[text] = trusted.verify_artifact(image.digest, evidence.artifacts)
         except Invalid as error:
             raise Invalid(f"image {text}: {error.message}") from None
-    return found
+    return signers
 
 
-def unpinned(text: str, trusted: TrustedSigners, digest: str = "") -> Invalid:
-    """The error for an image without a digest; `digest` is that of its tag now."""
+def unpinned_error(text: str, trusted: TrustedSigners, digest: str = "") -> Invalid:
+    """Makes the error for an image without a digest; `digest` is that of its tag now."""
     return Invalid(
         f"image {text} needs a signature of {trusted.expected()}, so pin it by digest: "
         f"{text}@{digest or 'sha256:…'}"

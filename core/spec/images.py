@@ -129,14 +129,14 @@ def images_in(value: JsonValue) -> Iterator[str]:
             pending += part
         elif isinstance(part, dict):
             pending += part.values()
-            for container in (entry for key in _CONTAINERS for entry in _maps(part.get(key))):
+            for container in (entry for key in _CONTAINERS for entry in _mappings(part.get(key))):
                 if isinstance(image := container.get("image"), str):
                     yield image
-            for volume in _maps(part.get("volumes")):
+            for volume in _mappings(part.get("volumes")):
                 source = volume.get("image")
                 if isinstance(source, dict) and isinstance(text := source.get("reference"), str):
                     yield text
 
 
-def _maps(value: JsonValue) -> list[dict[str, JsonValue]]:
+def _mappings(value: JsonValue) -> list[dict[str, JsonValue]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -22,14 +22,14 @@ def index_by_name(items: list[JsonValue]) -> JsonObject | None:
     """Indexes items by name; None unless every item has a unique name."""
     if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
         return None
-    named = {item["name"]: item for item in items}
-    return named if len(named) == len(items) else None
+    items_by_name = {item["name"]: item for item in items}
+    return items_by_name if len(items_by_name) == len(items) else None
 
 
 def _project_list(manifest: list[JsonValue], live: list[object]) -> list[object]:
-    theirs = index_by_name(live)
-    if theirs is not None and index_by_name(manifest) is not None:
-        return [project(m, theirs[m["name"]]) for m in manifest if m["name"] in theirs]
+    live_by_name = index_by_name(live)
+    if live_by_name is not None and index_by_name(manifest) is not None:
+        return [project(m, live_by_name[m["name"]]) for m in manifest if m["name"] in live_by_name]
     if len(manifest) == len(live):
         return [project(m, live_item) for m, live_item in zip(manifest, live, strict=True)]
     return live

@@ -46,7 +46,7 @@ def dump_order(order: RenderOrder) -> bytes:
                     for repository in order.repositories
                 ],
             },
-            default=_listed,
+            default=_as_list,
         )
     except TypeError as error:
         raise Invalid(f"the parameters of a render cannot be written as JSON: {error}") from None
@@ -57,7 +57,8 @@ def load_order(data: bytes) -> RenderOrder:
     try:
         raw = orjson.loads(data)
         return RenderOrder(
-            _request(raw["request"]), tuple(_repository(item) for item in raw["repositories"])
+            _parse_request(raw["request"]),
+            tuple(_parse_repository(item) for item in raw["repositories"]),
         )
     except (ValueError, LookupError, TypeError, AttributeError):
         raise Invalid(
@@ -65,38 +66,38 @@ def load_order(data: bytes) -> RenderOrder:
         ) from None
 
 
-def _request(raw: JsonMapping) -> RenderRequest:
-    read: JsonObject = dict(raw)
+def _parse_request(raw: JsonMapping) -> RenderRequest:
+    fields: JsonObject = dict(raw)
     if (helm := raw["helm"]) is not None:
-        read["helm"] = HelmRelease(**helm | {"values_files": tuple(helm["values_files"])})
-    read["options"] = RenderOptions.of(raw["options"])
-    read["sources"] = tuple(SourceFolder(**item) for item in raw["sources"])
+        fields["helm"] = HelmRelease(**helm | {"values_files": tuple(helm["values_files"])})
+    fields["options"] = RenderOptions.of(raw["options"])
+    fields["sources"] = tuple(SourceFolder(**item) for item in raw["sources"])
     rules = raw["signatures"]
-    read["signatures"] = SignatureRules(
-        tuple(_signature_rule(item) for item in rules["sources"]),
-        tuple(ImageSignatureRule(item["match"], _sets(item)) for item in rules["images"]),
+    fields["signatures"] = SignatureRules(
+        tuple(_parse_signature_rule(item) for item in rules["sources"]),
+        tuple(ImageSignatureRule(item["match"], _signer_sets(item)) for item in rules["images"]),
     )
-    return RenderRequest(**read)
+    return RenderRequest(**fields)
 
 
-def _signature_rule(raw: JsonMapping) -> SignatureRule:
-    return SignatureRule(raw["url"], tuple(raw["charts"]), _sets(raw))
+def _parse_signature_rule(raw: JsonMapping) -> SignatureRule:
+    return SignatureRule(raw["url"], tuple(raw["charts"]), _signer_sets(raw))
 
 
-def _sets(raw: JsonMapping) -> tuple[SignerSet, ...]:
+def _signer_sets(raw: JsonMapping) -> tuple[SignerSet, ...]:
     return tuple(SignerSet(**item) for item in raw["signed_by"])
 
 
-def _repository(raw: JsonMapping) -> RepositorySpec:
-    read: JsonObject = dict(raw)
-    if (given := raw["credentials"]) is not None:
-        read["credentials"] = GitCredentials(**given)
-    read["kind"] = RepositoryKind(raw["kind"])
-    read["refs"], read["folders"] = frozenset(raw["refs"]), frozenset(raw["folders"])
-    return RepositorySpec(**read)
+def _parse_repository(raw: JsonMapping) -> RepositorySpec:
+    fields: JsonObject = dict(raw)
+    if (credentials := raw["credentials"]) is not None:
+        fields["credentials"] = GitCredentials(**credentials)
+    fields["kind"] = RepositoryKind(raw["kind"])
+    fields["refs"], fields["folders"] = frozenset(raw["refs"]), frozenset(raw["folders"])
+    return RepositorySpec(**fields)
 
 
-def _listed(value: JsonValue) -> list[object]:
+def _as_list(value: JsonValue) -> list[object]:
     if isinstance(value, frozenset | set | tuple):
         return sorted(value)
     raise TypeError(type(value).__name__)

@@ -17,7 +17,7 @@ from core.errors import Invalid
 from core.signatures.artifact import ArtifactSignature
 from core.signatures.commit import object_id, read_commit
 from core.signatures.signer import VerifiedSigner
-from core.signatures.trusted import TrustedSigners, joined, read_signers
+from core.signatures.trusted import TrustedSigners, merge_signers, read_signers
 from core.spec.statements.attestation import SignedSource
 from core.wildcards import matches_any
 
@@ -75,10 +75,13 @@ class Evidence:
         if not signed and not self.artifacts or len(self.artifacts) > MAX_SIGNATURES:
             return b""
         artifacts = [
-            [_text(part) for part in (each.manifest, each.payload, each.signature, each.bundle)]
+            [
+                _encode_base64(part)
+                for part in (each.manifest, each.payload, each.signature, each.bundle)
+            ]
             for each in self.artifacts
         ]
-        commits = [_text(data) for data in signed]
+        commits = [_encode_base64(data) for data in signed]
         encoded = orjson.dumps({"artifacts": artifacts, "commits": commits})
         return encoded if len(encoded) <= MAX_EVIDENCE_BYTES else b""
 
@@ -94,11 +97,13 @@ def decode_evidence(data: bytes) -> Evidence:
         raw = orjson.loads(data)
         if max(len(raw["commits"]), len(raw["artifacts"])) > MAX_SIGNATURES:
             raise too_large
-        listed = [_bytes(text) for text in raw["commits"]]
-        artifacts = tuple(ArtifactSignature(*map(_bytes, parts)) for parts in raw["artifacts"])
+        objects = [_decode_base64(text) for text in raw["commits"]]
+        artifacts = tuple(
+            ArtifactSignature(*map(_decode_base64, parts)) for parts in raw["artifacts"]
+        )
     except (ValueError, LookupError, TypeError, binascii.Error):
         raise Invalid("the evidence of signatures has an unknown form") from None
-    commits = {object_id(each, size): each for each in listed for size in (40, 64)}
+    commits = {object_id(each, size): each for each in objects for size in (40, 64)}
     return Evidence(commits, artifacts)
 
 
@@ -140,7 +145,7 @@ def _signer_of(
         raise Invalid(f"no source rule allows {source.url}, {source.path or '/'}")
     if any(not rule.signed_by for rule in covering):
         return None
-    trusted = joined(signers.read() for rule in covering for signers in rule.signed_by)
+    trusted = merge_signers(signers.read() for rule in covering for signers in rule.signed_by)
     if source.is_chart or source.is_artifact:
         return _signer_of_artifact(trusted, source, evidence)
     data = evidence.commits.get(source.revision)
@@ -162,9 +167,9 @@ def _signer_of_artifact(
         raise Invalid(f"{source}: {error.message}") from None
 
 
-def _text(data: bytes) -> str:
+def _encode_base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _bytes(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     return base64.b64decode(text, validate=True)

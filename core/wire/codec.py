@@ -84,7 +84,7 @@ def plain_text(text: str) -> str:
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def known(values: Iterable[V | None]) -> tuple[V, ...]:
+def drop_unknown(values: Iterable[V | None]) -> tuple[V, ...]:
     """Drops the values that this version does not know."""
     return tuple(value for value in values if value is not None)
 
@@ -227,7 +227,7 @@ def sync_options_from_message(message: pb.SyncOptions) -> SyncOptions:
         fail_on_conflict=message.fail_on_conflict,
         replace_immutable=message.replace_immutable,
         ignored=tuple(map(ignored_difference_from_message, message.ignored)),
-        health_rules=known(map(health_rule_from_message, message.health_rules)),
+        health_rules=drop_unknown(map(health_rule_from_message, message.health_rules)),
         wave_timeout_s=message.wave_timeout_s,
         deletion_budget=message.deletion_budget,
     )

@@ -36,10 +36,10 @@ def check(message: Message) -> None:
             _check_map(field, value, limits.length)
             continue
         for item in value if field.is_repeated else (value,):
-            _check_one(field, item, limits)
+            _check_value(field, item, limits)
 
 
-def _check_one(field: FieldDescriptor, value: Any, limits: _Limits) -> None:
+def _check_value(field: FieldDescriptor, value: Any, limits: _Limits) -> None:
     if field.type == FieldDescriptor.TYPE_MESSAGE:
         check(value)
     elif field.type in _TEXT and _length(value) > limits.length:
@@ -64,10 +64,10 @@ def _length(value: str | bytes) -> int:
 
 @cache
 def _limits(field: FieldDescriptor) -> _Limits:
-    given = field.GetOptions().Extensions
+    extensions = field.GetOptions().Extensions
     return _Limits(
-        length=given[options_pb2.max_len],  # ty: ignore[invalid-argument-type]
-        items=given[options_pb2.max_items],  # ty: ignore[invalid-argument-type]
-        value=given[options_pb2.max_value],  # ty: ignore[invalid-argument-type]
+        length=extensions[options_pb2.max_len],  # ty: ignore[invalid-argument-type]
+        items=extensions[options_pb2.max_items],  # ty: ignore[invalid-argument-type]
+        value=extensions[options_pb2.max_value],  # ty: ignore[invalid-argument-type]
         is_map=field.message_type is not None and field.message_type.GetOptions().map_entry,
     )

@@ -15,8 +15,8 @@ Message = TypeVar("Message", pb.Desired, pb.Command)
 
 
 def order_for_desired(cluster_id: str, message: pb.Desired) -> OrderRequest:
-    """The order that the desired state of a service needs."""
-    bare = _copy(message)
+    """Makes the order that the desired state of a service needs."""
+    bare = _copy_without_order(message)
     if bare.HasField("spec"):
         bare.spec.ClearField("secrets")
         bare.spec.ClearField("bundle")
@@ -24,14 +24,14 @@ def order_for_desired(cluster_id: str, message: pb.Desired) -> OrderRequest:
 
 
 def order_for_command(cluster_id: str, message: pb.Command) -> OrderRequest:
-    """The order that a command needs."""
-    bare = _copy(message)
+    """Makes the order that a command needs."""
+    bare = _copy_without_order(message)
     if bare.HasField("run_job"):
         bare.run_job.ClearField("secrets")
     return OrderRequest(cluster_id, message.id, 0, _digest(bare))
 
 
-def _copy(message: Message) -> Message:
+def _copy_without_order(message: Message) -> Message:
     bare = type(message)()
     bare.CopyFrom(message)
     bare.ClearField("order")

@@ -34,7 +34,7 @@ from core.wire.codec import (
     attestation_from_message,
     attestation_to_message,
     cut_text,
-    known,
+    drop_unknown,
     object_ref_from_message,
     object_ref_to_message,
     plain_text,
@@ -277,24 +277,24 @@ def _planned_to_message(planned: Iterable[PlannedChange]) -> list[pb.PlannedChan
     """Encodes planned changes up to the size limit; drops field changes of later objects first,
     then objects.
     """
-    found: list[pb.PlannedChange] = []
-    room = _PLANNED_BYTES
+    messages: list[pb.PlannedChange] = []
+    free_bytes = _PLANNED_BYTES
     for change in planned:
         message = planned_change_to_message(change)
-        if sum(field.ByteSize() for field in message.fields) >= room // 2:
+        if sum(field.ByteSize() for field in message.fields) >= free_bytes // 2:
             del message.fields[:]
-        room -= message.ByteSize()
-        if room < 0 or len(found) == _MAX_PLANNED:
+        free_bytes -= message.ByteSize()
+        if free_bytes < 0 or len(messages) == _MAX_PLANNED:
             break
-        found.append(message)
-    return found
+        messages.append(message)
+    return messages
 
 
 def _planned_from_message(message: pb.ServiceStatus) -> tuple[PlannedChange, ...] | None:
     """An older agent reports only differences, and cannot report that there are none."""
     if not message.rehearsed and not message.planned:
         return None
-    return known(map(planned_change_from_message, message.planned))
+    return drop_unknown(map(planned_change_from_message, message.planned))
 
 
 def component_to_message(component: ObservedComponent) -> pb.Component:

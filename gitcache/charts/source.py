@@ -208,7 +208,7 @@ class ChartSource:
 
     async def _get_limited(self, url: URL, headers: dict[str, str], max_bytes: int) -> bytes:
         """Downloads a file. Raises Invalid beyond the limit, Unavailable."""
-        reply = await self._http.ask(
+        reply = await self._http.request(
             "GET", str(url), headers, max_bytes=max_bytes, redirects=_MAX_REDIRECTS
         )
         if reply.status != 200:

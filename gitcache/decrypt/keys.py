@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from pathlib import Path
 
-from core.age import AgeIdentity, identities_in
+from core.age import AgeIdentity, parse_identities
 from core.errors import Invalid, Unavailable
 from core.identity import DEFAULT_PROJECT
 from core.spec.source import RepositorySpec
@@ -54,7 +54,7 @@ class SopsDecryptor:
                 return cached[1]
             if stat.st_size > _MAX_BYTES:
                 raise Invalid(f"{file.name} is too large for a file of age identities")
-            identities = identities_in(file.read_text())
+            identities = parse_identities(file.read_text())
         except FileNotFoundError:
             return []
         except (OSError, UnicodeDecodeError):

@@ -50,7 +50,7 @@ def decrypt(data: bytes, name: str, identities: Sequence[AgeIdentity]) -> bytes:
         )
     is_yaml, is_flat = name.endswith((".yaml", ".yml")), flat.is_flat(name, data)
     documents = [_parse_flat(name, data)] if is_flat else _parse_documents(data, is_yaml=is_yaml)
-    metadata = SopsMetadata.of(documents[0].get(METADATA))
+    metadata = SopsMetadata.parse(documents[0].get(METADATA))
     trees = [{key: value for key, value in doc.items() if key != METADATA} for doc in documents]
     key = decrypt_file_key(metadata.age, identities)
     if key is None:
@@ -83,18 +83,18 @@ class _FileDecryption:
         if metadata.only_encrypted:
             self._hash.update(_ONLY_ENCRYPTED)
 
-    def decrypt_tree(self, value: object, path: Path = (), *, named: bool = False) -> JsonValue:
-        """Decrypts the value at a path; `named`: the file's rule matches one of the path's keys."""
+    def decrypt_tree(self, value: object, path: Path = (), *, matches: bool = False) -> JsonValue:
+        """Decrypts the value at a path; `matches`: a key of it matches the rule."""
         if len(path) > _MAX_DEPTH:
             raise Invalid(f"more than {_MAX_DEPTH} levels")
         if isinstance(value, dict):
             return {
-                _checked_key(key): self._field(inner, path, key, named)
+                _checked_key(key): self._field(inner, path, key, matches)
                 for key, inner in value.items()
             }
         if isinstance(value, list):
-            return [self.decrypt_tree(item, path, named=named) for item in value]
-        return None if value is None else self._scalar(value, path, named)
+            return [self.decrypt_tree(item, path, matches=matches) for item in value]
+        return None if value is None else self._scalar(value, path, matches)
 
     def check_mac(self) -> None:
         """Raises Invalid if values were altered since the file was encrypted."""
@@ -105,12 +105,12 @@ class _FileDecryption:
                 "its message authentication code is wrong: the file was edited without sops"
             )
 
-    def _field(self, value: object, path: Path, key: str, named: bool) -> object:
-        named = named or self._metadata.names(key, patterns.search_pattern)
-        return self.decrypt_tree(value, (*path, key), named=named)
+    def _field(self, value: object, path: Path, key: str, matches: bool) -> object:
+        matches = matches or self._metadata.matches_rule(key, patterns.search_pattern)
+        return self.decrypt_tree(value, (*path, key), matches=matches)
 
-    def _scalar(self, value: object, path: Path, named: bool) -> object:
-        encrypted = self._metadata.encrypts(named=named)
+    def _scalar(self, value: object, path: Path, matches: bool) -> object:
+        encrypted = self._metadata.is_encrypted(matches=matches)
         decrypted = self._key.open(value, authenticated_path(path)) if encrypted else value
         if encrypted or not self._metadata.only_encrypted:
             self._hash.update(_as_bytes(decrypted, path))

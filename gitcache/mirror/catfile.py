@@ -42,16 +42,16 @@ class CatFile:
         self._clone = clone
         self._process: Process | None = None
         self._inode = 0
-        self._batches = Batcher(self._query, most=_MAX_BATCH)
+        self._batches = Batcher(self._query, max_weight=_MAX_BATCH)
 
     async def infos(self, ids: Sequence[str]) -> list[Info | None]:
         """Returns type and size of each object, None for missing objects."""
-        answers = await self._batches.do([("info", object_id) for object_id in ids])
+        answers = await self._batches.submit_all([("info", object_id) for object_id in ids])
         return [info for info, _ in answers]
 
     async def contents(self, ids: Sequence[str]) -> list[bytes]:
         """Returns the bytes of each object; check first with `infos` that they exist."""
-        answers = await self._batches.do([("contents", object_id) for object_id in ids])
+        answers = await self._batches.submit_all([("contents", object_id) for object_id in ids])
         if any(info is None for info, _ in answers):
             raise Unavailable("the local copy of the repository changed while it was read")
         return [data for _, data in answers]

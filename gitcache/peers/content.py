@@ -58,7 +58,7 @@ class PeerContent:
     async def put(self, digest: str, data: bytes) -> None:
         """Stores a copy at the best-ranked other replica, so that it outlives this replica."""
         for member in self._ranked_replicas(digest)[:1]:
-            await self._uploader_for(member).ask(data)
+            await self._uploader_for(member).submit(data)
 
     def _uploader_for(self, member: ReplicaMember) -> Batcher[bytes, None]:
         if member not in self._uploaders:
@@ -70,7 +70,7 @@ class PeerContent:
             }
             upload = partial(self._upload, member)
             self._uploaders[member] = Batcher(
-                upload, most=_MAX_UPLOAD_BYTES, weight=lambda data: len(data) + _COPY_OVERHEAD
+                upload, max_weight=_MAX_UPLOAD_BYTES, weight=lambda data: len(data) + _COPY_OVERHEAD
             )
         return self._uploaders[member]
 

@@ -34,11 +34,11 @@ class _DiskQueue(Generic[Item, Result]):
 
     def __init__(self, work: Callable[[Item], Result]) -> None:
         self._work = work
-        self._batches = Batcher(self._run_in_thread, most=_AT_ONCE)
+        self._batches = Batcher(self._run_in_thread, max_weight=_AT_ONCE)
 
     async def run(self, item: Item) -> Result:
         """Processes one item. Raises Unavailable if the disk fails for it."""
-        return await self._batches.ask(item)
+        return await self._batches.submit(item)
 
     async def _run_in_thread(self, items: Sequence[Item]) -> list[Result | Unavailable]:
         return await asyncio.to_thread(lambda: [self._outcome(item) for item in items])

@@ -7,7 +7,7 @@ from core.errors import Invalid, Unavailable
 from core.signatures.artifact import ArtifactSignature
 from core.signatures.trusted import TrustedSigners
 from core.spec.bundle import open_bundle
-from core.spec.image_signatures import SignatureRules, check_images, image_signers, unpinned
+from core.spec.image_signatures import SignatureRules, check_images, image_signers, unpinned_error
 from core.spec.images import images_in, read_image
 from core.spec.source_signatures import MAX_EVIDENCE_BYTES, MAX_SIGNATURES, Evidence
 from gitcache.ports import ContentStore, ImageRegistry
@@ -55,4 +55,4 @@ class ImageEvidence:
         image = read_image(text)
         if image.digest:
             return await self.registry.signatures(image, project)
-        raise unpinned(text, trusted, await self.registry.digest(image, project))
+        raise unpinned_error(text, trusted, await self.registry.digest(image, project))

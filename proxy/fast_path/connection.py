@@ -35,11 +35,11 @@ class PassedTransport(ForwardedTransport):
 
     def write(self, data: Buffer) -> None:
         self.written += len(data)
-        self._below.write(data)
+        self._lower.write(data)
 
     def abort(self) -> None:
         self._hub.abort(self.number)
-        self._below.abort()
+        self._lower.abort()
 
     def can_write_eof(self) -> bool:
         return not self._secure

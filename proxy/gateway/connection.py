@@ -120,7 +120,7 @@ class UserConnection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
         _give_up_on_dead_peers(transport)
         self._source = _peer(transport)
-        self._behind_proxy = self._proxies.trusts(_host(self._source))
+        self._behind_proxy = self._proxies.is_trusted(_host(self._source))
         self._application.serve(self)
         if self._gateway.full:
             self._refuse(BadHead(503, "too many connections are open"))
@@ -350,7 +350,7 @@ class UserConnection(asyncio.Protocol):
             return self._source
         values = parsed.head.values(b"x-forwarded-for")
         forwarded = [value.decode("latin-1") for value in values]
-        client = self._proxies.client(_host(self._source), forwarded)
+        client = self._proxies.client_address(_host(self._source), forwarded)
         return self._source if client == _host(self._source) else f"{client}:0"
 
     def _begin_application(self, request: ApplicationHead) -> None:

@@ -84,7 +84,7 @@ class Gateway:
 
     def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
         """Lists the authorized open requests that match a filter."""
-        return wanted.chosen(
+        return wanted.select(
             _open_stream(request.record) for request in self.open_requests if request.ready
         )
 

@@ -22,7 +22,7 @@ class RemoteAgentRoute:
     The replica that holds the link enforces the limit of its streams.
     """
 
-    __slots__ = ("_find_again", "_cluster_id", "_mux", "_tasks", "location")
+    __slots__ = ("_cluster_id", "_find_again", "_mux", "_tasks", "location")
 
     def __init__(
         self,
@@ -78,10 +78,10 @@ class ForwardedStream:
 
     __slots__ = (
         "_is_reset",
-        "_sent",
         "_owner",
         "_request",
         "_retry",
+        "_sent",
         "_tenant",
         "sent_end",
         "stream",

@@ -59,7 +59,7 @@ class FreezeSwitch:
         last = self._last
         if last is None:
             return self._unverified
-        if last.action is FreezeAction.THAW or last.expired(self._clock.now()):
+        if last.action is FreezeAction.THAW or last.is_expired(self._clock.now()):
             return ""
         because = f": {last.reason}" if last.reason else ""
         unverified = f"; {self._unverified}" if self._unverified else ""
@@ -85,7 +85,7 @@ class FreezeSwitch:
             if self._unstored:
                 self._save(text)
             return self.reason or "this cluster is not frozen"
-        if not statement.names(self._cluster):
+        if not statement.applies_to(self._cluster):
             raise Invalid(
                 f"the statement is for {', '.join(statement.clusters)}, not for "
                 f"{self._cluster or 'this cluster, which has no name (setting freeze.cluster)'}"
@@ -95,7 +95,7 @@ class FreezeSwitch:
                 f"the statement has the serial {statement.serial}, and this cluster has obeyed "
                 f"{self._last.serial} before"
             )
-        if statement.expired(self._clock.now()):
+        if statement.is_expired(self._clock.now()):
             raise Invalid("the statement has expired")
         self._last, self._unverified = statement, ""
         self._changed.set()

@@ -61,7 +61,7 @@ def extract_encrypted_values(
     """
     if ENCRYPTED_PREFIX not in line or METADATA not in raw:
         return raw, ()
-    metadata = _checked(SopsMetadata.of(raw[METADATA]))
+    metadata = _checked(SopsMetadata.parse(raw[METADATA]))
     found = {(field, key): value for field, key, value in _values(raw, metadata)}
     plain = {name: value for name, value in raw.items() if name != METADATA}
     for field in _PLACES:
@@ -99,8 +99,8 @@ def _values(raw: KubeObject, metadata: SopsMetadata) -> Iterator[tuple[str, str,
     for field in _PLACES:
         values = raw.get(field)
         for key, text in values.items() if isinstance(values, dict) else ():
-            named = metadata.names(field, _search) or metadata.names(key, _search)
-            if not metadata.encrypts(named=named):
+            named = metadata.matches_rule(field, _search) or metadata.matches_rule(key, _search)
+            if not metadata.is_encrypted(matches=named):
                 continue
             bound = authenticated_path((field, key))
             name = hashlib.blake2b(f"{bound}{text}".encode(), digest_size=16).hexdigest()

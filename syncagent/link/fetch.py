@@ -94,7 +94,9 @@ class BundleTransfer:
             raise LinkDown("cannot fetch the bundle: not connected to the control plane")
         request = pb.FetchRequest(digest=digest, offset=len(data))
         try:
-            async with aclosing(FETCH.ask(self._channel, self._metadata, request)) as chunks:
+            async with aclosing(
+                FETCH.stream_responses(self._channel, self._metadata, request)
+            ) as chunks:
                 async for chunk in chunks:
                     _append(digest, data, chunk)
         except CallFailed as error:

@@ -136,7 +136,7 @@ class ClusterJoin:
         metadata = (("authorization", f"Bearer {self.secret}"),)
         try:
             async with self.connect() as channel:
-                async for joined in JOIN.ask(channel, metadata, request):
+                async for joined in JOIN.stream_responses(channel, metadata, request):
                     return joined
         except CallFailed as error:
             if error.status in _TEMPORARY:

@@ -15,8 +15,8 @@ from core.spec.statements.orders import (
     VALID_FOR,
     OrderRequest,
     Power,
-    open_order,
     require_powers,
+    verify_order,
 )
 from core.spec.statements.signing_keys import SigningIdentity
 from core.wire.codec import attestation_from_message
@@ -134,7 +134,7 @@ class SignedOrders:
         self, message: pb.Desired | pb.Command, request: OrderRequest
     ) -> frozenset[str]:
         order = _order_of(message)
-        return open_order(self._trusted, order, request, self._clock.now())
+        return verify_order(self._trusted, order, request, self._clock.now())
 
 
 def _order_of(message: pb.Desired | pb.Command) -> Attestation | None:

@@ -42,4 +42,4 @@ async def apply(
 def live_state(context: ReconcileContext, manifest: ObjectManifest, live: KubeObject) -> str:
     """Returns a digest of a manifest's live fields; it reveals no secret value to others."""
     state = live_digest(owned_part(manifest, live), live)
-    return context.key.name(state) if manifest.sealed_values else state
+    return context.key.fingerprint(state) if manifest.sealed_values else state

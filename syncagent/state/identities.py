@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from core.age import AgeIdentity, identities_in
+from core.age import AgeIdentity, parse_identities
 from core.errors import Invalid, Unavailable
 from core.sops import SopsFileKey, decrypt_file_key
 from syncagent.domain.sops_values import EncryptedValue
@@ -48,7 +48,7 @@ class AgeIdentities:
             if stat.st_mtime_ns != self._read[0]:
                 if stat.st_size > _MAX_BYTES:
                     raise Invalid(f"{self._file} is not a file of age identities")
-                self._read = stat.st_mtime_ns, identities_in(self._file.read_text())
+                self._read = stat.st_mtime_ns, parse_identities(self._file.read_text())
         except (OSError, UnicodeDecodeError):
             raise Unavailable(f"the age identities in {self._file} cannot be read") from None
         return self._read[1]

@@ -44,7 +44,7 @@ class RequestFraming:
                 raise ForwardingRefused(_BEYOND)
             return
         try:
-            used, _ = self._chunks.take(bytes(data))
+            used, _ = self._chunks.feed(bytes(data))
         except BadChunk as error:
             raise ForwardingRefused(str(error)) from None
         if used < len(data):

@@ -21,9 +21,9 @@ from core.id_tokens import (
     check_audience,
     check_times,
     choose_key,
-    header_of,
-    issuer_of,
     missing_key,
+    unverified_header,
+    unverified_issuer,
     verify_signature,
 )
 from core.mux.codec import MAX_PROOF, Open, split_proof
@@ -148,8 +148,8 @@ class IdentityProofs:
             raise Unauthenticated(f"this token exceeds {MAX_PROOF} bytes")
         text = token.decode("latin-1")
         rules, now = self._rules, self._clock.now()
-        algorithm, kid = header_of(text)
-        issuer = issuer_of(text)
+        algorithm, kid = unverified_header(text)
+        issuer = unverified_issuer(text)
         if issuer != rules.issuer:
             raise Unauthenticated(
                 f"this token is from {issuer[:200] or 'no issuer'}; this cluster accepts proofs of "

@@ -201,7 +201,7 @@ async def _check_sign_in(control_plane: ControlPlaneAccess) -> DoctorResult:
     request = pb.FetchRequest(digest="sha256:" + "0" * 64)
     async with control_plane.connect() as channel:
         try:
-            async for _ in FETCH.ask(channel, metadata, request):
+            async for _ in FETCH.stream_responses(channel, metadata, request):
                 pass
         except CallFailed as error:
             return _sign_in_result(error)

@@ -174,7 +174,7 @@ class Replies:
         self.reply = HttpReply(status, headers, body)
         self.asked: list[tuple[str, Mapping[str, str]]] = []
 
-    async def ask(
+    async def request(
         self,
         method: str,
         url: str,

@@ -34,7 +34,7 @@ class FakeProxySessions:
         self.streams: list[OpenStream] = []
 
     async def open_streams(self, wanted: StreamFilter) -> FoundStreams:
-        return FoundStreams(wanted.chosen(self.streams))
+        return FoundStreams(wanted.select(self.streams))
 
     async def end_stream(self, stream: OpenStream, by: str) -> bool:
         return stream in self.streams and bool(by)

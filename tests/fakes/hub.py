@@ -187,7 +187,7 @@ class FakeHub:
 
     async def _sync(self, call: Call) -> None:
         self._authenticate(call)
-        talk = SYNC.served(call)
+        talk = SYNC.wrap(call)
         first = await talk.read()
         assert first is not None
         hello = first.hello
@@ -204,7 +204,7 @@ class FakeHub:
 
     async def _fetch(self, call: Call) -> None:
         self._authenticate(call)
-        talk = FETCH.served(call)
+        talk = FETCH.wrap(call)
         request = await talk.read()
         assert request is not None
         self.fetches.append(request)

@@ -44,7 +44,7 @@ class FakeInsight:
         return self.busy
 
     def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
-        return wanted.chosen(self.streams)
+        return wanted.select(self.streams)
 
     def end_stream(self, id: str, by: str) -> bool:
         known = any(one.id == id for one in self.streams)

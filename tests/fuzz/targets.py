@@ -221,7 +221,7 @@ def _chunked(pieces: list[bytes]) -> tuple[bool, int, bytes] | None:
     reader, used, payload = ChunkedReader(), 0, b""
     try:
         for piece in pieces:
-            size, found = reader.take(piece)
+            size, found = reader.feed(piece)
             used, payload = used + size, payload + b"".join(found)
     except BadChunk:
         return None

@@ -141,7 +141,7 @@ class ProxyAuditLog:
     async def opened(self, record: RequestRecord) -> None:
         if len(self._waiting) >= _MAX_WAITING_ROWS:
             raise LimitExceeded("the audit log cannot keep up; try again", retry_after=1.0)
-        await self._starting.ask(_entry(record, self._clock.now()))
+        await self._starting.submit(_entry(record, self._clock.now()))
 
     def began(self, record: RequestRecord) -> None:
         self._wait([_entry(record, self._clock.now())])

@@ -10,7 +10,13 @@ import orjson
 from controlplane.access.model.sign_in import Claims, Issuer
 from controlplane.access.oidc.tokens import validate_claims
 from core.errors import NotFound, Unauthenticated, Unavailable
-from core.id_tokens import choose_key, header_of, issuer_of, keys_of, verify_signature
+from core.id_tokens import (
+    choose_key,
+    parse_keys,
+    unverified_header,
+    unverified_issuer,
+    verify_signature,
+)
 from core.outbound.issuers import IssuerHttpClient, IssuerMetadata
 from core.runtime.clock import Clock
 
@@ -65,7 +71,7 @@ class OidcIssuers:
 
     async def check_reply(self, name: str, issuer: str) -> None:
         client = self._client(name)
-        if not issuer and not await self._of(client.issuer.url).names_itself():
+        if not issuer and not await self._of(client.issuer.url).sends_issuer_parameter():
             return
         if issuer != client.issuer.url:
             raise Unauthenticated(
@@ -97,10 +103,10 @@ class OidcIssuers:
         return claims
 
     def unverified_issuer(self, token: str) -> str:
-        return issuer_of(token)
+        return unverified_issuer(token)
 
     async def verify(self, token: str) -> Claims:
-        issuer = issuer_of(token)
+        issuer = unverified_issuer(token)
         clients = [client for client in self._clients.values() if client.issuer.url == issuer]
         if not clients:
             raise Unauthenticated("the token's issuer is not trusted")
@@ -115,12 +121,12 @@ class OidcIssuers:
     async def verify_for_audience(
         self, token: str, issuer: str, audience: str, keys: str | None
     ) -> Claims:
-        algorithm, kid = header_of(token)
+        algorithm, kid = unverified_header(token)
         if keys is None:
             key = await self._of(issuer).key(kid, algorithm)
         else:
             try:
-                key = choose_key(keys_of(orjson.loads(keys)), kid, algorithm)
+                key = choose_key(parse_keys(orjson.loads(keys)), kid, algorithm)
             except (orjson.JSONDecodeError, AttributeError):
                 key = None
         if key is None:
@@ -129,7 +135,7 @@ class OidcIssuers:
         return validate_claims(claims, issuer=issuer, audience=audience, now=self._clock.now())
 
     async def _judged(self, token: str, client: OidcClient, audience: str) -> Claims:
-        algorithm, kid = header_of(token)
+        algorithm, kid = unverified_header(token)
         key = await self._of(client.issuer.url).key(kid, algorithm)
         return validate_claims(
             verify_signature(token, key, algorithm),

@@ -57,7 +57,7 @@ class AuthThrottle:
             self._accepted.pop(key, None)
             if counted:
                 now = self._clock.monotonic()
-                self._by_address.of(network, now).take(now)
+                self._by_address.get(network, now).take(now)
             _keep(self._wrong, key, (self._clock.monotonic() + CACHE_SECONDS, error.message))
             raise
         except BaseException:
@@ -81,8 +81,8 @@ class AuthThrottle:
 
     def _count(self, network: str, source: str) -> None:
         now = self._clock.monotonic()
-        invalid, concurrent = self._by_address.of(network, now), self._concurrent.of(network, now)
-        if wait := max(bucket.wait(now) for bucket in (invalid, concurrent, self._total)):
+        invalid, concurrent = self._by_address.get(network, now), self._concurrent.get(network, now)
+        if wait := max(bucket.wait_time(now) for bucket in (invalid, concurrent, self._total)):
             raise LimitExceeded(
                 f"too many invalid tokens from {source or 'this address'}: try again in "
                 f"{math.ceil(wait)} s, or use a token that was accepted here before",
@@ -93,7 +93,7 @@ class AuthThrottle:
 
     def _return_tokens(self, network: str, *, counted: bool) -> None:
         if counted:
-            self._concurrent.of(network, self._clock.monotonic()).give_back()
+            self._concurrent.get(network, self._clock.monotonic()).give_back()
             self._total.give_back()
 
 

@@ -104,7 +104,7 @@ class CredentialAuthenticator:
         if cluster_id is None:
             raise Unauthenticated("the cluster of this deploy token was deleted")
         if row.last_used_at is None:
-            await self._first_uses.ask(row.id)
+            await self._first_uses.submit(row.id)
         return cluster_id, row.id
 
     async def actor_of(self, user_id: str, token_id: str | None = None) -> Actor:

@@ -415,7 +415,7 @@ class SignIn:
 
     def _limit_starts(self, source: str) -> None:
         now = self._context.clock.monotonic()
-        if wait := self._started.of(source_network(source), now).take(now):
+        if wait := self._started.get(source_network(source), now).take(now):
             raise LimitExceeded(
                 f"too many sign-ins were started from {source or 'this address'}: try again in "
                 f"{math.ceil(wait)} s",

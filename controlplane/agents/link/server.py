@@ -167,7 +167,7 @@ class AgentLink:
         self._remember_call()
         revocations = self._revocations
         cluster_id, token_id = await self._authenticate(call)
-        stream = SYNC.served(call)
+        stream = SYNC.wrap(call)
         hello = await _read_hello(stream)
         session = AgentSession(cluster_id, token_id, self._agents, stream, self)
         session.instance_id = hello.instance_id
@@ -177,7 +177,7 @@ class AgentLink:
     async def fetch(self, call: Call) -> None:
         """Sends a bundle by digest, from an offset on."""
         cluster_id, _ = await self._authenticate(call)
-        stream = FETCH.served(call)
+        stream = FETCH.wrap(call)
         request = await _read_first(stream, "a digest")
         data = await self._agents.bundle(cluster_id, request.digest)
         for offset in range(request.offset, max(len(data), 1), CHUNK_BYTES):
@@ -187,7 +187,7 @@ class AgentLink:
     async def upload(self, call: Call) -> None:
         """Receives the bundle of a render command."""
         cluster_id, _ = await self._authenticate(call)
-        stream = UPLOAD.served(call)
+        stream = UPLOAD.wrap(call)
         try:
             async with self._uploading:
                 async with asyncio.timeout(_UPLOAD_SECONDS):
@@ -202,7 +202,7 @@ class AgentLink:
         self._remember_call()
         secret, source = _bearer_token(call), _host_of(call.peer)
         await self._bootstrap.authenticate(secret, source)
-        stream = JOIN.served(call)
+        stream = JOIN.wrap(call)
         message = await _read_first(stream, "a UID")
         request = JoinRequest(message.name, message.kubernetes_uid, message.dry_run)
         joined = await self._bootstrap.join(secret, request, source)

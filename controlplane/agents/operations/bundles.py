@@ -35,7 +35,7 @@ class AgentBundles:
 
         NotFound: no service uses it. Unavailable.
         """
-        service = await self._queries.ask((cluster_id, digest))
+        service = await self._queries.submit((cluster_id, digest))
         if service is None:
             await self._record_refusal(cluster_id, digest)
         elif service.desired.commit_sha is not None:

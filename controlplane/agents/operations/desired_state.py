@@ -57,7 +57,7 @@ class DesiredStateReader:
         self, cluster_id: ClusterId, services: Collection[str] | None = None
     ) -> DesiredState:
         """Desired state of some or all services of a cluster. Unavailable."""
-        return await self._batches.ask(DesiredStateQuery(cluster_id, services))
+        return await self._batches.submit(DesiredStateQuery(cluster_id, services))
 
     async def read(self, queries: Sequence[DesiredStateQuery]) -> list[DesiredState]:
         """Reads the desired state for a batch of clusters in one query."""

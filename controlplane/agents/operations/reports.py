@@ -70,7 +70,7 @@ class ReportCommitter:
         # Runs to its end even if the agent disconnects: others in the batch wait for the commit.
         self._batches: Batcher[AgentReports, int] = Batcher(
             lambda requests: run_to_completion(self._commit_batch(requests)),
-            alone=_MAX_SHARED,
+            max_shared_weight=_MAX_SHARED,
             weight=lambda agent_reports: agent_reports.weight,
         )
 
@@ -86,7 +86,7 @@ class ReportCommitter:
 
     @retry_on_collision
     async def _record_part(self, part: AgentReports) -> int:
-        return await self._batches.ask(part)
+        return await self._batches.submit(part)
 
     async def record_unsent_command(self, cluster_id: ClusterId, body: CommandAnswer) -> None:
         """Records the result of a command that was never sent to its agent."""

@@ -48,7 +48,7 @@ class ConnectionRecorder:
 
     async def record(self, cluster_id: ClusterId, agent: AgentHello) -> AgentConnected:
         """Records that an agent connected. NotFound: its cluster was deleted. Unavailable."""
-        return await self._batches.ask((cluster_id, agent))
+        return await self._batches.submit((cluster_id, agent))
 
     async def _commit_batch(
         self, agents: Sequence[tuple[ClusterId, AgentHello]]

@@ -63,11 +63,11 @@ class TunnelClaims:
 
         LimitExceeded: two agents compete for the cluster; this also sets the cluster's alarm.
         """
-        return await self._claims.ask(TunnelClaim(cluster_id, replica_id, instance, peer))
+        return await self._claims.submit(TunnelClaim(cluster_id, replica_id, instance, peer))
 
     async def release(self, cluster_id: ClusterId, epoch: int) -> None:
         """Releases a tunnel that ended; has no effect after a newer claim."""
-        await self._releases.ask((cluster_id, epoch))
+        await self._releases.submit((cluster_id, epoch))
 
     async def find(self, cluster_id: ClusterId) -> Tunnel | None:
         """The row of a cluster's tunnel; None if no replica holds it."""

@@ -24,7 +24,7 @@ class DeployTokenReader:
 
         Unavailable: the store does not answer.
         """
-        return await self._batches.ask(hash)
+        return await self._batches.submit(hash)
 
     async def _read_batch(self, hashes: Sequence[str]) -> list[DeployTokenOwner | None]:
         async with self._store.read() as tx:

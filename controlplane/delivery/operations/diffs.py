@@ -343,7 +343,7 @@ class Diffs(ContextOperations):
             return group
         try:
             difference = compare_bundles(
-                await self._opened(old), await self._opened(new), most=_OBJECTS_A_GROUP
+                await self._opened(old), await self._opened(new), max_objects=_OBJECTS_A_GROUP
             )
         except TowlineError as lost:
             return replace(group, error=lost.message)

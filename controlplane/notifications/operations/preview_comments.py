@@ -51,7 +51,7 @@ class PreviewComments:
         """
         if await self._preview(service_id, repository_id) is None:
             return
-        asked = await self._outward.ask("GET", host.pull_requests_url(sha), host.headers)
+        asked = await self._outward.request("GET", host.pull_requests_url(sha), host.headers)
         for number in [] if asked.status in _UNKNOWN else _read(asked, open_request_numbers):
             url = host.comments_url(number)
             turn = self._turns.setdefault(url, asyncio.Lock())
@@ -67,17 +67,17 @@ class PreviewComments:
             if text == body:
                 return
             method, url = host.comment(number, id)
-            reply = await self._outward.ask(method, url, host.headers, data)
+            reply = await self._outward.request(method, url, host.headers, data)
             if reply.status not in _REFUSED:
                 _check(reply)
                 return
-        _check(await self._outward.ask("POST", host.comments_url(number), host.headers, data))
+        _check(await self._outward.request("POST", host.comments_url(number), host.headers, data))
 
     async def _ours(self, host: RepositoryApi, number: int, begins: str) -> list[tuple[int, str]]:
         found = []
         for page in range(1, _MAX_PAGES + 1):
             url = f"{host.comments_url(number)}?per_page={PAGE}&page={page}"
-            listed = _read(await self._outward.ask("GET", url, host.headers), parse_comments)
+            listed = _read(await self._outward.request("GET", url, host.headers), parse_comments)
             found += [(id, text) for id, text in listed if text.startswith(begins)]
             if len(listed) < PAGE:
                 break

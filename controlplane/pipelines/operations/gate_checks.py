@@ -117,7 +117,7 @@ class ReleaseCheck:
     async def request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
     ) -> HttpReply:
-        return await self._outward.ask(method, url, headers, body)
+        return await self._outward.request(method, url, headers, body)
 
     def sign(self, sealed: str, body: bytes) -> Mapping[str, str]:
         if not sealed:

@@ -17,15 +17,15 @@ class ForwardedClients:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = scope.get("client")
-        if client and self._proxies.trusts(client[0]):
+        if client and self._proxies.is_trusted(client[0]):
             scope = self._forwarded(scope, client[0])
         await self._app(scope, receive, send)
 
     def _forwarded(self, scope: Scope, peer: str) -> Scope:
         headers = Headers(scope=scope)
-        address = self._proxies.client(peer, headers.getlist("x-forwarded-for"))
+        address = self._proxies.client_address(peer, headers.getlist("x-forwarded-for"))
         plain = scope["scheme"].replace("ws", "http")
-        scheme = self._proxies.scheme(peer, plain, headers.getlist("x-forwarded-proto"))
+        scheme = self._proxies.request_scheme(peer, plain, headers.getlist("x-forwarded-proto"))
         if scope["type"] == "websocket":
             scheme = _WEBSOCKET_SCHEMES[scheme]
         return {**scope, "client": (address, 0), "scheme": scheme}

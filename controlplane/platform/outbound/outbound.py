@@ -24,7 +24,7 @@ class GuardedSender(OutboundClient):
         self._syslog = SyslogClient(guard, tls)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
-        return (await self.ask("POST", url, headers, body)).status
+        return (await self.request("POST", url, headers, body)).status
 
     async def syslog(self, url: str, messages: Sequence[bytes]) -> None:
         await self._syslog.send(url, messages)

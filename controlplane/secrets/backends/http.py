@@ -46,7 +46,7 @@ class JsonClient:
         data = b"" if body is None else orjson.dumps(body)
         url = self._url + path
         try:
-            reply = await self._http.ask(method, url, headers, data, max_bytes=_MAX_BYTES)
+            reply = await self._http.request(method, url, headers, data, max_bytes=_MAX_BYTES)
         except Unavailable as error:
             raise Unavailable(f"{self._title} is unavailable: {error.message}") from None
         if reply.status == HTTPStatus.OK and (answer := _object(reply)) is not None:

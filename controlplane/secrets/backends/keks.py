@@ -9,7 +9,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from controlplane.secrets.backends.envelope import key_id
-from core.age import IDENTITY_PREFIX, AgeIdentity, encrypt, identities_in
+from core.age import IDENTITY_PREFIX, AgeIdentity, encrypt, parse_identities
 from core.errors import Invalid
 
 _NONCE = 12
@@ -73,7 +73,7 @@ def key_of(text: str) -> bytes:
 def age_identity(path: Path) -> str:
     """Returns the first identity of a file from `age-keygen`. Raises Invalid if there is none."""
     try:
-        found = identities_in(path.read_text())
+        found = parse_identities(path.read_text())
     except (OSError, UnicodeDecodeError):
         raise Invalid(f"{path} cannot be read as an age identity file") from None
     if not found:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from core.errors import Invalid
-from core.pem import pem_of, split_pem
+from core.pem import public_key_pem, split_pem
 from core.spec.bundle import Attestation, digest_of
 from core.spec.statements.in_toto import dsse_prefix, from_in_toto, to_in_toto
 
@@ -103,7 +103,7 @@ class Signer:
     @property
     def public_pem(self) -> bytes:
         """The public key for agents, as PEM (SubjectPublicKeyInfo)."""
-        return pem_of(self._key.public_key())
+        return public_key_pem(self._key.public_key())
 
     @property
     def public_raw(self) -> bytes:
@@ -155,12 +155,12 @@ class TrustedKeys:
         """The ids of all trusted keys."""
         return tuple(filter(None, (self._expected, *self._keys)))
 
-    def verify_pinned(self, prefix: bytes, attestation: Attestation, what: str) -> None:
+    def verify_pinned(self, prefix: bytes, attestation: Attestation, subject: str) -> None:
         """Verifies a statement by the present key of the installation; all other keys count for
         bundles only. Raises Invalid, with the key id expected and got.
         """
-        key = _find(self._pinned, attestation.key_id, what, self._expected)
-        _verify(key, prefix, attestation, what)
+        key = _trusted_key(self._pinned, attestation.key_id, subject, self._expected)
+        _verify_signature(key, prefix, attestation, subject)
 
     def verify(self, digest: str, attestation: Attestation | None) -> AttestationStatement:
         """Verifies the attestation of a bundle and returns its statement.
@@ -169,9 +169,11 @@ class TrustedKeys:
         """
         if attestation is None:
             raise Invalid(f"bundle {digest} is not signed; this agent accepts only signed bundles")
-        known = {**self._former, **self._keys, **self._pinned}
-        key = _find(known, attestation.key_id, f"bundle {digest}", " or ".join(self.key_ids))
-        _verify(key, dsse_prefix(attestation.statement), attestation, f"bundle {digest}")
+        trusted = {**self._former, **self._keys, **self._pinned}
+        key = _trusted_key(
+            trusted, attestation.key_id, f"bundle {digest}", " or ".join(self.key_ids)
+        )
+        _verify_signature(key, dsse_prefix(attestation.statement), attestation, f"bundle {digest}")
         statement = decode_statement(attestation.statement)
         if statement.digest != digest:
             raise Invalid(
@@ -180,23 +182,25 @@ class TrustedKeys:
         return statement
 
 
-def _find(
-    keys: Mapping[str, Ed25519PublicKey], id: str, what: str, expected: str
+def _trusted_key(
+    keys: Mapping[str, Ed25519PublicKey], id: str, subject: str, expected: str
 ) -> Ed25519PublicKey:
     key = keys.get(id)
     if key is None:
         raise Invalid(
-            f"{what} is signed by the key {id or '(none)'}, which this agent does not trust; "
+            f"{subject} is signed by the key {id or '(none)'}, which this agent does not trust; "
             f"it expects {expected or 'a key, but has none'}"
         )
     return key
 
 
-def _verify(key: Ed25519PublicKey, prefix: bytes, attestation: Attestation, what: str) -> None:
+def _verify_signature(
+    key: Ed25519PublicKey, prefix: bytes, attestation: Attestation, subject: str
+) -> None:
     try:
         key.verify(attestation.signature, prefix + attestation.statement)
     except InvalidSignature as error:
-        raise Invalid(f"the signature of {what} is wrong (key {attestation.key_id})") from error
+        raise Invalid(f"the signature of {subject} is wrong (key {attestation.key_id})") from error
 
 
 def key_id(key: Ed25519PublicKey) -> str:

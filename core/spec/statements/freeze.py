@@ -49,11 +49,11 @@ class FreezeStatement:
     """Unix seconds at which a freeze ends, or a thaw is no longer accepted. 0: never."""
     reason: str = ""
 
-    def names(self, cluster: str) -> bool:
+    def applies_to(self, cluster: str) -> bool:
         """Returns whether the statement is for this cluster."""
         return EVERY_CLUSTER in self.clusters or (cluster != "" and cluster in self.clusters)
 
-    def expired(self, now: datetime) -> bool:
+    def is_expired(self, now: datetime) -> bool:
         """Returns whether the statement has expired."""
         return self.expires_at != 0 and now.timestamp() >= self.expires_at
 
@@ -65,7 +65,7 @@ class FreezeStatement:
     def sign(self, key: Ed25519PrivateKey) -> str:
         """Returns the signed statement as one line. Raises Invalid if it is too long."""
         data = orjson.dumps(asdict(_checked(self)), option=orjson.OPT_SORT_KEYS)
-        text = f"{_NAME}.{_base64(data)}.{_base64(key.sign(_PREFIX + data))}"
+        text = f"{_NAME}.{_encode_base64(data)}.{_encode_base64(key.sign(_PREFIX + data))}"
         if len(text) > MAX_FREEZE_TEXT:
             raise Invalid(f"the statement exceeds {MAX_FREEZE_TEXT} characters")
         return text
@@ -86,7 +86,7 @@ class FreezeKeys:
 
     def verify(self, text: str) -> FreezeStatement:
         """Verifies a signed statement. Raises Invalid, naming the expected keys."""
-        data, signature = _parts(text)
+        data, signature = _split_statement(text)
         for key in self._keys.values():
             try:
                 key.verify(signature, _PREFIX + data)
@@ -101,16 +101,16 @@ class FreezeKeys:
 
 def read_unverified(text: str) -> FreezeStatement:
     """Reads a statement without a check of its signature. Raises Invalid."""
-    return _decode(_parts(text)[0])
+    return _decode(_split_statement(text)[0])
 
 
-def _parts(text: str) -> tuple[bytes, bytes]:
-    name, _, rest = text.strip().partition(".")
-    payload, _, signature = rest.partition(".")
+def _split_statement(text: str) -> tuple[bytes, bytes]:
+    name, _, payload_and_signature = text.strip().partition(".")
+    payload, _, signature = payload_and_signature.partition(".")
     if name != _NAME or len(text) > MAX_FREEZE_TEXT:
         raise Invalid(_NOT_A_STATEMENT)
     try:
-        return _unbase64(payload), _unbase64(signature)
+        return _decode_base64(payload), _decode_base64(signature)
     except (binascii.Error, ValueError):
         raise Invalid(_NOT_A_STATEMENT) from None
 
@@ -151,9 +151,9 @@ def _checked(statement: FreezeStatement) -> FreezeStatement:
     return statement
 
 
-def _base64(data: bytes) -> str:
+def _encode_base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def _unbase64(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

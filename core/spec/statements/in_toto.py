@@ -67,7 +67,7 @@ def from_in_toto(raw: JsonObject) -> JsonObject:
     builder = raw["predicate"]["runDetails"]["builder"]
     return {
         "digest": "sha256:" + raw["subject"][0]["digest"]["sha256"],
-        "sources": [_source(item) for item in definition["resolvedDependencies"]],
+        "sources": [_parse_dependency(item) for item in definition["resolvedDependencies"]],
         "renderer": builder["id"].removeprefix("https://towline.dev/renderers/"),
         "tool": builder["version"]["tool"],
         "inputs": definition["internalParameters"]["inputs"],
@@ -79,17 +79,17 @@ def _dependency(source: dict[str, str]) -> JsonObject:
     """A resource descriptor: a chart by its archive, and files by their commit and Git id."""
     kind, _, value = source["digest"].rpartition(":")
     if kind:
-        digest, more = {kind: value}, {"annotations": {"version": source["revision"]}}
+        digest, annotations = {kind: value}, {"annotations": {"version": source["revision"]}}
     else:
-        digest, more = {"gitCommit": source["revision"], "gitTree": value}, {}
-    return {"uri": source["url"], "name": source["path"], "digest": digest, **more}
+        digest, annotations = {"gitCommit": source["revision"], "gitTree": value}, {}
+    return {"uri": source["url"], "name": source["path"], "digest": digest, **annotations}
 
 
-def _source(item: JsonObject) -> dict[str, str]:
+def _parse_dependency(item: JsonObject) -> dict[str, str]:
     digest = item["digest"]
     if "gitCommit" in digest:
         revision, value = digest["gitCommit"], digest["gitTree"]
     else:
-        ((kind, found),) = digest.items()
-        revision, value = item["annotations"]["version"], f"{kind}:{found}"
+        ((kind, hex_digest),) = digest.items()
+        revision, value = item["annotations"]["version"], f"{kind}:{hex_digest}"
     return {"url": item["uri"], "path": item["name"], "revision": revision, "digest": value}

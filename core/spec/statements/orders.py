@@ -124,27 +124,32 @@ class OrderSigner:
         ]
 
 
-def open_order(
-    keys: TrustedKeys, given: Attestation | None, expected: OrderRequest, now: datetime
+def verify_order(
+    keys: TrustedKeys, attestation: Attestation | None, expected: OrderRequest, now: datetime
 ) -> frozenset[str]:
     """Verifies the order for a message and returns its powers.
 
     Raises Invalid if it is missing, untrusted, expired, or made for something else.
     """
-    if given is None:
+    if attestation is None:
         raise Invalid("the order is not signed; this agent accepts only signed orders")
-    keys.verify_pinned(_PREFIX, given, "the order")
-    order = _decode(given.statement)
-    made_for = OrderRequest(order.cluster, order.subject, order.generation, order.content)
+    keys.verify_pinned(_PREFIX, attestation, "the order")
+    order = _decode(attestation.statement)
+    signed_request = OrderRequest(order.cluster, order.subject, order.generation, order.content)
     for field in fields(OrderRequest):
-        signed, wanted = getattr(made_for, field.name), getattr(expected, field.name)
-        if signed != wanted:
-            raise Invalid(f"the order was signed for {field.name} {signed}, not for {wanted}")
-    moment, skew = now.timestamp(), CLOCK_SKEW.total_seconds()
-    if moment > order.expires + skew:
+        signed_value, expected_value = (
+            getattr(signed_request, field.name),
+            getattr(expected, field.name),
+        )
+        if signed_value != expected_value:
+            raise Invalid(
+                f"the order was signed for {field.name} {signed_value}, not for {expected_value}"
+            )
+    timestamp, skew = now.timestamp(), CLOCK_SKEW.total_seconds()
+    if timestamp > order.expires + skew:
         end = datetime.fromtimestamp(order.expires, now.tzinfo)
-        raise Invalid(f"the order expired at {end:%Y-%m-%d %H:%M:%S} (key {given.key_id})")
-    if moment < order.issued - skew:
+        raise Invalid(f"the order expired at {end:%Y-%m-%d %H:%M:%S} (key {attestation.key_id})")
+    if timestamp < order.issued - skew:
         begin = datetime.fromtimestamp(order.issued, now.tzinfo)
         raise Invalid(
             f"the order is valid from {begin:%Y-%m-%d %H:%M:%S}; check the clock of this cluster"

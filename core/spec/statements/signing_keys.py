@@ -13,7 +13,7 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.errors import Invalid
-from core.pem import pem_of
+from core.pem import public_key_pem
 from core.spec.bundle import Attestation
 from core.spec.statements.attestation import Signer, TrustedKeys, key_id
 
@@ -37,7 +37,7 @@ class SigningIdentity:
     @property
     def pem(self) -> str:
         """The key as PEM (SubjectPublicKeyInfo)."""
-        return pem_of(public_key(self.public_key)).decode()
+        return public_key_pem(public_key(self.public_key)).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def public_key(raw: bytes) -> Ed25519PublicKey:
 
 def rotate(old: Signer, new: Signer) -> Attestation:
     """Signs with the old key that the new one replaces it."""
-    statement = _Rotation(_text(old.public_raw), _text(new.public_raw))
+    statement = _Rotation(_encode_base64(old.public_raw), _encode_base64(new.public_raw))
     return old.sign_bytes(_PREFIX, statement.encode())
 
 
@@ -70,11 +70,11 @@ def follow_rotations(pinned: str, identity: SigningIdentity) -> Ed25519PublicKey
 
     Raises Invalid with both key ids otherwise.
     """
-    at = pinned
+    current = pinned
     for rotation in identity.rotations[:MAX_ROTATIONS]:
-        if rotation.key_id == at and at != identity.key_id:
-            at = key_id(_successor(rotation))
-    if at != identity.key_id:
+        if rotation.key_id == current and current != identity.key_id:
+            current = key_id(_successor(rotation))
+    if current != identity.key_id:
         raise Invalid(
             f"the control plane presents the signing key {identity.key_id}; this agent has pinned "
             f"{pinned}, and no signed rotation leads from it"
@@ -84,14 +84,14 @@ def follow_rotations(pinned: str, identity: SigningIdentity) -> Ed25519PublicKey
 
 def _successor(rotation: Attestation) -> Ed25519PublicKey:
     """Verifies one rotation by the old key in it; returns the new key."""
-    old, new = _keys_of(rotation)
+    old, new = _parse_rotation(rotation)
     trusted = TrustedKeys(())
     trusted.pin(public_key(old))
     trusted.verify_pinned(_PREFIX, rotation, "a rotation of the signing key")
     return public_key(new)
 
 
-def _keys_of(rotation: Attestation) -> tuple[bytes, bytes]:
+def _parse_rotation(rotation: Attestation) -> tuple[bytes, bytes]:
     try:
         raw = orjson.loads(rotation.statement)
         old, new = (base64.b64decode(raw[name], validate=True) for name in ("old", "new"))
@@ -102,7 +102,7 @@ def _keys_of(rotation: Attestation) -> tuple[bytes, bytes]:
 
 def former_keys(rotations: Sequence[Attestation]) -> list[Ed25519PublicKey]:
     """The keys that own rotations replaced. Raises Invalid for a malformed chain."""
-    return [public_key(_keys_of(rotation)[0]) for rotation in rotations]
+    return [public_key(_parse_rotation(rotation)[0]) for rotation in rotations]
 
 
 def dump_rotations(rotations: Sequence[Attestation]) -> bytes:
@@ -111,8 +111,8 @@ def dump_rotations(rotations: Sequence[Attestation]) -> bytes:
         orjson.dumps(
             {
                 "key_id": rotation.key_id,
-                "statement": _text(rotation.statement),
-                "signature": _text(rotation.signature),
+                "statement": _encode_base64(rotation.statement),
+                "signature": _encode_base64(rotation.signature),
             }
         )
         for rotation in rotations
@@ -136,5 +136,5 @@ def load_rotations(data: bytes) -> tuple[Attestation, ...]:
         raise Invalid("the rotations of the signing key are malformed") from error
 
 
-def _text(data: bytes) -> str:
+def _encode_base64(data: bytes) -> str:
     return base64.b64encode(data).decode()

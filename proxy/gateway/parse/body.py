@@ -40,7 +40,7 @@ class ChunkedBody:
         self.done = False
 
     def take(self, data: bytes) -> tuple[int, bytes]:
-        used, pieces = self._reader.take(data)
+        used, pieces = self._reader.feed(data)
         payload = b"".join(pieces)
         framed = b"%x\r\n%s\r\n" % (len(payload), payload) if payload else b""
         self.done = self._reader.done

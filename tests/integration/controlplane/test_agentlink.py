@@ -36,7 +36,7 @@ from core.sealing import SealingKey
 from core.spec.bundle import digest_of
 from core.spec.sealed_secrets import SealedSecret
 from core.spec.statements.attestation import AttestationStatement, Signer, TrustedKeys
-from core.spec.statements.orders import open_order
+from core.spec.statements.orders import verify_order
 from core.spec.statements.signing_keys import public_key, rotate
 from core.wire.codec import attestation_from_message
 from core.wire.orders import order_for_command, order_for_desired
@@ -242,12 +242,12 @@ async def test_each_delivery_has_an_order_of_the_present_key(hub: Hub) -> None:
     desired = (await agent.read("desired")).desired
     request = order_for_desired(cluster_id, desired)
     assert request.subject == service_id
-    open_order(keys, attestation_from_message(desired.order), request, SystemClock().now())
+    verify_order(keys, attestation_from_message(desired.order), request, SystemClock().now())
     keys.verify(desired.spec.digest, attestation_from_message(desired.spec.attestation))
     await world.services.sync(world.admin, service_id)
     command = (await agent.read("command")).command
     request = order_for_command(cluster_id, command)
-    open_order(keys, attestation_from_message(command.order), request, SystemClock().now())
+    verify_order(keys, attestation_from_message(command.order), request, SystemClock().now())
 
 
 async def test_changes_come_as_they_happen(hub: Hub) -> None:
@@ -353,7 +353,7 @@ async def test_bundles_are_fetched_in_chunks_from_an_offset(hub: Hub) -> None:
 
     async def fetch(digest: str, offset: int = 0) -> bytes:
         request = wire.FetchRequest(digest=digest, offset=offset)
-        chunks = [c async for c in FETCH.ask(agent.channel, agent.metadata, request)]
+        chunks = [c async for c in FETCH.stream_responses(agent.channel, agent.metadata, request)]
         assert all(chunk.total == len(whole) for chunk in chunks)
         return b"".join(chunk.data for chunk in chunks)
 
@@ -381,7 +381,9 @@ async def test_a_mirror_report_gives_no_bundle_of_another_cluster(hub: Hub) -> N
     await agent.read("ack")
     with pytest.raises(CallFailed) as caught:
         request = wire.FetchRequest(digest=digest)
-        _ = [chunk async for chunk in FETCH.ask(agent.channel, agent.metadata, request)]
+        _ = [
+            chunk async for chunk in FETCH.stream_responses(agent.channel, agent.metadata, request)
+        ]
     assert caught.value.status is CallStatus.NOT_FOUND
     shown = await world.services.named(world.admin, "attacker", "shop")
     with pytest.raises(NotFound):

@@ -16,7 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from core.errors import Invalid
 from core.runtime.clock import SystemClock
 from core.signatures.commit import SignedCommit, object_id, read_commit
-from core.signatures.trusted import joined, read_signers
+from core.signatures.trusted import merge_signers, read_signers
 from tests.fakes.authority import (
     FakeAuthority,
     IssuedCertificate,
@@ -154,7 +154,7 @@ def test_each_set_trusts_its_own_authorities(openssl: OpenSsl) -> None:
     armored = base64.b64encode(signature).decode()
     commit = SignedCommit("c" * 40, "t", NOW, CONTENT, "SIGNED MESSAGE", armored)
     with pytest.raises(Invalid, match="leads to no trusted authority"):
-        joined(signers).verify_commit(commit, NOW)
+        merge_signers(signers).verify_commit(commit, NOW)
 
 
 def test_certificates_of_other_authorities_and_purposes_are_refused(openssl: OpenSsl) -> None:

@@ -110,7 +110,7 @@ async def test_a_name_is_connected_to_where_it_was_checked(server: Server) -> No
     """It leads elsewhere at the second look (DNS rebinding): there is no second look."""
     names = Names(["127.0.0.1"], [METADATA])
     async with asking(names) as client:
-        assert (await client.ask("GET", server.url("charts.test"), {})).body == b"hello"
+        assert (await client.request("GET", server.url("charts.test"), {})).body == b"hello"
         assert names.asked == 1
 
 
@@ -120,7 +120,7 @@ async def test_a_name_with_a_forbidden_address_is_not_connected_to(
 ) -> None:
     async with asking(Names(answer)) as client:
         with pytest.raises(Invalid, match="not allowed"):
-            await client.ask("GET", server.url("charts.test"), {})
+            await client.request("GET", server.url("charts.test"), {})
         with pytest.raises(Invalid, match="not allowed"):
             async with client.stream("GET", server.url("charts.test"), {}):
                 pass
@@ -132,7 +132,7 @@ async def test_an_address_in_a_form_of_its_own_is_not_connected_to(host: str) ->
     names = Names([METADATA])
     async with asking(names) as client:
         with pytest.raises(Invalid, match="not an IPv4 address"):
-            await client.ask("GET", f"http://{host}/latest", {})
+            await client.request("GET", f"http://{host}/latest", {})
     assert names.asked == 0
 
 
@@ -153,10 +153,10 @@ async def test_a_forbidden_url_is_refused_at_first_and_after_a_redirect(
     server.moved["/a"] = url
     async with asking(local()) as client:
         with pytest.raises(Invalid):
-            await client.ask("GET", url, {})
+            await client.request("GET", url, {})
         if url:
             with pytest.raises((Invalid, Unavailable)):
-                await client.ask("GET", server.url("charts.test", "/a"), {}, redirects=5)
+                await client.request("GET", server.url("charts.test", "/a"), {}, redirects=5)
     assert len(server.requests) == bool(url)
 
 
@@ -164,10 +164,10 @@ async def test_redirects_are_followed_only_on_request_and_up_to_a_limit(server: 
     server.moved = {"/a": "/b", "/b": "/c"}
     url = server.url("charts.test", "/a")
     async with asking(local()) as client:
-        assert (await client.ask("GET", url, {})).status == 307
-        assert (await client.ask("GET", url, {}, redirects=2)).body == b"hello"
+        assert (await client.request("GET", url, {})).status == 307
+        assert (await client.request("GET", url, {}, redirects=2)).body == b"hello"
         with pytest.raises(Unavailable, match="redirects too often"):
-            await client.ask("GET", url, {}, redirects=1)
+            await client.request("GET", url, {}, redirects=1)
 
 
 async def test_no_other_host_sees_the_headers_and_the_body(server: Server) -> None:
@@ -176,7 +176,7 @@ async def test_no_other_host_sees_the_headers_and_the_body(server: Server) -> No
         server.moved = {"/a": "/b", "/b": other.url("charts.test"), "/c": server.url("evil.test")}
         for path in ("/a", "/c"):
             url = server.url("charts.test", path)
-            await client.ask("POST", url, SECRET, b"body", redirects=5)
+            await client.request("POST", url, SECRET, b"body", redirects=5)
         first, second, _, elsewhere = server.requests
         assert all(name in first.headers and name in second.headers for name in SECRET)
         for request in (elsewhere, *other.requests):
@@ -187,8 +187,8 @@ async def test_no_other_host_sees_the_headers_and_the_body(server: Server) -> No
 
 async def test_a_body_is_cut_at_the_limit(server: Server) -> None:
     async with asking(local()) as client:
-        whole = await client.ask("GET", server.url("charts.test"), {}, max_bytes=5)
-        part = await client.ask("GET", server.url("charts.test"), {}, max_bytes=4)
+        whole = await client.request("GET", server.url("charts.test"), {}, max_bytes=5)
+        part = await client.request("GET", server.url("charts.test"), {}, max_bytes=4)
     assert (whole.body, whole.truncated) == (b"hello", False)
     assert (part.body, part.truncated) == (b"hell", True)
 
@@ -196,7 +196,7 @@ async def test_a_body_is_cut_at_the_limit(server: Server) -> None:
 async def test_a_compressed_body_does_not_grow(server: Server) -> None:
     server.body, server.headers = gzip.compress(bytes(1 << 20)), {"Content-Encoding": "gzip"}
     async with asking(local()) as client:
-        reply = await client.ask("GET", server.url("charts.test"), {}, max_bytes=1 << 21)
+        reply = await client.request("GET", server.url("charts.test"), {}, max_bytes=1 << 21)
     assert reply.body == server.body
 
 
@@ -204,15 +204,15 @@ async def test_a_server_that_hangs_is_left(server: Server) -> None:
     server.hangs = True
     async with asking(local(), seconds=0.2) as client:
         with pytest.raises(Unavailable, match=r"charts\.test did not answer within 0\.2 s"):
-            await client.ask("GET", server.url("charts.test"), {})
+            await client.request("GET", server.url("charts.test"), {})
 
 
 async def test_an_error_has_no_path_and_no_query(server: Server) -> None:
     async with asking(local()) as client:
         with pytest.raises(Unavailable) as caught:
-            await client.ask("GET", "http://charts.test:1/s3cret?token=s3cret", {})
+            await client.request("GET", "http://charts.test:1/s3cret?token=s3cret", {})
         with pytest.raises(Unavailable) as odd:
-            await client.ask("GET", server.url("charts.test", "/s3cret"), {"a": "b\r\ns3cret"})
+            await client.request("GET", server.url("charts.test", "/s3cret"), {"a": "b\r\ns3cret"})
     assert "s3cret" not in caught.value.message + odd.value.message
 
 
@@ -223,7 +223,7 @@ async def test_cookies_and_proxies_of_the_environment_are_ignored(
     server.headers = {"Set-Cookie": "a=b"}
     async with asking(local()) as client:
         for _ in range(2):
-            await client.ask("GET", server.url("charts.test"), {})
+            await client.request("GET", server.url("charts.test"), {})
     assert "Cookie" not in server.requests[1].headers
 
 
@@ -239,7 +239,7 @@ async def test_an_authority_of_the_installation_is_trusted(tmp_path: Path) -> No
     async with serving(tls_of(own)) as server, asking(local()) as client:
         url = server.url("localhost", scheme="https")
         with pytest.raises(Unavailable, match="certificate is not trusted"):
-            await client.ask("GET", url, {})
+            await client.request("GET", url, {})
         async with client.stream("GET", url, {}, route=trusting) as response:
             assert response.status == 200
 
@@ -259,7 +259,7 @@ async def test_a_redirect_that_ends_tls_is_refused(tmp_path: Path, server: Serve
     async with serving(tls_of(own)) as secure, asking(local(), trusting) as client:
         secure.moved["/a"] = server.url("charts.test")
         with pytest.raises(Invalid, match="without TLS"):
-            await client.ask("GET", secure.url("localhost", "/a", "https"), {}, redirects=5)
+            await client.request("GET", secure.url("localhost", "/a", "https"), {}, redirects=5)
     assert not server.requests
 
 
@@ -272,9 +272,9 @@ async def test_a_trusted_proxy_resolves_names_but_opens_no_forbidden_address(
         route = OutboundRoute(client_tls(own.ca), proxy.url, trusted_proxy=True)
         async with asking(names, route) as client:
             url = server.url("localhost", scheme="https")
-            assert (await client.ask("GET", url, {})).body == b"hello"
+            assert (await client.request("GET", url, {})).body == b"hello"
             with pytest.raises(Invalid, match="link-local"):
-                await client.ask("GET", f"https://{METADATA}/", {})
+                await client.request("GET", f"https://{METADATA}/", {})
         assert proxy.targets == [f"localhost:{server.port}"]
     assert names.asked == 0
 
@@ -283,5 +283,5 @@ async def test_another_proxy_must_have_an_allowed_address(server: Server) -> Non
     route = OutboundRoute(client_tls(), "http://proxy.test:3128")
     async with asking(Names([METADATA]), route) as client:
         with pytest.raises(Invalid, match="link-local"):
-            await client.ask("GET", server.url("charts.test"), {})
+            await client.request("GET", server.url("charts.test"), {})
     assert not server.requests

@@ -37,7 +37,7 @@ async def begun(
     """The first is worked on alone, all others wait."""
     tasks = []
     for items in calls:
-        tasks.append(asyncio.ensure_future(batches.do(items)))
+        tasks.append(asyncio.ensure_future(batches.submit_all(items)))
         while not work.batches:
             await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -55,7 +55,7 @@ async def test_calls_made_during_a_batch_form_the_next_batch(work: Work) -> None
 
 
 async def test_a_batch_is_bounded_and_nobody_overtakes(work: Work) -> None:
-    tasks = await begun(work, Batcher(work, most=3), [9], [1, 1], [2, 2], [3], [4, 4, 4, 4])
+    tasks = await begun(work, Batcher(work, max_weight=3), [9], [1, 1], [2, 2], [3], [4, 4, 4, 4])
     work.go_on.set()
     await asyncio.gather(*tasks)
     assert work.batches == [[9], [1, 1], [2, 2, 3], [4, 4, 4, 4]]
@@ -63,7 +63,7 @@ async def test_a_batch_is_bounded_and_nobody_overtakes(work: Work) -> None:
 
 async def test_a_batch_is_bounded_by_what_items_weigh(work: Work) -> None:
     """And what is too much for once is worked on alone, rather than never."""
-    batches = Batcher(work, most=10, weight=lambda item: item)
+    batches = Batcher(work, max_weight=10, weight=lambda item: item)
     tasks = await begun(work, batches, [1], [6], [4], [3], [40])
     work.go_on.set()
     await asyncio.gather(*tasks)
@@ -72,7 +72,7 @@ async def test_a_batch_is_bounded_by_what_items_weigh(work: Work) -> None:
 
 async def test_nobody_with_little_to_do_is_served_with_one_who_brings_much(work: Work) -> None:
     """Earlier callers are served earlier all the same."""
-    batches = Batcher(work, alone=5, weight=lambda item: item)
+    batches = Batcher(work, max_shared_weight=5, weight=lambda item: item)
     tasks = await begun(work, batches, [1], [2], [6], [3], [7], [4])
     work.go_on.set()
     await asyncio.gather(*tasks)
@@ -86,7 +86,7 @@ async def test_a_failing_item_fails_no_other_caller(work: Work) -> None:
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(one) for one in answers] == [list, list, ZeroDivisionError, list]
     assert work.batches == [[1], [2, 13, 3], [2], [13], [3]]
-    assert await batches.ask(4) == 8
+    assert await batches.submit(4) == 8
 
 
 async def test_not_everybody_finds_out_that_what_all_need_is_away() -> None:
@@ -98,7 +98,7 @@ async def test_not_everybody_finds_out_that_what_all_need_is_away() -> None:
         raise Unavailable("the store is away")
 
     batches: Batcher[int, int] = Batcher(away)
-    answers = await asyncio.gather(*map(batches.ask, range(6)), return_exceptions=True)
+    answers = await asyncio.gather(*map(batches.submit, range(6)), return_exceptions=True)
     assert [type(one) for one in answers] == [Unavailable] * 6
     assert tried[-3:] == [[1, 2, 3, 4, 5], [1], [2]]
 
@@ -124,8 +124,8 @@ def test_each_gets_the_results_of_its_own_items(calls: list[list[int]], most: in
     async def run() -> None:
         work = Work()
         work.go_on.set()
-        batches = Batcher(work, most=most)
-        results = await asyncio.gather(*map(batches.do, calls))
+        batches = Batcher(work, max_weight=most)
+        results = await asyncio.gather(*map(batches.submit_all, calls))
         assert results == [[2 * one for one in items] for items in calls]
 
     asyncio.run(run())

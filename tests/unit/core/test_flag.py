@@ -39,4 +39,4 @@ async def test_a_cancelled_wait_leaves_nothing_and_the_others_wait_on() -> None:
     flag.set()
     async with asyncio.timeout(10):
         await second
-    assert flag._waiting == ()
+    assert flag._waiters == ()

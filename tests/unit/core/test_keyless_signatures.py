@@ -21,7 +21,7 @@ from core.signatures.artifact import ArtifactSignature
 from core.signatures.certificate_log import check_certificate_log
 from core.signatures.certificates import read_authorities
 from core.signatures.cosign_key import cosign_key, read_cosign_key
-from core.signatures.inclusion import root_of
+from core.signatures.inclusion import compute_root
 from core.signatures.kind import SignerText
 from core.signatures.sigstore import SigstoreSigners
 from core.signatures.sigstore_bundle import read_bundle
@@ -106,7 +106,7 @@ def test_the_promise_of_a_certificate_log_is_of_its_issuer_and_its_log() -> None
     bundle = read_bundle(orjson.dumps(REAL["bundle"]), REAL["content"].encode())
     log = read_cosign_key(REAL["certificateLog"])
     authorities = read_authorities(SignerText(REAL["trust"]))
-    chain = authorities.chain(bundle.certificate, (), bundle.entry.moment)
+    chain = authorities.chain(bundle.certificate, (), bundle.entry.integrated_at)
     check_certificate_log(chain[0], chain[1], [log])
     renamed = replace(cosign_key(STRANGER.rekor.public_key()), fingerprint=log.fingerprint)
     for issuer, logs in (
@@ -174,7 +174,7 @@ def test_each_entry_of_a_tree_is_proven_at_its_place_only(size: int, data: st.Da
     leaves = [bytes([number]) for number in range(size)]
     root, paths = tree(leaves)
     index, other = data.draw(st.integers(0, size - 1)), data.draw(st.integers(0, size - 1))
-    found = root_of(leaves[index], other, size, paths[index])
+    found = compute_root(leaves[index], other, size, paths[index])
     assert (found == root) is (index == other)
 
 

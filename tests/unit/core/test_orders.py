@@ -17,8 +17,8 @@ from core.spec.statements.orders import (
     OrderRequest,
     OrderSigner,
     Power,
-    open_order,
     require_powers,
+    verify_order,
 )
 from core.spec.statements.signing_keys import SigningIdentity, follow_rotations, public_key, rotate
 from core.wire.orders import order_for_command, order_for_desired
@@ -43,9 +43,9 @@ def signed(signer: Signer = SIGNER, powers: tuple[Power, ...] = ALL_POWERS) -> A
 
 
 def test_an_order_opens_with_the_powers_of_its_signer() -> None:
-    assert open_order(keys(SIGNER), signed(), REQUEST, NOW) == set(ALL_POWERS)
+    assert verify_order(keys(SIGNER), signed(), REQUEST, NOW) == set(ALL_POWERS)
     few = signed(powers=(Power.JOBS,))
-    assert open_order(keys(SIGNER), few, REQUEST, NOW) == {"jobs"}
+    assert verify_order(keys(SIGNER), few, REQUEST, NOW) == {"jobs"}
 
 
 @pytest.mark.parametrize(
@@ -61,20 +61,20 @@ def test_an_order_for_something_else_is_refused(change: dict[str, object]) -> No
     (name,) = change
     expected = replace(REQUEST, **change)
     with pytest.raises(Invalid, match=f"signed for {name}"):
-        open_order(keys(SIGNER), signed(), expected, NOW)
+        verify_order(keys(SIGNER), signed(), expected, NOW)
 
 
 def test_an_expired_order_is_refused_with_its_end_and_key() -> None:
     late = NOW + VALID_FOR + CLOCK_SKEW + timedelta(seconds=1)
     with pytest.raises(Invalid, match=rf"expired at 2026-01-01 00:15:00 \(key {SIGNER.key_id}\)"):
-        open_order(keys(SIGNER), signed(), REQUEST, late)
+        verify_order(keys(SIGNER), signed(), REQUEST, late)
     with pytest.raises(Invalid, match="check the clock"):
-        open_order(keys(SIGNER), signed(), REQUEST, NOW - CLOCK_SKEW - timedelta(seconds=1))
+        verify_order(keys(SIGNER), signed(), REQUEST, NOW - CLOCK_SKEW - timedelta(seconds=1))
 
 
 def test_another_key_is_refused_with_the_key_expected_and_got() -> None:
     with pytest.raises(Invalid) as error:
-        open_order(keys(SIGNER), signed(THIEF), REQUEST, NOW)
+        verify_order(keys(SIGNER), signed(THIEF), REQUEST, NOW)
     assert SIGNER.key_id in error.value.message and THIEF.key_id in error.value.message
 
 
@@ -84,7 +84,7 @@ def test_a_key_that_is_trusted_for_bundles_orders_nothing() -> None:
     trusted = keys(SIGNER, agent)
     assert trusted.verify("sha256:d", agent.sign(AttestationStatement("sha256:d", ())))
     with pytest.raises(Invalid, match="does not trust") as error:
-        open_order(trusted, signed(agent), REQUEST, NOW)
+        verify_order(trusted, signed(agent), REQUEST, NOW)
     assert f"expects {SIGNER.key_id}" in error.value.message
     assert error.value.message.count(agent.key_id) == 1
 
@@ -93,7 +93,7 @@ def test_a_statement_about_a_bundle_is_no_order() -> None:
     """One key signs both: the prefix tells them apart."""
     statement = SIGNER.sign(AttestationStatement(REQUEST.content, ()))
     with pytest.raises(Invalid, match="signature"):
-        open_order(keys(SIGNER), statement, REQUEST, NOW)
+        verify_order(keys(SIGNER), statement, REQUEST, NOW)
     order = signed()
     with pytest.raises(Invalid, match="signature"):
         keys(SIGNER).verify(REQUEST.content, order)
@@ -108,12 +108,12 @@ def test_an_order_of_another_form_is_refused(change: dict[str, object]) -> None:
     data = orjson.dumps(raw, option=orjson.OPT_SORT_KEYS)
     given = SIGNER.sign_bytes(b"towline order 1\n", data)
     with pytest.raises(Invalid, match="form"):
-        open_order(keys(SIGNER), given, REQUEST, NOW)
+        verify_order(keys(SIGNER), given, REQUEST, NOW)
 
 
 def test_a_missing_order_or_power_is_refused() -> None:
     with pytest.raises(Invalid, match="not signed"):
-        open_order(keys(SIGNER), None, REQUEST, NOW)
+        verify_order(keys(SIGNER), None, REQUEST, NOW)
     with pytest.raises(Invalid, match=r"jobs, removals .*git\.signing\.orders"):
         require_powers(frozenset({"upgrades"}), (Power.REMOVALS, Power.JOBS), SIGNER.key_id)
 

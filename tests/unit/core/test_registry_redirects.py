@@ -20,7 +20,7 @@ class RedirectingRegistry:
     def __init__(self) -> None:
         self.asked: list[tuple[str, Mapping[str, str]]] = []
 
-    async def ask(
+    async def request(
         self,
         method: str,
         url: str,

@@ -90,7 +90,7 @@ def test_many_keys_use_bounded_memory_and_each_keeps_its_limit(
     taken: dict[int, int] = {}
     for later, key in steps:
         now += later
-        if buckets.of(key, now).take(now, 2) == 0.0:
+        if buckets.get(key, now).take(now, 2) == 0.0:
             taken[key] = taken.get(key, 0) + 2
         assert len(buckets) <= max_keys
         # A key can move from the shared bucket to one of its own.
@@ -100,11 +100,11 @@ def test_many_keys_use_bounded_memory_and_each_keeps_its_limit(
 def test_keys_above_the_maximum_share_a_bucket() -> None:
     buckets = TokenBuckets[str](POLICY, 0.0, max_keys=2)
     for key in "ab":
-        assert buckets.of(key, 0.0).take(0.0, POLICY.burst) == 0.0
-    assert buckets.of("c", 0.0) is buckets.of("d", 0.0)
-    assert buckets.of("a", 0.0).take(0.0) > 0.0
+        assert buckets.get(key, 0.0).take(0.0, POLICY.burst) == 0.0
+    assert buckets.get("c", 0.0) is buckets.get("d", 0.0)
+    assert buckets.get("a", 0.0).take(0.0) > 0.0
     later = POLICY.burst / POLICY.rate
-    assert buckets.of("c", later).take(later) == 0.0
-    assert buckets.of("d", later).take(later) == 0.0
-    assert buckets.of("c", later) is not buckets.of("d", later)
+    assert buckets.get("c", later).take(later) == 0.0
+    assert buckets.get("d", later).take(later) == 0.0
+    assert buckets.get("c", later) is not buckets.get("d", later)
     assert len(buckets) == 2

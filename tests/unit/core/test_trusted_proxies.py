@@ -32,14 +32,14 @@ PROXIES = TrustedProxies(["10.0.0.0/8", "192.0.2.1", "fd00::/8"])
 def test_a_client_is_the_first_untrusted_address_from_the_right(
     peer: str, forwarded: list[str], client: str
 ) -> None:
-    assert PROXIES.client(peer, forwarded) == client
+    assert PROXIES.client_address(peer, forwarded) == client
 
 
 @given(st.lists(st.text(max_size=50), max_size=5))
 def test_no_header_of_an_untrusted_peer_counts(forwarded: list[str]) -> None:
-    assert PROXIES.client("203.0.113.9", forwarded) == "203.0.113.9"
-    assert PROXIES.scheme("203.0.113.9", "http", forwarded) == "http"
-    assert TrustedProxies().client("10.0.0.1", forwarded) == "10.0.0.1"
+    assert PROXIES.client_address("203.0.113.9", forwarded) == "203.0.113.9"
+    assert PROXIES.request_scheme("203.0.113.9", "http", forwarded) == "http"
+    assert TrustedProxies().client_address("10.0.0.1", forwarded) == "10.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_no_header_of_an_untrusted_peer_counts(forwarded: list[str]) -> None:
     ],
 )
 def test_the_scheme_is_that_of_the_last_proxy(forwarded: list[str], scheme: str) -> None:
-    assert PROXIES.scheme("10.0.0.1", "http", forwarded) == scheme
+    assert PROXIES.request_scheme("10.0.0.1", "http", forwarded) == scheme
 
 
 @pytest.mark.parametrize("text", ["", "*", "10.0.0.0/33", "ingress.example.org"])

@@ -280,8 +280,8 @@ def test_rules_say_what_is_encrypted(
     rules: dict[str, str], path: tuple[str, ...], encrypts: bool
 ) -> None:
     metadata = sops.SopsMetadata("", "", {}, rules, False)
-    named = any(metadata.names(one, patterns.search_pattern) for one in path)
-    assert metadata.encrypts(named=named) is encrypts
+    named = any(metadata.matches_rule(one, patterns.search_pattern) for one in path)
+    assert metadata.is_encrypted(matches=named) is encrypts
 
 
 @pytest.mark.timeout(20)

@@ -16,7 +16,7 @@ def read(data: bytes, cuts: list[int]) -> tuple[bytes, int, bool]:
     bounds = [0, *sorted({cut for cut in cuts if cut < len(data)}), len(data)]
     payload, used = b"", 0
     for a, b in zip(bounds, bounds[1:], strict=False):
-        taken, pieces = reader.take(data[a:b])
+        taken, pieces = reader.feed(data[a:b])
         payload += b"".join(pieces)
         used += taken
         if reader.done:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Invalid, Unauthenticated
-from core.id_tokens import keys_of
+from core.id_tokens import parse_keys
 from core.mux.codec import MAX_PROOF, Open, add_proof, split_proof
 from syncagent.tunnel.guard import ForwardingRefused, Guard, ImpersonationPolicy
 from syncagent.tunnel.proof import (
@@ -48,7 +48,7 @@ def issuer(clock: FakeClock) -> FakeIssuer:
 
 def proofs_of(issuer: FakeIssuer, rules: ProofRules = RULES) -> IdentityProofs:
     """The agent's side, with the issuer's present keys pinned."""
-    return IdentityProofs(rules, PinnedKeys(rules.issuer, keys_of(issuer.jwks())), issuer.clock)
+    return IdentityProofs(rules, PinnedKeys(rules.issuer, parse_keys(issuer.jwks())), issuer.clock)
 
 
 async def test_a_token_gives_its_name_and_groups_and_is_cached(issuer: FakeIssuer) -> None:

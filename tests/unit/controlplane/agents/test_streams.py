@@ -33,7 +33,7 @@ class Sessions:
 
     async def open_streams(self, wanted: StreamFilter) -> FoundStreams:
         self.asked = wanted
-        return FoundStreams(wanted.chosen(self.streams), self.silent)
+        return FoundStreams(wanted.select(self.streams), self.silent)
 
     async def end_stream(self, stream: OpenStream, by: str) -> bool:
         self.ended.append((stream.id, by))
