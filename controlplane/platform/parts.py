@@ -64,6 +64,15 @@ def column_values(row: Any) -> Columns:
     return dict(zip(column_names(kind), column_getter(kind)(row), strict=True))
 
 
+def given_columns(change: object, *without: str) -> Columns:
+    """Returns the columns of a change that are not None: the fields that it changes."""
+    return {
+        name: value
+        for name, value in column_values(change).items()
+        if value is not None and name not in without
+    }
+
+
 @cache
 def row_maker(kind: Any) -> Callable[..., Any]:
     """Returns a function that makes a row from its columns, in the order of `column_names`."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from controlplane.access.operations.scopes import find_project
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb
 from controlplane.platform.context import Change, StoreOperations
-from controlplane.platform.parts import Columns, column_values
+from controlplane.platform.parts import given_columns
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
@@ -45,7 +45,7 @@ class ViewChange:
 
     def applied(self, view: SavedView) -> SavedView:
         """Returns the changed view. Raises Invalid if a value is not allowed."""
-        given: Columns = {k: v for k, v in column_values(self).items() if v is not None}
+        given = given_columns(self)
         if given.get("sharing", Sharing.PROJECT) is not Sharing.PROJECT:
             given.setdefault("project_id", None)
         view = replace(view, **given)

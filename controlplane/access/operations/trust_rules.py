@@ -17,7 +17,7 @@ from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import Change, StoreOperations
 from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.names import check_label
-from controlplane.platform.parts import column_values
+from controlplane.platform.parts import given_columns
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations
@@ -51,9 +51,7 @@ class TrustRuleChange:
 
     def applied(self, spec: TrustRuleSpec) -> TrustRuleSpec:
         """Returns the changed spec. Raises Invalid if a value is not allowed."""
-        given = {name: value for name, value in column_values(self).items() if value is not None}
-        given.pop("name", None)
-        after = replace(spec, **given)
+        after = replace(spec, **given_columns(self, "name"))
         for name in ("service_account_id", "issuer", "audience", "subject"):
             if not getattr(after, name):
                 raise Invalid("is required", field=_PUBLISHED.get(name, name))

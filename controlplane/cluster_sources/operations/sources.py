@@ -35,7 +35,7 @@ from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
 from controlplane.platform.context import CLUSTER_SOURCE, Change
 from controlplane.platform.limits import check_range
 from controlplane.platform.names import check_label
-from controlplane.platform.parts import Columns, column_values
+from controlplane.platform.parts import given_columns
 from controlplane.platform.ports import Page, PageQuery, Transaction, count_each
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
@@ -91,12 +91,7 @@ class ClusterSourceChange:
 
     def applied(self, settings: ClusterSourceSettings) -> ClusterSourceSettings:
         """Returns the changed settings. Invalid: a value is not allowed."""
-        columns: Columns = {
-            name: value
-            for name, value in column_values(self).items()
-            if value is not None and name not in ("name", "project_id")
-        }
-        after = replace(settings, **columns)
+        after = replace(settings, **given_columns(self, "name", "project_id"))
         for name, field in (("cluster_id", "cluster"), ("service_account_id", "serviceAccount")):
             if not getattr(after, name):
                 raise Invalid("is required", field=field)

@@ -21,7 +21,7 @@ from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import ContextOperations
 from controlplane.platform.limits import check_length, check_range
 from controlplane.platform.names import check_label, check_text
-from controlplane.platform.parts import Columns
+from controlplane.platform.parts import Columns, given_columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Invalid, NotFound
@@ -58,19 +58,16 @@ class AgentSettingsChange:
 
     def columns(self) -> Columns:
         """The validated fields. Invalid: a value is not allowed."""
-        names = ("size", "agent_values", "agent_values_templated")
-        columns = {name: value for name in names if (value := getattr(self, name)) is not None}
+        columns = given_columns(self)
         check_length(self.agent_values or "", "agentValues", _MAX_VALUES_LENGTH)
+        check_range(self.priority or 0, "priority", -_MAX_PRIORITY, _MAX_PRIORITY)
         if self.name is not None:
             columns["name"] = check_label(self.name, "name")
         if self.selector is not None:
             columns["selector"] = self.selector.checked()
-        if self.priority is not None:
-            check_range(self.priority, "priority", -_MAX_PRIORITY, _MAX_PRIORITY)
-            columns["priority"] = self.priority
         for name, limit in (("version", 64), ("image", 1024)):
-            if (text := getattr(self, name)) is not None:
-                columns[name] = check_text(text, name, limit) if text else ""
+            if columns.get(name):
+                columns[name] = check_text(columns[name], name, limit)
         return columns
 
 

@@ -18,7 +18,7 @@ from controlplane.platform.context import (
 )
 from controlplane.platform.limits import check_count, check_range
 from controlplane.platform.names import check_label, check_text
-from controlplane.platform.parts import Columns
+from controlplane.platform.parts import Columns, given_columns
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import found
 from controlplane.platform.retry import retry_operations
@@ -48,7 +48,7 @@ class ClusterGroupChange:
 
     def columns(self) -> Columns:
         """The validated fields. Invalid: a value is not allowed."""
-        columns: Columns = {}
+        columns = given_columns(self, "project_id")
         if self.name is not None:
             columns["name"] = check_label(self.name, "name")
         if self.description is not None:
@@ -58,9 +58,7 @@ class ClusterGroupChange:
         if self.cluster_ids is not None:
             check_count(len(self.cluster_ids), "clusterIds", _MAX_CLUSTERS)
             columns["cluster_ids"] = tuple(dict.fromkeys(self.cluster_ids))
-        if self.max_changing is not None:
-            check_range(self.max_changing, "maxChanging", 0, MAX_CHANGING_CLUSTERS)
-            columns["max_changing"] = self.max_changing
+        check_range(self.max_changing or 0, "maxChanging", 0, MAX_CHANGING_CLUSTERS)
         return columns
 
 

@@ -37,7 +37,7 @@ from controlplane.platform.context import (
 )
 from controlplane.platform.limits import check_length, check_range
 from controlplane.platform.names import check_label
-from controlplane.platform.parts import Columns, column_values
+from controlplane.platform.parts import given_columns
 from controlplane.platform.ports import Page, PageQuery, Transaction, count_each
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
@@ -94,12 +94,7 @@ class ConfigurationSourceChange:
 
     def applied(self, settings: SourceSettings) -> SourceSettings:
         """Returns the changed settings. Invalid: a value is not allowed."""
-        columns: Columns = {
-            name: value
-            for name, value in column_values(self).items()
-            if value is not None and name not in ("name", "project_id")
-        }
-        after = replace(settings, **columns)
+        after = replace(settings, **given_columns(self, "name", "project_id"))
         check_ref(after.ref)
         for name in ("repository_id", "service_account_id"):
             if not getattr(after, name):

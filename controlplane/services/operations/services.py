@@ -1,7 +1,7 @@
 """Services: definitions of what runs in which cluster, and the operations on them."""
 
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from controlplane.platform.conflicts import check_unchanged, name_conflict
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_label, check_text
-from controlplane.platform.parts import Columns
+from controlplane.platform.parts import Columns, given_columns
 from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
 from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations
@@ -446,8 +446,7 @@ class Services:
             sources=[SourceChange(s.repository_id, s.ref, s.folder, s.path) for s in sources],
             uses={u.name: (u.secret_id, u.version if u.pinned else None) for u in used},
         )
-        changes = {column.name: getattr(change, column.name) for column in fields(change)}
-        given = {name: value for name, value in changes.items() if value is not None}
+        given = given_columns(change)
         given["configuration"] = {**original.spec.configuration, **(change.configuration or {})}
         return await self.create(actor, cluster_id, None, replace(template, **given))
 
