@@ -9,12 +9,7 @@ from dataclasses import dataclass, field
 
 from core.errors import Invalid
 from core.remotes import source_url
-from core.spec.fences import (
-    ObjectRules,
-    ServiceFence,
-    check_service_account,
-    qualified_account,
-)
+from core.spec.fences import ObjectRules, ServiceFence, check_service_account, qualified_account
 from core.spec.image_signatures import NO_SIGNATURE_RULES, ImageSignatureRule, SignatureRules
 from core.spec.source_signatures import SignatureRule, SignerSet
 from core.wildcards import check_pattern, matches_any

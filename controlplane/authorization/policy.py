@@ -17,12 +17,7 @@ from controlplane.authorization.resources import (
     Verb,
     scope_of,
 )
-from controlplane.authorization.roles import (
-    KubernetesRequest,
-    KubernetesRights,
-    Right,
-    Role,
-)
+from controlplane.authorization.roles import KubernetesRequest, KubernetesRights, Right, Role
 
 Visible = tuple[frozenset[Scope], ...]
 """Filter for lists: a visible row is in one scope of each set. Empty: everything is visible."""

@@ -8,10 +8,7 @@ from controlplane.authorization import Actor
 from controlplane.clusters.model.agent_settings import AgentSettings
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.groups import ClusterGroup
-from controlplane.clusters.operations.agent_settings import (
-    AgentSettingsChange,
-    may_read_values,
-)
+from controlplane.clusters.operations.agent_settings import AgentSettingsChange, may_read_values
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
 from controlplane.clusters.ports import AgentSettingsStore, ClusterGroupStore, ClusterStore

@@ -25,12 +25,7 @@ from strawberry.types.unset import UNSET, UnsetType
 
 from controlplane.access.http.browser import Cookies, check_session_request
 from controlplane.authorization import require_member
-from controlplane.http.media_types import (
-    GRAPHQL_RESPONSE,
-    JSON,
-    media_type_for,
-    refusal_status,
-)
+from controlplane.http.media_types import GRAPHQL_RESPONSE, JSON, media_type_for, refusal_status
 from controlplane.http.metrics import ApiMetrics
 from controlplane.platform.graphql.context import ApiBackend, Context
 from controlplane.platform.graphql.persisted import PersistedQueries, UnknownQueryHash
@@ -260,9 +255,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         return response
 
     def create_response(
-        self,
-        response_data: GraphQLHTTPResponse | list[GraphQLHTTPResponse],
-        sub_response: Response,
+        self, response_data: GraphQLHTTPResponse | list[GraphQLHTTPResponse], sub_response: Response
     ) -> Response:
         """Responds with the media type and the status that the client asked for."""
         kind = sub_response.media_type or JSON

@@ -80,11 +80,7 @@ class InboxType:
 @strawberry.type
 class InboxQuery:
     @strawberry.field
-    async def inbox(
-        self,
-        info: Info,
-        first: int | None = None,
-    ) -> InboxType:
+    async def inbox(self, info: Info, first: int | None = None) -> InboxType:
         """Decisions and failures that wait for the caller, newest first.
 
         Args:

@@ -21,12 +21,7 @@ from controlplane.pipelines.model.state import (
     ReleaseId,
     StageId,
 )
-from controlplane.pipelines.operations.views import (
-    PipelineView,
-    is_author,
-    view_of,
-    visible_view,
-)
+from controlplane.pipelines.operations.views import PipelineView, is_author, view_of, visible_view
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.ports import ANY, PageQuery, Transaction

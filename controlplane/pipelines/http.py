@@ -130,11 +130,7 @@ def _with_errors(work: Handler) -> Handler:
 
 
 def is_genuine(
-    provider: str,
-    secret: str,
-    headers: Mapping[str, str],
-    query: Mapping[str, str],
-    body: bytes,
+    provider: str, secret: str, headers: Mapping[str, str], query: Mapping[str, str], body: bytes
 ) -> bool:
     """Returns whether a request carries the proof of the secret; never without a secret.
 

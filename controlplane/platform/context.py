@@ -5,14 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from controlplane.authorization import (
-    Actor,
-    Resource,
-    ResourceKind,
-    Verb,
-    require,
-    require_member,
-)
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.git_ports import GitWriter, ManifestSource

@@ -20,10 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _MAX_PREFIX = 253
 _DNS_NAME = rf"{_DNS_LABEL.pattern}(\.{_DNS_LABEL.pattern})*"
-LABEL_NAME_SCHEMA = {
-    "pattern": rf"^({_DNS_NAME}/)?{_NAME.pattern}$",
-    "maxLength": _MAX_PREFIX + 64,
-}
+LABEL_NAME_SCHEMA = {"pattern": rf"^({_DNS_NAME}/)?{_NAME.pattern}$", "maxLength": _MAX_PREFIX + 64}
 """JSON Schema of the names of labels and annotations, as `check_label_name` takes them."""
 LABEL_VALUE_SCHEMA = {"type": "string", "pattern": f"^({_NAME.pattern})?$"}
 """JSON Schema of the values of labels, as `check_label_value` takes them."""

@@ -32,9 +32,7 @@ def retry_operations(operations: type[C]) -> type[C]:
     return operations
 
 
-def retry_on_collision(
-    operation: Callable[..., Awaitable[Any]],
-) -> Callable[..., Awaitable[Any]]:
+def retry_on_collision(operation: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     """Decorator for one operation or step: at most four tries, like `retry_operations`."""
 
     @wraps(operation)

@@ -191,11 +191,7 @@ class LedgerReports(ContextOperations):
         return found
 
     async def _concerned(
-        self,
-        tx: Transaction,
-        actor: Actor,
-        found: Sequence[Deployment],
-        repository_id: str | None,
+        self, tx: Transaction, actor: Actor, found: Sequence[Deployment], repository_id: str | None
     ) -> list[Service]:
         """The services of a repository; without one, those that had the commit."""
         if repository_id:

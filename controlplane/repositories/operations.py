@@ -8,12 +8,7 @@ from functools import partial
 import orjson
 
 from controlplane.access.operations.scopes import check_not_moved, project_for
-from controlplane.authorization import (
-    Actor,
-    ResourceKind,
-    Verb,
-    require,
-)
+from controlplane.authorization import Actor, ResourceKind, Verb, require
 from controlplane.platform.batch import after_commit
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import RENDER_SERVICES, OperationContext
@@ -125,10 +120,7 @@ class RepositoryOperations:
         return self._with_last_poll(found)
 
     async def create(
-        self,
-        actor: Actor,
-        change: RepositoryChange,
-        kind: RepositoryKind = RepositoryKind.GIT,
+        self, actor: Actor, change: RepositoryChange, kind: RepositoryKind = RepositoryKind.GIT
     ) -> Repository:
         now = self._context.clock.now()
         blank = Repository(RepositoryId(self._context.new_id()), "", now, now, kind=kind)

@@ -166,9 +166,7 @@ class SqlSearch:
         service = await self._by_id(services, {row.service_id for row in rows}, "name")
         return [
             SearchHit(
-                row,
-                service.get(row.service_id, ("",))[0],
-                *cluster.get(row.cluster_id, ("", None)),
+                row, service.get(row.service_id, ("",))[0], *cluster.get(row.cluster_id, ("", None))
             )
             for row in rows
         ]
@@ -265,12 +263,7 @@ def _of_version(api: str) -> ColumnElement[bool]:
 
 
 def _is_api(apis: Any) -> ColumnElement[bool]:
-    return or_(
-        False,
-        *(and_(_C.kind == k, _C.group == g, _C.version == v) for g, v, k in apis),
-    )
+    return or_(False, *(and_(_C.kind == k, _C.group == g, _C.version == v) for g, v, k in apis))
 
 
-REPOSITORIES: Repositories = {
-    SearchStore: lambda tx: SqlSearch(tx.connection),
-}
+REPOSITORIES: Repositories = {SearchStore: lambda tx: SqlSearch(tx.connection)}

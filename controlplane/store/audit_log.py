@@ -6,16 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import (
-    CompoundSelect,
-    bindparam,
-    delete,
-    insert,
-    literal,
-    select,
-    union_all,
-    update,
-)
+from sqlalchemy import CompoundSelect, bindparam, delete, insert, literal, select, union_all, update
 
 from controlplane.access.model.bindings import Project
 from controlplane.access.store import projects
@@ -276,6 +267,4 @@ _MOVE = (
     .values(number=bindparam("to"), hash=bindparam("with"))
 )
 
-REPOSITORIES: Repositories = {
-    AuditLog: lambda tx: SqlAudit(tx.connection),
-}
+REPOSITORIES: Repositories = {AuditLog: lambda tx: SqlAudit(tx.connection)}

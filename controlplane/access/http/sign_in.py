@@ -14,12 +14,7 @@ from starlette.routing import Route
 from controlplane.access.http.browser import Cookies, check_origin, check_session_request
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.refresh_tokens import IssuedTokens
-from controlplane.access.operations.sign_in import (
-    DEVICE_LIFE,
-    DevicePending,
-    ProviderReply,
-    SignIn,
-)
+from controlplane.access.operations.sign_in import DEVICE_LIFE, DevicePending, ProviderReply, SignIn
 from controlplane.access.operations.token_exchange import TokenExchange
 from controlplane.authorization import Actor
 from controlplane.platform.http import pages

@@ -7,13 +7,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from controlplane.access.model.users import (
-    SESSION_IDLE,
-    TICKET_LIFE,
-    USER_TOKEN_LIFE,
-    Token,
-    User,
-)
+from controlplane.access.model.users import SESSION_IDLE, TICKET_LIFE, USER_TOKEN_LIFE, Token, User
 from controlplane.access.operations.auth_throttle import AuthThrottle
 from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.scopes import actor_of_user
@@ -26,12 +20,7 @@ from controlplane.access.operations.tokens import (
 )
 from controlplane.access.operations.users import ADMINISTER_USERS, find_user
 from controlplane.access.ports import DeployTokens, TokenStore, UserStore
-from controlplane.authorization import (
-    Actor,
-    ActorKind,
-    Limit,
-    require_member,
-)
+from controlplane.authorization import Actor, ActorKind, Limit, require_member
 from controlplane.platform.context import REVOKED, StoreContext
 from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_text

@@ -110,10 +110,7 @@ async def _users_by_subject(
     everyone = await tx[UserStore].people() if any(group.everyone for group in groups) else []
     members = await _members(tx, [group.id for group in groups if not group.everyone])
     return {user.id: ("directly", [user]) for user in users} | {
-        group.id: (
-            f"group {group.name}",
-            everyone if group.everyone else members.get(group.id, []),
-        )
+        group.id: (f"group {group.name}", everyone if group.everyone else members.get(group.id, []))
         for group in groups
     }
 

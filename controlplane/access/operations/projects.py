@@ -11,14 +11,7 @@ from controlplane.access.ports import (
     ResourceDirectory,
     RoleBindingStore,
 )
-from controlplane.authorization import (
-    Actor,
-    Fence,
-    Resource,
-    ResourceKind,
-    Verb,
-    require_member,
-)
+from controlplane.authorization import Actor, Fence, Resource, ResourceKind, Verb, require_member
 from controlplane.platform.context import Change, NamedOperations, OperationContext
 from controlplane.platform.limits import check_length
 from controlplane.platform.names import check_text

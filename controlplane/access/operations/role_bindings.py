@@ -92,10 +92,7 @@ class RoleBindings(StoreOperations):
     """Operations on role bindings."""
 
     async def all(
-        self,
-        actor: Actor,
-        scope: Scope | None = None,
-        labels: Sequence[LabelRequirement] = (),
+        self, actor: Actor, scope: Scope | None = None, labels: Sequence[LabelRequirement] = ()
     ) -> list[BindingView]:
         """Role bindings in scopes where the actor may read them, and the actor's own."""
         return await self._shown_bindings(actor, scope, _may_see, labels)

@@ -3,12 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from controlplane.access.model.users import (
-    USER_TOKEN_LIFE,
-    Token,
-    User,
-    UserKind,
-)
+from controlplane.access.model.users import USER_TOKEN_LIFE, Token, User, UserKind
 from controlplane.access.operations.delegation import require_permissions_of_user
 from controlplane.access.operations.tokens import check_life, mint
 from controlplane.access.operations.users import (

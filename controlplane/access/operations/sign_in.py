@@ -40,13 +40,7 @@ from controlplane.access.ports import (
     TokenStore,
     UserStore,
 )
-from controlplane.authorization import (
-    ADMIN,
-    SYSTEM,
-    Actor,
-    ActorKind,
-    require_member,
-)
+from controlplane.authorization import ADMIN, SYSTEM, Actor, ActorKind, require_member
 from controlplane.platform.audit_entry import AuditVerdict
 from controlplane.platform.context import REVOKED, StoreContext
 from controlplane.platform.limits import check_length
@@ -54,14 +48,7 @@ from controlplane.platform.names import check_text
 from controlplane.platform.notification import NotificationKind, notification
 from controlplane.platform.ports import AuditTrail, NotificationOutbox, PageQuery, Transaction
 from controlplane.platform.retry import retry_on_collision
-from core.errors import (
-    Conflict,
-    Forbidden,
-    LimitExceeded,
-    NotFound,
-    TowlineError,
-    Unauthenticated,
-)
+from core.errors import Conflict, Forbidden, LimitExceeded, NotFound, TowlineError, Unauthenticated
 from core.identity import TokenKind
 from core.runtime.token_bucket import RatePolicy, TokenBuckets
 

@@ -388,9 +388,7 @@ class AgentSession:
             attested.CopyFrom(attestation_to_message(renewed))
 
     async def _sign(
-        self,
-        desired: Sequence[wire.Desired] = (),
-        commands: Sequence[wire.Command] = (),
+        self, desired: Sequence[wire.Desired] = (), commands: Sequence[wire.Command] = ()
     ) -> bool:
         """Adds signed orders to messages; False if the render tier cannot sign now: tries again."""
         unsigned = [*desired, *commands]

@@ -15,12 +15,7 @@ from controlplane.agents.operations.reports import AgentReports, ReportCommitter
 from controlplane.agents.operations.sessions import AgentConnected, ConnectionRecorder
 from controlplane.agents.operations.upgrades import AgentUpgrades
 from controlplane.agents.ports import ClusterJobStore
-from controlplane.clusters.model.commands import (
-    UPLOADED_DIGEST,
-    Command,
-    CommandKind,
-    CommandState,
-)
+from controlplane.clusters.model.commands import UPLOADED_DIGEST, Command, CommandKind, CommandState
 from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.context import CLUSTER, OperationContext
 from controlplane.platform.ports import Transaction
@@ -232,10 +227,7 @@ class AgentOperations:
         await self._reports.record_unsent_state(cluster_id, service_id, sequence, message)
 
     async def record_reports(
-        self,
-        cluster_id: ClusterId,
-        reports: Iterable[Report],
-        offered: Sequence[LedgerEntry] = (),
+        self, cluster_id: ClusterId, reports: Iterable[Report], offered: Sequence[LedgerEntry] = ()
     ) -> int:
         """Commits reports in order, and returns the number of the last committed report.
 

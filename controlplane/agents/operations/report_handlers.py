@@ -12,12 +12,7 @@ from controlplane.agents.operations.report_batch import ReportBatch, mirrored_id
 from controlplane.agents.operations.sessions import facts_columns
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.audit.ports import AuditLog
-from controlplane.clusters.model.commands import (
-    UPLOADED_DIGEST,
-    Command,
-    CommandKind,
-    CommandState,
-)
+from controlplane.clusters.model.commands import UPLOADED_DIGEST, Command, CommandKind, CommandState
 from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.delivery.operations.render_reconciler import mark_for_render
 from controlplane.platform.context import (

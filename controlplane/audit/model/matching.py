@@ -3,13 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
-from controlplane.audit.model.blocks import (
-    MAX_BLOCK_ROWS,
-    AuditBlock,
-    RowContent,
-    RowMatch,
-    unpack,
-)
+from controlplane.audit.model.blocks import MAX_BLOCK_ROWS, AuditBlock, RowContent, RowMatch, unpack
 from controlplane.audit.model.chains import AuditFilter
 from controlplane.authorization import Visible
 from controlplane.platform.audit_entry import AuditEntry

@@ -5,12 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from controlplane.access.operations.refusal_aggregation import RefusalAggregator
-from controlplane.audit.model.chains import (
-    AuditFilter,
-    AuditKind,
-    ChainBreak,
-    ChainHead,
-)
+from controlplane.audit.model.chains import AuditFilter, AuditKind, ChainBreak, ChainHead
 from controlplane.audit.model.verification import ChainVerifier
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require

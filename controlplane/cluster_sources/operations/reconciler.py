@@ -20,11 +20,7 @@ from controlplane.cluster_sources.model.inventory import (
     retagged,
     sorted_objects,
 )
-from controlplane.cluster_sources.model.members import (
-    ClusterSourceMember,
-    MemberState,
-    state_of,
-)
+from controlplane.cluster_sources.model.members import ClusterSourceMember, MemberState, state_of
 from controlplane.cluster_sources.model.source import (
     ClusterSource,
     ClusterSourceResult,
@@ -38,10 +34,7 @@ from controlplane.cluster_sources.operations.deliveries import (
     find_version,
 )
 from controlplane.cluster_sources.operations.sources import ClusterSources
-from controlplane.cluster_sources.ports import (
-    ClusterSourceMemberStore,
-    ManagementCluster,
-)
+from controlplane.cluster_sources.ports import ClusterSourceMemberStore, ManagementCluster
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.clusters import (
     ClusterChange,

@@ -12,13 +12,7 @@ from controlplane.access.operations.scopes import check_not_moved, project_for
 from controlplane.access.operations.service_accounts import find_service_account
 from controlplane.access.operations.source_runs import SourceOperations, changed_settings
 from controlplane.access.ports import UserStore
-from controlplane.authorization import (
-    Actor,
-    ResourceKind,
-    Verb,
-    require,
-    require_member,
-)
+from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.cluster_sources.model.inventory import check_settings
 from controlplane.cluster_sources.model.members import ClusterSourceMember
 from controlplane.cluster_sources.model.source import (

@@ -8,11 +8,7 @@ from controlplane.clusters.model.selectors import Selector
 from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
 from controlplane.platform.labels import LabelOperator, LabelRequirement
 
-_SELECTOR = {
-    "distro": "distribution",
-    "group_ids": "groups",
-    "ignored_cluster_ids": "excluded",
-}
+_SELECTOR = {"distro": "distribution", "group_ids": "groups", "ignored_cluster_ids": "excluded"}
 
 strawberry.enum(LabelOperator, name="LabelOperator")
 

@@ -224,11 +224,7 @@ class BootstrapTokens:
         )
 
     async def _register(
-        self,
-        tx: Transaction,
-        token: BootstrapToken,
-        request: JoinRequest,
-        adopted: Cluster | None,
+        self, tx: Transaction, token: BootstrapToken, request: JoinRequest, adopted: Cluster | None
     ) -> Cluster:
         """Registers a cluster under the wanted name, or under that name with a part of its UID.
 
@@ -346,10 +342,7 @@ async def _adopt(
 ) -> Cluster:
     """Gives a registered cluster to the agent of a token."""
     adopted = replace(
-        cluster,
-        kubernetes_uid=request.kubernetes_uid,
-        bootstrap_token_id=token.id,
-        updated_at=now,
+        cluster, kubernetes_uid=request.kubernetes_uid, bootstrap_token_id=token.id, updated_at=now
     )
     await tx[ClusterStore].put(adopted)
     return adopted

@@ -10,13 +10,7 @@ from controlplane.access.operations.scopes import check_not_moved, project_for
 from controlplane.access.operations.tag_changes import authorize_tags
 from controlplane.access.operations.tokens import mint, revoke_cluster_tokens
 from controlplane.access.ports import TokenStore
-from controlplane.authorization import (
-    Actor,
-    ResourceKind,
-    Verb,
-    require,
-    require_member,
-)
+from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import SILENT_AFTER, Cluster, ClusterHealth
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.clusters.ports import ClusterContents, ClusterStore

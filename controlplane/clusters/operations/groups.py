@@ -11,11 +11,7 @@ from controlplane.clusters.model.groups import MAX_CHANGING_CLUSTERS, ClusterGro
 from controlplane.clusters.model.selectors import Selector
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, GroupUsers
 from controlplane.platform.batch import after_commit
-from controlplane.platform.context import (
-    GENERATORS,
-    RENDER_SERVICES,
-    NamedOperations,
-)
+from controlplane.platform.context import GENERATORS, RENDER_SERVICES, NamedOperations
 from controlplane.platform.limits import check_count, check_range
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.parts import Columns, given_columns

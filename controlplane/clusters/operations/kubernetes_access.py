@@ -8,14 +8,7 @@ from datetime import datetime
 from controlplane.access.model.bindings import Project
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.ports import ProjectStore
-from controlplane.authorization import (
-    Actor,
-    FenceCluster,
-    Resource,
-    ResourceKind,
-    Scope,
-    Verb,
-)
+from controlplane.authorization import Actor, FenceCluster, Resource, ResourceKind, Scope, Verb
 from controlplane.authorization.actor import EVERYBODY, permission_error
 from controlplane.authorization.policy import ClusterIdentity, ClusterTenant
 from controlplane.authorization.roles import KubernetesRequest

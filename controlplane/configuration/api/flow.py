@@ -3,11 +3,7 @@
 import strawberry
 
 from controlplane.configuration.model.flow import Export, Import, ImportedValue, ValueType
-from controlplane.configuration.model.overrides import (
-    ContextOverride,
-    LayeredValue,
-    OverrideLayer,
-)
+from controlplane.configuration.model.overrides import ContextOverride, LayeredValue, OverrideLayer
 from controlplane.configuration.operations.contexts import ContextOverrideChange, ServiceContexts
 from controlplane.configuration.operations.flows import ConfigurationFlow, FlowView
 from controlplane.configuration.operations.service_graph import (

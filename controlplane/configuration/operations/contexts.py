@@ -6,14 +6,7 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from controlplane.access.operations.scopes import check_not_moved, project_for
-from controlplane.authorization import (
-    Actor,
-    Resource,
-    ResourceKind,
-    Verb,
-    require,
-    require_member,
-)
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.configuration.model.contexts import ServiceContext
 from controlplane.configuration.model.overrides import (
@@ -36,12 +29,7 @@ from controlplane.configuration.operations.secret_references import (
     store_secret_flags,
 )
 from controlplane.configuration.ports import ContextOverrideStore, ContextStore
-from controlplane.platform.context import (
-    RENDER_SERVICES,
-    Change,
-    NamedOperations,
-    OperationContext,
-)
+from controlplane.platform.context import RENDER_SERVICES, Change, NamedOperations, OperationContext
 from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import Transaction

@@ -3,12 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from controlplane.access.ports import ProjectStore
-from controlplane.authorization import (
-    Actor,
-    ResourceKind,
-    Verb,
-    require,
-)
+from controlplane.authorization import Actor, ResourceKind, Verb, require
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore

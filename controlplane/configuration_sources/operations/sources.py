@@ -30,11 +30,7 @@ from controlplane.configuration_sources.model.source import (
 )
 from controlplane.configuration_sources.ports import ConfigurationSourceStore
 from controlplane.manifests.ports import DeclaredResourceStore
-from controlplane.platform.context import (
-    CONFIGURATION_SOURCE,
-    RENDER_SERVICES,
-    Change,
-)
+from controlplane.platform.context import CONFIGURATION_SOURCE, RENDER_SERVICES, Change
 from controlplane.platform.limits import check_length, check_range
 from controlplane.platform.names import check_label
 from controlplane.platform.parts import given_columns

@@ -190,10 +190,7 @@ class RenderReconciler(ContextOperations):
         return state.commits if state is not None else repository.commits
 
     async def _changed(
-        self,
-        repository: Repository,
-        commits: Mapping[str, Commit],
-        states: Iterable[RenderState],
+        self, repository: Repository, commits: Mapping[str, Commit], states: Iterable[RenderState]
     ) -> tuple[dict[str, _StaleService], list[_Outcome]]:
         """The services to render, by id, and the results of those that cannot be rendered."""
         by_ref: dict[str, list[RenderState]] = {}
@@ -297,9 +294,7 @@ class RenderReconciler(ContextOperations):
             ]
         rendered = outcome.rendered
         after = before.changed(
-            render_error=None,
-            input_digest=rendered.source,
-            reads=dict(outcome.reads or {}),
+            render_error=None, input_digest=rendered.source, reads=dict(outcome.reads or {})
         )
         now = self._context.clock.now()
         bad = refused.of(before.project_id, rendered.digest, outcome.commit.sha)

@@ -9,11 +9,7 @@ from dataclasses import dataclass, field
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.platform.parts import column_values
 from controlplane.services.model.service import Service
-from controlplane.services.model.templates import (
-    ServiceTemplate,
-    TemplateOverride,
-    apply_override,
-)
+from controlplane.services.model.templates import ServiceTemplate, TemplateOverride, apply_override
 from core.identity import ServiceId
 from core.spec.source import RenderedBundle
 

@@ -17,10 +17,7 @@ from controlplane.generators.model.definitions import (
     scope_for_services,
 )
 from controlplane.generators.operations.generation import AnyGenerator, fleet_of
-from controlplane.generators.operations.reconciler import (
-    GeneratorReconciler,
-    delete_generator,
-)
+from controlplane.generators.operations.reconciler import GeneratorReconciler, delete_generator
 from controlplane.generators.operations.template_secrets import template_secrets
 from controlplane.generators.ports import GlobalOverrideStore
 from controlplane.platform.context import GENERATORS, Change, NamedOperations, OperationContext

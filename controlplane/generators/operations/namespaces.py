@@ -57,11 +57,7 @@ class ManagedNamespaces(GeneratorOperations[ManagedNamespace, NamespaceChange]):
         return definition.checked()
 
     async def _fill_in(
-        self,
-        tx: Transaction,
-        actor: Actor,
-        definition: ManagedNamespace,
-        change: NamespaceChange,
+        self, tx: Transaction, actor: Actor, definition: ManagedNamespace, change: NamespaceChange
     ) -> ManagedNamespace:
         definition = definition.checked()
         if change.template is None:

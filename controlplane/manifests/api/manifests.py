@@ -63,10 +63,7 @@ class ManifestMutation:
 
     @strawberry.mutation
     async def apply_manifests(
-        self,
-        info: Info,
-        sources: list[ManifestSource],
-        options: ManifestApplyOptions | None = None,
+        self, info: Info, sources: list[ManifestSource], options: ManifestApplyOptions | None = None
     ) -> ManifestPlanType:
         """Creates, changes and deletes resources until they match the documents, all or nothing.
 

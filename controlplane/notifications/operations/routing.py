@@ -323,9 +323,7 @@ def _of_service(pending: Notification, service: Service, known: _RelatedResource
 
 
 def _receivers(
-    commits: Mapping[str, str],
-    routers: Iterable[Router],
-    sinks: Sequence[Sink],
+    commits: Mapping[str, str], routers: Iterable[Router], sinks: Sequence[Sink]
 ) -> list[Sink]:
     """Returns the sinks that get the notification, each once, sorted by id."""
     ids = {id for router in routers for id in router.sinks}

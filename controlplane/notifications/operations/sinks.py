@@ -10,10 +10,7 @@ from controlplane.audit.ports import AuditLog
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.notifications.model.notification import Sink
 from controlplane.notifications.model.sink_kind import CommitSink, SinkKind
-from controlplane.notifications.ports import (
-    RouterStore,
-    SinkStore,
-)
+from controlplane.notifications.ports import RouterStore, SinkStore
 from controlplane.notifications.sinks import BY_KIND, SINKS
 from controlplane.platform.context import Change, NamedOperations
 from controlplane.platform.names import check_text

@@ -28,11 +28,7 @@ class PipelineOverrideQuery:
 _DECISIONS = ResourceFields("pipeline", ReleaseDecisions, PipelineType, each(PipelineType.of))
 _TRIGGERS = ResourceFields("pipeline", Triggers, PipelineType, each(PipelineType.of))
 _DENIED = ResourceFields(
-    "revision",
-    ReleaseDecisions,
-    DeniedRevisionType,
-    each(DeniedRevisionType.of),
-    is_nullable=False,
+    "revision", ReleaseDecisions, DeniedRevisionType, each(DeniedRevisionType.of), is_nullable=False
 )
 
 

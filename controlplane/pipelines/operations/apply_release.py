@@ -49,11 +49,7 @@ async def apply_release(
             before.desired.pinned_sha,
             before.desired.digest,
             before.desired.stage_verification,
-        ) == (
-            commit,
-            content.rendered.digest,
-            watch,
-        ):
+        ) == (commit, content.rendered.digest, watch):
             continue
         origin = origins.get(commit)
         columns = _columns(

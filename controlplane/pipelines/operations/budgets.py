@@ -21,10 +21,7 @@ from core.identity import ServiceId
 
 
 async def budget_events(
-    tx: Transaction,
-    spec: pipeline.Pipeline,
-    state: PipelineState,
-    services: Mapping[str, Service],
+    tx: Transaction, spec: pipeline.Pipeline, state: PipelineState, services: Mapping[str, Service]
 ) -> list[ev.Budgeted]:
     """Events with the services that the budgets let a pipeline change now.
 
@@ -76,9 +73,7 @@ async def store_changing(
 
 
 async def _limited(
-    tx: Transaction,
-    spec: pipeline.Pipeline,
-    services: Mapping[str, Service],
+    tx: Transaction, spec: pipeline.Pipeline, services: Mapping[str, Service]
 ) -> tuple[Sequence[ClusterGroup], Mapping[str, Cluster]]:
     """Locks the groups with a budget that contain clusters of the pipeline; also its clusters by
     id."""

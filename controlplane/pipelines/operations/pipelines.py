@@ -46,9 +46,7 @@ from controlplane.pipelines.operations.budgets import (
     frees_budget,
     store_changing,
 )
-from controlplane.pipelines.operations.drafts import (
-    PipelineDraft,
-)
+from controlplane.pipelines.operations.drafts import PipelineDraft
 from controlplane.pipelines.operations.gate_secrets import opened
 from controlplane.pipelines.operations.git_places import with_write_targets
 from controlplane.pipelines.operations.observations import (

@@ -22,12 +22,7 @@ from core.signatures.commit import read_commit
 from core.signatures.trusted import method_of
 from core.spec.image_signatures import ImageSignatureRule, check_images
 from core.spec.input_checks import CheckResult, InputKind, InputVerdict
-from core.spec.source_signatures import (
-    Evidence,
-    SignatureRule,
-    check_signatures,
-    decode_evidence,
-)
+from core.spec.source_signatures import Evidence, SignatureRule, check_signatures, decode_evidence
 from core.spec.statements.attestation import (
     AttestationStatement,
     SignedSource,
@@ -201,8 +196,7 @@ class ProvenanceReports(ContextOperations):
         checked = _AgentChecks.of(service)
         return [
             replace(
-                _image_link(text, rules, images.evidence),
-                agent=checked.find(InputKind.IMAGE, text),
+                _image_link(text, rules, images.evidence), agent=checked.find(InputKind.IMAGE, text)
             )
             for text in images.names[:_MAX_IMAGES]
         ]
@@ -280,12 +274,7 @@ def _bundle_link(
             ProvenanceState.FAILED,
             f"the statement is about {statement.digest}",
         )
-    return ProvenanceLink(
-        ProvenanceStage.BUNDLE,
-        digest,
-        state,
-        f"signed by the key {key_id}",
-    )
+    return ProvenanceLink(ProvenanceStage.BUNDLE, digest, state, f"signed by the key {key_id}")
 
 
 async def _approvals(

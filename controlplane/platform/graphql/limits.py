@@ -78,9 +78,7 @@ class SelectionSize:
     def plus(self, other: "SelectionSize") -> "SelectionSize":
         """Returns the size of both in one selection set."""
         return SelectionSize(
-            max(self.depth, other.depth),
-            self.fields + other.fields,
-            self.aliases + other.aliases,
+            max(self.depth, other.depth), self.fields + other.fields, self.aliases + other.aliases
         )
 
 

@@ -12,11 +12,7 @@ class GuardedSender(OutboundClient):
     """Sends to public addresses, and to private ones of `allowed` networks."""
 
     def __init__(
-        self,
-        allowed: Iterable[str] = (),
-        ca_file: Path | None = None,
-        *,
-        seconds: float = SECONDS,
+        self, allowed: Iterable[str] = (), ca_file: Path | None = None, *, seconds: float = SECONDS
     ) -> None:
         tls = client_tls(ca_file)
         guard = AddressGuard(allowed, setting="notify.private_networks")

@@ -22,10 +22,7 @@ from core.errors import Invalid
 from core.json_object import JsonValue
 from core.runtime.clock import SystemClock
 
-READ_ONLY = {
-    "sqlite": {"read_only": True},
-    "postgresql": {"isolation_level": "AUTOCOMMIT"},
-}
+READ_ONLY = {"sqlite": {"read_only": True}, "postgresql": {"isolation_level": "AUTOCOMMIT"}}
 """Options of a read-only connection, by dialect."""
 
 _IDLE_S = 20.0

@@ -6,17 +6,7 @@ from enum import StrEnum
 from types import GenericAlias, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from sqlalchemy import (
-    Boolean,
-    Column,
-    Float,
-    ForeignKey,
-    Integer,
-    LargeBinary,
-    String,
-    Table,
-    Text,
-)
+from sqlalchemy import Boolean, Column, Float, ForeignKey, Integer, LargeBinary, String, Table, Text
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 

@@ -33,13 +33,7 @@ from controlplane.authorization import Visible
 from controlplane.platform.batch import is_batch_open
 from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.parts import Columns, column_getter, column_names, row_maker
-from controlplane.platform.ports import (
-    ANY,
-    MAX_COUNTED,
-    Page,
-    PageQuery,
-    ReadableRows,
-)
+from controlplane.platform.ports import ANY, MAX_COUNTED, Page, PageQuery, ReadableRows
 from controlplane.platform.store.columns import contains
 from controlplane.platform.store.connection import StoreConnection
 from controlplane.platform.store.remembered import question

@@ -39,11 +39,7 @@ from controlplane.clusters.store import clusters
 from controlplane.platform.store.columns import among
 from controlplane.platform.store.rows import SqlLog, SqlReading
 from controlplane.platform.store.transaction import Repositories
-from controlplane.platform.store.visibility import (
-    label_values,
-    rows_with_label,
-    visible_rows,
-)
+from controlplane.platform.store.visibility import label_values, rows_with_label, visible_rows
 from controlplane.reports.model.dora import (
     Deployment,
     DeploymentCounts,
@@ -125,9 +121,7 @@ def _restored(dialect: str) -> Update:
     return (
         sql_update(deployments)
         .where(
-            _T.service_id == bindparam("service"),
-            _T.failed_at <= _MOMENT,
-            _T.restored_at.is_(None),
+            _T.service_id == bindparam("service"), _T.failed_at <= _MOMENT, _T.restored_at.is_(None)
         )
         .values(restored_at=_MOMENT, restore_s=_seconds(dialect, _T.failed_at, _MOMENT))
     )

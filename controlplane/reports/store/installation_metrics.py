@@ -90,6 +90,4 @@ def _bound() -> ColumnElement[float]:
     return case(*((lead <= bound, bound) for bound in DELIVERY_BOUNDS), else_=-1.0)
 
 
-REPOSITORIES: Repositories = {
-    MetricsSnapshotStore: lambda tx: SqlMetricsSnapshot(tx.connection),
-}
+REPOSITORIES: Repositories = {MetricsSnapshotStore: lambda tx: SqlMetricsSnapshot(tx.connection)}

@@ -6,19 +6,9 @@ The API never returns values. They leave only sealed for the agent of the cluste
 from dataclasses import dataclass, field, replace
 
 from controlplane.access.operations.scopes import check_not_moved, find_project, project_for
-from controlplane.authorization import (
-    Actor,
-    ResourceKind,
-    Verb,
-    require,
-    require_member,
-)
+from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.operations.freezes import check_not_frozen
-from controlplane.platform.context import (
-    SECRET,
-    NamedOperations,
-    OperationContext,
-)
+from controlplane.platform.context import SECRET, NamedOperations, OperationContext
 from controlplane.platform.names import check_length, check_text
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
@@ -268,11 +258,7 @@ class Secrets(NamedOperations[Secret]):
 
 
 async def add_version(
-    context: OperationContext,
-    tx: Transaction,
-    secret: Secret,
-    value: bytes,
-    by: str,
+    context: OperationContext, tx: Transaction, secret: Secret, value: bytes, by: str
 ) -> tuple[Secret, list[Service]]:
     """Adds a version if the value differs; returns the secret and the services to notify.
 

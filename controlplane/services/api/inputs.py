@@ -90,8 +90,7 @@ class HelmConfigAttributes(Draft[HelmSettings]):
     def settings(self) -> FieldValues:
         if self.repository is not None:
             raise Invalid(
-                "is not supported; use helm.url or helm.repositoryId",
-                field="helm.repository",
+                "is not supported; use helm.url or helm.repositoryId", field="helm.repository"
             )
         return self.given() | {"repository_id": self.repository_id}
 
@@ -243,11 +242,7 @@ _NESTED = {
 }
 
 
-@draft(
-    ServiceChange,
-    rename={"sync_config": "options"},
-    hide=_NESTED | {"paused"},
-)
+@draft(ServiceChange, rename={"sync_config": "options"}, hide=_NESTED | {"paused"})
 class ServiceDeploymentAttributes(_BoundFields):
     """Fields of a service to create."""
 

@@ -5,14 +5,7 @@ from dataclasses import dataclass
 
 from controlplane.access.model.bindings import Project
 from controlplane.access.operations.scopes import find_project
-from controlplane.authorization import (
-    Actor,
-    DestinationRule,
-    Fence,
-    SourceRule,
-    Verb,
-    require,
-)
+from controlplane.authorization import Actor, DestinationRule, Fence, SourceRule, Verb, require
 from controlplane.platform.context import StoreOperations
 from controlplane.services.operations.fences import (
     FencedService,

@@ -9,13 +9,7 @@ import orjson
 from controlplane.access.model.bindings import Project
 from controlplane.access.operations.scopes import find_project
 from controlplane.access.ports import ProjectStore
-from controlplane.authorization import (
-    FenceCluster,
-    FenceSource,
-    Resource,
-    ResourceKind,
-    Verb,
-)
+from controlplane.authorization import FenceCluster, FenceSource, Resource, ResourceKind, Verb
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
@@ -280,11 +274,7 @@ class ServiceFences:
 
 
 async def fence_of_job(
-    tx: Transaction,
-    project_id: str,
-    cluster: Cluster,
-    namespace: str,
-    manifest: JsonMapping,
+    tx: Transaction, project_id: str, cluster: Cluster, namespace: str, manifest: JsonMapping
 ) -> ServiceFence:
     """The part of a project's fence that holds for a job in a namespace of a cluster.
 

@@ -20,11 +20,7 @@ _OF_GIT = ("folder", "kustomize_path")
 
 
 async def resolve_chart_source(
-    tx: Change,
-    project_id: str,
-    *,
-    repository_id: str | None,
-    helm: JsonMapping | None,
+    tx: Change, project_id: str, *, repository_id: str | None, helm: JsonMapping | None
 ) -> JsonObject:
     """Source fields of a new service's change that follow from its Helm settings.
 
@@ -39,10 +35,7 @@ async def resolve_chart_source(
 
 
 async def resolve_helm_repository(
-    tx: Transaction,
-    actor: Actor,
-    repository_id: str | None,
-    helm: JsonMapping | None,
+    tx: Transaction, actor: Actor, repository_id: str | None, helm: JsonMapping | None
 ) -> JsonObject:
     """Like `resolve_chart_source`, but resolves only a Helm repository given by its id."""
     settings = dict(helm or {})
@@ -57,10 +50,7 @@ async def resolve_helm_repository(
 
 
 async def resolve_template_source(
-    tx: Transaction,
-    actor: Actor,
-    repository_id: str | None,
-    helm: JsonMapping | None,
+    tx: Transaction, actor: Actor, repository_id: str | None, helm: JsonMapping | None
 ) -> JsonObject:
     """Like `resolve_chart_source`, for templates of later services: it creates no Helm repository.
 

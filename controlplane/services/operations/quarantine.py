@@ -79,10 +79,7 @@ async def bundle_columns(
     refused = (await denied_among(tx, [content.digest])).of(service.project_id, content.digest)
     if refused is not None:
         after = quarantined(service, refused, content.digest, context.clock.now())
-        return {
-            "quarantined": after.desired.quarantined,
-            "quarantine": after.desired.quarantine,
-        }
+        return {"quarantined": after.desired.quarantined, "quarantine": after.desired.quarantine}
     return {
         "digest": content.digest,
         "input_digest": content.source,
