@@ -1,7 +1,5 @@
 """Mutations of the API."""
 
-from datetime import datetime
-
 import strawberry
 
 from controlplane.access.api.mutation import AccessMutation
@@ -90,24 +88,13 @@ class Mutation(
         row, token = await clusters.create(actor, attributes.change())
         return await cluster_type(info, row, token)
 
-    @strawberry.mutation
-    async def update_cluster(
-        self,
-        info: Info,
-        id: strawberry.ID,
-        attributes: ClusterUpdateAttributes,
-        unchanged_since: datetime | None = None,
-    ) -> ClusterType | None:
-        """Updates a cluster.
+    update_cluster = _CLUSTERS.call(Clusters.update, ClusterUpdateAttributes)
+    """Updates a cluster.
 
-        Args:
-            id: ID of the cluster.
-            attributes: Fields to change.
-        """
-        clusters, actor = info.context[Clusters], info.context.actor
-        row = await clusters.update(actor, id, attributes.change(), unchanged_since=unchanged_since)
-        return await cluster_type(info, row)
-
+    Args:
+        id: ID of the cluster.
+        attributes: Fields to change.
+    """
     delete_cluster = _CLUSTERS.action(Clusters.delete)
     """Deletes a cluster after its agent has removed all services."""
     detach_cluster = _CLUSTERS.action(Clusters.detach)
@@ -151,24 +138,13 @@ class Mutation(
         row = await services.create(actor, cluster_id, cluster, attributes.change())
         return await service_type(info, row)
 
-    @strawberry.mutation
-    async def update_service_deployment(
-        self,
-        info: Info,
-        id: strawberry.ID,
-        attributes: ServiceUpdateAttributes,
-        unchanged_since: datetime | None = None,
-    ) -> ServiceDeployment | None:
-        """Updates a service.
+    update_service_deployment = _SERVICES.call(Services.update, ServiceUpdateAttributes)
+    """Updates a service.
 
-        Args:
-            id: ID of the service.
-            attributes: Fields to change.
-        """
-        services, actor = info.context[Services], info.context.actor
-        row = await services.update(actor, id, attributes.change(), unchanged_since=unchanged_since)
-        return await service_type(info, row)
-
+    Args:
+        id: ID of the service.
+        attributes: Fields to change.
+    """
     delete_service_deployment = _SERVICES.action(Services.delete)
     """Deletes a service and its objects."""
 
@@ -191,26 +167,14 @@ class Mutation(
     """Renders and applies a service again, even without changes."""
     proceed_service = _SERVICES.action(Services.proceed)
     """Lets a service proceed once without waiting for its dependencies."""
+    clone_service = _SERVICES.call(Services.clone, ServiceCloneAttributes, id="service_id")
+    """Creates a service from another one.
 
-    @strawberry.mutation
-    async def clone_service(
-        self,
-        info: Info,
-        service_id: strawberry.ID,
-        cluster_id: strawberry.ID,
-        attributes: ServiceCloneAttributes,
-    ) -> ServiceDeployment | None:
-        """Creates a service from another one.
-
-        Args:
-            service_id: ID of the original service.
-            cluster_id: ID of the target cluster.
-            attributes: Fields that differ from the original.
-        """
-        services, actor = info.context[Services], info.context.actor
-        row = await services.clone(actor, service_id, cluster_id, attributes.change())
-        return await service_type(info, row)
-
+    Args:
+        service_id: ID of the original service.
+        cluster_id: ID of the target cluster.
+        attributes: Fields that differ from the original.
+    """
     rollback_service = _SERVICES.call(Services.rollback)
     """Rolls a service back to a revision and pins it there."""
     release_service = _SERVICES.action(Services.release)

@@ -35,6 +35,7 @@ from controlplane.pipelines.api.what_if import WhatIfQuery
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.resource_fields import each
 from controlplane.platform.graphql.selections import selected_fields
 from controlplane.reports.api import ReportQuery
 from controlplane.repositories.api.helm_repositories import HelmRepositoryQuery
@@ -274,17 +275,13 @@ class Query(
 
     pipeline = PIPELINES.get(Pipelines.get)
     """A pipeline, by ID or name."""
+    gate_measurements = PIPELINES.related(
+        Pipelines.measured_at, GateMeasurement, each(GateMeasurement.of)
+    )
+    """Results of metric queries of a gate, newest last. Limit: 240.
 
-    @strawberry.field
-    async def gate_measurements(self, info: Info, id: strawberry.ID) -> list[GateMeasurement]:
-        """Results of metric queries of a gate, newest last. Limit: 240.
-
-        Args:
-            id: ID of the gate.
-        """
-        context = info.context
-        rows = await context[Pipelines].measured_at(info.context.actor, id)
-        return GateMeasurement.of_each(rows)
-
+    Args:
+        id: ID of the gate.
+    """
     pipelines = PIPELINES.page(Pipelines.page)
     """Pipelines."""

@@ -266,18 +266,13 @@ class SecretQuery:
 
 @strawberry.type
 class SecretMutation:
-    @strawberry.mutation
-    async def save_secret(self, info: Info, name: str, attributes: SecretAttributes) -> SecretType:
-        """Creates or updates the secret with this name.
+    save_secret = _SECRETS.call(Secrets.save, SecretAttributes)
+    """Creates or updates the secret with this name.
 
-        Args:
-            name: Name of the secret. Limit: 128 characters.
-            attributes: Fields of the secret.
-        """
-        context = info.context
-        row = await context[Secrets].save(context.actor, name, attributes.change())
-        return await _SECRETS.one(info, row)
-
+    Args:
+        name: Name of the secret. Limit: 128 characters.
+        attributes: Fields of the secret.
+    """
     delete_secret = _SECRETS.action(Secrets.delete)
     """Deletes a secret that no service uses, with all its versions."""
 

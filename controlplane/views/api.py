@@ -1,12 +1,12 @@
 """Saved views in the API."""
 
-import builtins
+from collections.abc import Sequence
 
 import strawberry
 
-from controlplane.authorization import Actor
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, Output, draft, output
+from controlplane.platform.graphql.resource_fields import ResourceFields
 from controlplane.views.model import SavedView, Sharing
 from controlplane.views.operations import SavedViews, ViewChange
 
@@ -26,34 +26,24 @@ class SavedViewAttributes(Draft[ViewChange]):
     """Fields of a saved view."""
 
 
-def _shown(actor: Actor, view: SavedView) -> SavedViewType:
-    return SavedViewType.of(view, own=view.owner_id == actor.id)
+async def _views(info: Info, views: Sequence[SavedView]) -> list[SavedViewType]:
+    actor = info.context.actor
+    return [SavedViewType.of(view, own=view.owner_id == actor.id) for view in views]
+
+
+_VIEWS = ResourceFields("view", SavedViews, SavedViewType, _views)
 
 
 @strawberry.type
 class SavedViewQuery:
-    @strawberry.field
-    async def saved_views(
-        self, info: Info, list: str | None = None
-    ) -> builtins.list[SavedViewType]:
-        """Views of the caller, and views shared with the caller, by list and name.
+    saved_views = _VIEWS.all(SavedViews.all)
+    """Views of the caller, and views shared with the caller, by list and name.
 
-        Args:
-            list: Path of the list in the console, such as `services`. Default: all lists.
-        """
-        actor = info.context.actor
-        views = await info.context[SavedViews].all(actor, list)
-        return [_shown(actor, view) for view in views]
-
-    @strawberry.field
-    async def saved_view(self, info: Info, id: strawberry.ID) -> SavedViewType | None:
-        """A saved view.
-
-        Args:
-            id: ID of the view.
-        """
-        actor = info.context.actor
-        return _shown(actor, await info.context[SavedViews].get(actor, id))
+    Args:
+        list: Path of the list in the console, such as `services`. Default: all lists.
+    """
+    saved_view = _VIEWS.by_id(SavedViews.get)
+    """A saved view."""
 
 
 @strawberry.type
@@ -69,16 +59,9 @@ class SavedViewMutation:
             attributes: Fields of the view.
             id: ID of the view. Default: a new view.
         """
-        actor = info.context.actor
-        return _shown(actor, await info.context[SavedViews].save(actor, id, attributes.change()))
+        views, actor = info.context[SavedViews], info.context.actor
+        return await _VIEWS.one(info, await views.save(actor, id, attributes.change()))
 
-    @strawberry.mutation
-    async def delete_view(self, info: Info, id: strawberry.ID) -> SavedViewType | None:
-        """Deletes a view. Its owner may do that, and administrators of the project or installation
-        with which it is shared.
-
-        Args:
-            id: ID of the view.
-        """
-        actor = info.context.actor
-        return _shown(actor, await info.context[SavedViews].delete(actor, id))
+    delete_view = _VIEWS.action(SavedViews.delete)
+    """Deletes a view. Its owner may do that, and administrators of the project or installation
+    with which it is shared."""

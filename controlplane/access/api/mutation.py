@@ -38,7 +38,6 @@ from controlplane.access.operations.roles import Roles
 from controlplane.access.operations.service_accounts import ServiceAccounts
 from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import Users
-from controlplane.authorization import Scope
 from controlplane.authorization.resources import ResourceKind, scope_of
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.resource_fields import ResourceFields, each
@@ -180,19 +179,12 @@ class AccessMutation:
 
     create_group = _GROUPS.create(Groups.create, GroupAttributes)
     """Creates a group."""
+    update_group = _GROUPS.call(Groups.update, GroupAttributes, id="group_id")
+    """Updates a group.
 
-    @strawberry.mutation
-    async def update_group(
-        self, info: Info, group_id: strawberry.ID, attributes: GroupAttributes
-    ) -> GroupType | None:
-        """Updates a group.
-
-        Args:
-            attributes: Fields to change.
-        """
-        groups, change = info.context[Groups], attributes.change()
-        return GroupType.of(await groups.update(info.context.actor, group_id, change))
-
+    Args:
+        attributes: Fields to change.
+    """
     delete_group = _GROUPS.call(Groups.delete, id="group_id")
     """Deletes a group and its role bindings."""
 
@@ -269,23 +261,15 @@ class AccessMutation:
     """
     delete_role_binding = _BINDINGS.action(RoleBindings.delete)
     """Removes a role binding. Requests opened through it end within seconds."""
+    request_access = _REQUESTS.call(AccessRequests.ask, role_name="role")
+    """Requests temporary access. Another user decides.
 
-    @strawberry.mutation
-    async def request_access(
-        self, info: Info, role: str, scope: str, minutes: int, reason: str
-    ) -> AccessRequestType:
-        """Requests temporary access. Another user decides.
-
-        Args:
-            role: ID or name of the role.
-            scope: Scope of the role, such as `project:ID`.
-            minutes: Duration in minutes. Limit: 10,080 (7 days).
-            reason: Reason shown to the approver. Limit: 1,000 characters.
-        """
-        requests, actor = info.context[AccessRequests], info.context.actor
-        row = await requests.ask(actor, role, Scope(scope), minutes, reason)
-        return await _REQUESTS.one(info, row)
-
+    Args:
+        role: ID or name of the role.
+        scope: Scope of the role, such as `project:ID`.
+        minutes: Duration in minutes. Limit: 10,080 (7 days).
+        reason: Reason shown to the approver. Limit: 1,000 characters.
+    """
     approve_access = _REQUESTS.action(AccessRequests.approve)
     """Approves an access request of another user. The role is bound from now on."""
     deny_access = _REQUESTS.action(AccessRequests.refuse)

@@ -40,6 +40,7 @@ async def _users(info: Info, rows: Sequence[User]) -> list[UserType]:
 
 _GROUPS = ResourceFields("group", Groups, GroupType, each(GroupType.of))
 _USERS = ResourceFields("user", Users, UserType, _users)
+_TOKENS = ResourceFields("token", CredentialAuthenticator, AccessToken, each(AccessToken.of))
 _PROJECTS = ResourceFields("project", Projects, ProjectType, projects_with_bindings)
 
 
@@ -56,24 +57,12 @@ class AccessQuery:
         """Roles of the caller, with scope and origin."""
         return AccessReason.of_each(info.context.actor.policy.grants)
 
-    @strawberry.field
-    async def my_groups(self, info: Info) -> list[GroupType]:
-        """Groups of the caller."""
-        rows = await info.context[Groups].of_actor(info.context.actor)
-        return GroupType.of_each(rows)
-
-    @strawberry.field
-    async def sessions(self, info: Info) -> list[AccessToken]:
-        """Browser sessions of the caller."""
-        rows = await info.context[CredentialAuthenticator].sessions(info.context.actor)
-        return AccessToken.of_each(rows)
-
-    @strawberry.field
-    async def access_tokens(self, info: Info) -> list[AccessToken]:
-        """Tokens of the caller, without their secrets."""
-        rows = await info.context[CredentialAuthenticator].tokens(info.context.actor)
-        return AccessToken.of_each(rows)
-
+    my_groups = _GROUPS.all(Groups.of_actor)
+    """Groups of the caller."""
+    sessions = _TOKENS.all(CredentialAuthenticator.sessions)
+    """Browser sessions of the caller."""
+    access_tokens = _TOKENS.all(CredentialAuthenticator.tokens)
+    """Tokens of the caller, without their secrets."""
     users = _USERS.page(Users.page)
     """Users and service accounts of the installation.
 
@@ -92,15 +81,12 @@ class AccessQuery:
 
     groups = _GROUPS.page(Groups.page)
     """Groups."""
+    group = _GROUPS.ask(Groups.get)
+    """A group, by name.
 
-    @strawberry.field
-    async def group(self, info: Info, name: str) -> GroupType | None:
-        """A group, by name.
-
-        Args:
-            name: Exact name.
-        """
-        return GroupType.of(await info.context[Groups].get(info.context.actor, name))
+    Args:
+        name: Exact name.
+    """
 
     @strawberry.field
     async def group_members(self, info: Info, group_id: strawberry.ID) -> list[UserType]:

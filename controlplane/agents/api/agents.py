@@ -188,20 +188,12 @@ class AgentMutation:
         )
         return [ClusterType.of(cluster) for cluster in clusters]
 
-    @strawberry.mutation
-    async def run_cluster_job(
-        self, info: Info, cluster_id: strawberry.ID, attributes: ClusterJobAttributes
-    ) -> ClusterJobType | None:
-        """Runs a Job or a Pod once in a cluster.
+    run_cluster_job = _JOBS.call(ClusterJobs.run, ClusterJobAttributes)
+    """Runs a Job or a Pod once in a cluster.
 
-        Args:
-            attributes: Manifest and limits of the job.
-        """
-        context, actor = info.context, info.context.actor
-        return ClusterJobType.of(
-            await context[ClusterJobs].run(actor, cluster_id, attributes.change())
-        )
-
+    Args:
+        attributes: Manifest and limits of the job.
+    """
     retry_cluster_job = _JOBS.action(ClusterJobs.retry)
     """Runs a finished job again as a new job.
 

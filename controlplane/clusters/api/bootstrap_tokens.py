@@ -71,12 +71,8 @@ _TOKENS = ResourceFields(
 class BootstrapTokenQuery:
     """Queries of bootstrap tokens."""
 
-    @strawberry.field
-    async def bootstrap_tokens(self, info: Info) -> list[BootstrapTokenType]:
-        """Bootstrap tokens for projects in which the caller may register clusters, newest first."""
-        rows = await info.context[BootstrapTokens].all(info.context.actor)
-        return BootstrapTokenType.of_each(rows)
-
+    bootstrap_tokens = _TOKENS.all(BootstrapTokens.all)
+    """Bootstrap tokens for projects in which the caller may register clusters, newest first."""
     bootstrap_token = _TOKENS.by_id(BootstrapTokens.get)
     """A bootstrap token."""
 

@@ -93,20 +93,13 @@ class ContextQuery:
 
 @strawberry.type
 class ContextMutation:
-    @strawberry.mutation
-    async def save_service_context(
-        self, info: Info, name: str, attributes: ServiceContextAttributes
-    ) -> ServiceContextType | None:
-        """Creates or updates the service context with this name.
+    save_service_context = _CONTEXTS.call(ServiceContexts.save, ServiceContextAttributes)
+    """Creates or updates the service context with this name.
 
-        Args:
-            name: Name of the context.
-            attributes: Fields of the context.
-        """
-        context = info.context
-        row = await context[ServiceContexts].save(context.actor, name, attributes.change())
-        return await _CONTEXTS.one(info, row)
-
+    Args:
+        name: Name of the context.
+        attributes: Fields of the context.
+    """
     delete_service_context = _CONTEXTS.action(ServiceContexts.delete)
     """Deletes a service context that no service uses."""
 

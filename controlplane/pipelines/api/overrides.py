@@ -5,7 +5,6 @@ import strawberry
 from controlplane.pipelines.api.pipelines import PipelineType
 from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.pipelines.operations.triggers import Triggers
-from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Output, output
 from controlplane.platform.graphql.resource_fields import ResourceFields, each
 from controlplane.services.model.quarantine import DeniedRevision
@@ -16,20 +15,17 @@ class DeniedRevisionType(Output[DeniedRevision]):
     """A denied commit or digest. No service receives it until a user allows it again."""
 
 
-@strawberry.type
-class PipelineOverrideQuery:
-    @strawberry.field
-    async def denied_revisions(self, info: Info) -> list[DeniedRevisionType]:
-        """Denied commits and digests."""
-        rows = await info.context[ReleaseDecisions].refused(info.context.actor)
-        return DeniedRevisionType.of_each(rows)
-
-
 _DECISIONS = ResourceFields("pipeline", ReleaseDecisions, PipelineType, each(PipelineType.of))
 _TRIGGERS = ResourceFields("pipeline", Triggers, PipelineType, each(PipelineType.of))
 _DENIED = ResourceFields(
     "revision", ReleaseDecisions, DeniedRevisionType, each(DeniedRevisionType.of), is_nullable=False
 )
+
+
+@strawberry.type
+class PipelineOverrideQuery:
+    denied_revisions = _DENIED.all(ReleaseDecisions.refused)
+    """Denied commits and digests."""
 
 
 @strawberry.type

@@ -19,6 +19,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 N = TypeVar("N", bound=relay.Identified)
 X = TypeVar("X")
+_SIGNATURE = "__signature__"
 Resolver = Callable[..., Awaitable[object]]
 Load = Callable[[Info, Sequence[R]], Awaitable[Sequence[T]]]
 """Converts rows, with the related resources that the caller may read, to a published type."""
@@ -129,22 +130,31 @@ class ResourceFields(Generic[P, R, N]):
         return self.mutation(self._calling(operation))
 
     def call(
-        self, operation: Callable[Concatenate[P, Actor, ...], Awaitable[R]], **names: str
+        self,
+        operation: Callable[Concatenate[P, Actor, ...], Awaitable[R]],
+        attributes: type[Draft[C]] | None = None,
+        **names: str,
     ) -> StrawberryField:
         """Returns a mutation of a resource with the arguments of its operation.
 
-        `names` has the published names of those that differ.
+        `attributes` publishes the argument that it makes. `names` has the published names of the
+        others that differ.
         """
+        resolve = self._calling_with(operation, self.one, names, attributes)
+        return self.mutation(resolve, attributes=self._attributes)
 
-        async def resolve(info: Info, **arguments: object) -> object:
-            given = {name: arguments[shown.name] for name, shown in parameters.items()}
-            return await self.one(info, await operation(*self.caller(info), **given))
+    def ask(
+        self, read: Callable[Concatenate[P, Actor, ...], Awaitable[R]], **names: str
+    ) -> StrawberryField:
+        """Returns a query of one resource with the arguments of its operation."""
+        return self.query(self._calling_with(read, self.one, names))
 
-        parameters = dict(_parameters(operation, names))
-        info = inspect.Parameter("info", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Info)
-        signature = inspect.Signature([info, *parameters.values()], return_annotation=self._changed)
-        setattr(resolve, "__signature__", signature)  # noqa: B010
-        return self.mutation(resolve)
+    def all(
+        self, read: Callable[Concatenate[P, Actor, ...], Awaitable[Sequence[R]]], **names: str
+    ) -> StrawberryField:
+        """Returns a query of several resources with the arguments of its operation."""
+        resolve = self._calling_with(read, self._load, names)
+        return _field(resolve, list[self._output])  # ty: ignore[invalid-type-form]
 
     def related(
         self,
@@ -165,19 +175,43 @@ class ResourceFields(Generic[P, R, N]):
 
         return resolve
 
+    def _calling_with(
+        self,
+        operation: Callable[Concatenate[P, Actor, ...], Awaitable[T]],
+        publish: Callable[[Info, T], Awaitable[object]],
+        names: Mapping[str, str],
+        attributes: type[Draft[C]] | None = None,
+    ) -> Resolver:
+        """Returns a resolver with the arguments of an operation."""
+
+        async def resolve(info: Info, **arguments: object) -> object:
+            given = {name: arguments[shown.name] for name, shown in parameters.items()}
+            changes = {
+                name: value.change() for name, value in given.items() if isinstance(value, Draft)
+            }
+            return await publish(info, await operation(*self.caller(info), **given | changes))
+
+        parameters = dict(_parameters(operation, names, attributes))
+        info = inspect.Parameter("info", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Info)
+        setattr(resolve, _SIGNATURE, inspect.Signature([info, *parameters.values()]))
+        return resolve
+
     def caller(self, info: Info) -> tuple[P, Actor]:
         """Returns the operations, and the user who calls them."""
         return info.context[self._operations], info.context.actor
 
 
 def _parameters(
-    operation: Callable[..., object], names: Mapping[str, str]
+    operation: Callable[..., object], names: Mapping[str, str], attributes: type[Draft[C]] | None
 ) -> Iterator[tuple[str, inspect.Parameter]]:
     """Yields the parameters of an operation after the actor, by name, in their published form."""
     hints: Mapping[str, object] = get_type_hints(operation)
     for name, parameter in list(inspect.signature(operation).parameters.items())[2:]:
-        shown = names.get(name, name)
-        annotation = argument_type(shown, hints[name])
+        shown, annotation = names.get(name, name), hints[name]
+        if attributes and annotation is attributes.__model__:
+            shown, annotation = "attributes", attributes
+        else:
+            annotation = argument_type(shown, annotation)
         kind = inspect.Parameter.KEYWORD_ONLY
         yield name, parameter.replace(name=shown, kind=kind, annotation=annotation)
 
@@ -188,6 +222,8 @@ def _field(resolve: Resolver, returned: object, **descriptions: str) -> Strawber
     `descriptions` has those of arguments by name.
     """
     resolve.__annotations__["return"] = returned
+    if (signature := getattr(resolve, _SIGNATURE, None)) is not None:
+        setattr(resolve, _SIGNATURE, signature.replace(return_annotation=returned))
     field = cast("StrawberryField", strawberry.field(resolver=resolve))
     for argument in field.arguments:
         argument.description = descriptions.get(argument.python_name)

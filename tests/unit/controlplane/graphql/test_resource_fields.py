@@ -60,6 +60,19 @@ class Boats:
         self.calls.append((actor, boat_id, port_id, slow, by))
         return Boat(boat_id, "Fram")
 
+    async def rename(
+        self, actor: Actor, boat_id: str, change: BoatChange, *, quietly: bool = False
+    ) -> Boat:
+        self.calls.append((actor, boat_id, change, quietly))
+        return Boat(boat_id, change.name or "")
+
+    async def named(self, actor: Actor, name: str) -> Boat:
+        return Boat("4", name)
+
+    async def built_by(self, actor: Actor, builder: str | None = None) -> list[Boat]:
+        self.calls.append((actor, builder))
+        return [Boat("1", "Fram"), Boat("2", "Gjøa")]
+
     async def paint(self, actor: Actor, id: str, colors: tuple[str, ...]) -> Boat:
         return Boat(id, ", ".join(colors))
 
@@ -96,6 +109,14 @@ class Query:
     Args:
         q: Text in names.
     """
+    boat_by_name = _BOATS.ask(Boats.named)
+    """A boat.
+
+    Args:
+        name: Exact name.
+    """
+    boats_of = _BOATS.all(Boats.built_by, builder="yard")
+    """Boats of a builder."""
     fleet = _BOATS.related(Boats.fleet, BoatType, each(BoatType.of))
     """Boats that sail together."""
 
@@ -108,6 +129,8 @@ class Mutation:
     """Changes a boat."""
     sink_boat = _BOATS.action(Boats.sink)
     """Sinks a boat."""
+    rename_boat = _BOATS.call(Boats.rename, BoatAttributes, boat_id="id")
+    """Renames a boat."""
     sail_boat = _BOATS.call(Boats.sail, boat_id="id")
     """Sails a boat to a port.
 
@@ -149,6 +172,10 @@ async def run(document: str) -> tuple[object, Boats]:
             {"createBoat": {"name": "Maud!"}},
         ),
         (
+            '{boatByName(name: "Maud") {id name}}',
+            {"boatByName": {"id": "4", "name": "Maud!"}},
+        ),
+        (
             "mutation {updateBoat(id: 7, attributes: {}) {id name}}",
             {"updateBoat": {"id": "7", "name": "Fram!"}},
         ),
@@ -188,6 +215,21 @@ async def test_the_arguments_of_a_call_are_those_of_its_operation(
     assert boats.calls == [(ADMIN, *given)]
 
 
+async def test_a_call_passes_attributes_as_the_change_that_they_make() -> None:
+    data, boats = await run(
+        'mutation {renameBoat(id: 7, attributes: {name: "Maud"}, quietly: true) {name}}'
+    )
+    assert data == {"renameBoat": {"name": "Maud!"}}
+    assert boats.calls == [(ADMIN, "7", BoatChange("Maud"), True)]
+
+
+@pytest.mark.parametrize(("arguments", "yard"), [("", None), ('(yard: "Archer")', "Archer")])
+async def test_several_rows_are_a_list_of_loaded_rows(arguments: str, yard: str | None) -> None:
+    data, boats = await run(f"{{boatsOf{arguments} {{name}}}}")
+    assert data == {"boatsOf": [{"name": "Fram!"}, {"name": "Gjøa!"}]}
+    assert boats.calls == [(ADMIN, yard)]
+
+
 def test_an_argument_that_needs_a_conversion_needs_a_resolver() -> None:
     with pytest.raises(TypeError, match="colors: .* write the resolver"):
         _BOATS.call(Boats.paint)
@@ -220,10 +262,19 @@ def test_the_arguments_of_a_call_have_published_types() -> None:
         "by": "String",
     }
     assert sail.args["id"].description == "ID of the boat."
+    rename = published("Mutation", "renameBoat")
+    assert {name: str(given.type) for name, given in rename.args.items()} == {
+        "id": "ID!",
+        "attributes": "BoatAttributes!",
+        "quietly": "Boolean!",
+    }
+    assert rename.args["attributes"].description == "Fields of the boat."
     assert sail.args["by"].description == "Name of the captain."
 
 
 def test_queries_are_nullable_and_mutations_as_declared() -> None:
     assert str(published("Query", "boat").type) == "BoatType"
     assert str(published("Mutation", "sinkBoat").type) == "BoatType!"
+    assert str(published("Query", "boatByName").type) == "BoatType"
+    assert str(published("Query", "boatsOf").type) == "[BoatType!]!"
     assert str(published("Query", "fleet").type) == "[BoatType!]!"
