@@ -26,7 +26,7 @@ _MOST_BYTES = 64 << 20
 _GIVEN = "given"
 _SENDS = (
     ("controlplane.platform.outbound.outbound", "GuardedSender", "post"),
-    ("controlplane.platform.outbound.outbound", "GuardedSender", "ask"),
+    ("controlplane.platform.outbound.outbound", "GuardedSender", "request"),
     ("controlplane.platform.outbound.outbound", "GuardedSender", "syslog"),
     ("controlplane.reports.telemetry.otlp", "OtlpSpans", "export"),
 )
