@@ -22,12 +22,12 @@ from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.parts import ContextBinding, SecretUse, UsedSecrets
 from controlplane.services.model.quarantine import DeniedRevision
-from controlplane.services.model.references import ObjectKey
 from controlplane.services.model.render_state import RenderState
 from controlplane.services.model.service import Component, Confirmation, Revision, Service
 from controlplane.services.model.sources import ServiceSource
 from controlplane.services.model.status_codes import ClusterMapRow
 from core.json_object import JsonMapping
+from core.spec.objects import ObjectRef
 from core.spec.sync import Removal
 
 P = TypeVar("P")
@@ -50,8 +50,8 @@ class ComponentStore(ReadableRows[Component], Protocol):
         """Returns the number of components of each cluster that has some."""
         ...
 
-    async def keys(self, service_id: str) -> dict[str, ObjectKey]:
-        """Returns the objects of a service by the ids of its components, without their state."""
+    async def objects(self, service_id: str) -> dict[str, ObjectRef]:
+        """Returns the objects of a service by the ids of its components, without versions."""
         ...
 
     async def component_ids(self, services: Collection[str]) -> dict[str, set[str]]:

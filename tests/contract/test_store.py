@@ -27,6 +27,7 @@ from controlplane.store.migrate import known_revisions, migrate, revisions
 from controlplane.store.repositories import REPOSITORIES
 from core.errors import Conflict, Invalid
 from core.identity import ClusterId, RepositoryId, ServiceId
+from core.spec.objects import ObjectRef
 from core.spec.source import Commit
 from core.spec.status import Phase, Problem
 from core.spec.sync import SyncOptions
@@ -272,9 +273,9 @@ async def test_inventory_is_replaced_by_id(store: Store) -> None:
         await tx[ComponentStore].upsert([])
     async with store.read() as tx:
         assert await tx[ComponentStore].of_services("s") == [healthy]
-        key = ("apps", "Deployment", "shop", "web")
-        assert await tx[ComponentStore].keys("s") == {"id": key}
-        assert await tx[ComponentStore].keys("other") == {}
+        deployment = ObjectRef("apps", "", "Deployment", "shop", "web")
+        assert await tx[ComponentStore].objects("s") == {"id": deployment}
+        assert await tx[ComponentStore].objects("other") == {}
         assert await tx[ComponentStore].component_ids({"s", "other"}) == {"s": {"id"}}
         assert await tx[ComponentStore].component_ids(()) == {}
     async with store.write() as tx:

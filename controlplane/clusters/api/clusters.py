@@ -73,29 +73,30 @@ class ClusterFactsType(Output[ClusterFacts]):
 
 
 @strawberry.type
-class ProviderCredential:
-    """Credential of a cluster provider. Never returned, since Towline registers clusters and does
-    not create them."""
+class _ProviderObject:
+    """An object of compatible clients that creates clusters."""
 
     id: strawberry.ID
     name: str
     """Name."""
     namespace: str
     """Namespace."""
+
+
+@strawberry.type
+class ProviderCredential(_ProviderObject):
+    """Credential of a cluster provider. Never returned, since Towline registers clusters and does
+    not create them."""
+
     kind: str
     """Kind."""
 
 
 @strawberry.type
-class ClusterProvider:
+class ClusterProvider(_ProviderObject):
     """Cloud provider of clusters. Never returned, since Towline registers clusters and does not
     create them."""
 
-    id: strawberry.ID
-    name: str
-    """Name."""
-    namespace: str
-    """Namespace."""
     cloud: str
     """Name of the cloud."""
     editable: bool | None

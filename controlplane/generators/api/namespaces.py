@@ -13,8 +13,7 @@ from controlplane.generators.api.definitions import (
 )
 from controlplane.generators.model.namespaces import ManagedNamespace
 from controlplane.generators.operations.namespaces import ManagedNamespaces, NamespaceChange
-from controlplane.platform.graphql.derive import FieldValues, draft, output
-from controlplane.platform.graphql.inputs import json_strings
+from controlplane.platform.graphql.derive import draft, output
 from controlplane.platform.graphql.scalars import Json
 from controlplane.services.api.inputs import ServiceDeploymentAttributes
 from controlplane.services.api.loading import service_types
@@ -35,12 +34,6 @@ class ManagedNamespaceAttributes(GeneratorInput[NamespaceChange]):
     annotations: Json | None = None
     quota: list[TagAttributes] | None = None
     template: ServiceDeploymentAttributes | None = None
-
-    def given(self) -> FieldValues:
-        given = super().given()
-        for name in given.keys() & {"labels", "annotations"}:
-            given[name] = json_strings(given[name], name)
-        return given
 
 
 _NAMESPACES = GeneratorFields(

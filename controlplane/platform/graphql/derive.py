@@ -215,7 +215,8 @@ def draft(
             # A declared text is a text, not an ID: it has no name here.
             form = _published("" if own else published, own or source.hint, is_input=True)
             if own is not None and _has(source.hint, _MAPPINGS):
-                form = _Published(form.annotation, _to_mapping(published, own, form.convert))
+                convert = _to_mapping(published, own, source.hint) or form.convert
+                form = _Published(form.annotation, convert)
             elif form.convert and _has(source.hint, (tuple,)) and _has(own, (list,)):
                 form = _Published(form.annotation, partial(_as_tuple, form.convert))
             if own is None and source.has_default:
@@ -418,11 +419,12 @@ def _as_tuple(convert: Convert, values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(convert(values))
 
 
-def _to_mapping(published: str, own: Any, convert: Convert | None) -> Convert | None:
+def _to_mapping(published: str, own: Any, hint: Any) -> Convert | None:
     """Returns the conversion of a JSON object, or of a list of names and values, to a mapping."""
     if Json in (own, *get_args(own)):
-        return partial(json_object, field=to_camel_case(published))
-    return values_by_name if _has(own, (list,)) else convert
+        is_text = Mapping[str, str] in (hint, *get_args(hint))
+        return partial(json_strings if is_text else json_object, field=to_camel_case(published))
+    return values_by_name if _has(own, (list,)) else None
 
 
 def _input_default(value: Any) -> object:

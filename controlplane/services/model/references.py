@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
 from core.json_object import JsonMapping, JsonValue
+from core.spec.objects import ObjectRef
 
 _CORE = ""
 _GATEWAY = "gateway.networking.k8s.io"
@@ -29,21 +29,12 @@ class ReferenceKind(StrEnum):
     """The first object acts as, or grants, the second."""
 
 
-class ObjectKey(NamedTuple):
-    """An object by group, kind, namespace and name. The namespace may be unknown, and is empty."""
-
-    group: str
-    kind: str
-    namespace: str
-    name: str
-
-
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference from one object to another."""
+    """A reference from one object to another, in any version of their APIs."""
 
-    source: ObjectKey
-    target: ObjectKey
+    source: ObjectRef
+    target: ObjectRef
     kind: ReferenceKind
 
 
@@ -51,134 +42,135 @@ class Reference:
 class _Selectable:
     """Workloads by the labels of their Pods."""
 
-    by_label: dict[tuple[str, str, str], set[ObjectKey]] = field(default_factory=dict)
+    by_label: dict[tuple[str, str, str], set[ObjectRef]] = field(default_factory=dict)
 
-    def add(self, key: ObjectKey, labels: JsonMapping) -> None:
+    def add(self, ref: ObjectRef, labels: JsonMapping) -> None:
         for name, value in labels.items():
-            self.by_label.setdefault((key.namespace, name, str(value)), set()).add(key)
+            self.by_label.setdefault((ref.namespace, name, str(value)), set()).add(ref)
 
-    def matching(self, namespace: str, selector: JsonMapping) -> list[ObjectKey]:
+    def matching(self, namespace: str, selector: JsonMapping) -> list[ObjectRef]:
         """Returns the workloads whose Pods have all labels of a selector, which is not empty."""
         found = [
             self.by_label.get((namespace, name, str(value)), set())
             for name, value in selector.items()
         ]
-        return sorted(set.intersection(*found)) if found else []
+        return sorted(set.intersection(*found), key=lambda ref: ref.key) if found else []
 
 
 def references(objects: Iterable[JsonMapping], namespace: str) -> list[Reference]:
     """Returns the references between manifests. `namespace` is that of objects without one."""
-    manifests = [(_key(manifest, namespace), manifest) for manifest in objects]
+    manifests = [(_ref_of(manifest, namespace), manifest) for manifest in objects]
     workloads = _Selectable()
-    for key, manifest in manifests:
+    for ref, manifest in manifests:
         template = _template(manifest)
-        workloads.add(key, _map(template, "metadata", "labels"))
+        workloads.add(ref, _map(template, "metadata", "labels"))
     found: dict[Reference, None] = {}
-    for key, manifest in manifests:
-        for target, kind in _targets(key, manifest, workloads):
-            found[Reference(key, target, kind)] = None
+    for ref, manifest in manifests:
+        for target, kind in _targets(ref, manifest, workloads):
+            found[Reference(ref, target, kind)] = None
     return list(found)
 
 
 def _targets(
-    key: ObjectKey, manifest: JsonMapping, workloads: _Selectable
-) -> Iterator[tuple[ObjectKey, ReferenceKind]]:
+    ref: ObjectRef, manifest: JsonMapping, workloads: _Selectable
+) -> Iterator[tuple[ObjectRef, ReferenceKind]]:
     spec = _map(manifest, "spec")
-    for target in _network(key, spec, workloads):
+    for target in _network(ref, spec, workloads):
         yield target, ReferenceKind.NETWORK
-    for target in _configuration(key, spec, _map(_template(manifest), "spec")):
+    for target in _configuration(ref, spec, _map(_template(manifest), "spec")):
         yield target, ReferenceKind.CONFIGURATION
-    for target in _control(key, spec, workloads):
+    for target in _control(ref, spec, workloads):
         yield target, ReferenceKind.CONTROL
-    for target in _permissions(key, manifest, _map(_template(manifest), "spec")):
+    for target in _permissions(ref, manifest, _map(_template(manifest), "spec")):
         yield target, ReferenceKind.PERMISSION
 
 
-def _network(key: ObjectKey, spec: JsonMapping, workloads: _Selectable) -> Iterator[ObjectKey]:
-    if (key.group, key.kind) == (_CORE, "Service"):
-        yield from workloads.matching(key.namespace, _map(spec, "selector"))
-    elif key.kind == "Ingress":
-        yield from _ingress_backends(key, spec)
-    elif key.group == _GATEWAY and key.kind.endswith("Route"):
+def _network(ref: ObjectRef, spec: JsonMapping, workloads: _Selectable) -> Iterator[ObjectRef]:
+    if (ref.group, ref.kind) == (_CORE, "Service"):
+        yield from workloads.matching(ref.namespace, _map(spec, "selector"))
+    elif ref.kind == "Ingress":
+        yield from _ingress_backends(ref, spec)
+    elif ref.group == _GATEWAY and ref.kind.endswith("Route"):
         for rule in _maps(spec, "rules"):
             for backend in _maps(rule, "backendRefs"):
-                yield _named(key, _CORE, "Service", backend.get("name"), backend.get("namespace"))
+                yield _named(ref, _CORE, "Service", backend.get("name"), backend.get("namespace"))
 
 
-def _ingress_backends(key: ObjectKey, spec: JsonMapping) -> Iterator[ObjectKey]:
+def _ingress_backends(ref: ObjectRef, spec: JsonMapping) -> Iterator[ObjectRef]:
     paths = [path for rule in _maps(spec, "rules") for path in _maps(_map(rule, "http"), "paths")]
     backends = [_map(spec, "defaultBackend"), *(_map(path, "backend") for path in paths)]
     for backend in backends:
         if name := _map(backend, "service").get("name"):
-            yield _named(key, _CORE, "Service", name)
+            yield _named(ref, _CORE, "Service", name)
 
 
-def _configuration(key: ObjectKey, spec: JsonMapping, pod: JsonMapping) -> Iterator[ObjectKey]:
+def _configuration(ref: ObjectRef, spec: JsonMapping, pod: JsonMapping) -> Iterator[ObjectRef]:
     for volume in _maps(pod, "volumes"):
-        yield from _volume_sources(key, volume)
+        yield from _volume_sources(ref, volume)
     for container in (*_maps(pod, "initContainers"), *_maps(pod, "containers")):
         for source in _maps(container, "envFrom"):
-            yield from _config_and_secret(key, source, "configMapRef", "secretRef")
+            yield from _config_and_secret(ref, source, "configMapRef", "secretRef")
         for variable in _maps(container, "env"):
             source = _map(variable, "valueFrom")
-            yield from _config_and_secret(key, source, "configMapKeyRef", "secretKeyRef")
+            yield from _config_and_secret(ref, source, "configMapKeyRef", "secretKeyRef")
     for secret in _maps(pod, "imagePullSecrets"):
-        yield _named(key, _CORE, "Secret", secret.get("name"))
-    if key.kind == "Ingress":
+        yield _named(ref, _CORE, "Secret", secret.get("name"))
+    if ref.kind == "Ingress":
         for tls in _maps(spec, "tls"):
-            yield _named(key, _CORE, "Secret", tls.get("secretName"))
+            yield _named(ref, _CORE, "Secret", tls.get("secretName"))
 
 
-def _volume_sources(key: ObjectKey, volume: JsonMapping) -> Iterator[ObjectKey]:
-    yield _named(key, _CORE, "ConfigMap", _map(volume, "configMap").get("name"))
-    yield _named(key, _CORE, "Secret", _map(volume, "secret").get("secretName"))
+def _volume_sources(ref: ObjectRef, volume: JsonMapping) -> Iterator[ObjectRef]:
+    yield _named(ref, _CORE, "ConfigMap", _map(volume, "configMap").get("name"))
+    yield _named(ref, _CORE, "Secret", _map(volume, "secret").get("secretName"))
     claim = _map(volume, "persistentVolumeClaim").get("claimName")
-    yield _named(key, _CORE, "PersistentVolumeClaim", claim)
+    yield _named(ref, _CORE, "PersistentVolumeClaim", claim)
     for source in _maps(_map(volume, "projected"), "sources"):
-        yield from _config_and_secret(key, source, "configMap", "secret")
+        yield from _config_and_secret(ref, source, "configMap", "secret")
 
 
 def _config_and_secret(
-    key: ObjectKey, source: JsonMapping, config: str, secret: str
-) -> Iterator[ObjectKey]:
-    yield _named(key, _CORE, "ConfigMap", _map(source, config).get("name"))
-    yield _named(key, _CORE, "Secret", _map(source, secret).get("name"))
+    ref: ObjectRef, source: JsonMapping, config: str, secret: str
+) -> Iterator[ObjectRef]:
+    yield _named(ref, _CORE, "ConfigMap", _map(source, config).get("name"))
+    yield _named(ref, _CORE, "Secret", _map(source, secret).get("name"))
 
 
-def _control(key: ObjectKey, spec: JsonMapping, workloads: _Selectable) -> Iterator[ObjectKey]:
+def _control(ref: ObjectRef, spec: JsonMapping, workloads: _Selectable) -> Iterator[ObjectRef]:
     for scaled in (_map(spec, "scaleTargetRef"), _map(spec, "targetRef")):
         group = str(scaled.get("apiVersion", "apps/v1")).rpartition("/")[0]
-        yield _named(key, group, str(scaled.get("kind", "Deployment")), scaled.get("name"))
-    if key.kind == "PodDisruptionBudget":
-        yield from workloads.matching(key.namespace, _map(spec, "selector", "matchLabels"))
-    elif key.kind == "NetworkPolicy":
-        yield from workloads.matching(key.namespace, _map(spec, "podSelector", "matchLabels"))
+        yield _named(ref, group, str(scaled.get("kind", "Deployment")), scaled.get("name"))
+    if ref.kind == "PodDisruptionBudget":
+        yield from workloads.matching(ref.namespace, _map(spec, "selector", "matchLabels"))
+    elif ref.kind == "NetworkPolicy":
+        yield from workloads.matching(ref.namespace, _map(spec, "podSelector", "matchLabels"))
 
 
-def _permissions(key: ObjectKey, manifest: JsonMapping, pod: JsonMapping) -> Iterator[ObjectKey]:
-    yield _named(key, _CORE, "ServiceAccount", pod.get("serviceAccountName"))
-    if key.group != _RBAC or key.kind not in _BINDINGS:
+def _permissions(ref: ObjectRef, manifest: JsonMapping, pod: JsonMapping) -> Iterator[ObjectRef]:
+    yield _named(ref, _CORE, "ServiceAccount", pod.get("serviceAccountName"))
+    if ref.group != _RBAC or ref.kind not in _BINDINGS:
         return
     role = _map(manifest, "roleRef")
-    yield _named(key, _RBAC, str(role.get("kind", "")), role.get("name"))
+    yield _named(ref, _RBAC, str(role.get("kind", "")), role.get("name"))
     for subject in _maps(manifest, "subjects"):
         if subject.get("kind") == "ServiceAccount":
             place = subject.get("namespace")
-            yield _named(key, _CORE, "ServiceAccount", subject.get("name"), place)
+            yield _named(ref, _CORE, "ServiceAccount", subject.get("name"), place)
 
 
-def _key(manifest: JsonMapping, namespace: str) -> ObjectKey:
+def _ref_of(manifest: JsonMapping, namespace: str) -> ObjectRef:
     metadata = _map(manifest, "metadata")
     group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
     place = str(metadata.get("namespace") or namespace)
-    return ObjectKey(group, str(manifest.get("kind", "")), place, str(metadata.get("name", "")))
+    kind, name = str(manifest.get("kind", "")), str(metadata.get("name", ""))
+    return ObjectRef(group, "", kind, place, name)
 
 
 def _named(
-    key: ObjectKey, group: str, kind: str, name: object, namespace: object = None
-) -> ObjectKey:
-    """Returns the key of an object that another one names."""
-    return ObjectKey(group, kind, str(namespace or key.namespace), str(name or ""))
+    ref: ObjectRef, group: str, kind: str, name: object, namespace: object = None
+) -> ObjectRef:
+    """Returns the object that another one names."""
+    return ObjectRef(group, "", kind, str(namespace or ref.namespace), str(name or ""))
 
 
 def _template(manifest: JsonMapping) -> JsonMapping:

@@ -1,7 +1,7 @@
 """Objects of services: their owners, and their live state in the cluster."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from controlplane.authorization import Actor, ResourceKind
@@ -187,15 +187,15 @@ class ComponentOperations:
         """
         async with self._context.read(actor) as tx:
             service = await find_readable_service(tx, actor, service_id)
-            keys = await tx[ComponentStore].keys(service_id)
+            objects = await tx[ComponentStore].objects(service_id)
         digest = service.desired.digest
         if digest is None or service.mirrored:
             return []
         bundle = open_bundle(digest, await self._context.manifests.bundle(digest))
         # Components of cluster-scoped objects have no namespace; references use the service's.
         ids = {
-            key._replace(namespace=key.namespace or service.namespace): id
-            for id, key in keys.items()
+            replace(object, namespace=object.namespace or service.namespace): id
+            for id, object in objects.items()
         }
         return [
             ObjectRelation(ids[found.source], ids[found.target], found.kind)

@@ -17,7 +17,6 @@ from controlplane.platform.store.rows import SqlReading, SqlRows, TableRows, chu
 from controlplane.platform.store.transaction import Repositories
 from controlplane.platform.store.visibility import visible_rows
 from controlplane.services.model.objects import DryRunResult
-from controlplane.services.model.references import ObjectKey
 from controlplane.services.model.render_state import RenderState
 from controlplane.services.model.service import (
     STATUS_FIELDS,
@@ -46,6 +45,7 @@ from controlplane.services.store.tables import (
     services,
 )
 from core.spec.images import split_image
+from core.spec.objects import ObjectRef
 
 _BATCH = 200
 _K = clusters_store.clusters.c
@@ -218,10 +218,11 @@ class SqlComponents(SqlReading[Component], ComponentStore):
             found |= dict(map(tuple, await self._connection.execute(counted)))
         return found
 
-    async def keys(self, service_id: str) -> dict[str, ObjectKey]:
-        columns = (self._table.c[name] for name in ("id", *ObjectKey._fields))
-        named = select(*columns).where(self._table.c.service_id == service_id)
-        return {id: ObjectKey(*key) for id, *key in await self._connection.execute(named)}
+    async def objects(self, service_id: str) -> dict[str, ObjectRef]:
+        row = self._table.c
+        columns = (row.id, row.group, literal(""), row.kind, row.namespace, row.name)
+        named = select(*columns).where(row.service_id == service_id)
+        return {id: ObjectRef(*parts) for id, *parts in await self._connection.execute(named)}
 
     async def component_ids(self, services: Collection[str]) -> dict[str, set[str]]:
         column, found = self._table.c.service_id, defaultdict[str, set[str]](set)

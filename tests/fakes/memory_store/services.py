@@ -8,7 +8,6 @@ from typing import Any
 from controlplane.authorization import Visible
 from controlplane.clusters.store import clusters as cluster_table
 from controlplane.platform.ports import PageQuery
-from controlplane.services.model.references import ObjectKey
 from controlplane.services.model.render_state import RenderState
 from controlplane.services.model.service import (
     STATUS_FIELDS,
@@ -20,6 +19,7 @@ from controlplane.services.model.status_codes import ClusterMapRow
 from controlplane.services.ports import ComponentStore, RenderStateStore, ServiceStore
 from controlplane.services.store.tables import components, deployments, images, services
 from core.spec.images import split_image
+from core.spec.objects import ObjectRef
 from tests.fakes.memory_store.columns import codec_of
 from tests.fakes.memory_store.connection import MemoryConnection
 from tests.fakes.memory_store.filters import every, listed, reached, visible_rows
@@ -143,9 +143,12 @@ class MemoryComponents(MemoryReading[Component], ComponentStore):
         rows = self._connection.where(self._table, lambda row: row["cluster_id"] in clusters)
         return dict(Counter(row["cluster_id"] for row in rows))
 
-    async def keys(self, service_id: str) -> dict[str, ObjectKey]:
+    async def objects(self, service_id: str) -> dict[str, ObjectRef]:
         found = self._connection.where(self._table, lambda row: row["service_id"] == service_id)
-        return {row["id"]: ObjectKey(*(row[name] for name in ObjectKey._fields)) for row in found}
+        return {
+            row["id"]: ObjectRef(row["group"], "", row["kind"], row["namespace"], row["name"])
+            for row in found
+        }
 
     async def component_ids(self, services: Collection[str]) -> dict[str, set[str]]:
         found = defaultdict[str, set[str]](set)

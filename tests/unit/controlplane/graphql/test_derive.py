@@ -351,6 +351,21 @@ def test_json_null_is_a_value_where_there_is_no_default() -> None:
         made(text="", facts=None).change()
 
 
+def test_declared_json_becomes_texts_where_the_model_has_texts() -> None:
+    @dataclass(frozen=True)
+    class Note:
+        facts: Mapping[str, Any]
+        labels: Mapping[str, str] | None = None
+
+    declared = {"facts": Json, "labels": Json | None}
+    kind = type("NoteAttributes", (Draft,), {"__annotations__": declared, "labels": None})
+    made: Any = draft(Note)(kind)
+    assert made(facts={"a": 1}, labels={"b": 2}).change() == Note({"a": 1}, {"b": "2"})
+    with pytest.raises(Invalid, match="must be a JSON object") as refused:
+        made(facts={}, labels="b").change()
+    assert refused.value.field == "labels"
+
+
 def test_null_of_an_optional_field_is_no_value_for_a_field_without_none() -> None:
     """The class gives such a field its value."""
 
