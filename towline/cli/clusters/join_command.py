@@ -77,7 +77,7 @@ def print_join_command(
     if not key:
         say("the installation signs nothing: the agent pins no key")
     if kubectl:
-        merged = load("gitcache.render.charts").merged(declared, values)
+        merged = load("gitcache.render.charts").merge_values(declared, values)
         manifests = agent_manifests.render_manifests(chart, merged, NAMESPACE)
         print(kubectl_command(manifests), flush=True)
     else:

@@ -104,7 +104,7 @@ def restore(
     Example:
       towline admin restore towline.backup --identity key.txt --data /var/lib/towline
     """
-    keys = load("core.age").identities_in(read_text(identity, "--identity")) if identity else []
+    keys = load("core.age").parse_identities(read_text(identity, "--identity")) if identity else []
     work = load("towline.backup").restore
     with _rows() as progress:
         found = work(_settings(config, data), file, keys, progress)
