@@ -33,7 +33,11 @@ def _given(raw: KubeObject, text: bytes, spec: BundleSpec) -> SealedValues:
     given = {secret.name: secret for secret in spec.secrets}
     needed = sorted(placeholder_names(raw))
     if missing := [name for name in needed if name not in given]:
-        raise Invalid(f"the service has no access to the secrets {', '.join(missing)}")
+        names = ", ".join(missing)
+        raise Invalid(
+            f"the service has no access to the secrets {names}: give them with "
+            "`towline secrets use`"
+        )
     return tuple(given[name] for name in needed)
 
 

@@ -209,8 +209,10 @@ class Secrets(NamedOperations[Secret]):
             uses = await tx[SecretUseStore].of_secret(id)
             if uses:
                 names = sorted({s.name for s in (await services_of(tx, uses)).values()})
+                more = f" and {len(names) - 5} more" if len(names) > 5 else ""
                 raise Conflict(
-                    f"{len(names)} services use secret {secret.name!r}: {', '.join(names[:5])}"
+                    f"secret {secret.name!r} is in use by {', '.join(names[:5])}{more}: "
+                    f"`towline secrets consumers {secret.name}` shows them; end each use first"
                 )
             for version in await tx[SecretVersionStore].of_secret(id):
                 await tx[SecretVersionStore].remove(version.id)

@@ -103,7 +103,11 @@ def test_a_secret_from_its_first_value_to_its_end(
     ]
     refused = run("secrets", "delete", "api-key", "--yes", code=1)
     assert "shop" in refused.stderr
-    run("secrets", "use", "dev/shop", "db=db@1")
+    ending = run("secrets", "use", "dev/shop", "db=db@1", code=2).stderr
+    assert "End 1 use of secrets by dev/shop; use --yes" in ending
+    assert [use["name"] for use in uses] == ["key"]
+    run("secrets", "use", "dev/shop", "db=db@1", "--yes")
+    assert "dev/shop" in run("secrets", "consumers", "db").stdout
     for words in (
         ("list",), ("versions", "api-key"), ("consumers", "db"), ("rotate-keys",), ("keys",),
         ("revoke", "api-key", "1", "--yes"), ("delete", "api-key", "--yes"),

@@ -138,7 +138,7 @@ async def test_secret_values_in_api_server_errors_are_masked(stand: Stand) -> No
 @pytest.mark.parametrize(
     ("objects", "boxes", "why"),
     [
-        ([secret()], [], "the service has no access to the secrets pw"),
+        ([secret()], [], "the service has no access to the secrets pw: give them with `towline"),
         (
             [{**secret(), "kind": "ConfigMap", "stringData": {}}],
             ["pw"],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.errors import Conflict, Invalid
+from towline.cli.clusters.find import find_cluster
 from towline.cli.lazy_import import load
 from towline.cli.projects.find import find_project
 from towline.cli.secrets import generated as operations
@@ -14,12 +15,12 @@ from towline.cli.secrets.find import find_secret
 from towline.cli.secrets.generated import DataKey, Secret, SecretUse, SecretVersions
 from towline.cli.secrets.seal_manifests import seal_manifests
 from towline.cli.services.find import find_service
-from towline.cli.shell.confirmation import Yes, confirm_deletion
+from towline.cli.shell.confirmation import Yes, confirm_changes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.output import Column, count, field, say, show, since
 from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect, parse_pairs
+from towline.cli.shell.session import Search, connect, found_or_none, parse_pairs
 from towline.input_files import STDIN, read_bytes
 from towline.operations import GraphQLApi
 
@@ -206,7 +207,18 @@ def list_consumers(context: typer.Context, name: Name, output: Output = Format.T
       towline secrets consumers db-password
     """
     api = connect(context)
-    show(operations.secret_consumers(api, _id(api, name)), _USES, output, "serviceName")
+    uses = list(operations.secret_consumers(api, _id(api, name)))
+    handles = {id: _handle(api, id) for id in {use["clusterId"] for use in uses}}
+    service: Column[SecretUse] = Column(
+        "SERVICE", lambda use: f"{handles[use['clusterId']]}/{use['serviceName']}"
+    )
+    show(uses, (service, *_USES[1:]), output, "serviceName")
+
+
+def _handle(api: GraphQLApi, cluster_id: str) -> str:
+    """Handle of a cluster; its id if the user may not read it."""
+    found = found_or_none(lambda: find_cluster(api, cluster_id))
+    return found["handle"] if found else cluster_id
 
 
 @app.command("use")
@@ -217,9 +229,12 @@ def use(
         list[str] | None,
         typer.Argument(help="Secret to use, as name=secret, or name=secret@version to pin it."),
     ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="End the other uses without asking.")
+    ] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Set the secrets that a service uses; without arguments, remove all.
+    """Set all secrets that a service uses; uses that are not named end.
 
     \b
     Example:
@@ -228,6 +243,14 @@ def use(
     api = connect(context)
     wanted = [_wanted(api, name, text) for name, text in parse_pairs(secret, "secret").items()]
     id = find_service(api, service)["id"]
+    names = {use["name"] for use in wanted}
+    ending = [use for use in operations.service_secrets(api, id) if use["name"] not in names]
+    if ending:
+        confirm_changes(
+            f"End {count(len(ending), 'use')} of secrets by {service}",
+            [f"no longer used: {use['name']} (secret {use['secretName']})" for use in ending],
+            yes=yes,
+        )
     show(operations.use_secrets(api, id, wanted), _USES, output, "name")
 
 

@@ -382,7 +382,7 @@ async def test_a_use_needs_permission_of_the_secret(
 
 async def test_an_unused_secret_is_deleted(world: MemoryOperations, secrets: Secrets) -> None:
     secret = await use(world, secrets, "web", "api")
-    with pytest.raises(Conflict, match="2 services use secret 'db': api, web"):
+    with pytest.raises(Conflict, match="secret 'db' is in use by api, web: `towline secrets"):
         await secrets.delete(EDITOR, secret.id)
     for name in ("web", "api"):
         await secrets.use(EDITOR, f"dev-{name}", {})
