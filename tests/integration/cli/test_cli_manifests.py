@@ -43,7 +43,7 @@ def test_a_fleet_lives_through_its_manifests(installation: Installation, tmp_pat
     assert f"{wrong}:14: Cluster shop-1 spec.tagz: unknown field 'tagz'; did you mean" in refused
     assert "unknown field 'foldr'; did you mean folder?" in refused
 
-    assert "+ Service shop-1/web would be created" in run("diff", "-f", str(file), code=1).stdout
+    assert "+ Service shop-1/web would be created" in run("diff", "-f", str(file), code=7).stdout
     applied = run("apply", "-f", str(tmp_path / "fleet.yaml"), "--prune-set", "shop").stdout
     assert "+ Service shop-1/web created" in applied
     assert run("diff", "-f", str(file)).stdout == ""
@@ -51,13 +51,13 @@ def test_a_fleet_lives_through_its_manifests(installation: Installation, tmp_pat
         assert run("services", "list", "-l", selector, "-o", "name").stdout == found
     assert "team=shop" in run("label", "service", "shop-1/web", "team=shop", "old-").stderr
     assert run("services", "list", "-l", "team=shop", "-o", "name").stdout == "shop-1/web\n"
-    relabelled = run("diff", "-f", str(file), code=1).stdout
+    relabelled = run("diff", "-f", str(file), code=7).stdout
     assert '  metadata.labels.team: "shop" → "web"' in relabelled
 
     file.write_text(FLEET.replace("blue", "green"))
     assert (
         '  spec.configuration.color: "blue" → "green"'
-        in run("diff", "-f", str(file), code=1).stdout
+        in run("diff", "-f", str(file), code=7).stdout
     )
     conflict = run("apply", "-f", str(file), "--manager", "git", code=2).stderr
     assert "spec.configuration.color was set by cli" in conflict

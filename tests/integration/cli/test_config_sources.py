@@ -104,7 +104,7 @@ def test_a_plan_waits_for_an_approval(
     cluster = "apiVersion: towline.io/v1\nkind: Cluster\nmetadata:\n  name: new-1\n"
     commit = repository.commit({"fleet/new.yaml": cluster})
     found = wait_for(installation, "AWAITING_APPROVAL", commit)
-    shown = installation.run("config-sources", "plan", NAME, code=1)
+    shown = installation.run("config-sources", "plan", NAME, code=7)
     assert "+ Cluster new-1 would be created" in shown.stdout
     digest = str(found["planDigest"])
     installation.run("config-sources", "approve", NAME, "--digest", "0" * 64, code=1)

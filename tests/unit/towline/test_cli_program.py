@@ -379,10 +379,10 @@ def gate(name: str, release: str | None, kind: str = "APPROVAL") -> dict:
 
 def test_the_only_gate_that_waits_for_approval_needs_no_name() -> None:
     edges = [gate("soak", "r1", "SOAK"), gate("eu", None), gate("us", "r1")]
-    pipeline: Any = {"edges": edges, "stages": [{"workflow": None}]}
+    pipeline: Any = {"name": "shop", "edges": edges, "stages": [{"workflow": None}]}
     assert find_gate(pipeline, None)[1]["name"] == "us"
     assert find_gate(pipeline, "id-eu")[1]["name"] == "eu"
-    with pytest.raises(NotFound, match="could not find gate asia"):
+    with pytest.raises(NotFound, match="has no gate asia"):
         find_gate(pipeline, "asia")
 
 
@@ -396,8 +396,8 @@ def test_with_several_gates_the_name_is_asked_for() -> None:
     pipeline: Any = {"edges": [gate("eu", "r1"), gate("us", "r1")], "stages": []}
     with pytest.raises(Invalid, match="several gates match; name one of eu"):
         find_gate(pipeline, None)
-    empty: Any = {"edges": [], "stages": []}
-    with pytest.raises(NotFound, match="no gate is waiting for approval"):
+    empty: Any = {"name": "shop", "edges": [], "stages": []}
+    with pytest.raises(NotFound, match="no gate that waits for an approval"):
         find_gate(empty, None)
 
 

@@ -7,6 +7,7 @@ import typer
 
 from towline.cli.access import generated as operations
 from towline.cli.access import users
+from towline.cli.access.find import find_user, find_user_group
 from towline.cli.access.generated import Group, Member
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
@@ -131,9 +132,9 @@ def _change(
     output: Format,
 ) -> None:
     api = connect(context)
-    user_id = operations.user(api, email)["id"]
+    user_id = find_user(api, email)["id"]
     show(change(api, _id(api, name), user_id)["user"], users.COLUMNS, output, "email")
 
 
 def _id(api: GraphQLApi, name: str) -> str:
-    return operations.group(api, name)["id"]
+    return find_user_group(api, name)["id"]

@@ -6,12 +6,13 @@ import typer
 
 from core.errors import Invalid
 from towline.cli.access import generated as operations
+from towline.cli.access.find import find_user
 from towline.cli.access.generated import NewToken, Token
 from towline.cli.access.resource_names import scope_of
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, age, field, say, show, since
-from towline.cli.shell.session import connect
+from towline.cli.shell.session import connect, first_found
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -85,15 +86,13 @@ def _make(api: GraphQLApi, attributes: "AccessTokenAttributes", account: str | N
         raise Invalid(
             "tokens of service accounts cannot be limited; limit the roles of the account instead"
         )
-    return operations.create_account_token(api, operations.user(api, account)["id"], attributes)
+    return operations.create_account_token(api, find_user(api, account)["id"], attributes)
 
 
 @app.command("delete")
 def delete_token(
     context: typer.Context,
-    token: Annotated[
-        str, typer.Argument(metavar="ID", help="Id of the token, as `list` shows it.")
-    ],
+    token: Annotated[str, typer.Argument(help="Name or id of the token, as `list` shows it.")],
     yes: Yes = False,
     output: Output = Format.TABLE,
 ) -> None:
@@ -101,7 +100,16 @@ def delete_token(
 
     \b
     Example:
-      towline tokens delete 01890a5d-ac96-774b-bcce-b302099a8057
+      towline tokens delete ci
     """
     confirm_deletion(f"token {token}", yes=yes)
-    show(operations.delete_token(connect(context), token), COLUMNS, output, "id")
+    api = connect(context)
+    ids = [row["id"] for row in operations.tokens(api) if row["name"] == token]
+    if len(ids) > 1:
+        raise Invalid(f"{len(ids)} tokens have the name {token}; use an id: {', '.join(ids)}")
+    made = first_found(
+        f"token {token}",
+        lambda: operations.delete_token(api, ids[0] if ids else token),
+        listed_by="tokens list",
+    )
+    show(made, COLUMNS, output, "id")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from towline.cli.access import generated as operations
+from towline.cli.access.find import find_user
 from towline.cli.access.generated import TrustRule, User
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
@@ -104,7 +105,7 @@ def disable_user(
       towline users disable ada@example.org
     """
     api = connect(context)
-    user = operations.user(api, email)
+    user = find_user(api, email)
     show(operations.disable_user(api, user["id"], not undo), COLUMNS, output, "email")
 
 
@@ -162,7 +163,7 @@ def trust(
     api = connect(context)
     attributes: TrustRuleAttributes = {
         "name": rule.name,
-        "serviceAccountId": operations.user(api, email)["id"],
+        "serviceAccountId": find_user(api, email)["id"],
         "issuer": rule.issuer,
         "audience": rule.audience,
         "subject": rule.subject,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.errors import Invalid
-from towline.cli.access import generated as access
+from towline.cli.access.find import find_user
 from towline.cli.cluster_sources import generated as operations
 from towline.cli.cluster_sources.generated import ClusterSource, ClusterSourceMember
 from towline.cli.clusters.find import find_cluster
@@ -111,7 +111,7 @@ class SourceOptions(OptionGroup):
             "intervalSeconds": self.interval,
         }
         if self.service_account:
-            given["serviceAccountId"] = access.user(api, self.service_account)["id"]
+            given["serviceAccountId"] = find_user(api, self.service_account)["id"]
         return given
 
 
@@ -268,7 +268,11 @@ def _set_suspended(context: typer.Context, name: str, output: Format, *, suspend
 
 
 def _find(api: GraphQLApi, name: str) -> ClusterSource:
-    return first_found(f"cluster source {name}", lambda: operations.cluster_source(api, name=name))
+    return first_found(
+        f"cluster source {name}",
+        lambda: operations.cluster_source(api, name=name),
+        listed_by="cluster-sources list",
+    )
 
 
 def _members(api: GraphQLApi, id: str) -> list[ClusterSourceMember]:

@@ -12,7 +12,7 @@ from towline.cli.projects.find import find_project_id
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, say, show, since
-from towline.cli.shell.session import connect, named, parse_pairs
+from towline.cli.shell.session import connect, named, not_found, parse_pairs
 
 if TYPE_CHECKING:
     from towline.generated_inputs import BootstrapTokenAttributes
@@ -96,7 +96,7 @@ def revoke_token(
     api = connect(context)
     known = [row for row in operations.bootstrap_tokens(api) if token in (row["name"], row["id"])]
     if not known:
-        raise NotFound(f"could not find bootstrap token {token}")
+        raise NotFound(not_found(f"bootstrap token {token}", "clusters bootstrap-tokens list"))
     if len(known) > 1:
         raise Invalid(f"{len(known)} bootstrap tokens have the name {token}; use an id")
     confirm_deletion(f"bootstrap token {token}", yes=yes)

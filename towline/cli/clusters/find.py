@@ -8,7 +8,10 @@ from towline.operations import GraphQLApi
 def find_cluster(api: GraphQLApi, name: str) -> Cluster:
     """Finds a cluster by handle, else by id."""
     return first_found(
-        f"cluster {name}", lambda: cluster(api, handle=name), lambda: cluster(api, id=name)
+        f"cluster {name}",
+        lambda: cluster(api, handle=name),
+        lambda: cluster(api, id=name),
+        listed_by="clusters list",
     )
 
 

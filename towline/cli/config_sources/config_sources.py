@@ -6,6 +6,7 @@ import typer
 
 from core.errors import Conflict, Invalid
 from towline.cli.access import generated as access
+from towline.cli.access.find import find_user
 from towline.cli.access.users import InstallationRole
 from towline.cli.config_sources import generated as operations
 from towline.cli.config_sources.generated import ConfigurationSource, SourcePlan
@@ -16,6 +17,7 @@ from towline.cli.repositories.find import find_folder_repository
 from towline.cli.repositories.repositories import RepositoryOptions
 from towline.cli.shell.confirmation import Approve, Yes, confirm_approval, confirm_deletion
 from towline.cli.shell.formats import Format, Output
+from towline.cli.shell.found_code import FOUND
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, say, short, show, since
 from towline.cli.shell.selectors import Selector
@@ -194,14 +196,16 @@ def update_source(
     if repository:
         attributes["repositoryId"] = find_folder_repository(api, repository)
     if options.service_account:
-        attributes["serviceAccountId"] = access.user(api, options.service_account)["id"]
+        attributes["serviceAccountId"] = find_user(api, options.service_account)["id"]
     row = operations.update_configuration_source(api, found["id"], attributes)
     show(row, COLUMNS, output, "name")
 
 
 @app.command("plan")
 def plan(context: typer.Context, name: Name) -> None:
-    """Show changes that wait, or drift, and problems. Exits with 1 if there are any.
+    """Show changes that wait, or drift, and problems.
+
+    The exit code is 1 if there are problems, else 7 if there are changes.
 
     \b
     Example:
@@ -210,8 +214,10 @@ def plan(context: typer.Context, name: Name) -> None:
     api = connect(context)
     found = operations.configuration_source_plan(api, _find(api, name)["id"])
     _print_plan(found)
-    if found["plan"] or found["problems"]:
+    if found["problems"]:
         raise typer.Exit(1)
+    if found["plan"]:
+        raise typer.Exit(FOUND)
 
 
 @app.command("sync")
@@ -308,7 +314,9 @@ def _set_suspended(context: typer.Context, name: str, output: Format, *, suspend
 
 def _find(api: GraphQLApi, name: str) -> ConfigurationSource:
     return first_found(
-        f"configuration source {name}", lambda: operations.configuration_source(api, name=name)
+        f"configuration source {name}",
+        lambda: operations.configuration_source(api, name=name),
+        listed_by="config-sources list",
     )
 
 

@@ -7,4 +7,8 @@ from towline.operations import GraphQLApi
 
 def find_group(api: GraphQLApi, name: str) -> ClusterGroup:
     """Finds a cluster group by name."""
-    return first_found(f"cluster group {name}", lambda: cluster_group(api, name=name))
+    return first_found(
+        f"cluster group {name}",
+        lambda: cluster_group(api, name=name),
+        listed_by="cluster-groups list",
+    )

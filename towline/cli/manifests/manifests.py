@@ -15,6 +15,7 @@ from towline.cli.manifests.generated import Plan
 from towline.cli.manifests.plans import print_items, problem_lines
 from towline.cli.manifests.values import SECRET, no_value, with_values
 from towline.cli.shell.confirmation import Yes, confirm_deletion
+from towline.cli.shell.found_code import FOUND
 from towline.cli.shell.session import connect
 from towline.input_files import read_text
 
@@ -76,7 +77,7 @@ def apply(
 def diff(
     context: typer.Context, file: Files, force: Force = False, manager: Manager = "cli"
 ) -> None:
-    """Show what `towline apply` would change. Exits with 1 if there is a difference.
+    """Show what `towline apply` would change. The exit code is 7 if anything would.
 
     \b
     Example:
@@ -90,7 +91,7 @@ def diff(
     )
     _print_plan(plan, dry_run=True, changes_only=True)
     if any(item["action"] != "UNCHANGED" for item in plan["items"]):
-        raise typer.Exit(1)
+        raise typer.Exit(FOUND)
 
 
 def delete(context: typer.Context, file: Files, dry_run: DryRun = False, yes: Yes = False) -> None:

@@ -9,7 +9,10 @@ from towline.operations import GraphQLApi
 def find_pipeline(api: GraphQLApi, name: str) -> PipelineDetails:
     """Finds a pipeline by name, else by id."""
     return first_found(
-        f"pipeline {name}", lambda: pipeline(api, name=name), lambda: pipeline(api, id=name)
+        f"pipeline {name}",
+        lambda: pipeline(api, name=name),
+        lambda: pipeline(api, id=name),
+        listed_by="pipelines list",
     )
 
 
@@ -29,5 +32,7 @@ def find_gate(pipeline: PipelineDetails, name: str | None) -> tuple[Edge | Stage
         names = ", ".join(f"{gate['name']} ({gate['id']})" for _, gate in gates)
         raise Invalid(f"several gates match; name one of {names}")
     if not gates:
-        raise NotFound(f"could not find gate {name}" if name else "no gate is waiting for approval")
+        state = f"`towline pipelines get {pipeline['name']}` shows its gates and their state"
+        missing = f"has no gate {name}" if name else "has no gate that waits for an approval"
+        raise NotFound(f"pipeline {pipeline['name']} {missing}; {state}")
     return gates[0]

@@ -8,7 +8,10 @@ from towline.operations import GraphQLApi
 def find_project(api: GraphQLApi, name: str) -> Project:
     """Finds a project by name, else by id."""
     return first_found(
-        f"project {name}", lambda: project(api, name=name), lambda: project(api, id=name)
+        f"project {name}",
+        lambda: project(api, name=name),
+        lambda: project(api, id=name),
+        listed_by="projects list",
     )
 
 

@@ -18,7 +18,7 @@ from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, show
 from towline.cli.shell.plugin_kinds import SINK_KINDS
 from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect
+from towline.cli.shell.session import Search, connect, not_found
 from towline.input_files import read_secret
 from towline.operations import PAGE, GraphQLApi
 
@@ -371,5 +371,5 @@ def _sink_id(api: GraphQLApi, name: str) -> str:
 def _named(rows: Iterable[Resource], what: str, name: str) -> Resource:
     found = [row for row in rows if row["name"] == name]
     if not found:
-        raise NotFound(f"could not find {what} {name}")
+        raise NotFound(not_found(f"{what} {name}", f"notifications {what}s"))
     return found[0]

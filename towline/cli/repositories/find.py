@@ -12,7 +12,7 @@ from towline.cli.repositories.generated import (
     repository,
 )
 from towline.cli.shell.output import say
-from towline.cli.shell.session import first_found, found_or_none
+from towline.cli.shell.session import first_found, found_or_none, not_found
 from towline.operations import GraphQLApi
 
 OCI_SCHEME = "oci://"
@@ -21,7 +21,10 @@ OCI_SCHEME = "oci://"
 def find_repository(api: GraphQLApi, name: str) -> Repository:
     """Finds a repository by URL, else by id."""
     return first_found(
-        f"repository {name}", lambda: repository(api, url=name), lambda: repository(api, id=name)
+        f"repository {name}",
+        lambda: repository(api, url=name),
+        lambda: repository(api, id=name),
+        listed_by="repos list",
     )
 
 
@@ -31,6 +34,7 @@ def find_helm_repository(api: GraphQLApi, name: str) -> HelmRepository:
         f"Helm repository {name}",
         lambda: helm_repository(api, url=name),
         lambda: helm_repository(api, id=name),
+        listed_by="helm-repos list",
     )
 
 
@@ -40,6 +44,7 @@ def find_oci_repository(api: GraphQLApi, name: str) -> OciRepository:
         f"OCI repository {name}",
         lambda: oci_repository(api, url=name),
         lambda: oci_repository(api, id=name),
+        listed_by="oci-repos list",
     )
 
 
@@ -52,7 +57,7 @@ def find_folder_repository(api: GraphQLApi, name: str) -> str:
         return found["id"]
     known = found_or_none(lambda: find_oci_repository(api, name))
     if known is None:
-        raise NotFound(f"could not find repository {name}")
+        raise NotFound(not_found(f"repository {name}", "repos list"))
     return known["id"]
 
 
@@ -64,7 +69,8 @@ def find_or_add_repository(api: GraphQLApi, name: str) -> str:
     if found is not None:
         return found
     if "://" not in name and "@" not in name:
-        raise NotFound(f"could not find repository {name}")
+        hint = "; to add a new one, give its URL"
+        raise NotFound(not_found(f"repository {name}", "repos list") + hint)
     is_oci = name.startswith(OCI_SCHEME)
     made = create_oci_repository if is_oci else create_repository
     id = made(api, {"url": name})["id"]

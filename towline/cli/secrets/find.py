@@ -7,4 +7,4 @@ from towline.operations import GraphQLApi
 
 def find_secret(api: GraphQLApi, name: str) -> Secret:
     """Finds a secret by name."""
-    return first_found(f"secret {name}", lambda: secret(api, name))
+    return first_found(f"secret {name}", lambda: secret(api, name), listed_by="secrets list")

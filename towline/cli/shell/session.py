@@ -69,9 +69,18 @@ def found_or_none(look: Callable[[], Found]) -> Found | None:
         return None
 
 
-def first_found(what: str, *lookups: Callable[[], Found]) -> Found:
-    """Returns the first result of several lookups. Raises NotFound, with `what`, if all fail."""
+def first_found(what: str, *lookups: Callable[[], Found], listed_by: str = "") -> Found:
+    """Returns the first result of several lookups. Raises NotFound, with `what`, if all fail.
+
+    `listed_by`: the command that lists what exists, such as `clusters list`.
+    """
     for look in lookups:
         if (found := found_or_none(look)) is not None:
             return found
-    raise NotFound(f"could not find {what}")
+    raise NotFound(not_found(what, listed_by))
+
+
+def not_found(what: str, listed_by: str = "") -> str:
+    """Returns the message about a missing resource, and the command that lists what exists."""
+    hint = f"; `towline {listed_by}` shows what exists" if listed_by else ""
+    return f"could not find {what}{hint}"
