@@ -71,9 +71,9 @@ class ManifestMutation:
             sources: Files of manifests. Limit: 5,000 documents, 8 MiB together.
             options: Options of the apply.
         """
-        given = options.change() if options else ApplyOptions()
+        apply_options = options.change() if options else ApplyOptions()
         files = [source.change() for source in sources]
-        plan = await info.context[Manifests].apply(info.context.actor, files, given)
+        plan = await info.context[Manifests].apply(info.context.actor, files, apply_options)
         _audit_refusals(info, "applyManifests", plan)
         return ManifestPlanType.of(plan)
 
@@ -151,8 +151,8 @@ class ManifestQuery:
             until: End of the time range.
         """
         replays = info.context[ManifestReplays]
-        found = await replays.run(info.context.actor, source.change(), since, until)
-        return PipelineWhatIf.of(found)
+        replay = await replays.run(info.context.actor, source.change(), since, until)
+        return PipelineWhatIf.of(replay)
 
 
 def _audit_refusals(info: Info, action: str, plan: ManifestPlan) -> None:

@@ -98,7 +98,7 @@ class SpecCodec:
         """Returns the fields of the spec, in the order of the dataclass."""
         change = self.kind.change
         return tuple(
-            self._field(member, owner, _hints(owner)[member.name])
+            self._spec_field(member, owner, _type_hints(owner)[member.name])
             for _, owner, member in part_fields(change)
             if member.name not in self.kind.hidden
         )
@@ -112,13 +112,13 @@ class SpecCodec:
         """Returns a spec in normal form; reports unknown fields and values of wrong types."""
         checked = self._check_fields(self.by_name, spec, ("spec",), report)
         for attribute, key in self.kind.unordered.items():
-            name = self._published[attribute]
-            if isinstance(found := checked.get(name), list):
-                checked[name] = sorted(found, key=lambda item: str(_part(item, key)))
+            name = self._published_by_attribute[attribute]
+            if isinstance(items := checked.get(name), list):
+                checked[name] = sorted(items, key=lambda item: str(_sort_value(item, key)))
         return checked
 
     @cached_property
-    def _published(self) -> Mapping[str, str]:
+    def _published_by_attribute(self) -> Mapping[str, str]:
         return {field.attribute: field.published for field in self.fields}
 
     def decode(self, name: str, value: JsonValue, translate: Translate) -> Any:
@@ -132,50 +132,54 @@ class SpecCodec:
 
     def references(self, spec: JsonMapping) -> Iterator[tuple[str, str]]:
         """Yields family and name of each reference in a checked spec."""
-        found: list[tuple[str, str]] = []
+        references: list[tuple[str, str]] = []
 
         def collect(family: str, name: str) -> str:
-            found.append((family, name))
+            references.append((family, name))
             return name
 
-        for field in self._referring:
+        for field in self._reference_fields:
             if field.published in spec:
                 self.decode(field.published, spec[field.published], collect)
-        return iter(found)
+        return iter(references)
 
     def ids(self, columns: Columns) -> list[tuple[str, str]]:
         """Returns family and ID of each reference of a resource."""
-        found: list[tuple[str, str]] = []
+        references: list[tuple[str, str]] = []
 
         def collect(family: str, id: str) -> str:
-            found.append((family, id))
+            references.append((family, id))
             return id
 
-        self._encode_fields(self._referring, columns, collect)
-        return found
+        self._encode_fields(self._reference_fields, columns, collect)
+        return references
 
     @cached_property
-    def _referring(self) -> tuple[SpecField, ...]:
+    def _reference_fields(self) -> tuple[SpecField, ...]:
         """Returns the fields that refer to other resources, themselves or in their values."""
-        return tuple(f for f in self.fields if self._refers(f.hint, f.family, frozenset()))
+        return tuple(
+            f for f in self.fields if self._contains_references(f.hint, f.family, frozenset())
+        )
 
-    def _refers(self, hint: Hint, family: str, outer: frozenset[Hint]) -> bool:
+    def _contains_references(self, hint: Hint, family: str, outer: frozenset[Hint]) -> bool:
         """Returns whether values of a type refer to resources; `outer` are the types around it."""
         inner = unwrapped(hint)
         if family or inner in outer:
             return bool(family)
-        if _container(hint):
-            return any(self._refers(item, "", outer) for item in get_args(inner))
+        if _generic_type(hint):
+            return any(self._contains_references(item, "", outer) for item in get_args(inner))
         plugins = self.kind.plugins.get(inner, {}).values()
         kinds = (*plugins, inner)
         fields = [field for kind in kinds for field in self.inner_fields(kind).values()]
-        return any(self._refers(field.hint, field.family, outer | {inner}) for field in fields)
+        return any(
+            self._contains_references(field.hint, field.family, outer | {inner}) for field in fields
+        )
 
     @cached_property
     def secret_names(self) -> frozenset[str]:
         """Returns the names of fields that are never returned."""
         plugins = [plugin for kinds in self.kind.plugins.values() for plugin in kinds.values()]
-        inner = [field for plugin in plugins for field in self._inner(plugin).values()]
+        inner = [field for plugin in plugins for field in self._fields_of_type(plugin).values()]
         declared = frozenset(camel(name) for name in self.kind.sensitive)
         return declared.union(f.published for f in (*self.fields, *inner) if f.is_sensitive)
 
@@ -193,70 +197,70 @@ class SpecCodec:
     def defaults(self) -> JsonObject:
         """Returns the values of a resource whose spec is empty."""
         columns = {f.attribute: None if f.required else f.default for f in self.fields}
-        return self.encode(columns | self.kind.defaults(), _same)
+        return self.encode(columns | self.kind.defaults(), _untranslated)
 
     def inner_fields(self, hint: Hint) -> Mapping[str, SpecField]:
         """Returns the fields of a nested object by their published names; none for other types."""
         inner = unwrapped(hint)
         if is_dataclass(inner) and isinstance(inner, type):
-            return self._inner(inner)
+            return self._fields_of_type(inner)
         return {}
 
-    def _field(self, member: Field[Any], owner: type, hint: Hint) -> SpecField:
-        keys = _keys(owner, member)
+    def _spec_field(self, member: Field[Any], owner: type, hint: Hint) -> SpecField:
+        keys = _declaration_keys(owner, member)
         hints, references = self.kind.hints, self.kind.references
         hint = next((hints[key] for key in keys if key in hints), hint)
         family = next((references[key] for key in keys if key in references), "")
-        plain = self.kind.rename.get(member.name, member.name)
+        name = self.kind.rename.get(member.name, member.name)
         for ending, plural in (("_ids", "s"), ("_id", "")):
-            stem = plain.removesuffix(ending)
-            if not family and stem != plain and (known := _FAMILIES.get(stem)):
-                family, plain = known, stem + plural
+            stem = name.removesuffix(ending)
+            if not family and stem != name and (known_family := _FAMILIES.get(stem)):
+                family, name = known_family, stem + plural
         if family:
-            plain = plain.removesuffix("_id")
-        if plain.endswith("_s"):
-            plain = f"{plain}econds"
+            name = name.removesuffix("_id")
+        if name.endswith("_s"):
+            name = f"{name}econds"
         return SpecField(
-            member.name, camel(plain), hint, owner, default_of(member), family,
+            member.name, camel(name), hint, owner, default_of(member), family,
             member.name in self.kind.sensitive,
             any(key in self.kind.destinations for key in keys),
         )  # fmt: skip
 
     @cached_property
-    def _inner_by_type(self) -> dict[type, Mapping[str, SpecField]]:
+    def _fields_by_type(self) -> dict[type, Mapping[str, SpecField]]:
         return {}
 
-    def _inner(self, kind: type) -> Mapping[str, SpecField]:
+    def _fields_of_type(self, kind: type) -> Mapping[str, SpecField]:
         """Returns the fields of a nested object by their published names."""
-        known = self._inner_by_type
-        if kind not in known:
-            known[kind] = {field.published: field for field in self._derived(kind)}
-        return known[kind]
+        cache = self._fields_by_type
+        if kind not in cache:
+            cache[kind] = {field.published: field for field in self._derive_fields(kind)}
+        return cache[kind]
 
-    def _derived(self, kind: type[Any]) -> list[SpecField]:
+    def _derive_fields(self, kind: type[Any]) -> list[SpecField]:
         if issubclass(kind, Plugin):
-            found = [_setting(kind, member) for member in setting_fields(kind)]
+            plugin_fields = [_setting_field(kind, member) for member in setting_fields(kind)]
         else:
-            found = []
-        settings = {field.attribute for field in found}
-        return found + [
-            self._field(member, owner, _hints(owner)[member.name])
+            plugin_fields = []
+        settings = {field.attribute for field in plugin_fields}
+        return plugin_fields + [
+            self._spec_field(member, owner, _type_hints(owner)[member.name])
             for _, owner, member in part_fields(kind)
             if member.name not in settings
-            and not any(key in self.kind.hidden for key in _keys(owner, member))
+            and not any(key in self.kind.hidden for key in _declaration_keys(owner, member))
         ]
 
     def _check_fields(
-        self, known: Mapping[str, SpecField], value: JsonValue, path: Path, report: Report
+        self, fields: Mapping[str, SpecField], value: JsonValue, path: Path, report: Report
     ) -> JsonObject:
         if not isinstance(value, dict):
             report(path, "must be an object")
             return {}
         checked: JsonObject = {}
         for name, inner in value.items():
-            field = known.get(name)
+            field = fields.get(name)
             if field is None:
-                report((*path, name), unknown_field(name, known))
+                report((*path, name), unknown_field(name, fields))
             elif inner is not None:
                 check = self._check_secret if field.is_sensitive else self._check
                 checked[name] = check(field.hint, inner, (*path, name), report)
@@ -270,7 +274,7 @@ class SpecCodec:
         return value if is_sealed(value) else self._check(hint, value, path, report)
 
     def _check(self, hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
-        inner, origin = unwrapped(hint), _container(hint)
+        inner, origin = unwrapped(hint), _generic_type(hint)
         if origin in SEQUENCE_TYPES:
             return self._check_list(get_args(inner)[0], value, path, report)
         if origin in MAPPING_TYPES or inner in MAPPING_TYPES:
@@ -289,27 +293,31 @@ class SpecCodec:
             return []
         wrong: list[Path] = []
 
-        def noted(at: Path, message: str) -> None:
-            wrong.append(at)
-            report(at, message)
+        def report_wrong(wrong_path: Path, message: str) -> None:
+            wrong.append(wrong_path)
+            report(wrong_path, message)
 
-        checked = [self._check(item, v, (*path, n), noted) for n, v in enumerate(value)]
+        checked = [self._check(item, v, (*path, n), report_wrong) for n, v in enumerate(value)]
         if wrong:
             return checked
-        return [self._completed(item, v, (*path, n), report) for n, v in enumerate(checked)]
+        return [
+            self._with_item_defaults(item, v, (*path, n), report) for n, v in enumerate(checked)
+        ]
 
-    def _completed(self, hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
+    def _with_item_defaults(
+        self, hint: Hint, value: JsonValue, path: Path, report: Report
+    ) -> JsonValue:
         """Adds the defaults to an item of a list: lists are compared as a whole."""
-        known = self.inner_fields(hint)
-        if not known or not isinstance(value, dict):
+        fields = self.inner_fields(hint)
+        if not fields or not isinstance(value, dict):
             return value
-        for name in known:
-            if known[name].required and name not in value:
+        for name in fields:
+            if fields[name].required and name not in value:
                 report(path, f"needs the field {name}")
                 return value
-        decoded = self._decode(hint, value, "", _same)
+        decoded = self._decode(hint, value, "", _untranslated)
         # Encoding drops secrets: the given values win.
-        return merged(self._encode(hint, decoded, "", _same), value)
+        return merged(self._encode(hint, decoded, "", _untranslated), value)
 
     def _check_map(self, hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonObject:
         if not isinstance(value, dict):
@@ -320,28 +328,28 @@ class SpecCodec:
 
     def _check_plugin(self, base: type, value: JsonValue, path: Path, report: Report) -> JsonObject:
         kinds = self.kind.plugins.get(base, {})
-        given = value.get("kind") if isinstance(value, dict) else None
-        if given not in kinds:
-            report((*path, "kind"), f"{given!r} is not one of {', '.join(sorted(kinds))}")
+        kind_name = value.get("kind") if isinstance(value, dict) else None
+        if kind_name not in kinds:
+            report((*path, "kind"), f"{kind_name!r} is not one of {', '.join(sorted(kinds))}")
             return {}
-        plugin = kinds[given]
-        known, key = self.inner_fields(plugin), settings_key(plugin)
+        plugin = kinds[kind_name]
+        fields, key = self.inner_fields(plugin), settings_key(plugin)
         if key:
-            inner = self._check_fields(known, value.get(key, {}), (*path, key), report)
+            inner = self._check_fields(fields, value.get(key, {}), (*path, key), report)
             for name in value.keys() - {"kind", key}:
                 report((*path, name), unknown_field(name, ["kind", key]))
-            return {"kind": given, key: inner}
-        rest = {name: inner for name, inner in value.items() if name != "kind"}
-        return {"kind": given, **self._check_fields(known, rest, path, report)}
+            return {"kind": kind_name, key: inner}
+        settings = {name: inner for name, inner in value.items() if name != "kind"}
+        return {"kind": kind_name, **self._check_fields(fields, settings, path, report)}
 
     def _decode(self, hint: Hint, value: JsonValue, family: str, translate: Translate) -> Any:
         if value is None:
             return None
-        inner, origin = unwrapped(hint), _container(hint)
+        inner, origin = unwrapped(hint), _generic_type(hint)
         if origin in SEQUENCE_TYPES:
             collect = origin if origin in (tuple, list, frozenset) else tuple
             item = get_args(inner)[0]
-            return collect([self._decode(item, one, family, translate) for one in value])
+            return collect([self._decode(item, element, family, translate) for element in value])
         if origin in MAPPING_TYPES:
             item = _item_type(inner)
             return {k: self._decode(item, v, family, translate) for k, v in value.items()}
@@ -350,8 +358,8 @@ class SpecCodec:
         if inner in self.kind.plugins:
             plugin = self.kind.plugins[inner][value["kind"]]
             key = settings_key(plugin)
-            rest = value.get(key, {}) if key else value
-            return self._decode_object(plugin, rest, translate)
+            settings = value.get(key, {}) if key else value
+            return self._decode_object(plugin, settings, translate)
         if is_dataclass(inner):
             return self._decode_object(inner, value, translate)
         if isinstance(inner, type) and issubclass(inner, Enum):
@@ -380,11 +388,11 @@ class SpecCodec:
         return self.kind.made(kind, decoded)
 
     def _encode_fields(
-        self, known: Iterable[SpecField], value: JsonValue, translate: Translate
+        self, fields: Iterable[SpecField], value: JsonValue, translate: Translate
     ) -> JsonObject:
         encoded: JsonObject = {}
         columns = value if isinstance(value, Mapping) else column_values(value)
-        for field in known:
+        for field in fields:
             inner = columns.get(field.attribute)
             if inner is not None and (self.reveals or not field.is_sensitive):
                 encoded[field.published] = self._encode(field.hint, inner, field.family, translate)
@@ -393,22 +401,24 @@ class SpecCodec:
     def _encode(self, hint: Hint, value: JsonValue, family: str, translate: Translate) -> Any:
         if value is None:
             return None
-        inner, origin = unwrapped(hint), _container(hint)
+        inner, origin = unwrapped(hint), _generic_type(hint)
         if origin in SEQUENCE_TYPES:
             item = get_args(inner)[0]
-            found = [self._encode(item, one, family, translate) for one in value]
-            return sorted(found) if origin is frozenset else found
+            elements = [self._encode(item, element, family, translate) for element in value]
+            return sorted(elements) if origin is frozenset else elements
         if origin in MAPPING_TYPES:
             item = _item_type(inner)
             return {k: self._encode(item, value[k], family, translate) for k in sorted(value)}
         if family:
             return translate(family, value)
         if inner in self.kind.plugins:
-            plain = self._encode_fields(self._inner(type(value)).values(), value, translate)
+            settings = self._encode_fields(
+                self._fields_of_type(type(value)).values(), value, translate
+            )
             key = settings_key(type(value))
-            return {"kind": value.kind, **({key: plain} if key else plain)}
+            return {"kind": value.kind, **({key: settings} if key else settings)}
         if is_dataclass(inner):
-            return self._encode_fields(self._inner(inner).values(), value, translate)
+            return self._encode_fields(self._fields_of_type(inner).values(), value, translate)
         if isinstance(value, Enum):
             return value.name
         return _time_text(value) if isinstance(value, TIME_TYPES) else value
@@ -422,20 +432,20 @@ def is_sealed(value: JsonValue) -> bool:
 def is_secret_map(hint: Hint) -> bool:
     """Returns whether a secret field has a value for each of several keys."""
     inner = unwrapped(hint)
-    return _container(hint) in MAPPING_TYPES or inner in MAPPING_TYPES
+    return _generic_type(hint) in MAPPING_TYPES or inner in MAPPING_TYPES
 
 
 @cache
 def unwrapped(hint: Hint) -> Hint:
     """Returns a type without `None`, and the base of a new type."""
     if get_origin(hint) in (UnionType, Union):
-        inner = [one for one in get_args(hint) if one is not NoneType]
-        hint = inner[0] if len(inner) == 1 else Any
+        members = [member for member in get_args(hint) if member is not NoneType]
+        hint = members[0] if len(members) == 1 else Any
     return getattr(hint, "__supertype__", hint)
 
 
 @cache
-def _container(hint: Hint) -> Hint:
+def _generic_type(hint: Hint) -> Hint:
     """Returns the generic type of a collection, such as `list` of `list[str]`; None for others."""
     return get_origin(unwrapped(hint))
 
@@ -448,9 +458,11 @@ def settings_key(plugin: type[Plugin]) -> str:
 def unknown_field(name: str, known: Iterable[str]) -> str:
     """Returns the problem of a field that does not exist, with the nearest name."""
     names = list(known)
-    near = difflib.get_close_matches(str(name), names, 1, 0.5)
-    hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(sorted(names)[:40])}"
-    return f"unknown field {str(name)[:80]!r}; {hint}"
+    nearest = difflib.get_close_matches(str(name), names, 1, 0.5)
+    advice = (
+        f"did you mean {nearest[0]}?" if nearest else f"use one of {', '.join(sorted(names)[:40])}"
+    )
+    return f"unknown field {str(name)[:80]!r}; {advice}"
 
 
 def _check_plain(hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
@@ -478,14 +490,14 @@ def _hint_on_sources(value: JsonValue) -> str:
 
 def _check_time(hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
     try:
-        found = parse_time(value) if hint is datetime else hint.fromisoformat(value)
+        parsed = parse_time(value) if hint is datetime else hint.fromisoformat(value)
     except (TypeError, ValueError):
         report(path, "must be a date or time in ISO 8601, such as '2026-01-31T09:30:00Z'")
         return value
-    if isinstance(found, datetime) and found.tzinfo is None:
-        report(path, f"needs a time zone (RFC 3339), such as '{found.isoformat()}Z'")
+    if isinstance(parsed, datetime) and parsed.tzinfo is None:
+        report(path, f"needs a time zone (RFC 3339), such as '{parsed.isoformat()}Z'")
         return value
-    return _time_text(found)
+    return _time_text(parsed)
 
 
 def _time_text(value: date | time) -> str:
@@ -495,7 +507,7 @@ def _time_text(value: date | time) -> str:
     return value.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
 
 
-def _setting(plugin: type[Plugin], member: SettingField) -> SpecField:
+def _setting_field(plugin: type[Plugin], member: SettingField) -> SpecField:
     form = member.setting.form
     family = _FORM_FAMILIES.get(form, "")
     published = member.published.removesuffix("Id") if family else member.published
@@ -505,16 +517,16 @@ def _setting(plugin: type[Plugin], member: SettingField) -> SpecField:
     )  # fmt: skip
 
 
-def _keys(owner: type, member: Field[Any]) -> list[str]:
+def _declaration_keys(owner: type, member: Field[Any]) -> list[str]:
     """Returns the names by which kinds declare something about a field of a class."""
     return [f"{base.__name__}.{member.name}" for base in reversed(owner.__mro__)]
 
 
-def _part(item: JsonValue, key: str) -> JsonValue:
+def _sort_value(item: JsonValue, key: str) -> JsonValue:
     return item.get(key) if key and isinstance(item, dict) else item
 
 
-def _same(_family: str, name: str) -> str:
+def _untranslated(_family: str, name: str) -> str:
     return name
 
 
@@ -524,5 +536,5 @@ def _item_type(mapping: Hint) -> Hint:
 
 
 @cache
-def _hints(kind: type) -> Mapping[str, Hint]:
+def _type_hints(kind: type) -> Mapping[str, Hint]:
     return get_type_hints(kind)

@@ -73,20 +73,20 @@ class _SecretMask:
                 hidden = is_secret or key in self.secrets
                 yield from self.differences(f"{path}.{key}", old, new, is_secret=hidden)
         elif before != after:
-            texts = [self._text(value, is_secret=is_secret) for value in (before, after)]
+            texts = [self._shown_json(value, is_secret=is_secret) for value in (before, after)]
             yield SpecDifference(path, *texts)
 
-    def _text(self, value: JsonValue, *, is_secret: bool) -> str | None:
+    def _shown_json(self, value: JsonValue, *, is_secret: bool) -> str | None:
         if value is _ABSENT:
             return None
-        return _MASK if is_secret else json.dumps(self._masked(value), ensure_ascii=False)
+        return _MASK if is_secret else json.dumps(self._mask_secrets(value), ensure_ascii=False)
 
-    def _masked(self, value: JsonValue) -> JsonValue:
+    def _mask_secrets(self, value: JsonValue) -> JsonValue:
         if isinstance(value, list):
-            return [self._masked(item) for item in value]
+            return [self._mask_secrets(item) for item in value]
         if isinstance(value, dict):
             return {
-                key: _STARS if key in self.secrets else self._masked(inner)
+                key: _STARS if key in self.secrets else self._mask_secrets(inner)
                 for key, inner in value.items()
             }
         return value

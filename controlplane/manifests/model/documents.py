@@ -37,7 +37,7 @@ _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(
     r"[-+]?([0-9]+\.[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+([eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)"
 )
-_WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
+_PLAIN_WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def read_documents(sources: Sequence[Source], problems: list[DocumentProblem]) -
             DocumentProblem(f"{size:,} bytes of manifests, at most {MAX_BYTES:,} are allowed")
         )
         return []
-    found: list[Manifest] = []
+    manifests: list[Manifest] = []
     count = 0
     for source in sources:
         try:
@@ -127,9 +127,9 @@ def read_documents(sources: Sequence[Source], problems: list[DocumentProblem]) -
                 count += 1
                 if count > MAX_DOCUMENTS:
                     break
-                document = _document(source.file, line, value, lines, problems)
+                document = _manifest_from_value(source.file, line, value, lines, problems)
                 if document is not None:
-                    found.append(document)
+                    manifests.append(document)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = mark.line + 1 if mark else 1
@@ -141,25 +141,25 @@ def read_documents(sources: Sequence[Source], problems: list[DocumentProblem]) -
     if count > MAX_DOCUMENTS:
         text = f"more than {MAX_DOCUMENTS:,} documents: at most {MAX_DOCUMENTS:,} are allowed"
         problems.append(DocumentProblem(text))
-    return found
+    return manifests
 
 
-def _document(
+def _manifest_from_value(
     file: str, line: int, value: JsonValue, lines: dict[Path, int], problems: list[DocumentProblem]
 ) -> Manifest | None:
     """Returns a document, and adds the problems of its frame; None: its kind is not known."""
     found = list(_shape_problems(value))
     for path, message in found:
-        at = lines.get(path, lines.get(path[:-1], line))
-        problems.append(DocumentProblem(message, file, at, "", dotted(path)))
+        problem_line = lines.get(path, lines.get(path[:-1], line))
+        problems.append(DocumentProblem(message, file, problem_line, "", dotted(path)))
     wrong = frozenset(path for path, _ in found)
     if not wrong.isdisjoint([(), ("apiVersion",), ("kind",)]):
         return None
     metadata = value["metadata"] if ("metadata",) not in wrong else {}
-    given = {name: word for name, word in metadata.items() if ("metadata", name) not in wrong}
+    valid = {name: entry for name, entry in metadata.items() if ("metadata", name) not in wrong}
     return Manifest(
-        value["kind"], given.get("name", ""), given.get("cluster") or "", given.get("project"),
-        given.get("labels") or {}, given.get("annotations") or {},
+        value["kind"], valid.get("name", ""), valid.get("cluster") or "", valid.get("project"),
+        valid.get("labels") or {}, valid.get("annotations") or {},
         (value.get("spec") or {}) if ("spec",) not in wrong else {}, file, line, lines, wrong,
     )  # fmt: skip
 
@@ -192,17 +192,17 @@ def _metadata_problems(metadata: JsonObject) -> Iterator[tuple[Path, str]]:
     if not metadata.get("name"):
         yield ("metadata", "name"), "is required"
     for name in ("labels", "annotations"):
-        words = metadata.get(name) or {}
-        if not isinstance(words, dict) or not all(isinstance(v, str) for v in words.values()):
+        entries = metadata.get(name) or {}
+        if not isinstance(entries, dict) or not all(isinstance(v, str) for v in entries.values()):
             yield ("metadata", name), "must be an object of texts; quote the values"
         else:
-            yield from _word_problems(name, words)
+            yield from _entry_problems(name, entries)
 
 
-def _word_problems(field: str, words: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+def _entry_problems(field: str, entries: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     """Yields labels that Kubernetes refuses, and names of annotations; their values are free."""
     noun = "a label" if field == "labels" else "an annotation"
-    for name, value in words.items():
+    for name, value in entries.items():
         path: Path = ("metadata", field, name)
         try:
             check_label_name(name, field, noun)
@@ -228,42 +228,42 @@ class _YamlReader:
             if isinstance(event, DocumentStartEvent):
                 self._lines = {}
                 first = next(self._events)
-                value = self._value(first, ())
+                value = self._read_value(first, ())
                 if value is not None:
                     yield _line(first), value, self._lines
 
-    def _value(self, event: ParserEvent, path: Path) -> JsonValue:
+    def _read_value(self, event: ParserEvent, path: Path) -> JsonValue:
         self._values += 1
         if len(path) > MAX_DEPTH:
-            raise _refused(event, f"nested deeper than {MAX_DEPTH} levels")
+            raise _yaml_error(event, f"nested deeper than {MAX_DEPTH} levels")
         if self._values > MAX_VALUES:
-            raise _refused(event, f"more than {MAX_VALUES:,} values")
+            raise _yaml_error(event, f"more than {MAX_VALUES:,} values")
         if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
-            raise _refused(event, "anchors and aliases are not supported: repeat the value")
+            raise _yaml_error(event, "anchors and aliases are not supported: repeat the value")
         if isinstance(event, MappingStartEvent):
-            return self._mapping(path)
+            return self._read_mapping(path)
         if isinstance(event, SequenceStartEvent):
-            return self._sequence(path)
+            return self._read_sequence(path)
         return _scalar(event)
 
-    def _mapping(self, path: Path) -> JsonObject:
-        found: JsonObject = {}
+    def _read_mapping(self, path: Path) -> JsonObject:
+        mapping: JsonObject = {}
         while not isinstance(event := next(self._events), MappingEndEvent):
             if not isinstance(event, ScalarEvent):
-                raise _refused(event, "a key must be text")
+                raise _yaml_error(event, "a key must be text")
             name = event.value
-            if name in found:
-                raise _refused(event, f"the field {name[:80]!r} occurs twice")
+            if name in mapping:
+                raise _yaml_error(event, f"the field {name[:80]!r} occurs twice")
             self._lines[*path, name] = _line(event)
-            found[name] = self._value(next(self._events), (*path, name))
-        return found
+            mapping[name] = self._read_value(next(self._events), (*path, name))
+        return mapping
 
-    def _sequence(self, path: Path) -> list[JsonValue]:
-        found: list[JsonValue] = []
+    def _read_sequence(self, path: Path) -> list[JsonValue]:
+        items: list[JsonValue] = []
         while not isinstance(event := next(self._events), SequenceEndEvent):
-            self._lines[*path, len(found)] = _line(event)
-            found.append(self._value(event, (*path, len(found))))
-        return found
+            self._lines[*path, len(items)] = _line(event)
+            items.append(self._read_value(event, (*path, len(items))))
+        return items
 
 
 def _scalar(event: ParserEvent) -> JsonValue:
@@ -272,8 +272,8 @@ def _scalar(event: ParserEvent) -> JsonValue:
 
 def plain_scalar(text: str) -> JsonValue:
     """Returns the value of a text without quotes, by the rules of YAML 1.2: `on` is text."""
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
+    if text.lower() in _PLAIN_WORDS:
+        return _PLAIN_WORDS[text.lower()]
     if len(text) > 40:
         return text
     if _INTEGER.fullmatch(text):
@@ -281,7 +281,7 @@ def plain_scalar(text: str) -> JsonValue:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
-def _refused(event: ParserEvent, reason: str) -> yaml.MarkedYAMLError:
+def _yaml_error(event: ParserEvent, reason: str) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=reason, problem_mark=event.start_mark)
 
 

@@ -67,7 +67,7 @@ class DeclaredResource:
             {
                 "manager": name,
                 "fields": [
-                    ".".join(("spec", *map(_unescaped, path.split(SEPARATOR)[1:])))
+                    ".".join(("spec", *map(_unescape, path.split(SEPARATOR)[1:])))
                     for path in sorted(applied.fields)
                 ],
             }
@@ -80,20 +80,21 @@ class DeclaredResource:
         return sorted(
             name
             for name, applied in self.managers.items()
-            if name != manager and any(_overlap(path, own) for own in applied.fields)
+            if name != manager
+            and any(_paths_overlap(path, field_path) for field_path in applied.fields)
         )
 
     def without_manager(self, manager: str) -> "DeclaredResource":
         """Returns the resource as if the manager had never applied it."""
         managers = {name: applied for name, applied in self.managers.items() if name != manager}
-        kept = "" if self.prune_set == manager else self.prune_set
-        return replace(self, managers=managers, prune_set=kept)
+        prune_set = "" if self.prune_set == manager else self.prune_set
+        return replace(self, managers=managers, prune_set=prune_set)
 
 
 def leaves(spec: JsonMapping, prefix: str = "") -> Iterator[tuple[str, JsonValue]]:
     """Yields the path and value of each field; lists and empty objects are one value."""
     for name, value in spec.items():
-        path = prefix + SEPARATOR + _escaped(name)
+        path = prefix + SEPARATOR + _escape(name)
         if isinstance(value, dict) and value:
             yield from leaves(value, path)
         else:
@@ -104,9 +105,9 @@ def merged(before: JsonMapping, given: JsonMapping) -> JsonObject:
     """Returns a spec with the given fields; objects are merged, lists replaced."""
     result = dict(before)
     for name, value in given.items():
-        inside = result.get(name)
-        if isinstance(value, dict) and isinstance(inside, dict):
-            result[name] = merged(inside, value)
+        present = result.get(name)
+        if isinstance(value, dict) and isinstance(present, dict):
+            result[name] = merged(present, value)
         else:
             result[name] = value
     return result
@@ -120,8 +121,8 @@ def without(
     `is_whole`: the operation takes all fields, so that those without a default can be absent.
     """
     for path in paths:
-        keys = [_unescaped(key) for key in path.split(SEPARATOR)[1:]]
-        spec = _reset(spec, keys, defaults, is_map=is_whole)
+        keys = [_unescape(key) for key in path.split(SEPARATOR)[1:]]
+        spec = _reset_field(spec, keys, defaults, is_map=is_whole)
     return spec
 
 
@@ -131,7 +132,7 @@ def digest(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _reset(
+def _reset_field(
     spec: JsonObject, keys: list[str], defaults: JsonValue, *, is_map: bool = False
 ) -> JsonObject:
     head, *rest = keys
@@ -140,7 +141,7 @@ def _reset(
     default = defaults.get(head) if isinstance(defaults, Mapping) else None
     changed = dict(spec)
     if rest and isinstance(spec[head], dict):
-        changed[head] = _reset(spec[head], rest, default, is_map=True)
+        changed[head] = _reset_field(spec[head], rest, default, is_map=True)
     elif default is not None:
         changed[head] = default
     elif is_map:
@@ -148,13 +149,13 @@ def _reset(
     return changed
 
 
-def _overlap(path: str, own: str) -> bool:
-    return path == own or path.startswith(own + SEPARATOR) or own.startswith(path + SEPARATOR)
+def _paths_overlap(path: str, other: str) -> bool:
+    return path == other or path.startswith(other + SEPARATOR) or other.startswith(path + SEPARATOR)
 
 
-def _escaped(name: str) -> str:
+def _escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _unescaped(name: str) -> str:
+def _unescape(name: str) -> str:
     return name.replace("~1", "/").replace("~0", "~")

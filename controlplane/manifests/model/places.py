@@ -36,63 +36,65 @@ def place_of(codec: SpecCodec, field: str) -> Path:
     parts: Path = tuple(int(number) if number else name for name, number in _PART.findall(field))
     if not parts:
         return ()
-    head, known = str(parts[0]), codec.by_name
-    if head == codec.kind.named_by and head not in known:
+    head, fields = str(parts[0]), codec.by_name
+    if head == codec.kind.named_by and head not in fields:
         return ("metadata", "name")
-    if found := _resolved(codec, known, parts):
-        return ("spec", *found)
-    if "template" in known and (
-        below := _resolved(codec, _inside(codec, known["template"]), parts)
+    if path := _published_path(codec, fields, parts):
+        return ("spec", *path)
+    if "template" in fields and (
+        inner_path := _published_path(codec, _inner_fields(codec, fields["template"]), parts)
     ):
-        return ("spec", "template", *below)
+        return ("spec", "template", *inner_path)
     return _METADATA.get(head, ())
 
 
 def only_place(spec: JsonMapping, field: str) -> Path:
     """Returns the only place of a field in a spec, such as one in the settings of a plug-in."""
-    found = list(_places(spec, field, ("spec",)))
-    return found[0] if len(found) == 1 else ()
+    paths = list(_paths_of_field(spec, field, ("spec",)))
+    return paths[0] if len(paths) == 1 else ()
 
 
-def _places(value: JsonValue, field: str, path: Path) -> Iterator[Path]:
+def _paths_of_field(value: JsonValue, field: str, path: Path) -> Iterator[Path]:
     if isinstance(value, dict):
         for name, inner in value.items():
             if name == field:
                 yield (*path, name)
-            yield from _places(inner, field, (*path, name))
+            yield from _paths_of_field(inner, field, (*path, name))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _places(inner, field, (*path, number))
+            yield from _paths_of_field(inner, field, (*path, number))
 
 
-def _resolved(codec: SpecCodec, known: Mapping[str, SpecField], parts: Path) -> Path:
+def _published_path(codec: SpecCodec, fields: Mapping[str, SpecField], parts: Path) -> Path:
     """Returns the published path of fields; empty if the first is not known."""
     for alias, path in _ALIASES.items():
-        if parts[: len(alias)] == alias and alias[0] not in known:
+        if parts[: len(alias)] == alias and alias[0] not in fields:
             parts = (*path, *parts[len(alias) :])
-    if not parts or (field := _found(known, str(parts[0]))) is None:
+    if not parts or (field := _field_by_api_name(fields, str(parts[0]))) is None:
         return ()
     number = next((n for n, part in enumerate(parts) if n and isinstance(part, str)), len(parts))
     rest = parts[number:]
-    below = _resolved(codec, _inside(codec, field), rest)
-    return (field.published, *parts[1:number], *(below or (() if field.family else rest)))
+    inner_path = _published_path(codec, _inner_fields(codec, field), rest)
+    return (field.published, *parts[1:number], *(inner_path or (() if field.family else rest)))
 
 
-def _found(known: Mapping[str, SpecField], name: str) -> SpecField | None:
+def _field_by_api_name(fields: Mapping[str, SpecField], name: str) -> SpecField | None:
     """Returns the field with a name of the API: `repositoryId` is `repository` in documents."""
     names = (name, name.removesuffix("Id"), re.sub("Ids$", "s", name), f"{name}Seconds")
-    by_attribute = (field for field in known.values() if camel(field.attribute) == name)
-    return next((known[one] for one in names if one in known), next(by_attribute, None))
+    by_attribute = (field for field in fields.values() if camel(field.attribute) == name)
+    return next(
+        (fields[candidate] for candidate in names if candidate in fields), next(by_attribute, None)
+    )
 
 
-def _inside(codec: SpecCodec, field: SpecField) -> Mapping[str, SpecField]:
+def _inner_fields(codec: SpecCodec, field: SpecField) -> Mapping[str, SpecField]:
     """Returns the fields of an object, or of the items of a list or mapping."""
-    found = (codec.inner_fields(hint) for hint in _types(field.hint))
-    return next(filter(None, found), {})
+    candidates = (codec.inner_fields(hint) for hint in _nested_types(field.hint))
+    return next(filter(None, candidates), {})
 
 
-def _types(hint: Hint) -> Iterator[Hint]:
+def _nested_types(hint: Hint) -> Iterator[Hint]:
     inner = unwrapped(hint)
     yield inner
     for item in get_args(inner):
-        yield from _types(item)
+        yield from _nested_types(item)

@@ -70,7 +70,7 @@ def json_schema(kind: AnyKind, codec: SpecCodec) -> JsonObject:
         "properties": {
             "apiVersion": {"const": API_VERSION},
             "kind": {"const": kind.name},
-            "metadata": {**_object(metadata, required), "patternProperties": _IGNORED},
+            "metadata": {**_object_schema(metadata, required), "patternProperties": _IGNORED},
             "spec": spec,
         },
         **({"$defs": types.shared} if types.shared else {}),
@@ -84,39 +84,41 @@ class _SpecTypes:
         self._codec = codec
         self.shared: JsonObject = {}
 
-    def fields(self, known: Mapping[str, SpecField]) -> JsonObject:
-        properties = {name: self._field(field) for name, field in known.items()}
-        return _object(properties, [name for name, field in known.items() if field.required])
+    def fields(self, fields: Mapping[str, SpecField]) -> JsonObject:
+        properties = {name: self._field_schema(field) for name, field in fields.items()}
+        return _object_schema(
+            properties, [name for name, field in fields.items() if field.required]
+        )
 
-    def _field(self, field: SpecField) -> JsonObject:
+    def _field_schema(self, field: SpecField) -> JsonObject:
         description = _READER.of_member(field.owner, field.attribute)
         if field.family:
             by_name = _BY_ID.sub(r"Name\1 of", description)
             description = by_name if by_name != description else f"{description} By name.".strip()
-        schema = self._type(field.hint)
+        schema = self._type_schema(field.hint)
         if field in self._codec.immutable:
             description = f"{description} Cannot be changed.".strip()
             schema["x-immutable"] = True
         if field in self._codec.fields:
             schema |= self._list_order(field)
         if field.is_sensitive:
-            schema = {**self._secret(schema), "writeOnly": True}
+            schema = {**self._secret_schema(schema), "writeOnly": True}
         if field.is_destination:
             schema["x-destination"] = True
         return {**schema, "description": " ".join(description.split())} if description else schema
 
-    def _type(self, hint: Any) -> JsonObject:
+    def _type_schema(self, hint: Any) -> JsonObject:
         inner = unwrapped(hint)
         origin = get_origin(inner)
         if origin in SEQUENCE_TYPES:
-            items = self._type(get_args(inner)[0])
+            items = self._type_schema(get_args(inner)[0])
             is_set = origin in (frozenset, Set)
             return {"type": "array", "items": items, **({"uniqueItems": True} if is_set else {})}
         if origin in MAPPING_TYPES or inner in MAPPING_TYPES:
             item = (*get_args(inner), Any, Any)[1]
-            return {"type": "object", "additionalProperties": self._type(item) or True}
+            return {"type": "object", "additionalProperties": self._type_schema(item) or True}
         if inner in self._codec.kind.plugins:
-            return self._reference(inner)
+            return self._plugin_reference(inner)
         if is_dataclass(inner):
             return self.fields(self._codec.inner_fields(inner))
         if isinstance(inner, type) and issubclass(inner, Enum):
@@ -133,33 +135,33 @@ class _SpecTypes:
         named = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
         return named if key else {"uniqueItems": True}
 
-    def _secret(self, schema: JsonObject) -> JsonObject:
+    def _secret_schema(self, schema: JsonObject) -> JsonObject:
         """Returns the schema of secret texts: sealed, or read by clients, or as they are."""
         if "additionalProperties" in schema:
-            inner = self._secret(schema["additionalProperties"])
+            inner = self._secret_schema(schema["additionalProperties"])
             return {**schema, "additionalProperties": inner}
         self.shared[_SECRET] = {"oneOf": [schema, *_SOURCES]}
         return {"$ref": f"#/$defs/{_SECRET}"}
 
-    def _reference(self, base: type) -> JsonObject:
+    def _plugin_reference(self, base: type) -> JsonObject:
         if base.__name__ not in self.shared:
             # Its own plug-ins may refer to it.
             self.shared[base.__name__] = {}
             kinds = self._codec.kind.plugins[base]
-            options = [self._plugin(kinds[name]) for name in sorted(kinds)]
+            options = [self._plugin_schema(kinds[name]) for name in sorted(kinds)]
             self.shared[base.__name__] = {"oneOf": options}
         return {"$ref": f"#/$defs/{base.__name__}"}
 
-    def _plugin(self, plugin: type[Plugin]) -> JsonObject:
+    def _plugin_schema(self, plugin: type[Plugin]) -> JsonObject:
         settings = self.fields(self._codec.inner_fields(plugin))
         kind = {"const": plugin.kind, "description": plugin.summary()}
         if key := settings_key(plugin):
-            return _object({"kind": kind, key: settings}, ["kind"])
+            return _object_schema({"kind": kind, key: settings}, ["kind"])
         required = [name for name in settings["required"] if name != "kind"]
-        return _object({"kind": kind, **settings["properties"]}, ["kind", *required])
+        return _object_schema({"kind": kind, **settings["properties"]}, ["kind", *required])
 
 
-def _object(properties: JsonObject, required: list[str]) -> JsonObject:
+def _object_schema(properties: JsonObject, required: list[str]) -> JsonObject:
     return {
         "type": "object",
         "required": required,
@@ -170,7 +172,7 @@ def _object(properties: JsonObject, required: list[str]) -> JsonObject:
 
 _SECRET = "SecretText"
 _SOURCES = [
-    _object({name: {"type": "string", "description": text}}, [name])
+    _object_schema({name: {"type": "string", "description": text}}, [name])
     for name, text in (
         ("env", "Environment variable of `towline apply` that has the value."),
         ("file", "File that has the value. `towline apply` reads it, beside the manifest."),

@@ -53,84 +53,87 @@ class SecretFields:
 
     def sealed(self, spec: JsonMapping) -> dict[str, str]:
         """Returns the sealed texts of a spec by their paths."""
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         if not self.codec.secret_names or not _has_sealed(spec):
-            return found
+            return texts
 
         def collect(secret: SecretField) -> JsonValue:
             if is_sealed(secret.value):
-                found[secret.key] = secret.value[SEALED]
+                texts[secret.key] = secret.value[SEALED]
             return secret.value
 
         self.replaced(spec, collect)
-        return found
+        return texts
 
     @property
     def secret_destinations(self) -> Collection[str]:
         """Returns the fields of the spec that are secret, and tell who receives other secrets."""
-        found = self.codec.by_name.values()
-        return [f.published for f in found if f.is_destination and f.is_sensitive]
+        fields = self.codec.by_name.values()
+        return [f.published for f in fields if f.is_destination and f.is_sensitive]
 
     def replaced(
-        self, spec: JsonMapping, change: Change, beside: JsonMapping = MappingProxyType({})
+        self, spec: JsonMapping, change: Change, other_fields: JsonMapping = MappingProxyType({})
     ) -> JsonObject:
         """Returns a spec in which `change` has replaced each secret text.
 
-        `beside` has the fields of the resource that the spec does not name, with plain secrets:
-        they can be destinations as well.
+        `other_fields` has the fields of the resource that the spec does not name, with plain
+        secrets: they can be destinations as well.
         """
-        return self._fields(self.codec.by_name, spec, (), change, beside)
+        return self._replace_in_fields(self.codec.by_name, spec, (), change, other_fields)
 
-    def _fields(
+    def _replace_in_fields(
         self,
-        known: Mapping[str, SpecField],
+        fields: Mapping[str, SpecField],
         values: JsonMapping,
         path: tuple[str, ...],
         change: Change,
-        beside: JsonMapping = MappingProxyType({}),
+        other_fields: JsonMapping = MappingProxyType({}),
     ) -> JsonObject:
-        all_values = {**beside, **values}
-        destinations = [field for field in known.values() if field.is_destination]
+        all_values = {**other_fields, **values}
+        destinations = [field for field in fields.values() if field.is_destination]
         destination = destination_of((field.published for field in destinations), all_values)
         open_names = (field.published for field in destinations if not field.is_sensitive)
         # A secret destination cannot belong to itself.
         own = SecretField(path, destination_of(open_names, all_values), None, is_destination=True)
-        found: JsonObject = {}
+        result: JsonObject = {}
         for name, value in values.items():
-            field, inner = known.get(name), (*path, name)
+            field, inner = fields.get(name), (*path, name)
             if field is None:
-                found[name] = value
+                result[name] = value
                 continue
             if not field.is_sensitive:
-                found[name] = self._value(field.hint, value, inner, change)
+                result[name] = self._replace_in_value(field.hint, value, inner, change)
                 continue
             secret = own if field.is_destination else SecretField(path, destination, None)
-            after = _secret(field.hint, value, secret._replace(path=inner), change)
+            after = _replace_secret(field.hint, value, secret._replace(path=inner), change)
             if after is not ABSENT:
-                found[name] = after
-        return found
+                result[name] = after
+        return result
 
-    def _value(
+    def _replace_in_value(
         self, hint: Hint, value: JsonValue, path: tuple[str, ...], change: Change
     ) -> JsonValue:
         inner = unwrapped(hint)
         if isinstance(value, list):
             item = next(iter(get_args(inner)), object)
-            return [self._value(item, v, (*path, item_name(v)), change) for v in value]
+            return [self._replace_in_value(item, v, (*path, item_name(v)), change) for v in value]
         if not isinstance(value, dict):
             return value
         if inner in self.codec.kind.plugins:
-            return self._plugin(inner, value, path, change)
-        return self._fields(self.codec.inner_fields(inner), value, path, change)
+            return self._replace_in_plugin(inner, value, path, change)
+        return self._replace_in_fields(self.codec.inner_fields(inner), value, path, change)
 
-    def _plugin(
+    def _replace_in_plugin(
         self, base: type, value: JsonObject, path: tuple[str, ...], change: Change
     ) -> JsonObject:
         plugin = self.codec.kind.plugins[base][value["kind"]]
-        key, known = settings_key(plugin), self.codec.inner_fields(plugin)
+        key, fields = settings_key(plugin), self.codec.inner_fields(plugin)
         if not key:
-            return self._fields(known, value, path, change)
-        return {**value, key: self._fields(known, value.get(key) or {}, (*path, key), change)}
+            return self._replace_in_fields(fields, value, path, change)
+        return {
+            **value,
+            key: self._replace_in_fields(fields, value.get(key) or {}, (*path, key), change),
+        }
 
 
 def _has_sealed(value: JsonValue) -> bool:
@@ -140,12 +143,12 @@ def _has_sealed(value: JsonValue) -> bool:
     return isinstance(value, list) and any(map(_has_sealed, value))
 
 
-def _secret(hint: Hint, value: JsonValue, secret: SecretField, change: Change) -> JsonValue:
+def _replace_secret(hint: Hint, value: JsonValue, secret: SecretField, change: Change) -> JsonValue:
     """Changes a secret text, or a mapping of them: all are left out if one is."""
     if not (is_secret_map(hint) and isinstance(value, dict)):
         return change(secret._replace(value=value)) if value else value
-    found = {
+    texts = {
         key: change(secret._replace(path=(*secret.path, key), value=text))
         for key, text in value.items()
     }
-    return ABSENT if ABSENT in found.values() else found
+    return ABSENT if ABSENT in texts.values() else texts

@@ -79,12 +79,12 @@ class ApplyRun:
         self._seals = FieldSeals(context.sealer, tx)
         self._state = SpecReader(tx, actor, self._names, reader, self._seals)
         self._resources: dict[Reference, _PresentState] = {}
-        self._done: dict[str, tuple[Declaration, _PresentState]] = {}
+        self._applied: dict[str, tuple[Declaration, _PresentState]] = {}
         self._failed: set[Reference] = set()
         self._sealed: dict[str, Mapping[str, str]] = {}
         self._concluding: list[tuple[Declaration, str, Columns]] = []
         self._not_prefetched: dict[str, list[str]] = {}
-        self._new: dict[str, list[Manifest]] = {}
+        self._new_documents: dict[str, list[Manifest]] = {}
 
     async def load(
         self, declarations: Sequence[Declaration], *, with_references: bool = True
@@ -103,7 +103,7 @@ class ApplyRun:
         for declaration in declarations:
             for reference in sorted(declaration.references - declared):
                 if not self._names.has(reference):
-                    self._problems.append(_missing(declaration, reference))
+                    self._problems.append(_missing_reference(declaration, reference))
                     self._failed.add(declaration.reference)
 
     async def carry_out(self, declarations: Sequence[Declaration]) -> None:
@@ -113,7 +113,7 @@ class ApplyRun:
             if blocking or declaration.reference in self._failed:
                 # The reason is a problem of its own.
                 self._failed.add(declaration.reference)
-            elif not await self._attempt(declaration, self._carry_out(declaration)):
+            elif not await self._attempt(declaration, self._apply_declaration(declaration)):
                 self._failed.add(declaration.reference)
         if self._options.prune_set and not self._problems:
             await self._prune()
@@ -123,26 +123,26 @@ class ApplyRun:
 
     async def delete(self, declarations: Sequence[Declaration]) -> None:
         """Deletes the resources of the documents; those without a resource are skipped."""
-        found = [
+        targets = [
             (declaration.kind, resource.row)
             for declaration in declarations
             if (resource := self._resources[declaration.reference]).row is not None
         ]
-        await self._delete_all(list(reversed(found)))
+        await self._delete_all(list(reversed(targets)))
 
     async def record(self) -> None:
         """Writes the owners of all fields, as the resources are now."""
         store = self._tx[DeclaredResourceStore]
-        changed = {id for id, (_, resource) in self._done.items() if resource.row is None}
-        specs = {id: resource.spec for id, (_, resource) in self._done.items()}
+        changed = {id for id, (_, resource) in self._applied.items() if resource.row is None}
+        specs = {id: resource.spec for id, (_, resource) in self._applied.items()}
         unchanged = {
             (item.kind, item.name) for item in self.items if item.action is ManifestAction.UNCHANGED
         }
-        again: dict[str, list[str]] = {}
-        for id, (declaration, _) in self._done.items():
+        changed_ids: dict[str, list[str]] = {}
+        for id, (declaration, _) in self._applied.items():
             if (declaration.document.kind, declaration.document.key) not in unchanged:
-                again.setdefault(declaration.kind.name, []).append(id)
-        for name, ids in again.items():
+                changed_ids.setdefault(declaration.kind.name, []).append(id)
+        for name, ids in changed_ids.items():
             kind = self._reader.kinds[name]
             rows = await kind.by_ids(self._tx, ids)
             after = await self._state.specs(kind, rows, self._sealed)
@@ -150,9 +150,9 @@ class ApplyRun:
         added: list[DeclaredResource] = []
         changes: dict[str, Columns] = {}
         audit: list[AuditEntry] = []
-        for id, (declaration, resource) in self._done.items():
+        for id, (declaration, resource) in self._applied.items():
             before = None if id in changed else resource.declared
-            after = self._declared(declaration, id, specs[id], before)
+            after = self._declared_after(declaration, id, specs[id], before)
             if before is None:
                 added.append(after)
             elif after != before:
@@ -165,28 +165,28 @@ class ApplyRun:
         await self._tx[AuditTrail].append(audit)
 
     def _metadata_entry(self, declaration: Declaration, row: DeclaredResource) -> AuditEntry:
-        name, given = declaration.document.key, {"labels": row.labels, "set": row.prune_set}
+        name, details = declaration.document.key, {"labels": row.labels, "set": row.prune_set}
         return self._context.audit_entry(
-            self._actor, "applyManifests", name, row.id, kind=row.kind, **given
+            self._actor, "applyManifests", name, row.id, kind=row.kind, **details
         )
 
     async def _load_kind(self, kind: AnyKind, declarations: Sequence[Declaration]) -> None:
-        found = await self._names.rows(kind, {d.document.key for d in declarations})
-        known = [(key, row) for key, row in found.items() if kind.is_declared(row)]
-        self._not_prefetched[kind.name] = [row.id for _, row in known]
-        rows = [row for _, row in known]
+        rows_by_key = await self._names.rows(kind, {d.document.key for d in declarations})
+        declared_rows = [(key, row) for key, row in rows_by_key.items() if kind.is_declared(row)]
+        self._not_prefetched[kind.name] = [row.id for _, row in declared_rows]
+        rows = [row for _, row in declared_rows]
         declared = await self._state.declared(rows)
         self._sealed |= {id: resource.sealed for id, resource in declared.items()}
         specs = await self._state.specs(kind, rows, self._sealed)
         states = {
             key: _PresentState(row.id, row, spec, declared.get(row.id))
-            for (key, row), spec in zip(known, specs, strict=True)
+            for (key, row), spec in zip(declared_rows, specs, strict=True)
         }
         for declaration in declarations:
             key = declaration.document.key
             self._resources[declaration.reference] = states.get(key, _PresentState())
         new = [d.document for d in declarations if d.document.key not in states]
-        self._new[kind.name] = new
+        self._new_documents[kind.name] = new
 
     async def _attempt(self, declaration: Declaration, work: Awaitable[None]) -> bool:
         """Runs a step; a refusal becomes a problem. Returns whether it succeeded."""
@@ -195,11 +195,11 @@ class ApplyRun:
         except TransactionConflict:
             raise
         except _REFUSALS as error:
-            self._problems.append(_refusal(declaration, error))
+            self._problems.append(_refusal_problem(declaration, error))
             return False
         return True
 
-    async def _carry_out(self, declaration: Declaration) -> None:
+    async def _apply_declaration(self, declaration: Declaration) -> None:
         resource = self._resources[declaration.reference]
         if resource.row is None:
             await self._create(declaration, resource)
@@ -216,27 +216,27 @@ class ApplyRun:
         opened = await self._seals.opened(
             codec, spec, document.key, project or kind.default_project
         )
-        columns = self._columns(declaration, opened)
+        columns = self._decoded_columns(declaration, opened)
         resource.id = await kind.create(
             self._actor, Placement(document.name, scope, project), columns
         )
-        self._conclude(declaration, resource.id, columns)
+        self._defer_concluding(declaration, resource.id, columns)
         names.add(kind.family_name(), document.key, resource.id)
         self._sealed[resource.id] = SecretFields(codec).sealed(spec)
         secret = codec.secret_names
         changes = differences({}, dict(leaves(spec)), secret)
-        self._done[resource.id] = declaration, resource
-        self._plan(declaration, ManifestAction.CREATE, changes)
+        self._applied[resource.id] = declaration, resource
+        self._add_effect(declaration, ManifestAction.CREATE, changes)
 
     async def _update(
         self, declaration: Declaration, resource: _PresentState, row: DeclaredRow
     ) -> None:
         document, kind = declaration.document, declaration.kind
-        self._done[resource.id] = declaration, resource
+        self._applied[resource.id] = declaration, resource
         self._check_project(declaration, row)
         self._check_set(declaration, resource)
         metadata = _metadata_changes(declaration, resource.declared)
-        desired = self._desired(declaration, resource)
+        desired = self._desired_spec(declaration, resource)
         changed = {
             name
             for name in desired.keys() | resource.spec.keys()
@@ -245,33 +245,34 @@ class ApplyRun:
         if not changed:
             self._authorize_metadata(declaration, resource, row)
             action = ManifestAction.UPDATE if metadata else ManifestAction.UNCHANGED
-            self._plan(declaration, action, metadata)
+            self._add_effect(declaration, action, metadata)
             return
         before = dict(
             leaves({name: resource.spec.get(name) for name in changed if name in resource.spec})
         )
         after = dict(leaves({name: desired[name] for name in changed if name in desired}))
         changes = [*metadata, *differences(before, after, declaration.codec.secret_names)]
-        conflicts = self._conflicts(resource, before, after)
-        refused = [c for c in conflicts if not self._may_take_over(c.owner)]
-        if refused:
-            self._plan(declaration, ManifestAction.UPDATE, changes, conflicts)
-            for conflict in refused:
-                text = f"{conflict.path} was set by {conflict.owner}: {self._advice(conflict)}"
+        conflicts = self._field_conflicts(resource, before, after)
+        blocked = [c for c in conflicts if not self._may_take_over(c.owner)]
+        if blocked:
+            self._add_effect(declaration, ManifestAction.UPDATE, changes, conflicts)
+            for conflict in blocked:
+                advice = self._conflict_advice(conflict)
+                text = f"{conflict.path} was set by {conflict.owner}: {advice}"
                 self._problems.append(document.problem(text, ("spec",), Code.CONFLICT.value))
             return
         await self._prefetch(kind)
         names = desired.keys() if kind.takes_all else changed
-        given = self._with_seals(declaration, desired, set(names))
-        stored = await self._seals.destinations(kind, declaration.codec, row, given)
+        written = self._with_seals(declaration, desired, set(names))
+        stored = await self._seals.destinations(kind, declaration.codec, row, written)
         opened = await self._seals.opened(
-            declaration.codec, given, document.key, kind.project_of(row), {**desired, **stored}
+            declaration.codec, written, document.key, kind.project_of(row), {**desired, **stored}
         )
-        columns = self._columns(declaration, opened)
+        columns = self._decoded_columns(declaration, opened)
         await kind.update(self._actor, row, columns)
-        self._conclude(declaration, row.id, columns)
+        self._defer_concluding(declaration, row.id, columns)
         self._sealed[row.id] = SecretFields(declaration.codec).sealed(desired)
-        self._plan(declaration, ManifestAction.UPDATE, changes, conflicts)
+        self._add_effect(declaration, ManifestAction.UPDATE, changes, conflicts)
 
     def _with_seals(
         self, declaration: Declaration, desired: JsonObject, names: set[str]
@@ -283,17 +284,17 @@ class ApplyRun:
             names = names | {name for name, value in desired.items() if is_sealed(value)}
         return {name: value for name, value in desired.items() if name in names}
 
-    def _conclude(self, declaration: Declaration, id: str, columns: Columns) -> None:
+    def _defer_concluding(self, declaration: Declaration, id: str, columns: Columns) -> None:
         """Notes the fields that are set after all documents."""
         names = declaration.kind.concluding
-        if later := {name: columns[name] for name in names if name in columns}:
-            self._concluding.append((declaration, id, later))
+        if deferred := {name: columns[name] for name in names if name in columns}:
+            self._concluding.append((declaration, id, deferred))
 
     def _authorize_metadata(
         self, declaration: Declaration, resource: _PresentState, row: DeclaredRow
     ) -> None:
         """Forbidden: the apply changes labels, set or owners of a row that the actor only reads."""
-        after = self._declared(declaration, resource.id, resource.spec, resource.declared)
+        after = self._declared_after(declaration, resource.id, resource.spec, resource.declared)
         if after != resource.declared:
             require(self._actor, Verb.WRITE, declaration.kind.target_of(row))
 
@@ -304,40 +305,44 @@ class ApplyRun:
 
     async def _prefetch_new(self, kind: AnyKind) -> None:
         """Reads what creations of a kind need before the first one."""
-        new = self._new.pop(kind.name, [])
+        new = self._new_documents.pop(kind.name, [])
         if len(new) > 1:
-            known = [d for d in new if not kind.scope or self._names.has((kind.scope, d.cluster))]
-            keys = [(self._names.id_of(kind.scope, d.cluster), d.name) for d in known]
+            in_known_scopes = [
+                d for d in new if not kind.scope or self._names.has((kind.scope, d.cluster))
+            ]
+            keys = [(self._names.id_of(kind.scope, d.cluster), d.name) for d in in_known_scopes]
             await kind.prefetch_new(self._tx, keys)
 
-    def _desired(self, declaration: Declaration, resource: _PresentState) -> JsonObject:
+    def _desired_spec(self, declaration: Declaration, resource: _PresentState) -> JsonObject:
         """Returns the spec after the apply; the present one if nothing is to change."""
-        given, declared = declaration.spec, resource.declared
-        mine = declared.managers.get(self._options.manager) if declared else None
-        if mine and self._is_same(resource, given, mine):
+        spec, declared = declaration.spec, resource.declared
+        last_apply = declared.managers.get(self._options.manager) if declared else None
+        if last_apply and self._is_reapplied(resource, spec, last_apply):
             resource.is_current = True
             return resource.spec
         dropped: set[str] = set()
-        if declared and mine:
-            kept = {path for path, _ in leaves(given)}
+        if declared and last_apply:
+            given_paths = {path for path, _ in leaves(spec)}
             dropped = {
                 _without_seal(path, declaration.codec.secret_names)
-                for path in mine.fields
-                if path not in kept
-                and not any(other.startswith(path + SEPARATOR) for other in kept)
+                for path in last_apply.fields
+                if path not in given_paths
+                and not any(other.startswith(path + SEPARATOR) for other in given_paths)
                 and not declared.owners(path, self._options.manager)
             }
         is_whole = declaration.kind.takes_all
         base = without(resource.spec, dropped, declaration.codec.defaults, is_whole=is_whole)
-        return merged(base, given)
+        return merged(base, spec)
 
-    def _is_same(self, resource: _PresentState, given: JsonObject, mine: AppliedBy) -> bool:
+    def _is_reapplied(
+        self, resource: _PresentState, spec: JsonObject, last_apply: AppliedBy
+    ) -> bool:
         """Returns whether the manager applied this spec, and nobody changed its fields since."""
-        sealed = base64.b64decode(mine.document)
+        sealed = base64.b64decode(last_apply.document)
         stored = self._context.sealer.open(sealed, _seal_context(resource.id)).decode()
-        return stored == digest(given) and mine.state == _state_digest(resource.spec, given)
+        return stored == digest(spec) and last_apply.state == _state_digest(resource.spec, spec)
 
-    def _columns(self, declaration: Declaration, values: JsonObject) -> Columns:
+    def _decoded_columns(self, declaration: Declaration, values: JsonObject) -> Columns:
         """Returns the fields of the change, with IDs instead of names."""
         codec, columns = declaration.codec, {}
         for name, value in values.items():
@@ -348,18 +353,23 @@ class ApplyRun:
         project = declaration.document.project
         if not project:
             return
-        wanted = self._names.id_of("Project", project)
-        if declaration.kind.project_of(row) != wanted:
+        project_id = self._names.id_of("Project", project)
+        if declaration.kind.project_of(row) != project_id:
             raise Conflict(f"the project of {declaration.document.title} cannot be changed")
 
     def _check_set(self, declaration: Declaration, resource: _PresentState) -> None:
         """Conflict: the resource belongs to another set, which would lose it."""
-        wanted = self._options.prune_set
-        known = resource.declared.prune_set if resource.declared else ""
-        if wanted and known and known != wanted and not self._may_take_over(known):
+        prune_set = self._options.prune_set
+        present_set = resource.declared.prune_set if resource.declared else ""
+        if (
+            prune_set
+            and present_set
+            and present_set != prune_set
+            and not self._may_take_over(present_set)
+        ):
             raise Conflict(
-                f"{declaration.document.title} belongs to the set {known!r}: remove it from one "
-                "set, or take it over with force"
+                f"{declaration.document.title} belongs to the set {present_set!r}: remove it from "
+                "one set, or take it over with force"
             )
 
     def _may_take_over(self, owner: str) -> bool:
@@ -370,12 +380,12 @@ class ApplyRun:
         between_sources = is_source_manager(owner) and is_source_manager(self._options.manager)
         return self._options.force and not between_sources
 
-    def _advice(self, conflict: FieldConflict) -> str:
+    def _conflict_advice(self, conflict: FieldConflict) -> str:
         if self._options.force:
             return "remove it from one of both folders"
         return "agree on one manager, or take it over with force"
 
-    def _conflicts(
+    def _field_conflicts(
         self, resource: _PresentState, before: JsonObject, after: JsonObject
     ) -> list[FieldConflict]:
         if resource.declared is None:
@@ -387,19 +397,19 @@ class ApplyRun:
             for owner in resource.declared.owners(path, self._options.manager)
         ]
 
-    def _declared(
+    def _declared_after(
         self, declaration: Declaration, id: str, spec: JsonObject, before: DeclaredResource | None
     ) -> DeclaredResource:
         """Returns the owners of the fields after the apply."""
-        document, options, given = declaration.document, self._options, declaration.spec
-        fields = tuple(sorted(path for path, _ in leaves(given)))
+        document, options, own_spec = declaration.document, self._options, declaration.spec
+        fields = tuple(sorted(path for path, _ in leaves(own_spec)))
         managers = dict(before.managers) if before else {}
         if not self._resources[declaration.reference].is_current:
-            sealed = self._context.sealer.seal(digest(given).encode(), _seal_context(id))
+            sealed = self._context.sealer.seal(digest(own_spec).encode(), _seal_context(id))
             applied = base64.b64encode(sealed).decode()
-            managers[options.manager] = AppliedBy(fields, applied, _state_digest(spec, given))
+            managers[options.manager] = AppliedBy(fields, applied, _state_digest(spec, own_spec))
         if options.force:
-            managers = _taken_over(managers, options.manager, fields)
+            managers = _take_over_fields(managers, options.manager, fields)
         return DeclaredResource(
             id, declaration.kind.name, document.labels, document.annotations, managers,
             options.prune_set or (before.prune_set if before else ""),
@@ -408,41 +418,43 @@ class ApplyRun:
 
     async def _prune(self) -> None:
         store, options = self._tx[DeclaredResourceStore], self._options
-        known = [row for row in await store.of_set(options.prune_set) if row.id not in self._done]
+        declared = [
+            row for row in await store.of_set(options.prune_set) if row.id not in self._applied
+        ]
         by_kind: list[tuple[AnyKind, Sequence[DeclaredRow]]] = []
-        for name in {row.kind for row in known} & self._reader.kinds.keys():
-            kind, ids = self._reader.kinds[name], [row.id for row in known if row.kind == name]
+        for name in {row.kind for row in declared} & self._reader.kinds.keys():
+            kind, ids = self._reader.kinds[name], [row.id for row in declared if row.kind == name]
             by_kind.append((kind, await kind.by_ids(self._tx, ids)))
-        found = [(kind, row) for kind, rows in by_kind for row in rows]
-        if unreadable := sum(not kind.may_read(self._actor, row) for kind, row in found):
+        surplus = [(kind, row) for kind, rows in by_kind for row in rows]
+        if unreadable := sum(not kind.may_read(self._actor, row) for kind, row in surplus):
             # Their number alone: a name would tell what exists in projects of others.
             text = (
-                f"set {options.prune_set!r} would lose {_resources(unreadable)} that you may not "
-                "read: use another set, or ask an administrator"
+                f"set {options.prune_set!r} would lose {_resource_count(unreadable)} that you may "
+                "not read: use another set, or ask an administrator"
             )
             self._problems.append(DocumentProblem(text, code=Code.FORBIDDEN.value))
             return
         for kind, rows in by_kind:
             await self._names.add_rows(kind, rows)
-        gone = {row.id for row in known} - {row.id for _, row in found}
-        if len(found) > options.max_deletions:
-            names = ", ".join(sorted(self._title(kind, row) for kind, row in found)[:10])
+        vanished = {row.id for row in declared} - {row.id for _, row in surplus}
+        if len(surplus) > options.max_deletions:
+            names = ", ".join(sorted(self._title_of(kind, row) for kind, row in surplus)[:10])
             text = (
-                f"set {options.prune_set!r} would lose {_resources(len(found))}, but at most "
-                f"{options.max_deletions} deletions are allowed: {names}"
+                f"set {options.prune_set!r} would lose {_resource_count(len(surplus))}, but at "
+                f"most {options.max_deletions} deletions are allowed: {names}"
             )
             self._problems.append(DocumentProblem(text, code=Code.LIMIT.value))
-        found.sort(key=lambda pair: -self._reader.rank(pair[0].name))
-        await self._delete_all(found)
-        if gone:
-            await store.remove_each(gone)
+        surplus.sort(key=lambda pair: -self._reader.rank(pair[0].name))
+        await self._delete_all(surplus)
+        if vanished:
+            await store.remove_each(vanished)
 
-    async def _delete_all(self, found: Sequence[tuple[AnyKind, DeclaredRow]]) -> None:
+    async def _delete_all(self, targets: Sequence[tuple[AnyKind, DeclaredRow]]) -> None:
         """Deletes resources; those that others still use are tried again after the others."""
-        ahead = list(found)
-        while ahead:
+        remaining = list(targets)
+        while remaining:
             refused: list[tuple[AnyKind, DeclaredRow, TowlineError]] = []
-            for kind, row in ahead:
+            for kind, row in remaining:
                 try:
                     await kind.delete(self._actor, row)
                 except TransactionConflict:
@@ -454,20 +466,20 @@ class ApplyRun:
                 title = self._names.name_of(kind.family_name(), row.id)
                 self.items.append(ManifestEffect(ManifestAction.DELETE, kind.name, title))
                 await self._tx[DeclaredResourceStore].remove(row.id)
-            if len(refused) == len(ahead):
+            if len(refused) == len(remaining):
                 self._problems += [
                     DocumentProblem(
-                        error.message, document=self._title(kind, row), code=error.code.value
+                        error.message, document=self._title_of(kind, row), code=error.code.value
                     )
                     for kind, row, error in refused
                 ]
                 return
-            ahead = [(kind, row) for kind, row, _ in refused]
+            remaining = [(kind, row) for kind, row, _ in refused]
 
-    def _title(self, kind: AnyKind, row: DeclaredRow) -> str:
+    def _title_of(self, kind: AnyKind, row: DeclaredRow) -> str:
         return f"{kind.name} {self._names.name_of(kind.family_name(), row.id)}"
 
-    def _plan(
+    def _add_effect(
         self,
         declaration: Declaration,
         action: ManifestAction,
@@ -486,12 +498,15 @@ class ApplyRun:
 def _metadata_changes(
     declaration: Declaration, before: DeclaredResource | None
 ) -> list[SpecDifference]:
-    document, known = declaration.document, before or DeclaredResource("", "")
-    labels = metadata_differences("labels", known.labels, document.labels)
-    return [*labels, *metadata_differences("annotations", known.annotations, document.annotations)]
+    document, declared = declaration.document, before or DeclaredResource("", "")
+    labels = metadata_differences("labels", declared.labels, document.labels)
+    return [
+        *labels,
+        *metadata_differences("annotations", declared.annotations, document.annotations),
+    ]
 
 
-def _resources(count: int) -> str:
+def _resource_count(count: int) -> str:
     return "1 resource" if count == 1 else f"{count} resources"
 
 
@@ -502,29 +517,31 @@ def _without_seal(path: str, secrets: Collection[str]) -> str:
     return SEPARATOR.join(keys) if is_seal else path
 
 
-def _state_digest(spec: JsonObject, given: Iterable[str]) -> str:
-    return digest({name: spec.get(name) for name in given})
+def _state_digest(spec: JsonObject, names: Iterable[str]) -> str:
+    return digest({name: spec.get(name) for name in names})
 
 
 def _seal_context(id: str) -> str:
     return f"manifest:{id}"
 
 
-def _taken_over(
+def _take_over_fields(
     managers: dict[str, AppliedBy], manager: str, fields: Sequence[str]
 ) -> dict[str, AppliedBy]:
     """Returns the managers after one took over fields from the others."""
-    mine = set(fields)
-    kept = {
+    taken = set(fields)
+    remaining = {
         name: applied if name == manager else replace(
-            applied, fields=tuple(path for path in applied.fields if path not in mine)
+            applied, fields=tuple(path for path in applied.fields if path not in taken)
         )
         for name, applied in managers.items()
     }  # fmt: skip
-    return {name: applied for name, applied in kept.items() if name == manager or applied.fields}
+    return {
+        name: applied for name, applied in remaining.items() if name == manager or applied.fields
+    }
 
 
-def _missing(declaration: Declaration, reference: Reference) -> DocumentProblem:
+def _missing_reference(declaration: Declaration, reference: Reference) -> DocumentProblem:
     family, name = reference
     text = f"{family} {name[:120]!r} does not exist, or you may not read it"
     path = next(
@@ -544,7 +561,7 @@ def _leads_to(declaration: Declaration, path: Sequence[str | int], name: str) ->
     return path[0] == "spec" and (value == name or value == name.partition("/")[2])
 
 
-def _refusal(declaration: Declaration, error: TowlineError) -> DocumentProblem:
+def _refusal_problem(declaration: Declaration, error: TowlineError) -> DocumentProblem:
     field = getattr(error, "field", None) or ""
     problem = declaration.problem(error.message, field, error.code.value)
     if problem.field:

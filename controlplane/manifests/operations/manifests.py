@@ -108,7 +108,7 @@ class Manifests:
             for kind in self._kinds:
                 if not kinds or kind.name in kinds:
                     documents += [
-                        _document(kind, names, row, spec, declared, managed=managed_fields)
+                        _to_document(kind, names, row, spec, declared, managed=managed_fields)
                         for row, spec, declared in await state.exported(kind)
                     ]
         return write_documents(documents)
@@ -138,7 +138,7 @@ class Manifests:
             (spec,) = await state.specs(kind, [row], sealed)
             if not with_defaults:
                 spec = without_defaults(self._reader.codecs[kind.name], spec)
-            return _document(kind, names, row, spec, declared)
+            return _to_document(kind, names, row, spec, declared)
 
     def kind(self, name: str) -> AnyKind:
         """Returns the kind with this name, in any case. Raises NotFound."""
@@ -158,7 +158,7 @@ class Manifests:
         return list(self._reader.kinds)
 
 
-def _document(
+def _to_document(
     kind: AnyKind,
     names: ResourceNames,
     row: DeclaredRow,
@@ -174,12 +174,14 @@ def _document(
     if project and project != kind.default_project:
         metadata["project"] = names.name_of("Project", project)
     if declared is not None:
-        words = {"labels": declared.labels, "annotations": declared.annotations}
-        metadata |= {name: dict(sorted(given.items())) for name, given in words.items() if given}
+        groups = {"labels": declared.labels, "annotations": declared.annotations}
+        metadata |= {
+            name: dict(sorted(entries.items())) for name, entries in groups.items() if entries
+        }
         if managed and (fields := declared.managed_fields):
             metadata["managedFields"] = fields
-    found = {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata}
-    return {**found, "spec": spec} if spec else found
+    document = {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata}
+    return {**document, "spec": spec} if spec else document
 
 
 def _check_options(options: ApplyOptions) -> None:

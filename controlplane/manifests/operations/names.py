@@ -25,7 +25,7 @@ class ResourceNames:
 
     async def find(self, references: Iterable[Reference]) -> None:
         """Looks up names."""
-        by_family = _grouped(references)
+        by_family = _group_by_family(references)
         for family, names in by_family.items():
             if not all((family, name) in self._ids for name in names):
                 for kind in self._families.get(family, ()):
@@ -41,15 +41,15 @@ class ResourceNames:
         names = {key.partition("/")[2] if kind.scope else key for key in keys}
         if not names or (kind.scope and not scopes):
             return {}
-        rows = self._readable(kind, await kind.named(self._tx, names, scopes))
+        rows = self._readable_rows(kind, await kind.named(self._tx, names, scopes))
         return {key: row for row in rows if (key := self._add_row(kind, row)) in keys}
 
     async def name_all(self, ids: Iterable[Reference]) -> None:
         """Looks up IDs."""
-        for family, wanted in _grouped(ids).items():
-            missing = {id for id in wanted if (family, id) not in self._names}
+        for family, family_ids in _group_by_family(ids).items():
+            missing = {id for id in family_ids if (family, id) not in self._names}
             for kind in self._families.get(family, ()) if missing else ():
-                rows = self._readable(kind, await kind.by_ids(self._tx, missing))
+                rows = self._readable_rows(kind, await kind.by_ids(self._tx, missing))
                 await self.add_rows(kind, rows)
 
     async def add_rows(self, kind: AnyKind, rows: Sequence[DeclaredRow]) -> list[str]:
@@ -71,10 +71,10 @@ class ResourceNames:
         """Returns the ID of a resource. Raises NotFound."""
         if not name:
             return ""
-        found = self._ids.get((family, name))
-        if found is None:
+        id = self._ids.get((family, name))
+        if id is None:
             raise NotFound(f"{family} {name[:120]!r} does not exist, or you may not read it")
-        return found
+        return id
 
     def name_of(self, family: str, id: str) -> str:
         """Returns the name of a resource; its ID if the actor may not read it."""
@@ -87,13 +87,13 @@ class ResourceNames:
         self.add(kind.family_name(), key, row.id)
         return key
 
-    def _readable(self, kind: AnyKind, rows: Iterable[DeclaredRow]) -> list[DeclaredRow]:
+    def _readable_rows(self, kind: AnyKind, rows: Iterable[DeclaredRow]) -> list[DeclaredRow]:
         return [row for row in rows if kind.may_read(self._actor, row)]
 
 
-def _grouped(references: Iterable[Reference]) -> Mapping[str, set[str]]:
-    found: dict[str, set[str]] = {}
+def _group_by_family(references: Iterable[Reference]) -> Mapping[str, set[str]]:
+    grouped: dict[str, set[str]] = {}
     for family, name in references:
         if name:
-            found.setdefault(family, set()).add(name)
-    return found
+            grouped.setdefault(family, set()).add(name)
+    return grouped

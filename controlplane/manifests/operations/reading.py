@@ -65,26 +65,30 @@ class DocumentReader:
         if not documents and not problems:
             # A set would lose all of its resources to a mistyped folder.
             problems.append(DocumentProblem("the files contain no documents"))
-        found: list[Declaration] = []
-        seen: dict[tuple[str, str], Manifest] = {}
+        declarations: list[Declaration] = []
+        first_by_name: dict[tuple[str, str], Manifest] = {}
         for document in documents:
             kind = self.kinds.get(document.kind)
             # Kinds of a family share their names.
             family = kind.family_name() if kind else document.kind
             is_named = document.wrong.isdisjoint(_PLACE)
-            first = seen.setdefault((family, document.key), document) if is_named else document
+            first = (
+                first_by_name.setdefault((family, document.key), document) if is_named else document
+            )
             if first is not document:
-                where = f"{first.file}:{first.line}"
-                text = f"{first.title} stands in {where} already"
+                location = f"{first.file}:{first.line}"
+                text = f"{first.title} stands in {location} already"
                 if first.kind != document.kind:
                     text += f", and a {document.kind} cannot have the same name"
                 problems.append(document.problem(text))
-            declaration = self._checked(document, problems)
+            declaration = self._check_document(document, problems)
             if declaration is not None and first is document:
-                found.append(declaration)
-        return self._ordered(found, problems)
+                declarations.append(declaration)
+        return self._sort_by_references(declarations, problems)
 
-    def _checked(self, document: Manifest, problems: list[DocumentProblem]) -> Declaration | None:
+    def _check_document(
+        self, document: Manifest, problems: list[DocumentProblem]
+    ) -> Declaration | None:
         before = len(problems)
         kind = self.kinds.get(document.kind)
         if kind is None:
@@ -112,7 +116,7 @@ class DocumentReader:
         spec = codec.check(document.spec, report)
         is_malformed = bool(document.wrong) or len(problems) > before
         try:
-            references = frozenset(_references(document, kind, codec, spec))
+            references = frozenset(_references_of(document, kind, codec, spec))
         except (Invalid, KeyError, ValueError, TypeError) as error:
             if not is_malformed:
                 problems.append(document.problem(str(error), ("spec",)))
@@ -121,7 +125,7 @@ class DocumentReader:
             return None
         return Declaration(document, kind, codec, spec, references, is_malformed)
 
-    def _ordered(
+    def _sort_by_references(
         self, declarations: Sequence[Declaration], problems: list[DocumentProblem]
     ) -> list[Declaration]:
         by_reference = {declaration.reference: declaration for declaration in declarations}
@@ -134,13 +138,13 @@ class DocumentReader:
         except CycleError:
             closing: dict[Reference, set[Reference]] = {}
             number = 0
-            for number, way in enumerate(_loops(graph), 1):
-                last = way[-1]
-                closing.setdefault(last, set()).add(way[0])
+            for number, path in enumerate(_find_loops(graph), 1):
+                last = path[-1]
+                closing.setdefault(last, set()).add(path[0])
                 # The others of the loop refer to it, and so are not carried out either.
                 by_reference[last] = replace(by_reference[last], is_malformed=True)
                 if number <= _MAX_LOOPS:
-                    names = " → ".join(" ".join(reference) for reference in [last, *way])
+                    names = " → ".join(" ".join(reference) for reference in [last, *path])
                     problems.append(by_reference[last].problem(f"references form a loop: {names}"))
             if number > _MAX_LOOPS:
                 text = f"references form {number:,} loops: the first {_MAX_LOOPS} are listed"
@@ -150,7 +154,7 @@ class DocumentReader:
         return [by_reference[reference] for reference in order]
 
 
-def _references(
+def _references_of(
     document: Manifest, kind: AnyKind, codec: SpecCodec, spec: JsonObject
 ) -> Iterable[Reference]:
     yield from ((family, name) for family, name in codec.references(spec) if name)
@@ -163,7 +167,7 @@ def _references(
         )
 
 
-def _loops(graph: Mapping[Reference, Collection[Reference]]) -> Iterator[Sequence[Reference]]:
+def _find_loops(graph: Mapping[Reference, Collection[Reference]]) -> Iterator[Sequence[Reference]]:
     """Yields a loop for each reference that closes one, in the order of its references.
 
     Without the references from the last to the first of each loop, the graph has none. Loops that
@@ -172,18 +176,18 @@ def _loops(graph: Mapping[Reference, Collection[Reference]]) -> Iterator[Sequenc
     count = 0
     done: set[Reference] = set()
     for start in graph:
-        way: dict[Reference, Iterator[Reference]] = {}
-        following: Reference | None = None if start in done else start
-        while following is not None or way:
-            if following is not None:
-                way[following] = iter(sorted(graph[following]))
-            last = next(reversed(way))
-            following = next((name for name in way[last] if name not in done), None)
-            if following is None:
+        path: dict[Reference, Iterator[Reference]] = {}
+        next_reference: Reference | None = None if start in done else start
+        while next_reference is not None or path:
+            if next_reference is not None:
+                path[next_reference] = iter(sorted(graph[next_reference]))
+            last = next(reversed(path))
+            next_reference = next((name for name in path[last] if name not in done), None)
+            if next_reference is None:
                 done.add(last)
-                del way[last]
-            elif following in way:
+                del path[last]
+            elif next_reference in path:
                 count += 1
-                steps = list(way) if count <= _MAX_LOOPS else [following, last]
-                yield steps[steps.index(following) :]
-                following = None
+                steps = list(path) if count <= _MAX_LOOPS else [next_reference, last]
+                yield steps[steps.index(next_reference) :]
+                next_reference = None

@@ -25,31 +25,31 @@ class FieldSeals:
 
     async def opened(
         self, codec: SpecCodec, spec: JsonObject, key: str, project_id: str | None,
-        beside: JsonMapping = MappingProxyType({}),
+        other_fields: JsonMapping = MappingProxyType({}),
     ) -> JsonObject:  # fmt: skip
         """Returns a spec with plain values. Invalid: one was sealed for another place.
 
-        `beside` is meant as in `SecretFields.replaced`.
+        `other_fields` is meant as in `SecretFields.replaced`.
         """
         fields = SecretFields(codec)
         if not codec.secret_names or not fields.sealed(spec):
             return spec
-        project = await self._project(project_id)
+        project = await self._project_name(project_id)
 
-        def plain(secret: SecretField) -> JsonValue:
+        def open_secret(secret: SecretField) -> JsonValue:
             if not is_sealed(secret.value):
                 return secret.value
             try:
-                return self._open(codec.kind, key, project, secret, secret.value[SEALED])
+                return self._open_value(codec.kind, key, project, secret, secret.value[SEALED])
             except Invalid as error:
                 raise Invalid(error.message, field=".".join(secret.path)) from None
 
-        def plain_destination(secret: SecretField) -> JsonValue:
-            return plain(secret) if secret.is_destination else secret.value
+        def open_destination(secret: SecretField) -> JsonValue:
+            return open_secret(secret) if secret.is_destination else secret.value
 
         # Other secrets belong to plain destinations, also if those are sealed themselves.
-        opened = fields.replaced(spec, plain_destination, beside)
-        return fields.replaced(opened, plain, beside)
+        opened = fields.replaced(spec, open_destination, other_fields)
+        return fields.replaced(opened, open_secret, other_fields)
 
     async def destinations(
         self, kind: AnyKind, codec: SpecCodec, row: DeclaredRow, spec: JsonMapping
@@ -60,8 +60,8 @@ class FieldSeals:
         if not names or not fields.sealed(spec):
             return {}
         columns = await kind.secrets(self._tx, row)
-        found = codec.revealing.encode(columns, lambda _, id: id)
-        return {name: found[name] for name in names if name in found}
+        encoded = codec.revealing.encode(columns, lambda _, id: id)
+        return {name: encoded[name] for name in names if name in encoded}
 
     async def shown(
         self, codec: SpecCodec, plain: JsonMapping, sealed: Mapping[str, str],
@@ -71,27 +71,27 @@ class FieldSeals:
 
         `place` has the name of the resource and the ID of its project.
         """
-        key, project = place[0], await self._project(place[1])
+        key, project = place[0], await self._project_name(place[1])
 
-        def hidden(secret: SecretField) -> JsonValue:
+        def shown_secret(secret: SecretField) -> JsonValue:
             text = sealed.get(secret.key)
             if text is None:
                 return ABSENT
             try:
-                same = self._open(codec.kind, key, project, secret, text) == secret.value
+                is_same = self._open_value(codec.kind, key, project, secret, text) == secret.value
             except Invalid:
                 return ABSENT
-            return {SEALED: text} if same else ABSENT
+            return {SEALED: text} if is_same else ABSENT
 
-        return SecretFields(codec).replaced(plain, hidden)
+        return SecretFields(codec).replaced(plain, shown_secret)
 
-    def _open(
+    def _open_value(
         self, kind: type[AnyKind], key: str, project: str, secret: SecretField, text: str
     ) -> str:
         place = SealedPlace(kind.name, key, project, secret.path, secret.destination)
         return open_field(self._sealer.manifest_key, text, place)
 
-    async def _project(self, id: str | None) -> str:
+    async def _project_name(self, id: str | None) -> str:
         """Returns the name of a project; empty for the installation."""
         if not id:
             return ""

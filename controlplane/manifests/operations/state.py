@@ -45,7 +45,7 @@ class SpecReader:
             return []
         codec = self._reader.codecs[kind.name]
         columns = [
-            await self._readable(kind, row, values, with_secrets=bool(sealed.get(row.id)))
+            await self._readable_columns(kind, row, values, with_secrets=bool(sealed.get(row.id)))
             for row, values in zip(rows, await kind.values(self._tx, rows), strict=True)
         ]
         ids = {reference for values in columns for reference in codec.ids(values)}
@@ -53,26 +53,26 @@ class SpecReader:
             ids |= {("Project", id) for row in rows if (id := kind.project_of(row))}
         await self._names.name_all(ids)
         return [
-            await self._spec(kind, row, values, sealed.get(row.id, {}))
+            await self._encode_spec(kind, row, values, sealed.get(row.id, {}))
             for row, values in zip(rows, columns, strict=True)
         ]
 
-    async def _readable(
+    async def _readable_columns(
         self, kind: AnyKind, row: DeclaredRow, values: Columns, *, with_secrets: bool
     ) -> Columns:
         """Returns the columns that the actor may read."""
         concealed = kind.concealed(self._actor, row)
-        found = {**values, **(await self._secrets(kind, row) if with_secrets else {})}
-        return {name: value for name, value in found.items() if name not in concealed}
+        all_columns = {**values, **(await self._secret_columns(kind, row) if with_secrets else {})}
+        return {name: value for name, value in all_columns.items() if name not in concealed}
 
-    async def _secrets(self, kind: AnyKind, row: DeclaredRow) -> Columns:
+    async def _secret_columns(self, kind: AnyKind, row: DeclaredRow) -> Columns:
         try:
             return await kind.secrets(self._tx, row)
         except TowlineError:
             # A secret that cannot be decrypted is repaired by setting it again.
             return {}
 
-    async def _spec(
+    async def _encode_spec(
         self, kind: AnyKind, row: DeclaredRow, columns: Columns, sealed: Mapping[str, str]
     ) -> JsonObject:
         codec = self._reader.codecs[kind.name]
@@ -110,7 +110,7 @@ class SpecReader:
 def without_defaults(codec: SpecCodec, spec: JsonObject) -> JsonObject:
     """Returns a spec without the fields that have their defaults."""
     return {
-        name: _different(value, codec.defaults.get(name))
+        name: _differences_from_default(value, codec.defaults.get(name))
         for name, value in spec.items()
         if not _is_default(value, codec.defaults.get(name))
     }
@@ -120,11 +120,11 @@ def _is_default(value: JsonValue, default: JsonValue) -> bool:
     return value == default or (value in _EMPTY and default in _EMPTY)
 
 
-def _different(value: JsonValue, default: JsonValue) -> JsonValue:
+def _differences_from_default(value: JsonValue, default: JsonValue) -> JsonValue:
     """Returns the parts of an object that differ from its default."""
     if isinstance(value, dict) and isinstance(default, dict):
         return {
-            name: _different(inner, default.get(name))
+            name: _differences_from_default(inner, default.get(name))
             for name, inner in value.items()
             if name not in default or inner != default[name]
         }

@@ -53,17 +53,19 @@ class ManifestReplays:
 
     def _pipeline_in(self, source: Source) -> Declaration:
         problems: list[DocumentProblem] = []
-        found = self._reader.read([source], problems)
+        declarations = self._reader.read([source], problems)
         if problems:
-            raise Invalid("; ".join(_shown(problem) for problem in problems[:10]), field="source")
-        pipelines = [d for d in found if d.document.kind == PipelineKind.name]
+            raise Invalid(
+                "; ".join(_problem_text(problem) for problem in problems[:10]), field="source"
+            )
+        pipelines = [d for d in declarations if d.document.kind == PipelineKind.name]
         if len(pipelines) != 1:
             text = f"contains {len(pipelines)} pipelines, but exactly one is needed"
             raise Invalid(text, field="source")
         return pipelines[0]
 
 
-def _shown(problem: DocumentProblem) -> str:
+def _problem_text(problem: DocumentProblem) -> str:
     place = f"{problem.file}:{problem.line}: " if problem.file else ""
     field = f"{problem.field}: " if problem.field else ""
     return f"{place}{field}{problem.message}"
