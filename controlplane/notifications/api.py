@@ -152,9 +152,9 @@ class NotificationQuery:
         Args:
             q: Text to search for in subjects and texts. Limit: 200 characters.
         """
-        asked = relay.page_query(first, after, q)
-        page = await info.context[Notifications].page(info.context.actor, asked)
-        return relay.connection_of(page, asked, AppNotification.of)
+        query = relay.page_query(first, after, q)
+        page = await info.context[Notifications].page(info.context.actor, query)
+        return relay.connection_of(page, query, AppNotification.of)
 
     @strawberry.field
     async def notification_deliveries(
@@ -171,9 +171,9 @@ class NotificationQuery:
             state: Only deliveries in this state.
             sink_id: Only deliveries to this sink.
         """
-        asked = relay.page_query(first, after, state=state, sink_id=sink_id)
-        page = await info.context[Notifications].deliveries(info.context.actor, asked)
-        return relay.connection_of(page, asked, NotificationDelivery.of)
+        query = relay.page_query(first, after, state=state, sink_id=sink_id)
+        page = await info.context[Notifications].deliveries(info.context.actor, query)
+        return relay.connection_of(page, query, NotificationDelivery.of)
 
 
 @strawberry.type

@@ -15,8 +15,8 @@ from controlplane.platform.loops.retry import retry_forever
 from controlplane.platform.ports import LOST_WAKES, Bus
 from core.runtime.clock import Clock
 
-_EVERY_SECONDS = 1.0
-_QUIET_SECONDS = 10.0
+_MIN_PAUSE_SECONDS = 1.0
+_MAX_PAUSE_SECONDS = 10.0
 _WATCH_SECONDS = 15.0
 _TOKENS_SECONDS = 3600.0
 
@@ -43,10 +43,10 @@ class NotificationLoop(BackgroundLoop):
         self._wake_events: list[asyncio.Event] = []
 
     async def start(self) -> None:
-        self.tasks.forever("wakes", self._follow())
-        self.tasks.forever("route", self._run_while_work(self._routed))
+        self.tasks.forever("wakes", self._follow_events())
+        self.tasks.forever("route", self._run_while_work(self._route))
         self.tasks.forever("send", self._run_while_work(self._sending.deliver))
-        self.tasks.forever("audit", self._run_while_work(self._forwarded))
+        self.tasks.forever("audit", self._run_while_work(self._forward_audit))
         # Agents must reconnect after a restart of the control plane.
         delay = OFFLINE_AFTER.total_seconds()
         self._every(_WATCH_SECONDS, "clusters", self._watch.check_clusters, delay=delay)
@@ -54,38 +54,38 @@ class NotificationLoop(BackgroundLoop):
         self._every(_TOKENS_SECONDS, "tokens", self._watch.check_tokens)
         self._every(_TOKENS_SECONDS, "agent-tokens", self._watch.check_agent_tokens)
 
-    async def _follow(self) -> None:
+    async def _follow_events(self) -> None:
         async for _ in self._bus.subscribe(SERVICE, PIPELINE, CLUSTER, NOTIFY, LOST_WAKES):
             self._wake_all()
 
     def _wake_all(self) -> None:
-        for stirred in self._wake_events:
-            stirred.set()
+        for woken in self._wake_events:
+            woken.set()
 
-    async def _routed(self) -> int:
+    async def _route(self) -> int:
         """Routes notifications, and wakes the sender if there were any."""
         count = await self._routing.route()
         if count:
             self._wake_all()
         return count
 
-    async def _forwarded(self) -> int:
+    async def _forward_audit(self) -> int:
         await self._sending.forward_audit()
         return 0
 
     async def _run_while_work(self, step: Callable[[], Awaitable[int]]) -> None:
-        stirred = asyncio.Event()
-        self._wake_events.append(stirred)
+        woken = asyncio.Event()
+        self._wake_events.append(woken)
         while True:
-            stirred.clear()
+            woken.clear()
             if not await retry_forever("notify", step, self._clock):
-                await self._clock.sleep(_EVERY_SECONDS)
-                await _until(stirred, _QUIET_SECONDS - _EVERY_SECONDS)
+                await self._clock.sleep(_MIN_PAUSE_SECONDS)
+                await _wait_for_event(woken, _MAX_PAUSE_SECONDS - _MIN_PAUSE_SECONDS)
 
 
-async def _until(stirred: asyncio.Event, seconds: float) -> None:
+async def _wait_for_event(woken: asyncio.Event, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
-            await stirred.wait()
+            await woken.wait()
     except TimeoutError:
         pass

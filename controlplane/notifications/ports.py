@@ -29,14 +29,14 @@ class NotificationStore(AppendOnlyRows[Notification], Protocol):
         """Appends a notification; returns its id."""
         ...
 
-    async def waiting(self, most: int) -> list[Notification]:
+    async def waiting(self, limit: int) -> list[Notification]:
         """Returns notifications that are not routed yet, oldest first.
 
         A writing transaction locks them until it ends.
         """
         ...
 
-    async def routed(self, notifications: Iterable[Notification], now: datetime) -> None:
+    async def mark_routed(self, notifications: Iterable[Notification], now: datetime) -> None:
         """Marks these notifications, with their final content, as routed."""
         ...
 
@@ -74,7 +74,7 @@ class NotificationKeyStore(Rows[NotificationKey], Protocol):
 class SinkStore(NamedRows[Sink], Protocol):
     """Notification sinks."""
 
-    async def leased(self, id: str, until: datetime | None) -> Sink | None:
+    async def find_leased(self, id: str, until: datetime | None) -> Sink | None:
         return await self.find(id=id, due_at=until)
 
     async def lease(self, id: str, until: datetime) -> None:

@@ -28,9 +28,9 @@ async def test_routed_or_dropped_notifications_leave_the_queue(store: Store) -> 
         first, second, third = waiting
         assert [one.subject for one in waiting] == ["n0", "n1", "n2"]
         routed = [replace(one, subject="told", detail={"a": "b"}) for one in (first, second)]
-        await tx[NotificationStore].routed(routed, START)
+        await tx[NotificationStore].mark_routed(routed, START)
         await tx[NotificationStore].drop([third.id or 0])
-        await tx[NotificationStore].routed([], START)
+        await tx[NotificationStore].mark_routed([], START)
         await tx[NotificationStore].drop([])
     async with store.read() as tx:
         assert [one.subject for one in await tx[NotificationStore].waiting(9)] == ["n3"]
@@ -50,8 +50,8 @@ async def test_two_who_route_at_once_take_different_ones(postgres: Postgres) -> 
         first = await one[NotificationStore].waiting(3)
         second = await another[NotificationStore].waiting(3)
         assert [len(first), len(second)] == [3, 1]
-        await one[NotificationStore].routed(first, START)
-        await another[NotificationStore].routed(second, START)
+        await one[NotificationStore].mark_routed(first, START)
+        await another[NotificationStore].mark_routed(second, START)
     async with store.read() as tx:
         assert await tx[NotificationStore].waiting(9) == []
     await store.close()

@@ -106,8 +106,8 @@ def open_request_numbers(listing: JsonValue) -> list[int]:
     """Returns the numbers of the open pull requests in a listing. Raises ValueError or similar for
     any other content.
     """
-    found = (request for request in listing if request["state"] in ("open", "opened"))
-    return [int(request.get("iid") or request["number"]) for request in found]
+    open_requests = (request for request in listing if request["state"] in ("open", "opened"))
+    return [int(request.get("iid") or request["number"]) for request in open_requests]
 
 
 def parse_comments(listing: JsonValue) -> list[tuple[int, str]]:
@@ -127,14 +127,16 @@ def preview_comment(set_id: str, name: str, rows: Iterable[PreviewRow]) -> str:
     shown = sorted(rows, key=lambda row: (row.cluster, row.name))
     lines = [
         comment_marker(set_id),
-        f"Preview by {_code(name)}:",
+        f"Preview by {_code_span(name)}:",
         "",
         "| service | cluster | state | commit |",
         "|---|---|---|---|",
     ]
     for row in shown[:_MAX_ROWS]:
-        state = f"{row.status.lower()}: {_code(row.reason)}" if row.reason else row.status.lower()
-        cells = (_code(row.name), _code(row.cluster), state, _code(row.sha[:12]))
+        state = (
+            f"{row.status.lower()}: {_code_span(row.reason)}" if row.reason else row.status.lower()
+        )
+        cells = (_code_span(row.name), _code_span(row.cluster), state, _code_span(row.sha[:12]))
         lines.append(f"| {' | '.join(cells)} |")
     if len(shown) > _MAX_ROWS:
         lines += ["", f"and {len(shown) - _MAX_ROWS:,} more"]
@@ -143,15 +145,15 @@ def preview_comment(set_id: str, name: str, rows: Iterable[PreviewRow]) -> str:
 
 def host_of(repository: str) -> str:
     """Returns the host in the URL of a repository."""
-    return _parts(repository)[0]
+    return _host_and_path(repository)[0]
 
 
 def path_of(repository: str) -> str:
     """Returns the path of a repository on its host."""
-    return _parts(repository)[1].strip("/").removesuffix(".git")
+    return _host_and_path(repository)[1].strip("/").removesuffix(".git")
 
 
-def _parts(repository: str) -> tuple[str, str]:
+def _host_and_path(repository: str) -> tuple[str, str]:
     """Splits a repository URL, also `git@host:path`, into host and path."""
     if "://" in repository:
         parts = urlsplit(repository)
@@ -160,7 +162,7 @@ def _parts(repository: str) -> tuple[str, str]:
     return host.rpartition("@")[2], path
 
 
-def _code(text: str) -> str:
+def _code_span(text: str) -> str:
     """Formats text as code in a table cell; no character of it can end the code or the cell."""
     plain = "".join(" " if char in "`|" or not char.isprintable() else char for char in text)
     return f"`{plain[:_MAX_REASON_LENGTH].strip() or '-'}`"

@@ -38,8 +38,8 @@ _KIND_OF_STAGE = {
     LedgerStage.HELD: NotificationKind.SERVICE_FAILED,
     LedgerStage.DRIFTED: NotificationKind.SERVICE_DRIFTED,
 }
-WELL = frozenset({LedgerStage.HEALTHY})
-ILL = frozenset(
+HEALTHY_STAGES = frozenset({LedgerStage.HEALTHY})
+UNHEALTHY_STAGES = frozenset(
     {LedgerStage.RENDER_FAILED, LedgerStage.FAILED, LedgerStage.DEGRADED, LedgerStage.HELD}
 )
 
@@ -122,14 +122,14 @@ class RouterFilter:
     """Labels of the service, the pipeline or the cluster, as a label selector of Kubernetes:
     `env in (a,b),tier!=web`. Services have the tags of their cluster as well. Limit: 10 labels."""
 
-    def fits(self, notification: Notification, *labels: Mapping[str, str]) -> bool:
+    def matches(self, notification: Notification, *labels: Mapping[str, str]) -> bool:
         """Returns whether the notification of a resource with these labels matches."""
         return (
             all(label.matches(*labels) for label in parse_selector(self.labels))
             and self.cluster_id in ("", notification.cluster_id)
             and self.service_id in ("", notification.service_id)
             and self.pipeline_id in ("", notification.pipeline_id)
-            and (not self.regex or _names(self.regex, notification.subject))
+            and (not self.regex or _subject_matches(self.regex, notification.subject))
         )
 
 
@@ -159,16 +159,19 @@ class Router(NamedRow):
             self.project_id in ("", notification.project_id)
             and notification.severity.rank >= self.severity.rank
             and any(event_matches(notification.kind, pattern) for pattern in self.events)
-            and (not self.filters or any(rule.fits(notification, *labels) for rule in self.filters))
+            and (
+                not self.filters
+                or any(rule.matches(notification, *labels) for rule in self.filters)
+            )
         )
 
     def check(self) -> None:
         """Raises Invalid for an unknown event or an invalid filter."""
-        known = {kind.value for kind in NotificationKind}
-        known |= {"*", *(f"{kind.partition('.')[0]}.*" for kind in known)}
+        events = {kind.value for kind in NotificationKind}
+        events |= {"*", *(f"{kind.partition('.')[0]}.*" for kind in events)}
         for event in self.events:
-            if event not in known:
-                names = ", ".join(sorted(known))
+            if event not in events:
+                names = ", ".join(sorted(events))
                 raise Invalid(f"{event[:80]!r} is not one of {names}", field="events")
         check_count(len(self.filters), "filters", MAX_FILTERS)
         check_count(len(self.sinks), "routerSinks", MAX_SINKS)
@@ -197,7 +200,7 @@ def _check_regex(regex: str) -> None:
         raise Invalid(error.message, field="filters.regex") from None
 
 
-def _names(regex: str, subject: str) -> bool:
+def _subject_matches(regex: str, subject: str) -> bool:
     try:
         return patterns.search_pattern(regex, subject)
     except Invalid:

@@ -61,12 +61,12 @@ class SinkKind(Plugin, ABC):
     of_commits: ClassVar[bool] = False
     """True if the sink receives commit statuses of a repository, without a router."""
 
-    def completed(self, kept: Self | None) -> tuple[Self, str | None]:
+    def completed(self, current: Self | None) -> tuple[Self, str | None]:
         """Fills empty settings with the current ones. Returns also a generated secret, if any.
 
         Raises Invalid if a secret must be set again.
         """
-        return filled(self, kept), None
+        return filled(self, current), None
 
     @abstractmethod
     def host(self, repository: Repository | None) -> str:
@@ -119,9 +119,9 @@ class CommitSink(SinkKind):
     def api(self, repository: str) -> RepositoryApi:
         """Returns the API of the repository with this URL."""
 
-    def completed(self, kept: Self | None) -> tuple[Self, str | None]:
-        settings = filled(self, kept)
-        if kept is not None and settings.api_url != kept.api_url and not self.token:
+    def completed(self, current: Self | None) -> tuple[Self, str | None]:
+        settings = filled(self, current)
+        if current is not None and settings.api_url != current.api_url and not self.token:
             raise Invalid("must be set again for another API", field="token")
         if not settings.token:
             raise Invalid("is required to write commit statuses", field="token")
@@ -151,23 +151,23 @@ class CommitSink(SinkKind):
         return status
 
 
-def filled(given: SinkKind, kept: SinkKind | None) -> Any:
+def filled(settings: SinkKind, current: SinkKind | None) -> Any:
     """Fills empty settings with the current ones."""
-    if kept is None:
-        return given
-    empty = (member.name for member in fields(given) if not getattr(given, member.name))
-    return replace(given, **{name: getattr(kept, name) for name in empty})
+    if current is None:
+        return settings
+    empty = (member.name for member in fields(settings) if not getattr(settings, member.name))
+    return replace(settings, **{name: getattr(current, name) for name in empty})
 
 
 def checked_host(url: str, schemes: tuple[str, ...], field: str) -> str:
     """Returns the host of a URL. Raises Invalid: wrong scheme, too long, or with credentials."""
     try:
         parts = urlsplit(url)
-        good = parts.scheme in schemes and parts.hostname and parts.port != 0
+        is_valid = parts.scheme in schemes and parts.hostname and parts.port != 0
     except ValueError:
-        good, parts = False, urlsplit("")
+        is_valid, parts = False, urlsplit("")
     if (
-        not good
+        not is_valid
         or len(url) > MAX_URL_LENGTH
         or not url.isprintable()
         or " " in url

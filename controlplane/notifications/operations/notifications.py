@@ -25,12 +25,12 @@ class Notifications(ContextOperations):
     async def page(self, actor: Actor, query: PageQuery) -> Page[Notification]:
         """Notifications, newest first."""
         async with self._context.store.read() as tx:
-            return await tx[NotificationStore].page(replace(_seen_by(actor, query), newest=True))
+            return await tx[NotificationStore].page(replace(_visible_to(actor, query), newest=True))
 
     async def deliveries(self, actor: Actor, query: PageQuery) -> Page[Delivery]:
         """Deliveries, newest first."""
         async with self._context.store.read() as tx:
-            return await tx[DeliveryStore].page(replace(_seen_by(actor, query), newest=True))
+            return await tx[DeliveryStore].page(replace(_visible_to(actor, query), newest=True))
 
     async def test_sink(self, actor: Actor, id: str) -> Delivery:
         """Sends a test notification to one sink."""
@@ -68,6 +68,6 @@ class Notifications(ContextOperations):
         return delivery
 
 
-def _seen_by(actor: Actor, query: PageQuery) -> PageQuery:
+def _visible_to(actor: Actor, query: PageQuery) -> PageQuery:
     require_member(actor)
     return replace(query, visible=actor.policy.visible(ResourceKind.NOTIFICATION))

@@ -30,101 +30,111 @@ from core.outbound.reply import HttpReply
 
 T = TypeVar("T")
 _MAX_PAGES = 10
-_UNKNOWN = frozenset({404, 422})
-_REFUSED = frozenset({401, 403, 404})
+_UNKNOWN_STATUSES = frozenset({404, 422})
+_REFUSED_STATUSES = frozenset({401, 403, 404})
 
 
 class PreviewComments:
     """Writes one comment per service set and pull request, and updates it on changes."""
 
-    def __init__(self, context: OperationContext, outward: GuardedClient) -> None:
+    def __init__(self, context: OperationContext, client: GuardedClient) -> None:
         self._context = context
-        self._outward = outward
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._client = client
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def tell(
+    async def update(
         self, host: RepositoryApi, service_id: str, repository_id: str, sha: str
     ) -> None:
         """Comments on the open pull requests of a preview's commit; ignores other services.
 
         Unavailable: the host does not answer, or refuses.
         """
-        if await self._preview(service_id, repository_id) is None:
+        if await self._preview_comment(service_id, repository_id) is None:
             return
-        asked = await self._outward.request("GET", host.pull_requests_url(sha), host.headers)
-        for number in [] if asked.status in _UNKNOWN else _read(asked, open_request_numbers):
+        reply = await self._client.request("GET", host.pull_requests_url(sha), host.headers)
+        for number in (
+            [] if reply.status in _UNKNOWN_STATUSES else _parse_reply(reply, open_request_numbers)
+        ):
             url = host.comments_url(number)
-            turn = self._turns.setdefault(url, asyncio.Lock())
-            async with turn:
-                preview = await self._preview(service_id, repository_id)
+            lock = self._locks.setdefault(url, asyncio.Lock())
+            async with lock:
+                preview = await self._preview_comment(service_id, repository_id)
                 if preview is not None:
-                    await self._put(host, number, *preview)
+                    await self._write_comment(host, number, *preview)
 
-    async def _put(self, host: RepositoryApi, number: int, begins: str, body: str) -> None:
+    async def _write_comment(
+        self, host: RepositoryApi, number: int, marker: str, body: str
+    ) -> None:
         """Updates our comment, or adds one. Another user's comment that looks like ours is kept."""
         data = orjson.dumps({"body": body})
-        for id, text in await self._ours(host, number, begins):
+        for id, text in await self._own_comments(host, number, marker):
             if text == body:
                 return
             method, url = host.comment(number, id)
-            reply = await self._outward.request(method, url, host.headers, data)
-            if reply.status not in _REFUSED:
-                _check(reply)
+            reply = await self._client.request(method, url, host.headers, data)
+            if reply.status not in _REFUSED_STATUSES:
+                _check_status(reply)
                 return
-        _check(await self._outward.request("POST", host.comments_url(number), host.headers, data))
+        _check_status(
+            await self._client.request("POST", host.comments_url(number), host.headers, data)
+        )
 
-    async def _ours(self, host: RepositoryApi, number: int, begins: str) -> list[tuple[int, str]]:
-        found = []
+    async def _own_comments(
+        self, host: RepositoryApi, number: int, marker: str
+    ) -> list[tuple[int, str]]:
+        comments = []
         for page in range(1, _MAX_PAGES + 1):
             url = f"{host.comments_url(number)}?per_page={PAGE}&page={page}"
-            listed = _read(await self._outward.request("GET", url, host.headers), parse_comments)
-            found += [(id, text) for id, text in listed if text.startswith(begins)]
+            listed = _parse_reply(
+                await self._client.request("GET", url, host.headers), parse_comments
+            )
+            comments += [(id, text) for id, text in listed if text.startswith(marker)]
             if len(listed) < PAGE:
                 break
-        return found
+        return comments
 
-    async def _preview(self, service_id: str, repository_id: str) -> tuple[str, str] | None:
+    async def _preview_comment(self, service_id: str, repository_id: str) -> tuple[str, str] | None:
         """The marker and the text of a service's preview comment; None if it is no preview."""
         async with self._context.store.read() as tx:
             service = await tx[ServiceStore].get(service_id)
             if service is None or service.owner_kind is not OwnerKind.SET:
                 return None
             owner = await tx[ServiceSetStore].get(service.owner_id or "")
-            if owner is None or not _previews(owner, repository_id):
+            if owner is None or not _has_previews_of(owner, repository_id):
                 return None
-            rows = await _rows(tx, owner, service.spec.ref)
+            rows = await _preview_rows(tx, owner, service.spec.ref)
         return comment_marker(owner.id), preview_comment(owner.id, owner.name, rows)
 
 
-def _previews(owner: ServiceSet, repository_id: str) -> bool:
+def _has_previews_of(owner: ServiceSet, repository_id: str) -> bool:
     requests = owner.generator.requests
     return requests is not None and requests.repository_id == repository_id
 
 
-async def _rows(tx: Transaction, owner: ServiceSet, ref: str) -> list[PreviewRow]:
+async def _preview_rows(tx: Transaction, owner: ServiceSet, ref: str) -> list[PreviewRow]:
     """The services of a set that follow the branch of one pull request."""
     services = await tx[ServiceStore].previews(owner.id, ref)
     clusters = await tx[ClusterStore].by_ids({service.cluster_id for service in services})
     handles = {cluster.id: cluster.handle for cluster in clusters}
-    return [_row(service, handles.get(service.cluster_id, "")) for service in services]
+    return [_preview_row(service, handles.get(service.cluster_id, "")) for service in services]
 
 
-def _row(service: Service, cluster: str) -> PreviewRow:
+def _preview_row(service: Service, cluster: str) -> PreviewRow:
     status = service.status.value
     reasons = [str(problem) for problem in service.observed.problems] if status == "FAILED" else []
     reason = service.desired.render_error or next(iter(reasons), "")
     return PreviewRow(service.name, cluster, status, service.desired.commit_sha or "", reason)
 
 
-def _read(reply: HttpReply, parsed: Callable[[object], T]) -> T:
+def _parse_reply(reply: HttpReply, parse: Callable[[object], T]) -> T:
     """The parsed response. Unavailable: an error status, or an unexpected body."""
-    _check(reply)
+    _check_status(reply)
     try:
-        return parsed(orjson.loads(reply.body))
+        return parse(orjson.loads(reply.body))
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Unavailable("cannot parse the response of the host") from None
 
 
-def _check(reply: HttpReply) -> None:
+def _check_status(reply: HttpReply) -> None:
     if reply.status >= 300:
         raise Unavailable(f"the host returned {reply.status}")

@@ -50,8 +50,8 @@ class Routers(NamedOperations[Router]):
         now = self._context.clock.now()
         async with self._context.change(actor, "upsertNotificationRouter") as tx:
             before = await tx[RouterStore].by_name(draft.name)
-            router = before or await self._new(tx, draft)
-            authorize_write(tx, router.target, known=before is not None)
+            router = before or await self._new_router(tx, draft)
+            authorize_write(tx, router.target, is_known=before is not None)
             check_not_moved(f"router {router.name!r}", router.project_id, draft.project_id)
             router = replace(
                 router,
@@ -75,16 +75,16 @@ class Routers(NamedOperations[Router]):
             tx.audit(router.name, id)
         return router
 
-    async def _new(self, tx: Transaction, draft: RouterDraft) -> Router:
+    async def _new_router(self, tx: Transaction, draft: RouterDraft) -> Router:
         now, project = self._context.clock.now(), await project_of(tx, draft.project_id)
         return Router(self._context.new_id(), draft.name, now, now, project)
 
 
 async def _check_sinks(tx: Transaction, actor: Actor, router: Router) -> None:
     check_count(len(router.sinks), "routerSinks", MAX_SINKS)
-    found = {sink.id: sink for sink in await tx[SinkStore].by_ids(router.sinks or [""])}
+    sinks = {sink.id: sink for sink in await tx[SinkStore].by_ids(router.sinks or [""])}
     for id in router.sinks:
-        sink = found.get(id)
+        sink = sinks.get(id)
         if sink is None or not actor.may(Verb.READ, sink.target):
             raise Invalid(f"sink {id[:64]} does not exist", field="routerSinks")
         if BY_KIND[sink.type].of_commits:

@@ -10,7 +10,7 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.notifications.model.commit_status import commit_key
 from controlplane.notifications.model.notification import (
-    ILL,
+    UNHEALTHY_STAGES,
     Delivery,
     NotificationKey,
     Router,
@@ -50,7 +50,7 @@ EXPIRES_SOON = timedelta(days=7)
 RETENTION = timedelta(days=90)
 _AT_ONCE = 500
 _AGENT_TOKEN = "agent-token:"
-_LASTING: Final = (TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.AGENT)
+_LONG_LIVED: Final = (TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.AGENT)
 _SUBJECTS = {
     NotificationKind.SERVICE_UPDATE: "was rendered",
     NotificationKind.SERVICE_FAILED: "has failed",
@@ -63,13 +63,13 @@ _SUBJECTS = {
 class _RelatedResources:
     """Services of notifications (also deleted ones) and their clusters, by id.
 
-    `before`: the previous stage of the service, by id of each notification about health.
+    `previous_stages`: the previous stage of the service, by id of each notification about health.
     `labels`: those of services, pipelines and clusters, by id.
     """
 
     services: Mapping[str, Service]
     clusters: Mapping[str, Cluster]
-    before: Mapping[int, LedgerStage | None]
+    previous_stages: Mapping[int, LedgerStage | None]
     labels: Mapping[str, Mapping[str, str]]
 
     def labels_of(self, pending: Notification) -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -89,33 +89,35 @@ class NotificationRouting(ContextOperations):
         async with self._context.store.write() as tx:
             waiting = await tx[NotificationStore].waiting(_AT_ONCE)
             routers, sinks = await tx[RouterStore].all(), await tx[SinkStore].all()
-            known = await _known(tx, waiting)
+            related = await _load_related(tx, waiting)
             routed: list[Notification] = []
             deliveries: list[Delivery] = []
             for pending in waiting:
-                located, commits = await _located(tx, pending, known)
-                if located is not None:
-                    routed.append(located)
-                    fitting = [r for r in routers if r.matches(located, *known.labels_of(located))]
-                    receivers = _receivers(commits, fitting, sinks)
-                    deliveries += self._deliveries(_id(pending), receivers)
-            await tx[NotificationStore].routed(routed, self._context.clock.now())
+                completed, commits = await _complete(tx, pending, related)
+                if completed is not None:
+                    routed.append(completed)
+                    matching = [
+                        r for r in routers if r.matches(completed, *related.labels_of(completed))
+                    ]
+                    receivers = _receiving_sinks(commits, matching, sinks)
+                    deliveries += self._new_deliveries(_id_of(pending), receivers)
+            await tx[NotificationStore].mark_routed(routed, self._context.clock.now())
             await tx[NotificationStore].drop(
-                {_id(pending) for pending in waiting} - set(map(_id, routed))
+                {_id_of(pending) for pending in waiting} - set(map(_id_of, routed))
             )
             await tx[DeliveryStore].add_each(deliveries)
         return len(waiting)
 
     async def forget(self) -> None:
         """Deletes notifications that are older than 90 days."""
-        before = self._context.clock.now() - RETENTION
+        cutoff = self._context.clock.now() - RETENTION
         async with self._context.store.write() as tx:
-            await tx[NotificationStore].forget(before)
-            for key in await tx[NotificationKeyStore].past("at", before):
+            await tx[NotificationStore].forget(cutoff)
+            for key in await tx[NotificationKeyStore].past("at", cutoff):
                 if key.id.startswith("token:"):
                     await tx[NotificationKeyStore].remove(key.id)
 
-    def _deliveries(self, id: int, sinks: Iterable[Sink]) -> list[Delivery]:
+    def _new_deliveries(self, id: int, sinks: Iterable[Sink]) -> list[Delivery]:
         """One delivery of a notification to each sink."""
         now, new_id = self._context.clock.now(), self._context.new_id
         return [Delivery(new_id(), id, sink.id, sink.project_id, now, now) for sink in sinks]
@@ -129,84 +131,84 @@ class StateWatcher(ContextOperations):
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
             silent = await tx[ClusterStore].past("pinged_at", now - OFFLINE_AFTER)
-            away = {f"cluster:{c.id}": c for c in silent if c.deleted_at is None}
-            keys = await _keys(tx, "cluster:")
-        for id, cluster in away.items():
+            offline = {f"cluster:{c.id}": c for c in silent if c.deleted_at is None}
+            keys = await _notified_keys(tx, "cluster:")
+        for id, cluster in offline.items():
             if id not in keys and cluster.pinged_at is not None:
                 text = f"Its agent was last seen at {cluster.pinged_at:%F %T} UTC."
                 kind = NotificationKind.CLUSTER_AWAY
                 notice = notification(kind, now, f"cluster {cluster.handle} is offline", text)
-                place = {"cluster_id": cluster.id, "project_id": cluster.project_id}
-                await self._report(id, replace(notice, **place))
-        for id in keys - away.keys():
-            await self._cluster_back(id, now)
+                location = {"cluster_id": cluster.id, "project_id": cluster.project_id}
+                await self._report_once(id, replace(notice, **location))
+        for id in keys - offline.keys():
+            await self._report_cluster_back(id, now)
 
     async def check_repositories(self) -> None:
         """Reports repositories that fail to fetch, and those that recovered."""
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
             broken = await tx[RepositoryStore].failed()
-            keys = await _keys(tx, "repository:")
+            keys = await _notified_keys(tx, "repository:")
         failing = {f"repository:{repository.id}": repository for repository in broken}
         for id, repository in failing.items():
             if id not in keys:
                 subject = f"repository {repository.url} cannot be fetched"
                 kind = NotificationKind.REPOSITORY_BROKEN
                 notice = notification(kind, now, subject, repository.error or "")
-                await self._report(id, replace(notice, project_id=repository.project_id))
+                await self._report_once(id, replace(notice, project_id=repository.project_id))
         for id in keys - failing.keys():
-            await self._repository_mended(id, now)
+            await self._report_repository_fetched(id, now)
 
     async def check_tokens(self) -> None:
         """Reports tokens that expire within 7 days."""
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
-            ending = await tx[TokenStore].past("expires_at", now + EXPIRES_SOON)
-            known = await _keys(tx, "token:")
-        for token in ending:
-            live = token.expires_at and token.expires_at > now and token.revoked_at is None
+            expiring = await tx[TokenStore].past("expires_at", now + EXPIRES_SOON)
+            notified = await _notified_keys(tx, "token:")
+        for token in expiring:
+            is_valid = token.expires_at and token.expires_at > now and token.revoked_at is None
             id = f"token:{token.id}"
-            lasting = token.kind in _LASTING and token.parent_id is None
-            if live and lasting and id not in known:
+            is_long_lived = token.kind in _LONG_LIVED and token.parent_id is None
+            if is_valid and is_long_lived and id not in notified:
                 text = (
                     f"It expires at {token.expires_at:%F %T} UTC: create a new token before then."
                 )
                 subject = f"token {token.name} expires soon"
                 notice = notification(NotificationKind.TOKEN_EXPIRING, now, subject, text)
-                await self._report(id, notice)
+                await self._report_once(id, notice)
 
     async def check_agent_tokens(self) -> None:
         """Reports agents whose token for the Kubernetes API expires within 7 days."""
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
-            found = await tx[ClusterStore].past("agent_token_expires_at", now + EXPIRES_SOON)
-            known = await _keys(tx, _AGENT_TOKEN)
-        ending = {f"{_AGENT_TOKEN}{c.id}": c for c in found if c.deleted_at is None}
-        for id, cluster in ending.items():
-            if id not in known:
+            clusters = await tx[ClusterStore].past("agent_token_expires_at", now + EXPIRES_SOON)
+            notified = await _notified_keys(tx, _AGENT_TOKEN)
+        expiring = {f"{_AGENT_TOKEN}{c.id}": c for c in clusters if c.deleted_at is None}
+        for id, cluster in expiring.items():
+            if id not in notified:
                 text = (
                     f"It expires at {cluster.agent_token_expires_at:%F %T} UTC: renew it with "
                     f"towline clusters join {cluster.handle} --service-account."
                 )
                 subject = f"the token of the agent of cluster {cluster.handle} expires soon"
                 notice = notification(NotificationKind.TOKEN_EXPIRING, now, subject, text)
-                place = {"cluster_id": cluster.id, "project_id": cluster.project_id}
-                await self._report(id, replace(notice, **place))
+                location = {"cluster_id": cluster.id, "project_id": cluster.project_id}
+                await self._report_once(id, replace(notice, **location))
         async with self._context.store.write() as tx:
-            for id in known - ending.keys():
+            for id in notified - expiring.keys():
                 await tx[NotificationKeyStore].remove(id)
 
-    async def _cluster_back(self, key: str, now: datetime) -> None:
+    async def _report_cluster_back(self, key: str, now: datetime) -> None:
         async with self._context.store.write() as tx:
             await tx[NotificationKeyStore].remove(key)
             cluster = await tx[ClusterStore].get(key.partition(":")[2])
             if cluster is not None:
                 kind = NotificationKind.CLUSTER_BACK
                 notice = notification(kind, now, f"cluster {cluster.handle} is online again")
-                place = {"cluster_id": cluster.id, "project_id": cluster.project_id}
-                await tx[NotificationStore].append([replace(notice, **place)])
+                location = {"cluster_id": cluster.id, "project_id": cluster.project_id}
+                await tx[NotificationStore].append([replace(notice, **location)])
 
-    async def _repository_mended(self, key: str, now: datetime) -> None:
+    async def _report_repository_fetched(self, key: str, now: datetime) -> None:
         async with self._context.store.write() as tx:
             await tx[NotificationKeyStore].remove(key)
             repository = await tx[RepositoryStore].get(key.partition(":")[2])
@@ -216,7 +218,7 @@ class StateWatcher(ContextOperations):
                 project = repository.project_id
                 await tx[NotificationStore].append([replace(notice, project_id=project)])
 
-    async def _report(self, id: str, notice: Notification) -> None:
+    async def _report_once(self, id: str, notice: Notification) -> None:
         """Reports a state once; does nothing if another replica already did."""
         try:
             async with self._context.store.write() as tx:
@@ -226,26 +228,26 @@ class StateWatcher(ContextOperations):
             return
 
 
-async def _keys(tx: Transaction, prefix: str) -> set[str]:
+async def _notified_keys(tx: Transaction, prefix: str) -> set[str]:
     """Returns the ids of notified states that begin with a prefix."""
     keys = await tx[NotificationKeyStore].all()
     return {key.id for key in keys if key.id.startswith(prefix)}
 
 
-async def _known(tx: Transaction, waiting: Sequence[Notification]) -> _RelatedResources:
+async def _load_related(tx: Transaction, waiting: Sequence[Notification]) -> _RelatedResources:
     ids = {pending.service_id for pending in waiting if pending.service_id}
     services = await tx[ServiceStore].by_ids(ids, deleted=True) if ids else []
-    homes = {service.cluster_id for service in services}
-    homes |= {ClusterId(pending.cluster_id) for pending in waiting if pending.cluster_id}
-    clusters = await tx[ClusterStore].by_ids(homes) if homes else []
+    cluster_ids = {service.cluster_id for service in services}
+    cluster_ids |= {ClusterId(pending.cluster_id) for pending in waiting if pending.cluster_id}
+    clusters = await tx[ClusterStore].by_ids(cluster_ids) if cluster_ids else []
     healthy = {
-        _id(pending) for pending in waiting if pending.kind is NotificationKind.SERVICE_RECOVERED
+        _id_of(pending) for pending in waiting if pending.kind is NotificationKind.SERVICE_RECOVERED
     }
-    before = await tx[NotificationStore].previous_stages(healthy)
+    previous_stages = await tx[NotificationStore].previous_stages(healthy)
     return _RelatedResources(
         {service.id: service for service in services},
         {cluster.id: cluster for cluster in clusters},
-        before,
+        previous_stages,
         await tx[ResourceLabels].of({_labelled_id(pending) for pending in waiting}),
     )
 
@@ -255,40 +257,40 @@ def _labelled_id(pending: Notification) -> str:
     return pending.service_id or pending.pipeline_id or pending.cluster_id
 
 
-async def _located(
-    tx: Transaction, pending: Notification, known: _RelatedResources
+async def _complete(
+    tx: Transaction, pending: Notification, related: _RelatedResources
 ) -> tuple[Notification | None, Mapping[str, str]]:
     """The notification with names, and its commits by repository. None: it must not be sent."""
     if pending.service_id:
-        service = known.services.get(pending.service_id)
+        service = related.services.get(pending.service_id)
         if service is None:
             return None, {}
         commits = {service.repository_id or "": pending.detail.get("sha", "")}
-        return _of_service(pending, service, known), commits
+        return _complete_for_service(pending, service, related), commits
     if pending.pipeline_id:
         pipeline = await tx[PipelineStore].peek(pending.pipeline_id)
         if pipeline is None:
             return None, {}
-        return await _of_pipeline(tx, pending, pipeline)
+        return await _complete_for_pipeline(tx, pending, pipeline)
     return pending, {}
 
 
-async def _of_pipeline(
+async def _complete_for_pipeline(
     tx: Transaction, pending: Notification, pipeline: PipelineRecord
 ) -> tuple[Notification, Mapping[str, str]]:
     """The notification with the stage's name, and the commits of its release."""
-    shas, environment = _release(pipeline, pending.detail)
+    shas, environment = _release_commits(pipeline, pending.detail)
     services = await tx[ServiceStore].by_ids(set(shas)) if shas else []
     commits = {str(s.repository_id): shas[s.id] for s in services if s.repository_id}
-    shown = {commit_key(id): sha for id, sha in commits.items()}
-    place = {"pipeline": pipeline.name, "environment": environment}
+    commit_details = {commit_key(id): sha for id, sha in commits.items()}
+    location = {"pipeline": pipeline.name, "environment": environment}
     subject = f"pipeline {pipeline.name}: {pending.subject}"[:320]
-    detail = {**pending.detail, **place, **shown}
+    detail = {**pending.detail, **location, **commit_details}
     completed = replace(pending, subject=subject, project_id=pipeline.project_id, detail=detail)
     return completed, commits
 
 
-def _release(
+def _release_commits(
     pipeline: PipelineRecord, detail: Mapping[str, str]
 ) -> tuple[Mapping[ServiceId, str], str]:
     """The commits of a release, and the name of its stage or of the stage after its gate."""
@@ -300,29 +302,34 @@ def _release(
         return {}, ""
     release = releases.get(ReleaseId(detail.get("release", "")))
     place = detail.get("place", "")
-    asked = next((stage for stage, gate in spec.all_gates if gate.id == place), None)
-    stage = asked or spec.stage.get(StageId(place))
+    stage_of_gate = next((stage for stage, gate in spec.all_gates if gate.id == place), None)
+    stage = stage_of_gate or spec.stage.get(StageId(place))
     return release.commits if release else {}, stage.name if stage else ""
 
 
-def _of_service(pending: Notification, service: Service, known: _RelatedResources) -> Notification:
-    cluster = known.clusters.get(service.cluster_id)
+def _complete_for_service(
+    pending: Notification, service: Service, related: _RelatedResources
+) -> Notification:
+    cluster = related.clusters.get(service.cluster_id)
     handle = cluster.handle if cluster else service.cluster_id
-    kind, says = pending.kind, _SUBJECTS[pending.kind]
-    if kind is NotificationKind.SERVICE_RECOVERED and known.before.get(_id(pending)) not in ILL:
-        kind, says = NotificationKind.SERVICE_UPDATE, "is healthy"
+    kind, predicate = pending.kind, _SUBJECTS[pending.kind]
+    if (
+        kind is NotificationKind.SERVICE_RECOVERED
+        and related.previous_stages.get(_id_of(pending)) not in UNHEALTHY_STAGES
+    ):
+        kind, predicate = NotificationKind.SERVICE_UPDATE, "is healthy"
     severity = Severity.INFO if kind is NotificationKind.SERVICE_UPDATE else pending.severity
     return replace(
         pending,
         kind=kind,
         severity=severity,
-        subject=f"{service.name} in {handle} {says}"[:320],
+        subject=f"{service.name} in {handle} {predicate}"[:320],
         project_id=service.project_id,
         detail={**pending.detail, "cluster": handle, "service": service.name},
     )
 
 
-def _receivers(
+def _receiving_sinks(
     commits: Mapping[str, str], routers: Iterable[Router], sinks: Sequence[Sink]
 ) -> list[Sink]:
     """Returns the sinks that get the notification, each once, sorted by id."""
@@ -332,6 +339,6 @@ def _receivers(
     return sorted((sink for sink in sinks if sink.id in ids), key=lambda sink: sink.id)
 
 
-def _id(pending: Notification) -> int:
+def _id_of(pending: Notification) -> int:
     assert pending.id is not None  # Rows from the store have an id.
     return pending.id

@@ -39,19 +39,19 @@ class NotificationSender:
     """Sends deliveries, and forwards the audit log."""
 
     def __init__(
-        self, context: OperationContext, outward: GuardedClient, host: str = "towline"
+        self, context: OperationContext, client: GuardedClient, host: str = "towline"
     ) -> None:
         self._context = context
-        self._outward = outward
+        self._client = client
         self._host = host
-        self._comments = PreviewComments(context, outward)
+        self._comments = PreviewComments(context, client)
 
     async def deliver(self) -> int:
         """Sends a batch of due deliveries; returns its size."""
         now = self._context.clock.now()
         async with self._context.store.write() as tx:
             claimed = await tx[DeliveryStore].claim(now, _AT_ONCE)
-        await asyncio.gather(*(self._try(delivery) for delivery in claimed))
+        await asyncio.gather(*(self._attempt(delivery) for delivery in claimed))
         return len(claimed)
 
     async def forward_audit(self) -> None:
@@ -60,9 +60,9 @@ class NotificationSender:
             sinks = [sink for sink in await tx[SinkStore].all() if sink.audit]
         now = self._context.clock.now()
         due = [sink for sink in sinks if sink.due_at is None or sink.due_at <= now]
-        await asyncio.gather(*(self._forward(sink) for sink in due))
+        await asyncio.gather(*(self._forward_to_sink(sink) for sink in due))
 
-    async def _try(self, delivery: Delivery) -> None:
+    async def _attempt(self, delivery: Delivery) -> None:
         now = self._context.clock.now()
         try:
             status = await self._send(delivery)
@@ -91,38 +91,38 @@ class NotificationSender:
             repository = await tx[RepositoryStore].get(repository_id) if repository_id else None
         if sink is None or notification is None:
             return GONE
-        sending = self._sending(sink, delivery.id, repository)
+        sending = self._sending_to(sink, delivery.id, repository)
         return await sink_settings(self._context.sealer, sink).send(sending, notification)
 
-    def _sending(self, sink: Sink, id: str, repository: Repository | None = None) -> Sending:
-        now, outward = self._context.clock.now(), self._outward
-        return Sending(id, now, sink, outward, self._host, self._comments.tell, repository)
+    def _sending_to(self, sink: Sink, id: str, repository: Repository | None = None) -> Sending:
+        now, client = self._context.clock.now(), self._client
+        return Sending(id, now, sink, client, self._host, self._comments.update, repository)
 
-    async def _forward(self, sink: Sink) -> None:
+    async def _forward_to_sink(self, sink: Sink) -> None:
         """Forwards to one sink, unless another replica does."""
         now = self._context.clock.now()
         lease = now + _LEASE
         async with self._context.store.write() as tx:
-            mine = await tx[SinkStore].leased(sink.id, sink.due_at)
-            if mine is None:
+            leased = await tx[SinkStore].find_leased(sink.id, sink.due_at)
+            if leased is None:
                 return
             await tx[SinkStore].lease(sink.id, lease)
-        failures, error, due = 0, "", now + _PAUSE
-        sent = dict(mine.sent)
+        failures, error, next_at = 0, "", now + _PAUSE
+        sent = dict(leased.sent)
         try:
             while self._context.clock.now() < lease - _LAST_BATCH:
                 before = dict(sent)
-                for kind in mine.audit:
+                for kind in leased.audit:
                     last = sent.get(kind.value, 0)
-                    sent[kind.value] = await self._forward_kind(mine, kind, last)
+                    sent[kind.value] = await self._forward_kind(leased, kind, last)
                 if sent == before:
                     break
         except TowlineError as failure:
-            failures, error = mine.failures + 1, failure.message[:1000]
-            due = now + delivery_retry_delay(failures)
+            failures, error = leased.failures + 1, failure.message[:1000]
+            next_at = now + delivery_retry_delay(failures)
         async with self._context.store.write() as tx:
-            if await tx[SinkStore].leased(sink.id, lease) is not None:
-                columns = {"due_at": due, "failures": failures, "error": error, "sent": sent}
+            if await tx[SinkStore].find_leased(sink.id, lease) is not None:
+                columns = {"due_at": next_at, "failures": failures, "error": error, "sent": sent}
                 await tx[SinkStore].change(sink.id, **columns)
 
     async def _forward_kind(self, sink: Sink, kind: AuditKind, last: int) -> int:
@@ -135,7 +135,7 @@ class NotificationSender:
         return rows[-1].number
 
     async def _send_rows(self, sink: Sink, kind: AuditKind, rows: Sequence[AuditEntry]) -> None:
-        sending = self._sending(sink, f"{sink.id}-{kind.value}-{rows[0].number}")
+        sending = self._sending_to(sink, f"{sink.id}-{kind.value}-{rows[0].number}")
         status = await sink_settings(self._context.sealer, sink).forward(sending, kind, rows)
         if status >= 300:
             raise Unavailable(f"the sink returned {status}")

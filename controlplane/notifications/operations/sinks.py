@@ -55,8 +55,8 @@ class Sinks(NamedOperations[Sink]):
         check_text(draft.name, "name")
         async with self._context.change(actor, "upsertNotificationSink") as tx:
             before = await tx[SinkStore].by_name(draft.name)
-            sink = before or await self._new(tx, draft)
-            authorize_write(tx, sink.target, known=before is not None)
+            sink = before or await self._new_sink(tx, draft)
+            authorize_write(tx, sink.target, is_known=before is not None)
             check_not_moved(f"sink {sink.name!r}", sink.project_id, draft.project_id)
             if sink.type != draft.settings.kind:
                 raise Conflict(
@@ -64,9 +64,9 @@ class Sinks(NamedOperations[Sink]):
                 )
             current = sink_settings(self._context.sealer, sink) if before else None
             settings, signing_secret = draft.settings.completed(current)
-            sink = await _completed(tx, actor, sink, draft, settings)
+            sink = await _with_public_fields(tx, actor, sink, draft, settings)
             plain = orjson.dumps(asdict(settings))
-            sealed = self._context.sealer.seal(plain, _context(sink.id))
+            sealed = self._context.sealer.seal(plain, _seal_context(sink.id))
             sink = replace(sink, sealed=sealed, updated_at=self._context.clock.now())
             await (tx[SinkStore].put(sink) if before else tx[SinkStore].add(sink))
             tx.audit(sink.name, sink.id)
@@ -77,37 +77,37 @@ class Sinks(NamedOperations[Sink]):
         async with self._context.change(actor, "deleteNotificationSink") as tx:
             sink = await self._find(tx, id)
             tx.authorize(Verb.WRITE, sink.target)
-            users = [router.name for router in await tx[RouterStore].all() if id in router.sinks]
-            if users:
-                raise Conflict(f"routers still use this sink: {', '.join(users[:5])}")
+            routers = [router.name for router in await tx[RouterStore].all() if id in router.sinks]
+            if routers:
+                raise Conflict(f"routers still use this sink: {', '.join(routers[:5])}")
             await tx[SinkStore].remove(id)
             tx.audit(sink.name, id)
         return sink
 
-    async def _new(self, tx: Transaction, draft: SinkDraft) -> Sink:
+    async def _new_sink(self, tx: Transaction, draft: SinkDraft) -> Sink:
         now, project = self._context.clock.now(), await project_of(tx, draft.project_id)
-        id, kind, sent = self._context.new_id(), draft.settings.kind, await _ends(tx)
+        id, kind, sent = self._context.new_id(), draft.settings.kind, await _last_audit_numbers(tx)
         return Sink(id, draft.name, now, now, kind, project, sent=sent)
 
 
 def sink_settings(sealer: Sealer, sink: Sink) -> SinkKind:
     """Decrypts the settings of a sink."""
-    return BY_KIND[sink.type](**orjson.loads(sealer.open(sink.sealed, _context(sink.id))))
+    return BY_KIND[sink.type](**orjson.loads(sealer.open(sink.sealed, _seal_context(sink.id))))
 
 
-def _context(id: str) -> str:
+def _seal_context(id: str) -> str:
     return f"sink:{id}"
 
 
-def authorize_write(tx: Change, target: Resource, *, known: bool) -> None:
+def authorize_write(tx: Change, target: Resource, *, is_known: bool) -> None:
     """Authorizes the change of a new or known object.
 
     Names are unique in the installation, so an actor who may not see the other object only learns
     that the name is used.
     """
-    if known and not tx.actor.may(Verb.READ, target):
+    if is_known and not tx.actor.may(Verb.READ, target):
         raise Conflict("this name is already used: choose another one")
-    tx.authorize(Verb.WRITE, target if known else replace(target, id=""))
+    tx.authorize(Verb.WRITE, target if is_known else replace(target, id=""))
 
 
 async def project_of(tx: Transaction, project_id: str | None) -> str:
@@ -118,12 +118,12 @@ async def project_of(tx: Transaction, project_id: str | None) -> str:
     return (await find_project(tx, project_id)).id if project_id else ""
 
 
-async def _completed(
+async def _with_public_fields(
     tx: Transaction, actor: Actor, sink: Sink, draft: SinkDraft, settings: SinkKind
 ) -> Sink:
     """The sink with its public fields. Invalid: a field is missing or wrong."""
     if isinstance(settings, CommitSink):
-        return await _of_repository(tx, actor, sink, draft, settings)
+        return await _with_repository(tx, actor, sink, draft, settings)
     sink = replace(sink, host=settings.host(None))
     if draft.audit or (draft.audit is None and sink.audit):
         # The settings of such a sink decide who receives the audit log.
@@ -134,17 +134,17 @@ async def _completed(
         if not settings.takes_audit or sink.project_id:
             kinds = " or ".join(kind.kind for kind in SINKS if kind.takes_audit)
             raise Invalid(f"needs a {kinds} sink without a project", field="audit")
-    ends, audit = await _ends(tx), tuple(dict.fromkeys(draft.audit))
-    added = {kind.value: ends[kind.value] for kind in audit if kind not in sink.audit}
+    last_numbers, audit = await _last_audit_numbers(tx), tuple(dict.fromkeys(draft.audit))
+    added = {kind.value: last_numbers[kind.value] for kind in audit if kind not in sink.audit}
     return replace(sink, audit=audit, sent={**sink.sent, **added})
 
 
-async def _ends(tx: Transaction) -> dict[str, int]:
+async def _last_audit_numbers(tx: Transaction) -> dict[str, int]:
     """Returns the number of the last audit row by kind."""
     return {chain.kind.value: chain.number for chain in await tx[AuditLog].chains()}
 
 
-async def _of_repository(
+async def _with_repository(
     tx: Transaction, actor: Actor, sink: Sink, draft: SinkDraft, settings: CommitSink
 ) -> Sink:
     repository = await tx[RepositoryStore].get(settings.repository_id)
@@ -152,7 +152,9 @@ async def _of_repository(
         raise Invalid("must be the id of a repository that you may see", field="repositoryId")
     require(actor, Verb.WRITE, repository.target)
     host = settings.host(repository)
-    given = draft.settings
-    if sink.host not in ("", host) and not (isinstance(given, CommitSink) and given.token):
+    new_settings = draft.settings
+    if sink.host not in ("", host) and not (
+        isinstance(new_settings, CommitSink) and new_settings.token
+    ):
         raise Invalid("must be set again for another host", field="token")
     return replace(sink, repository_id=repository.id, host=host)

@@ -20,13 +20,13 @@ class SlackSink(UrlSink):
     async def send(self, sending: Sending, notification: Notification) -> int:
         attachment = {
             "color": _COLOURS[notification.severity],
-            "text": _escaped(notification.text),
+            "text": _escape(notification.text),
             "footer": notification.kind.value,
         }
-        body = {"text": _escaped(notification.subject), "attachments": [attachment]}
+        body = {"text": _escape(notification.subject), "attachments": [attachment]}
         return await sending.post(self.url, body)
 
 
-def _escaped(text: str) -> str:
-    cut = text[:_MAX_TEXT_LENGTH]
-    return cut.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def _escape(text: str) -> str:
+    shortened = text[:_MAX_TEXT_LENGTH]
+    return shortened.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

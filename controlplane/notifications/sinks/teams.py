@@ -21,17 +21,17 @@ class TeamsSink(UrlSink):
     async def send(self, sending: Sending, notification: Notification) -> int:
         title = {
             "type": "TextBlock",
-            "text": _escaped(notification.subject),
+            "text": _escape(notification.subject),
             "weight": "Bolder",
             "color": _COLOURS[notification.severity],
             "wrap": True,
         }
-        text = {"type": "TextBlock", "text": _escaped(notification.text), "wrap": True}
+        text = {"type": "TextBlock", "text": _escape(notification.text), "wrap": True}
         card = {"type": "AdaptiveCard", "version": "1.4", "body": [title, text]}
         attachments = [{"contentType": _CARD, "content": card}]
         return await sending.post(self.url, {"type": "message", "attachments": attachments})
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Escapes the characters from which Markdown makes a link."""
     return text[:_MAX_TEXT_LENGTH].replace("[", "(").replace("]", ")")

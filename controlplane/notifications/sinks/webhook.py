@@ -30,16 +30,16 @@ class WebhookSink(UrlSink):
     secret: Annotated[str, Setting("Signing secret", form=Form.SECRET)] = ""
     """Signing secret: `whsec_` and base64. Default: a generated one."""
 
-    def completed(self, kept: Self | None) -> tuple[Self, str | None]:
-        settings = filled(self, kept)
-        if kept is not None and self.url not in ("", kept.url) and not self.secret:
+    def completed(self, current: Self | None) -> tuple[Self, str | None]:
+        settings = filled(self, current)
+        if current is not None and self.url not in ("", current.url) and not self.secret:
             # A new receiver must not get the previous receiver's signing secret.
             settings = replace(settings, secret="")
         if settings.secret:
             decode_webhook_secret(settings.secret)
             return settings, None
-        made = new_secret(secrets.token_bytes(32))
-        return replace(settings, secret=made), made
+        generated = new_secret(secrets.token_bytes(32))
+        return replace(settings, secret=generated), generated
 
     async def send(self, sending: Sending, notification: Notification) -> int:
         kind, data = notification.kind.value, notification_json(notification)

@@ -7,9 +7,9 @@ from datetime import datetime
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from controlplane.notifications.model.notification import (
-    ILL,
+    HEALTHY_STAGES,
     LEASE,
-    WELL,
+    UNHEALTHY_STAGES,
     Delivery,
     DeliveryState,
     kind_for_ledger_entry,
@@ -26,11 +26,11 @@ from controlplane.services.ports import LedgerStore
 from controlplane.services.store import tables as services_store
 
 _T = notifications_tables.notifications.c
-_FOUND_OUT = ("kind", "severity", "subject", "project_id", "detail", "routed_at")
+_ROUTING_COLUMNS = ("kind", "severity", "subject", "project_id", "detail", "routed_at")
 _ROUTED = (
     update(notifications_tables.notifications)
     .where(_T.id == bindparam("row"))
-    .values({name: bindparam(f"to_{name}", type_=_T[name].type) for name in _FOUND_OUT})
+    .values({name: bindparam(f"to_{name}", type_=_T[name].type) for name in _ROUTING_COLUMNS})
 )
 
 
@@ -47,16 +47,16 @@ class SqlNotifications(SqlLog[Notification], NotificationStore):
         statement = insert(self._table).values(**values).returning(self._table.c.id)
         return (await self._connection.execute(statement)).scalar_one()
 
-    async def waiting(self, most: int) -> list[Notification]:
+    async def waiting(self, limit: int) -> list[Notification]:
         table = self._table.c
-        waiting = self._rows.where(table.routed_at.is_(None)).order_by(table.id).limit(most)
+        waiting = self._rows.where(table.routed_at.is_(None)).order_by(table.id).limit(limit)
         if not self._connection.read_only:
             waiting = waiting.with_for_update(skip_locked=True)
         return await self._fetch(waiting)
 
-    async def routed(self, notifications: Iterable[Notification], now: datetime) -> None:
+    async def mark_routed(self, notifications: Iterable[Notification], now: datetime) -> None:
         rows = [
-            {"row": row.id, **{f"to_{name}": getattr(row, name) for name in _FOUND_OUT}}
+            {"row": row.id, **{f"to_{name}": getattr(row, name) for name in _ROUTING_COLUMNS}}
             for row in (replace(entry, routed_at=now) for entry in notifications)
         ]
         if rows:
@@ -76,15 +76,15 @@ class SqlNotifications(SqlLog[Notification], NotificationStore):
 
     async def previous_stages(self, ids: Collection[int]) -> dict[int, LedgerStage | None]:
         table, ledger = self._table.c, services_store.ledger.c
-        last = (
+        previous = (
             select(ledger.stage)
             .where(ledger.service_id == table.service_id, ledger.at < table.at)
-            .where(ledger.stage.in_([*WELL, *ILL]))
+            .where(ledger.stage.in_([*HEALTHY_STAGES, *UNHEALTHY_STAGES]))
             .order_by(ledger.id.desc())
             .limit(1)
             .scalar_subquery()
         )
-        rows = await self._connection.execute(select(table.id, last).where(table.id.in_(ids)))
+        rows = await self._connection.execute(select(table.id, previous).where(table.id.in_(ids)))
         return dict(map(tuple, rows))
 
 
@@ -98,8 +98,8 @@ class SqlLedger(LedgerWithDeployments, LedgerStore):
     async def append(self, entries: Iterable[LedgerEntry]) -> None:
         rows = list(entries)
         await super().append(rows)
-        news = [kind for row in rows if (kind := kind_for_ledger_entry(row)) is not None]
-        await self._notifications.append(news)
+        notifications = [kind for row in rows if (kind := kind_for_ledger_entry(row)) is not None]
+        await self._notifications.append(notifications)
 
 
 class SqlDeliveries(SqlRows[Delivery], DeliveryStore):
@@ -113,16 +113,18 @@ class SqlDeliveries(SqlRows[Delivery], DeliveryStore):
         due = self._rows.where(table.state == DeliveryState.WAITING, table.due_at <= now)
         found = await self._fetch(due.order_by(table.due_at).limit(most))
         return [
-            delivery for delivery in [await self._lease(each, now) for each in found] if delivery
+            delivery
+            for delivery in [await self._claim_one(delivery, now) for delivery in found]
+            if delivery
         ]
 
     async def settle(self, delivery: Delivery, **columns: object) -> bool:
         table = self._table.c
-        mine = (table.id == delivery.id, table.attempts == delivery.attempts)
-        statement = update(self._table).where(*mine).values(**columns)
+        is_still_claimed = (table.id == delivery.id, table.attempts == delivery.attempts)
+        statement = update(self._table).where(*is_still_claimed).values(**columns)
         return (await self._connection.execute(statement)).rowcount == 1
 
-    async def _lease(self, delivery: Delivery, now: datetime) -> Delivery | None:
+    async def _claim_one(self, delivery: Delivery, now: datetime) -> Delivery | None:
         columns = {"attempts": delivery.attempts + 1, "due_at": now + LEASE}
         if not await self.settle(delivery, **columns):
             return None

@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.notifications.model.notification import (
-    ILL,
+    HEALTHY_STAGES,
     LEASE,
-    WELL,
+    UNHEALTHY_STAGES,
     Delivery,
     DeliveryState,
 )
@@ -34,10 +34,10 @@ class MemoryNotifications(MemoryLog[Notification], NotificationStore):
         await self.append([row])
         return max(row["id"] for row in self._connection.rows(self._table))
 
-    async def waiting(self, most: int) -> list[Notification]:
-        return self._select(lambda row: row["routed_at"] is None)[:most]
+    async def waiting(self, limit: int) -> list[Notification]:
+        return self._select(lambda row: row["routed_at"] is None)[:limit]
 
-    async def routed(self, notifications: Iterable[Notification], now: datetime) -> None:
+    async def mark_routed(self, notifications: Iterable[Notification], now: datetime) -> None:
         for notification in notifications:
             columns: dict[str, Any] = {name: getattr(notification, name) for name in _FOUND_OUT}
             columns["routed_at"] = now
@@ -58,7 +58,7 @@ class MemoryNotifications(MemoryLog[Notification], NotificationStore):
         return {row["id"]: await self._stage_before(row) for row in rows}
 
     async def _stage_before(self, row: Row) -> LedgerStage | None:
-        stages = [*WELL, *ILL]
+        stages = [*HEALTHY_STAGES, *UNHEALTHY_STAGES]
         entries = await self._ledger.select(service_id=row["service_id"], stage=stages)
         earlier = [entry.stage for entry in entries if entry.at < row["at"]]
         return earlier[-1] if earlier else None
