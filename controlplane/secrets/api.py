@@ -211,13 +211,13 @@ class SecretAttributes(Draft[SecretChange]):
 
     def given(self) -> FieldValues:
         return {
-            "value": _value(self.value, self.value_base64),
+            "value": _decoded_value(self.value, self.value_base64),
             "source": self.source.source() if self.source else None,
             **super().given(),
         }
 
 
-def _value(text: str | None, encoded: str | None) -> bytes | None:
+def _decoded_value(text: str | None, encoded: str | None) -> bytes | None:
     if text is not None and encoded is not None:
         raise Invalid("give either value or valueBase64", field="value")
     if text is not None:
@@ -309,7 +309,7 @@ class SecretMutation:
         Args:
             id: ID of the secret.
         """
-        row = await info.context[SecretRefresher].ask(info.context.actor, id)
+        row = await info.context[SecretRefresher].request(info.context.actor, id)
         return await _SECRETS.one(info, row)
 
     @strawberry.mutation
@@ -330,9 +330,9 @@ class SecretSubscription:
         Args:
             id: ID of the secret.
         """
-        return deltas(info, SECRET, id, since, _secret, SecretDelta)
+        return deltas(info, SECRET, id, since, _secret_type, SecretDelta)
 
 
-async def _secret(info: Info, id: str) -> SecretType:
+async def _secret_type(info: Info, id: str) -> SecretType:
     row = await info.context[Secrets].get(info.context.actor, id)
     return await _SECRETS.one(info, row)

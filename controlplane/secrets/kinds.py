@@ -30,13 +30,13 @@ class SecretKind(KindWithOperations[Secret, Secrets]):
         return {"value": await self._operations.current_value(tx, row)}
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        change = _change(columns | {"project_id": placement.project_id})
+        change = _secret_change(columns | {"project_id": placement.project_id})
         return (await self._operations.save(actor, placement.name, change)).id
 
     async def update(self, actor: Actor, row: Secret, columns: Columns) -> None:
-        await self._operations.save(actor, row.name, _change(columns))
+        await self._operations.save(actor, row.name, _secret_change(columns))
 
 
-def _change(columns: Columns) -> SecretChange:
+def _secret_change(columns: Columns) -> SecretChange:
     value = columns.get("value")
     return row_of(SecretChange, columns | {"value": value.encode() if value else None})

@@ -34,35 +34,35 @@ class SecretLoop(BackgroundLoop):
         self._bus = bus
         self._rotating: set[str] = set()
         self._resealed_at = -_SEALED_SECONDS
-        self._moving = WorkQueue("secret", rotations.advance, self.tasks, clock)
-        self._reading = WorkQueue("source", refreshing.refresh, self.tasks, clock)
+        self._advances = WorkQueue("secret", rotations.advance, self.tasks, clock)
+        self._reads = WorkQueue("source", refreshing.refresh, self.tasks, clock)
 
     async def start(self) -> None:
-        self.tasks.forever("wakes", self._follow())
-        self._every(_TICK_SECONDS, "tick", self._tick)
+        self.tasks.forever("wakes", self._follow_events())
+        self._every(_TICK_SECONDS, "tick", self._advance_by_clock)
         self._every(_SWEEP_SECONDS, "sweep", self._sweep)
         self._every(_KEYS_SECONDS, "keys", self._reload_keys)
 
-    async def _follow(self) -> None:
+    async def _follow_events(self) -> None:
         async for topic, key in self._bus.subscribe(SECRET, SERVICE, LOST_WAKES):
             if topic == SERVICE:
-                self._ask(self._rotating)
+                self._request_advance(self._rotating)
             elif topic == SECRET and key:
                 await retry_forever("sources", self._read_due, self._clock)
                 self._rotating.add(key)
-                self._ask([key])
+                self._request_advance([key])
             elif topic == SECRET:
                 await retry_forever("keys", self._keys.load, self._clock)
 
-    async def _tick(self) -> None:
+    async def _advance_by_clock(self) -> None:
         """Ends waiting periods of rotations by the clock."""
         await self._read_due()
-        self._ask(self._rotating)
+        self._request_advance(self._rotating)
 
     async def _sweep(self) -> None:
         """Covers unfrozen clusters and missed events."""
         self._rotating = await self._rotations.rotating()
-        self._ask(await self._rotations.behind())
+        self._request_advance(await self._rotations.outdated())
 
     async def _reload_keys(self) -> None:
         """Re-encrypts values that an older key sealed.
@@ -78,8 +78,8 @@ class SecretLoop(BackgroundLoop):
 
     async def _read_due(self) -> None:
         for id in await self._refreshing.due():
-            self._reading.add(id)
+            self._reads.add(id)
 
-    def _ask(self, ids: set[str] | list[str]) -> None:
+    def _request_advance(self, ids: set[str] | list[str]) -> None:
         for id in ids:
-            self._moving.add(id)
+            self._advances.add(id)

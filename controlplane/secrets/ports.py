@@ -16,11 +16,11 @@ from controlplane.services.model.service import Service
 class KeyRing(Sealer, Protocol):
     """A sealer with several keys; it decrypts the values of all of them."""
 
-    def holds(self, id: str) -> bool:
+    def has_key(self, id: str) -> bool:
         """Returns whether the ring has a key."""
         ...
 
-    def take(self, id: str, key: bytes) -> None:
+    def add_key(self, id: str, key: bytes) -> None:
         """Adds a key of 32 bytes for decryption."""
         ...
 
@@ -127,7 +127,7 @@ class SealedTable(Protocol):
         """True if an older key sealed a value of the row."""
         ...
 
-    def again(self, sealer: Sealer, row: Any) -> Mapping[str, object]:
+    def resealed(self, sealer: Sealer, row: Any) -> Mapping[str, object]:
         """The columns of the row, sealed with the current key."""
         ...
 

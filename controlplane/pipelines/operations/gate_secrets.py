@@ -28,7 +28,7 @@ class SealedGates:
         rules = [rule for _, gate in gates for rule in gate.rule.parts()]
         return any(_is_behind(sealer, rule) for rule in rules if isinstance(rule, SignedRule))
 
-    def again(self, sealer: Sealer, row: PipelineRecord) -> Mapping[str, object]:
+    def resealed(self, sealer: Sealer, row: PipelineRecord) -> Mapping[str, object]:
         spec = resealed(sealer, codec.pipeline_from_json(row.spec))
         return {"spec": codec.pipeline_to_json(spec), "version": row.version + 1}
 

@@ -33,30 +33,36 @@ class EnvelopeSealer:
     def __init__(self, key: bytes) -> None:
         self._id = key_id(key)
         self._keys = {self._id: AESGCM(key)}
-        self._named: dict[str, bytes] = {}
+        self._short_ids: dict[str, bytes] = {}
         # Not from a data key: a rebuilt installation has new ones, and its manifests stay.
         derived = HKDF(SHA256(), 32, None, _MANIFEST_KEY).derive(key)
         self.manifest_key = SealingKey.from_bytes(derived)
 
-    def holds(self, id: str) -> bool:
-        return id in self._named
+    def has_key(self, id: str) -> bool:
+        return id in self._short_ids
 
-    def take(self, id: str, key: bytes) -> None:
-        short = key_id(key)
-        self._named[id] = short
-        self._keys[short] = AESGCM(key)
+    def add_key(self, id: str, key: bytes) -> None:
+        short_id = key_id(key)
+        self._short_ids[id] = short_id
+        self._keys[short_id] = AESGCM(key)
 
     def seal_with(self, id: str) -> None:
-        self._id = self._named[id]
+        self._id = self._short_ids[id]
 
     def is_current(self, sealed: bytes) -> bool:
         return sealed[1:_HEAD] == self._id
 
     def seal(self, plain: bytes, context: str) -> bytes:
-        bound = context.encode()
-        own_key, wrap_nonce, nonce = secrets.token_bytes(32), os.urandom(12), os.urandom(12)
-        wrapped = wrap_nonce + self._keys[self._id].encrypt(wrap_nonce, own_key, bound)
-        return _VERSION + self._id + wrapped + nonce + AESGCM(own_key).encrypt(nonce, plain, bound)
+        associated_data = context.encode()
+        value_key, wrap_nonce, nonce = secrets.token_bytes(32), os.urandom(12), os.urandom(12)
+        wrapped = wrap_nonce + self._keys[self._id].encrypt(wrap_nonce, value_key, associated_data)
+        return (
+            _VERSION
+            + self._id
+            + wrapped
+            + nonce
+            + AESGCM(value_key).encrypt(nonce, plain, associated_data)
+        )
 
     def open(self, sealed: bytes, context: str) -> bytes:
         data_key = self._keys.get(sealed[1:_HEAD])
@@ -66,10 +72,10 @@ class EnvelopeSealer:
                 "this store"
             )
         wrapped, rest = sealed[_HEAD : _HEAD + _WRAPPED], sealed[_HEAD + _WRAPPED :]
-        bound = context.encode()
+        associated_data = context.encode()
         try:
-            own_key = data_key.decrypt(wrapped[:_NONCE], wrapped[_NONCE:], bound)
-            return AESGCM(own_key).decrypt(rest[:_NONCE], rest[_NONCE:], bound)
+            value_key = data_key.decrypt(wrapped[:_NONCE], wrapped[_NONCE:], associated_data)
+            return AESGCM(value_key).decrypt(rest[:_NONCE], rest[_NONCE:], associated_data)
         except (InvalidTag, ValueError) as error:
             raise TowlineError("a sealed secret was altered, or moved to another row") from error
 

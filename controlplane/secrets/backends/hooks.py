@@ -29,15 +29,15 @@ class CommandKek:
         self._seconds = seconds
 
     async def wrap(self, key: bytes, context: str) -> bytes:
-        return await self._run(_asked("wrap", key, context))
+        return await self._run_command(_request_body("wrap", key, context))
 
     async def unwrap(self, wrapped: bytes, context: str) -> bytes:
-        return await self._run(_asked("unwrap", wrapped, context))
+        return await self._run_command(_request_body("unwrap", wrapped, context))
 
     async def close(self) -> None:
         """Does nothing: there are no connections."""
 
-    async def _run(self, asked: dict[str, str]) -> bytes:
+    async def _run_command(self, request: dict[str, str]) -> bytes:
         title = f"the key command {self._argv[0]}"
         pipe = asyncio.subprocess.PIPE
         try:
@@ -48,7 +48,7 @@ class CommandKek:
             raise Unavailable(f"{title} cannot be run: {error.strerror}") from None
         try:
             async with asyncio.timeout(self._seconds):
-                output, _ = await process.communicate(orjson.dumps(asked))
+                output, _ = await process.communicate(orjson.dumps(request))
         except TimeoutError:
             raise Unavailable(f"{title} did not end in {self._seconds:g} s") from None
         finally:
@@ -57,7 +57,7 @@ class CommandKek:
                 await process.wait()
         if process.returncode:
             raise Unavailable(f"{title} ended with code {process.returncode}")
-        return _answered(title, _parsed(output))
+        return _decode_answer(title, _parse_output(output))
 
 
 class HttpKek:
@@ -72,31 +72,33 @@ class HttpKek:
             self._headers["authorization"] = f"Bearer {token}"
 
     async def wrap(self, key: bytes, context: str) -> bytes:
-        return await self._ask(_asked("wrap", key, context))
+        return await self._post(_request_body("wrap", key, context))
 
     async def unwrap(self, wrapped: bytes, context: str) -> bytes:
-        return await self._ask(_asked("unwrap", wrapped, context))
+        return await self._post(_request_body("unwrap", wrapped, context))
 
     async def close(self) -> None:
         """Closes all connections."""
         await self._client.close()
 
-    async def _ask(self, asked: dict[str, str]) -> bytes:
-        return _answered(self._title, await self._client.ask("POST", "", self._headers, asked))
+    async def _post(self, request: dict[str, str]) -> bytes:
+        return _decode_answer(
+            self._title, await self._client.ask("POST", "", self._headers, request)
+        )
 
 
-def _asked(operation: str, data: bytes, context: str) -> dict[str, str]:
+def _request_body(operation: str, data: bytes, context: str) -> dict[str, str]:
     return {"operation": operation, "context": context, "data": base64.b64encode(data).decode()}
 
 
-def _parsed(output: bytes) -> object:
+def _parse_output(output: bytes) -> object:
     try:
         return orjson.loads(output) if len(output) <= _MAX_BYTES else None
     except orjson.JSONDecodeError:
         return None
 
 
-def _answered(title: str, answer: object) -> bytes:
+def _decode_answer(title: str, answer: object) -> bytes:
     data: JsonValue = answer.get("data") if isinstance(answer, dict) else None
     try:
         return base64.b64decode(data, validate=True)

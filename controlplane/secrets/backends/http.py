@@ -49,7 +49,7 @@ class JsonClient:
             reply = await self._http.request(method, url, headers, data, max_bytes=_MAX_BYTES)
         except Unavailable as error:
             raise Unavailable(f"{self._title} is unavailable: {error.message}") from None
-        if reply.status == HTTPStatus.OK and (answer := _object(reply)) is not None:
+        if reply.status == HTTPStatus.OK and (answer := _json_object(reply)) is not None:
             return answer
         raise _ERRORS.get(reply.status, Unavailable)(f"{self._title} answered {reply.status}")
 
@@ -58,7 +58,7 @@ class JsonClient:
         await self._http.close()
 
 
-def _object(reply: HttpReply) -> JsonObject | None:
+def _json_object(reply: HttpReply) -> JsonObject | None:
     try:
         answer = None if reply.truncated else orjson.loads(reply.body)
     except orjson.JSONDecodeError:

@@ -50,8 +50,8 @@ class AgeKek:
         return encrypt(context.encode() + b"\0" + key, [self._identity.recipient])
 
     async def unwrap(self, wrapped: bytes, context: str) -> bytes:
-        place, _, key = self._identity.open(wrapped).partition(b"\0")
-        if place != context.encode():
+        bound_context, _, key = self._identity.open(wrapped).partition(b"\0")
+        if bound_context != context.encode():
             raise Invalid(f"{self.name} did not wrap this key, or it was altered")
         return key
 
@@ -73,9 +73,9 @@ def key_of(text: str) -> bytes:
 def age_identity(path: Path) -> str:
     """Returns the first identity of a file from `age-keygen`. Raises Invalid if there is none."""
     try:
-        found = parse_identities(path.read_text())
+        identities = parse_identities(path.read_text())
     except (OSError, UnicodeDecodeError):
         raise Invalid(f"{path} cannot be read as an age identity file") from None
-    if not found:
+    if not identities:
         raise Invalid(f"{path} holds no age identity ({IDENTITY_PREFIX}…)")
-    return found[0].text
+    return identities[0].text

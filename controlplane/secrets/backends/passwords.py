@@ -19,28 +19,28 @@ class ArgonPasswords:
         self._hasher = hasher or PasswordHasher()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="argon2")
         self._waiting = 0
-        self._nobody: str | None = None
+        self._dummy_hash: str | None = None
 
     async def hash(self, password: str) -> str:
-        return await self._run(self._hasher.hash, password)
+        return await self._run_in_thread(self._hasher.hash, password)
 
     async def verify(self, hash: str | None, password: str) -> bool:
-        if self._nobody is None:
-            self._nobody = await self.hash("nobody has this password")
-        is_right = await self._run(self._check, hash or self._nobody, password)
+        if self._dummy_hash is None:
+            self._dummy_hash = await self.hash("nobody has this password")
+        is_right = await self._run_in_thread(self._verify_hash, hash or self._dummy_hash, password)
         return is_right and hash is not None
 
     def close(self) -> None:
         """Ends the threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _check(self, hash: str, password: str) -> bool:
+    def _verify_hash(self, hash: str, password: str) -> bool:
         try:
             return self._hasher.verify(hash, password)
         except (VerificationError, InvalidHashError):
             return False
 
-    async def _run(self, work, *arguments):
+    async def _run_in_thread(self, work, *arguments):
         if self._waiting >= MAX_QUEUED:
             raise LimitExceeded("too many sign-ins at the same time: try again", retry_after=2.0)
         self._waiting += 1

@@ -30,18 +30,20 @@ class Vault:
 
     async def read(self, path: str) -> JsonObject:
         """Returns the `data` of a path. Raises NotFound, Forbidden, Unavailable."""
-        return self._data(await self._client.ask("GET", f"/v1/{_quoted(path)}", self._headers))
+        return self._data_of(
+            await self._client.ask("GET", f"/v1/{_quote_path(path)}", self._headers)
+        )
 
     async def write(self, path: str, body: JsonObject) -> JsonObject:
         """Writes to a path and returns the `data` of the response."""
-        url = f"/v1/{_quoted(path)}"
-        return self._data(await self._client.ask("POST", url, self._headers, body))
+        url = f"/v1/{_quote_path(path)}"
+        return self._data_of(await self._client.ask("POST", url, self._headers, body))
 
     async def close(self) -> None:
         """Closes all connections."""
         await self._client.close()
 
-    def _data(self, answer: JsonObject) -> JsonObject:
+    def _data_of(self, answer: JsonObject) -> JsonObject:
         data = answer.get("data")
         if not isinstance(data, dict):
             raise Unavailable(f"{self.title} sent a response without data")
@@ -91,9 +93,9 @@ class KvStore:
     async def value(self, path: str, key: str, project: str) -> bytes:
         """Returns one value of a secret. Raises NotFound, Forbidden, Unavailable."""
         prefix = self._prefix.replace("{project}", project).strip("/")
-        whole = "/".join(part for part in (self._mount, "data", prefix, path) if part)
-        held = (await self._vault.read(whole)).get("data") or {}
-        value = held.get(key)
+        full_path = "/".join(part for part in (self._mount, "data", prefix, path) if part)
+        values = (await self._vault.read(full_path)).get("data") or {}
+        value = values.get(key)
         if value is None:
             raise NotFound(f"{self._vault.title} has no such value")
         if not isinstance(value, str):
@@ -105,7 +107,7 @@ class KvStore:
         await self._vault.close()
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     return quote(path, safe="/")
 
 

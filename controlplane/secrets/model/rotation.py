@@ -133,8 +133,8 @@ def advance_rotation(
         return _roll(rotation, consumers, now)
     if rotation.phase is RotationPhase.VERIFYING:
         return _verify(rotation, consumers, now)
-    if rotation.phase is RotationPhase.READY and _outdated(rotation, consumers):
-        return RotationStep(_rolling(rotation, now))
+    if rotation.phase is RotationPhase.READY and _outdated_consumers(rotation, consumers):
+        return RotationStep(_back_to_rolling(rotation, now))
     return RotationStep(rotation)
 
 
@@ -155,78 +155,86 @@ def apply_decision(
             raise Conflict(
                 f"only a held rotation can be resumed; this one is {rotation.phase.value}"
             )
-        return RotationStep(_rolling(rotation, now))
+        return RotationStep(_back_to_rolling(rotation, now))
     if rotation.phase is not RotationPhase.READY:
         raise Conflict(
             "the old version can be revoked only after verification; "
             f"this rotation is {rotation.phase.value}"
         )
-    if outdated := _outdated(rotation, consumers):
-        raise Conflict(f"version {rotation.old} is still used by {_names(outdated)}")
-    return _revoked(rotation, now)
+    if outdated := _outdated_consumers(rotation, consumers):
+        raise Conflict(f"version {rotation.old} is still used by {_consumer_names(outdated)}")
+    return _revoke(rotation, now)
 
 
 def _roll(rotation: Rotation, consumers: Sequence[SecretConsumer], now: datetime) -> RotationStep:
     new = [consumer for consumer in consumers if consumer.version == rotation.new]
     if failed := [consumer for consumer in new if consumer.failed]:
-        return _held(rotation, f"not healthy with version {rotation.new}: {_names(failed)}")
+        return _hold(
+            rotation, f"not healthy with version {rotation.new}: {_consumer_names(failed)}"
+        )
     under_way = [consumer for consumer in new if not consumer.settled]
-    if under_way and _waited(
+    if under_way and _has_elapsed(
         rotation.moved_at or rotation.started_at, rotation.plan.timeout_s, now
     ):
-        return _held(rotation, f"not healthy in {rotation.plan.timeout_s} s: {_names(under_way)}")
-    outdated = _outdated(rotation, consumers)
-    free = sorted(consumer.id for consumer in outdated if consumer.movable)
-    if room := free[: max(rotation.plan.batch - len(under_way), 0)]:
-        return RotationStep(replace(rotation, moved_at=now), move=tuple(room))
-    if outdated and not free and not under_way:
-        return _held(rotation, f"pinned, or in frozen clusters: {_names(outdated)}")
+        return _hold(
+            rotation, f"not healthy in {rotation.plan.timeout_s} s: {_consumer_names(under_way)}"
+        )
+    outdated = _outdated_consumers(rotation, consumers)
+    movable = sorted(consumer.id for consumer in outdated if consumer.movable)
+    if next_batch := movable[: max(rotation.plan.batch - len(under_way), 0)]:
+        return RotationStep(replace(rotation, moved_at=now), move=tuple(next_batch))
+    if outdated and not movable and not under_way:
+        return _hold(rotation, f"pinned, or in frozen clusters: {_consumer_names(outdated)}")
     if outdated or under_way:
         return RotationStep(rotation)
     return RotationStep(replace(rotation, phase=RotationPhase.VERIFYING, healthy_since=now))
 
 
 def _verify(rotation: Rotation, consumers: Sequence[SecretConsumer], now: datetime) -> RotationStep:
-    if _outdated(rotation, consumers):
-        return RotationStep(_rolling(rotation, now))
+    if _outdated_consumers(rotation, consumers):
+        return RotationStep(_back_to_rolling(rotation, now))
     if failed := [consumer for consumer in consumers if consumer.failed]:
-        return _held(rotation, f"not healthy with version {rotation.new}: {_names(failed)}")
+        return _hold(
+            rotation, f"not healthy with version {rotation.new}: {_consumer_names(failed)}"
+        )
     if not all(consumer.settled for consumer in consumers):
         return RotationStep(replace(rotation, healthy_since=None))
     if rotation.healthy_since is None:
         return RotationStep(replace(rotation, healthy_since=now))
-    if not _waited(rotation.healthy_since, rotation.plan.soak_s, now):
+    if not _has_elapsed(rotation.healthy_since, rotation.plan.soak_s, now):
         return RotationStep(rotation)
     if rotation.plan.automatic:
-        return _revoked(rotation, now)
+        return _revoke(rotation, now)
     return RotationStep(replace(rotation, phase=RotationPhase.READY))
 
 
-def _outdated(rotation: Rotation, consumers: Sequence[SecretConsumer]) -> list[SecretConsumer]:
+def _outdated_consumers(
+    rotation: Rotation, consumers: Sequence[SecretConsumer]
+) -> list[SecretConsumer]:
     return [consumer for consumer in consumers if consumer.version != rotation.new]
 
 
-def _rolling(rotation: Rotation, now: datetime) -> Rotation:
+def _back_to_rolling(rotation: Rotation, now: datetime) -> Rotation:
     return replace(
         rotation, phase=RotationPhase.ROLLING, moved_at=now, healthy_since=None, reason=""
     )
 
 
-def _held(rotation: Rotation, reason: str) -> RotationStep:
+def _hold(rotation: Rotation, reason: str) -> RotationStep:
     return RotationStep(
         replace(rotation, phase=RotationPhase.HELD, healthy_since=None, reason=reason)
     )
 
 
-def _revoked(rotation: Rotation, now: datetime) -> RotationStep:
+def _revoke(rotation: Rotation, now: datetime) -> RotationStep:
     return RotationStep(replace(rotation, phase=RotationPhase.REVOKED, ended_at=now), revoke=True)
 
 
-def _waited(since: datetime, seconds: int, now: datetime) -> bool:
+def _has_elapsed(since: datetime, seconds: int, now: datetime) -> bool:
     return (now - since).total_seconds() >= seconds
 
 
-def _names(consumers: Sequence[SecretConsumer]) -> str:
+def _consumer_names(consumers: Sequence[SecretConsumer]) -> str:
     names = sorted(consumer.name for consumer in consumers)
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more
+    suffix = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + suffix

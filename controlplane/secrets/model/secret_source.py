@@ -58,9 +58,9 @@ class SecretSource(Plugin, ABC):
 
     def __str__(self) -> str:
         values = self.values()
-        place = "/".join(values[part] for part in ("store", "path") if values.get(part))
+        location = "/".join(values[part] for part in ("store", "path") if values.get(part))
         name = self.kind.lower()
-        return f"{name}:{place}#{values['key']}" if place else f"{name}:{values['key']}"
+        return f"{name}:{location}#{values['key']}" if location else f"{name}:{values['key']}"
 
     def values(self) -> dict[str, str]:
         """Returns the settings by their published names, in snake case."""

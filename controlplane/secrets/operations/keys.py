@@ -59,9 +59,9 @@ class DataKeyOperations:
         self._context = context
         self._ring = ring
         self._kek = kek
-        self._sealing = ""
+        self._sealing_id = ""
         self._undecryptable: tuple[str, ...] = ()
-        self._known = {**(previous or {}), kek.name: kek}
+        self._keks = {**(previous or {}), kek.name: kek}
 
     async def load(self) -> bool:
         """Loads all data keys into the key ring, and seals with the newest active one.
@@ -73,11 +73,11 @@ class DataKeyOperations:
         async with self._context.store.read() as tx:
             rows = await tx[DataKeyStore].all()
         for row in rows:
-            if not self._ring.holds(row.id):
-                self._ring.take(row.id, await self._opened(row))
-        begun = [row for row in rows if row.begins_at <= now]
-        newest = max(begun, key=lambda row: (row.begins_at, row.id)).id if begun else ""
-        before, self._sealing = self._sealing, newest
+            if not self._ring.has_key(row.id):
+                self._ring.add_key(row.id, await self._unwrap(row))
+        active = [row for row in rows if row.begins_at <= now]
+        newest = max(active, key=lambda row: (row.begins_at, row.id)).id if active else ""
+        before, self._sealing_id = self._sealing_id, newest
         if newest:
             self._ring.seal_with(newest)
         return newest != before
@@ -87,7 +87,7 @@ class DataKeyOperations:
         async with self._context.store.read() as tx:
             rows = await tx[DataKeyStore].all()
         if not rows:
-            key = await self._made(timedelta())
+            key = await self._new_key(timedelta())
             async with self._context.store.write() as tx:
                 await tx[DataKeyStore].add(key)
 
@@ -108,7 +108,7 @@ class DataKeyOperations:
         A background loop then re-encrypts the stored values.
         """
         require(actor, *_ADMINISTER)
-        key = await self._made(ACTIVATION_DELAY)
+        key = await self._new_key(ACTIVATION_DELAY)
         async with self._context.store.read() as tx:
             rows = await tx[DataKeyStore].all()
         await self._rewrap_rows(rows)
@@ -125,10 +125,10 @@ class DataKeyOperations:
         async with self._context.store.read() as tx:
             rows = sorted(await tx[DataKeyStore].all(), key=lambda row: row.begins_at)
             outdated = 0
-            for place in tx[SealedTables].all():
-                outdated += len([row_id async for row_id in self._behind(place)])
-        begun = [row for row in rows if row.begins_at <= self._context.clock.now()]
-        current = begun[-1] if begun else None
+            for table in tx[SealedTables].all():
+                outdated += len([row_id async for row_id in self._outdated_ids(table)])
+        active = [row for row in rows if row.begins_at <= self._context.clock.now()]
+        current = active[-1] if active else None
         return KeyState(tuple(rows), current, outdated, self._kek.name, self._undecryptable)
 
     async def reseal(self) -> int:
@@ -138,14 +138,14 @@ class DataKeyOperations:
         """
         async with self._context.store.read() as tx:
             outdated = [
-                [id async for id in self._behind(place)] for place in tx[SealedTables].all()
+                [id async for id in self._outdated_ids(table)] for table in tx[SealedTables].all()
             ]
         undecryptable: list[str] = []
         for number, ids in enumerate(outdated):
             for start in range(0, len(ids), _BATCH):
                 async with self._context.store.write() as tx:
-                    place = tuple(tx[SealedTables].all())[number]
-                    undecryptable += await self._again(place, ids[start : start + _BATCH])
+                    table = tuple(tx[SealedTables].all())[number]
+                    undecryptable += await self._reseal_rows(table, ids[start : start + _BATCH])
         self._undecryptable = tuple(undecryptable)
         if undecryptable:
             log.error(
@@ -155,41 +155,41 @@ class DataKeyOperations:
 
     async def close(self) -> None:
         """Closes the connections of all key-encryption keys."""
-        for kek in self._known.values():
+        for kek in self._keks.values():
             await kek.close()
 
-    async def _behind(self, place: SealedTable) -> AsyncIterator[str]:
-        for row in await place.rows.all():
-            if place.is_behind(self._context.sealer, row):
+    async def _outdated_ids(self, table: SealedTable) -> AsyncIterator[str]:
+        for row in await table.rows.all():
+            if table.is_behind(self._context.sealer, row):
                 yield row.id
 
-    async def _again(self, place: SealedTable, ids: Collection[str]) -> list[str]:
+    async def _reseal_rows(self, table: SealedTable, ids: Collection[str]) -> list[str]:
         """Re-encrypts some values; skips those that were written meanwhile.
 
         Returns the names of values that cannot be decrypted.
         """
         sealer, undecryptable = self._context.sealer, []
         changes: dict[str, Mapping[str, object]] = {}
-        for row in await place.rows.lock(ids):
+        for row in await table.rows.lock(ids):
             try:
-                if place.is_behind(sealer, row):
-                    changes[row.id] = place.again(sealer, row)
+                if table.is_behind(sealer, row):
+                    changes[row.id] = table.resealed(sealer, row)
             except (TowlineError, ValueError):
-                undecryptable.append(f"{place.noun} {getattr(row, 'name', row.id)}")
-        await place.rows.change_each(changes)
+                undecryptable.append(f"{table.noun} {getattr(row, 'name', row.id)}")
+        await table.rows.change_each(changes)
         return undecryptable
 
-    async def _made(self, head_start: timedelta) -> DataKey:
+    async def _new_key(self, delay: timedelta) -> DataKey:
         """A new wrapped key, after checking that it can be unwrapped."""
         now = self._context.clock.now()
-        blank = DataKey(self._context.new_id(), b"", self._kek.name, now, now + head_start)
-        wrapped = await self._kek.wrap(secrets.token_bytes(32), blank.context)
-        key = replace(blank, wrapped=wrapped)
-        await self._opened(key)
+        unwrapped = DataKey(self._context.new_id(), b"", self._kek.name, now, now + delay)
+        wrapped = await self._kek.wrap(secrets.token_bytes(32), unwrapped.context)
+        key = replace(unwrapped, wrapped=wrapped)
+        await self._unwrap(key)
         return key
 
-    async def _opened(self, row: DataKey) -> bytes:
-        kek = self._known.get(row.kek)
+    async def _unwrap(self, row: DataKey) -> bytes:
+        kek = self._keks.get(row.kek)
         if kek is None:
             raise Invalid(
                 f"a data key is wrapped by {row.kek}, which is not configured: add it to "
@@ -202,7 +202,7 @@ class DataKeyOperations:
 
     async def _rewrap_rows(self, rows: list[DataKey]) -> int:
         for row in rows:
-            wrapped = await self._kek.wrap(await self._opened(row), row.context)
+            wrapped = await self._kek.wrap(await self._unwrap(row), row.context)
             async with self._context.store.write() as tx:
                 await tx[DataKeyStore].set_wrapped(row.id, wrapped, self._kek.name)
         return len(rows)

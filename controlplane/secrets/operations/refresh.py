@@ -23,10 +23,10 @@ class SecretRefresher:
     async def due(self) -> list[str]:
         """Ids of secrets whose sources have to be read now."""
         async with self._context.store.read() as tx:
-            found = await tx[SecretStore].past("due_at", self._context.clock.now())
-        return [secret.id for secret in found]
+            secrets = await tx[SecretStore].past("due_at", self._context.clock.now())
+        return [secret.id for secret in secrets]
 
-    async def ask(self, actor: Actor, id: str) -> Secret:
+    async def request(self, actor: Actor, id: str) -> Secret:
         """Requests a refresh now. Conflict: the secret has no source."""
         async with self._context.change(actor, "refreshSecret") as tx:
             secret = await find_secret(tx, id)
@@ -40,18 +40,18 @@ class SecretRefresher:
 
     async def refresh(self, id: str) -> None:
         """Refreshes a secret if it is due; stores errors on the secret."""
-        secret = await self._claimed(id)
+        secret = await self._claim(id)
         if secret is None or secret.source is None:
             return
         try:
-            place = secret.project_id
-            value = check_value(await self._sources.read(secret.source, place))
+            project_id = secret.project_id
+            value = check_value(await self._sources.read(secret.source, project_id))
         except TowlineError as error:
-            await self._keep(secret, None, error.message)
+            await self._store_result(secret, None, error.message)
             return
-        await self._keep(secret, value, "")
+        await self._store_result(secret, value, "")
 
-    async def _claimed(self, id: str) -> Secret | None:
+    async def _claim(self, id: str) -> Secret | None:
         """The secret, unless another replica reads it. Sets the next due time before reading."""
         now = self._context.clock.now()
         async with self._context.store.write() as tx:
@@ -61,8 +61,8 @@ class SecretRefresher:
             await tx[SecretStore].set_due(id, now + timedelta(seconds=secret.refresh_s))
         return None if secret.rotating else secret
 
-    async def _keep(self, before: Secret, value: bytes | None, problem: str) -> None:
-        moved: list[Service] = []
+    async def _store_result(self, before: Secret, value: bytes | None, problem: str) -> None:
+        services: list[Service] = []
         async with self._context.store.write() as tx:
             secret = await tx[SecretStore].get(before.id)
             if secret is None or secret.source != before.source or secret.rotating:
@@ -70,11 +70,11 @@ class SecretRefresher:
             after = replace(secret, problem=problem[:1000])
             if value is not None:
                 now = self._context.clock.now()
-                after, moved = await add_version(
+                after, services = await add_version(
                     self._context, tx, after, value, str(secret.source)[:320]
                 )
                 after = replace(after, refreshed_at=now)
             await tx[SecretStore].put(after)
         if (after.current, after.problem) != (secret.current, secret.problem):
             self._context.bus.publish(SECRET, before.id)
-        wake_agents(self._context, moved)
+        wake_agents(self._context, services)

@@ -30,9 +30,9 @@ async def decide_rotation(
     """
     if secret.rotation is None:
         raise Conflict(f"secret {secret.name!r} has no active rotation")
-    found = await consumers(tx, secret)
-    done = apply_decision(secret.rotation, decision, found, context.clock.now())
-    return await _carried_out(context, tx, secret, done, by)
+    secret_consumers = await consumers(tx, secret)
+    step = apply_decision(secret.rotation, decision, secret_consumers, context.clock.now())
+    return await _apply_step(context, tx, secret, step, by)
 
 
 class Rotations(ContextOperations):
@@ -43,7 +43,7 @@ class Rotations(ContextOperations):
         async with self._context.store.read() as tx:
             return {secret.id for secret in await tx[SecretStore].all() if secret.rotating}
 
-    async def behind(self) -> list[str]:
+    async def outdated(self) -> list[str]:
         """Ids of secrets with services on an older version, for example after a cluster was
         unfrozen."""
         async with self._context.store.read() as tx:
@@ -62,9 +62,9 @@ class Rotations(ContextOperations):
             if secret.rotation is None or not secret.rotation.active:
                 moved, after = await follow_current_version(context, tx, secret, "towline"), secret
             else:
-                found = await consumers(tx, secret)
-                done = advance_rotation(secret.rotation, found, context.clock.now())
-                after, moved = await _carried_out(context, tx, secret, done, secret.rotation.by)
+                secret_consumers = await consumers(tx, secret)
+                step = advance_rotation(secret.rotation, secret_consumers, context.clock.now())
+                after, moved = await _apply_step(context, tx, secret, step, secret.rotation.by)
         if after != secret:
             context.bus.publish(SECRET, secret_id)
         wake_agents(context, moved)
@@ -83,19 +83,19 @@ async def destroy_version(
         await tx[SecretVersionStore].revoke(row.id, context.clock.now())
 
 
-async def _carried_out(
-    context: OperationContext, tx: Transaction, secret: Secret, done: RotationStep, by: str
+async def _apply_step(
+    context: OperationContext, tx: Transaction, secret: Secret, step: RotationStep, by: str
 ) -> tuple[Secret, list[Service]]:
     """Writes the state of a step, and carries out its actions, in one transaction."""
-    after = replace(secret, rotation=done.rotation)
+    after = replace(secret, rotation=step.rotation)
     moved: list[Service] = []
-    if done.move:
-        uses = await tx[SecretUseStore].by_ids(done.move)
-        moved = await move_uses(context, tx, secret, uses, done.rotation.new, by)
-    if done.revoke:
-        after = replace(after, current=done.rotation.new)
-        await destroy_version(context, tx, after, done.rotation.old)
-    if done.rotation.phase is RotationPhase.ABORTED:
+    if step.move:
+        uses = await tx[SecretUseStore].by_ids(step.move)
+        moved = await move_uses(context, tx, secret, uses, step.rotation.new, by)
+    if step.revoke:
+        after = replace(after, current=step.rotation.new)
+        await destroy_version(context, tx, after, step.rotation.old)
+    if step.rotation.phase is RotationPhase.ABORTED:
         moved += await follow_current_version(context, tx, after, by)
     if after != secret:
         await tx[SecretStore].put(after)

@@ -24,6 +24,6 @@ class SealedColumn:
         sealed = getattr(row, self.column)
         return bool(sealed) and not sealer.is_current(sealed)
 
-    def again(self, sealer: Sealer, row: Any) -> Mapping[str, object]:
-        bound = f"{self.context}:{row.id}"
-        return {self.column: sealer.seal(sealer.open(getattr(row, self.column), bound), bound)}
+    def resealed(self, sealer: Sealer, row: Any) -> Mapping[str, object]:
+        context = f"{self.context}:{row.id}"
+        return {self.column: sealer.seal(sealer.open(getattr(row, self.column), context), context)}

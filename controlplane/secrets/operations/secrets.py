@@ -39,7 +39,7 @@ from core.sealed_values import open_value
 
 _MAX_TEXT_LENGTH = 1000
 _MAX_SEALED_LENGTH = 2 * MAX_VALUE_LENGTH
-_VALUES = ("value", "source", "generate", "sealed_value")
+_VALUE_FIELDS = ("value", "source", "generate", "sealed_value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,29 +71,32 @@ class SecretChange:
 
     def columns(self) -> Columns:
         """The validated fields without the value. Invalid: names the field."""
-        given = [name for name in _VALUES if getattr(self, name) not in (None, "")]
-        if len(given) > 1:
+        given_names = [name for name in _VALUE_FIELDS if getattr(self, name) not in (None, "")]
+        if len(given_names) > 1:
             raise Invalid(
-                "specify one of a value, a sealed value, a source and generate", field=given[0]
+                "specify one of a value, a sealed value, a source and generate",
+                field=given_names[0],
             )
-        found: Columns = {}
+        columns: Columns = {}
         if self.description is not None:
             text = self.description
-            found["description"] = check_text(text, "description", _MAX_TEXT_LENGTH) if text else ""
+            columns["description"] = (
+                check_text(text, "description", _MAX_TEXT_LENGTH) if text else ""
+            )
         if self.refresh_s is not None:
-            found["refresh_s"] = check_refresh(self.refresh_s)
+            columns["refresh_s"] = check_refresh(self.refresh_s)
         if self.plan is not None:
-            found["plan"] = self.plan.checked() if self.plan.batch else None
-        if given == ["source"]:
-            found |= {"source": self.source and self.source.checked(), "generate": None}
-        elif given:
-            found |= {"source": None, "due_at": None, "problem": "", "refreshed_at": None}
-            found["generate"] = self.generate and self.generate.checked()
-        if given or self.sealed_value is not None:
-            found["sealed_value"] = check_length(
+            columns["plan"] = self.plan.checked() if self.plan.batch else None
+        if given_names == ["source"]:
+            columns |= {"source": self.source and self.source.checked(), "generate": None}
+        elif given_names:
+            columns |= {"source": None, "due_at": None, "problem": "", "refreshed_at": None}
+            columns["generate"] = self.generate and self.generate.checked()
+        if given_names or self.sealed_value is not None:
+            columns["sealed_value"] = check_length(
                 self.sealed_value or "", "sealedValue", _MAX_SEALED_LENGTH
             )
-        return found
+        return columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +125,9 @@ class Secrets(NamedOperations[Secret]):
         """The versions of a secret, newest first, without values."""
         async with self._context.read(actor) as tx:
             secret = await _find_readable(tx, actor, id)
-            found = await tx[SecretVersionStore].of_secret(secret.id)
-        bare = [replace(version, sealed=None) for version in found]
-        return sorted(bare, key=lambda version: version.number, reverse=True)
+            rows = await tx[SecretVersionStore].of_secret(secret.id)
+        without_values = [replace(version, sealed=None) for version in rows]
+        return sorted(without_values, key=lambda version: version.number, reverse=True)
 
     async def consumers(self, actor: Actor, id: str) -> list[UseView]:
         """The uses of a secret by services that the actor may see."""
@@ -135,8 +138,10 @@ class Secrets(NamedOperations[Secret]):
         views = [
             UseView(u, services[u.service_id], secret) for u in uses if u.service_id in services
         ]
-        seen = [view for view in views if actor.may(Verb.READ, view.service.target)]
-        return sorted(seen, key=lambda view: (view.service.name, view.service.id, view.use.name))
+        readable = [view for view in views if actor.may(Verb.READ, view.service.target)]
+        return sorted(
+            readable, key=lambda view: (view.service.name, view.service.id, view.use.name)
+        )
 
     async def used_by(self, actor: Actor, service_id: str) -> list[UseView]:
         """The uses of a service, of secrets that the actor may see."""
@@ -145,8 +150,10 @@ class Secrets(NamedOperations[Secret]):
             require(actor, Verb.READ, service.target)
             uses = await tx[SecretUseStore].of_services(service_id)
             rows = await tx[SecretStore].by_ids({use.secret_id for use in uses}) if uses else []
-        known = {secret.id: secret for secret in rows if actor.may(Verb.READ, secret.target)}
-        views = [UseView(u, service, known[u.secret_id]) for u in uses if u.secret_id in known]
+        readable = {secret.id: secret for secret in rows if actor.may(Verb.READ, secret.target)}
+        views = [
+            UseView(u, service, readable[u.secret_id]) for u in uses if u.secret_id in readable
+        ]
         return sorted(views, key=lambda view: view.use.name)
 
     async def save(self, actor: Actor, name: str, change: SecretChange) -> Secret:
@@ -170,10 +177,10 @@ class Secrets(NamedOperations[Secret]):
                 columns["due_at"] = now
             after = replace(before, **columns, updated_at=now)
             moved: list[Service] = []
-            value = await self._value(tx, before, change)
+            value = await self._new_value(tx, before, change)
             if value is not None:
-                who, plain = actor.shown_name, check_value(value)
-                after, moved = await add_version(self._context, tx, after, plain, who)
+                user, checked_value = actor.shown_name, check_value(value)
+                after, moved = await add_version(self._context, tx, after, checked_value, user)
             await tx[SecretStore].put(after)
             changed = sorted(columns.keys() - {"due_at", "problem", "refreshed_at"})
             tx.audit(name, after.id, version=after.newest, changed=changed)
@@ -188,7 +195,9 @@ class Secrets(NamedOperations[Secret]):
             return ""
         return self._context.sealer.open(row.sealed, row.context).decode(errors="replace")
 
-    async def _value(self, tx: Transaction, before: Secret, change: SecretChange) -> bytes | None:
+    async def _new_value(
+        self, tx: Transaction, before: Secret, change: SecretChange
+    ) -> bytes | None:
         """The new value of a secret. None: it keeps its value."""
         if change.generate is not None and before.generate != change.generate:
             return change.generate.value()
@@ -220,14 +229,14 @@ class Secrets(NamedOperations[Secret]):
             tx.audit(secret.name, id)
         return secret
 
-    async def use(self, actor: Actor, service_id: str, wanted: UsedSecrets) -> list[UseView]:
+    async def use(self, actor: Actor, service_id: str, secrets: UsedSecrets) -> list[UseView]:
         """Replaces the secrets that a service uses. Conflict: its cluster is frozen."""
         async with self._context.change(actor, "useSecrets") as tx:
             service = await find_managed_service(tx, service_id)
             tx.authorize(Verb.WRITE, service.target)
             await check_not_frozen(tx, service.cluster_id)
-            if await set_uses(self._context, tx, actor, service, wanted):
-                tx.audit(service.name, service_id, names=sorted(wanted)[:50])
+            if await set_uses(self._context, tx, actor, service, secrets):
+                tx.audit(service.name, service_id, names=sorted(secrets)[:50])
         wake_agents(self._context, [service])
         return await self.used_by(actor, service_id)
 
@@ -251,8 +260,10 @@ class Secrets(NamedOperations[Secret]):
         async with self._context.change(actor, "decideSecretRotation") as tx:
             secret = await self._find(tx, id)
             tx.authorize(Verb.WRITE, secret.target)
-            who = actor.shown_name
-            after, moved = await rotations.decide_rotation(self._context, tx, secret, decision, who)
+            user = actor.shown_name
+            after, moved = await rotations.decide_rotation(
+                self._context, tx, secret, decision, user
+            )
             tx.audit(secret.name, id, decision=decision.value)
             tx.publish(SECRET, id)
         wake_agents(self._context, moved)
@@ -268,9 +279,9 @@ async def add_version(
     """
     if secret.rotating:
         raise Conflict(f"a rotation of {secret.name!r} is active: finish or abort it first")
-    if secret.newest and await _is_same(context, tx, secret, value):
+    if secret.newest and await _has_same_value(context, tx, secret, value):
         return secret, []
-    await _check_room(tx, secret)
+    await _check_version_limit(tx, secret)
     version = SecretVersion(context.new_id(), secret.id, secret.newest + 1, context.clock.now(), by)
     sealed = context.sealer.seal(value, version.context)
     await tx[SecretVersionStore].add(replace(version, sealed=sealed))
@@ -282,7 +293,7 @@ async def add_version(
     return after, await follow_current_version(context, tx, after, by)
 
 
-async def _is_same(
+async def _has_same_value(
     context: OperationContext, tx: Transaction, secret: Secret, value: bytes
 ) -> bool:
     row = await tx[SecretVersionStore].numbered(secret.id, secret.current)
@@ -295,7 +306,7 @@ async def _is_same(
         return False
 
 
-async def _check_room(tx: Transaction, secret: Secret) -> None:
+async def _check_version_limit(tx: Transaction, secret: Secret) -> None:
     versions = await tx[SecretVersionStore].usable(secret.id)
     if len(versions) >= MAX_VERSIONS:
         raise Invalid(f"{MAX_VERSIONS} versions have a value: revoke some first", field="value")

@@ -20,7 +20,7 @@ class StoredSecrets(ContextOperations):
         if not service.desired.uses_secrets:
             return {}
         async with self._context.store.read() as tx:
-            found = dict(await referenced_secrets(self._context.sealer, tx, service))
+            values = dict(await referenced_secrets(self._context.sealer, tx, service))
             uses = await tx[SecretUseStore].of_services(service.id)
             ids = {use.secret_id for use in uses}
             rows = await tx[SecretVersionStore].usable(ids) if ids else []
@@ -31,12 +31,12 @@ class StoredSecrets(ContextOperations):
                 raise Conflict(f"version {use.version} of the secret {use.name!r} was revoked")
             plain = self._context.sealer.open(row.sealed, row.context)
             # The id distinguishes a secret that was deleted and created again with another value.
-            found[use.name] = SecretValue(row.id, plain)
-        return found
+            values[use.name] = SecretValue(row.id, plain)
+        return values
 
 
 def sealed_values(
-    values: Mapping[str, SecretValue], service: Service, public: bytes | None
+    values: Mapping[str, SecretValue], service: Service, public_key: bytes | None
 ) -> list[SealedSecret]:
     """The values, sealed for the agent and bound to this service.
 
@@ -44,10 +44,11 @@ def sealed_values(
     """
     if not values:
         return []
-    if public is None:
+    if public_key is None:
         raise Conflict(
             "the service has secrets, but its agent has no key to seal them with: upgrade it"
         )
     return [
-        seal(public, service.id, name, value.version, value.plain) for name, value in values.items()
+        seal(public_key, service.id, name, value.version, value.plain)
+        for name, value in values.items()
     ]

@@ -21,21 +21,21 @@ from core.spec.status import Phase
 
 
 async def set_uses(
-    context: OperationContext, tx: Transaction, actor: Actor, service: Service, wanted: UsedSecrets
+    context: OperationContext, tx: Transaction, actor: Actor, service: Service, uses: UsedSecrets
 ) -> bool:
     """Replaces the secrets that a service uses; True if any changed.
 
     NotFound: the secret does not exist, or the actor may not see it. Forbidden: the actor may not
     use the secret.
     """
-    check_count(len(wanted), "uses", MAX_USES)
+    check_count(len(uses), "uses", MAX_USES)
     current = {use.name: use for use in await tx[SecretUseStore].of_services(service.id)}
-    secrets = {name: await usable_secret(tx, actor, id) for name, (id, _) in sorted(wanted.items())}
+    secrets = {name: await usable_secret(tx, actor, id) for name, (id, _) in sorted(uses.items())}
     names: list[str] = []
     for name, secret in secrets.items():
-        version = await _version(tx, secret, wanted[name][1])
-        before, pinned = current.get(name), wanted[name][1] is not None
-        if before is not None and _same(before, secret, version, pinned=pinned):
+        version = await _version_for_use(tx, secret, uses[name][1])
+        before, pinned = current.get(name), uses[name][1] is not None
+        if before is not None and _is_same_use(before, secret, version, pinned=pinned):
             continue
         if before is not None:
             await tx[SecretUseStore].remove(before.id)
@@ -52,7 +52,7 @@ async def set_uses(
             )
         )
         names.append(f"{name} is version {version} of {secret.name}")
-    for name in sorted(current.keys() - wanted.keys()):
+    for name in sorted(current.keys() - uses.keys()):
         await tx[SecretUseStore].remove(current[name].id)
         names.append(f"{name} is gone")
     if names:
@@ -93,18 +93,18 @@ async def follow_current_version(
     if secret.rotating or not secret.current:
         return []
     uses = await tx[SecretUseStore].following(secret.id)
-    behind = [use for use in uses if use.version != secret.current]
-    free = await _thawed(tx, behind)
-    return await move_uses(context, tx, secret, free, secret.current, by)
+    outdated = [use for use in uses if use.version != secret.current]
+    movable = await _in_unfrozen_clusters(tx, outdated)
+    return await move_uses(context, tx, secret, movable, secret.current, by)
 
 
 async def consumers(tx: Transaction, secret: Secret) -> list[SecretConsumer]:
     """The uses of a secret, with the state of their services."""
     uses = await tx[SecretUseStore].of_secret(secret.id)
     services = await services_of(tx, uses)
-    free = {use.id for use in await _thawed(tx, uses, services)}
+    movable_ids = {use.id for use in await _in_unfrozen_clusters(tx, uses, services)}
     return [
-        _consumer(use, services[use.service_id], movable=use.id in free and not use.pinned)
+        _consumer(use, services[use.service_id], movable=use.id in movable_ids and not use.pinned)
         for use in uses
         if use.service_id in services
     ]
@@ -113,32 +113,32 @@ async def consumers(tx: Transaction, secret: Secret) -> list[SecretConsumer]:
 async def services_of(tx: Transaction, uses: Collection[SecretUse]) -> dict[str, Service]:
     """The services of uses, by id."""
     ids = {use.service_id for use in uses}
-    found = await tx[ServiceStore].by_ids(ids) if ids else []
-    return {service.id: service for service in found}
+    services = await tx[ServiceStore].by_ids(ids) if ids else []
+    return {service.id: service for service in services}
 
 
 def _consumer(use: SecretUse, service: Service, *, movable: bool) -> SecretConsumer:
-    has_it = service.observed.observed_generation >= use.sequence
+    has_version = service.observed.observed_generation >= use.sequence
     return SecretConsumer(
         use.id,
         service.name,
         use.version,
-        settled=has_it and service.observed.phase is Phase.HEALTHY,
-        failed=has_it and service.observed.phase in (Phase.FAILED, Phase.DEGRADED),
+        settled=has_version and service.observed.phase is Phase.HEALTHY,
+        failed=has_version and service.observed.phase in (Phase.FAILED, Phase.DEGRADED),
         movable=movable,
     )
 
 
-async def _thawed(
+async def _in_unfrozen_clusters(
     tx: Transaction, uses: Sequence[SecretUse], services: dict[str, Service] | None = None
 ) -> list[SecretUse]:
     """The uses in clusters that are not frozen."""
     frozen = await frozen_clusters(tx) if uses else {}
     if not frozen:
         return list(uses)
-    known = services if services is not None else await services_of(tx, uses)
-    free = {id for id, service in known.items() if service.cluster_id not in frozen}
-    return [use for use in uses if use.service_id in free]
+    services_by_id = services if services is not None else await services_of(tx, uses)
+    unfrozen = {id for id, service in services_by_id.items() if service.cluster_id not in frozen}
+    return [use for use in uses if use.service_id in unfrozen]
 
 
 async def usable_secret(tx: Transaction, actor: Actor, id: str) -> Secret:
@@ -149,18 +149,18 @@ async def usable_secret(tx: Transaction, actor: Actor, id: str) -> Secret:
     return secret
 
 
-async def _version(tx: Transaction, secret: Secret, pinned: int | None) -> int:
+async def _version_for_use(tx: Transaction, secret: Secret, pinned: int | None) -> int:
     """The version for a new use. Conflict: it does not exist, or was revoked."""
     rotation = secret.rotation
     number = rotation.new if rotation is not None and rotation.active else secret.current
     number = pinned or number
     row = await tx[SecretVersionStore].numbered(secret.id, number)
     if row is None or row.revoked_at is not None:
-        what = f"version {number}" if number else "value yet"
-        raise Conflict(f"secret {secret.name!r} has no {what}")
+        missing = f"version {number}" if number else "value yet"
+        raise Conflict(f"secret {secret.name!r} has no {missing}")
     return number
 
 
-def _same(before: SecretUse, secret: Secret, version: int, *, pinned: bool) -> bool:
+def _is_same_use(before: SecretUse, secret: Secret, version: int, *, pinned: bool) -> bool:
     is_same = before.secret_id == secret.id and before.pinned == pinned
     return is_same and (before.version == version or not pinned)

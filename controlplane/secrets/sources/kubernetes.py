@@ -54,11 +54,11 @@ class KubernetesSource(SecretSource):
             raise Unavailable("this process has no access to clusters")
         reader = await stores.actor_of(self.reader_id)
         path = f"/api/v1/namespaces/{namespace}/secrets/{name}"
-        return _decoded(await stores.live.read(reader, self.cluster, path), self.data_key)
+        return _decode_value(await stores.live.read(reader, self.cluster, path), self.data_key)
 
 
-def _decoded(found: JsonMapping, key: str) -> bytes:
-    data = found.get("data")
+def _decode_value(manifest: JsonMapping, key: str) -> bytes:
+    data = manifest.get("data")
     value = data.get(key) if isinstance(data, dict) else None
     if not isinstance(value, str):
         raise NotFound("the Secret has no such key")

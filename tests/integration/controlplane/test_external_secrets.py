@@ -101,7 +101,7 @@ async def test_the_last_good_value_stays_while_the_source_is_away(elsewhere: Els
     secret = await elsewhere.secrets.save(world.admin, "db", SecretChange(source=VAULT))
     await elsewhere.look()
     elsewhere.vault.sealed = True
-    await elsewhere.refreshing.ask(world.admin, secret.id)
+    await elsewhere.refreshing.request(world.admin, secret.id)
     await elsewhere.look()
     assert await elsewhere.value() == b"first"
     problem = (await elsewhere.secrets.get(world.admin, secret.id)).problem
@@ -181,7 +181,7 @@ async def test_a_value_given_by_hand_ends_the_source(elsewhere: Elsewhere) -> No
     await elsewhere.secrets.save(world.admin, "db", SecretChange(b"by hand"))
     assert await elsewhere.refreshing.due() == []
     with pytest.raises(Conflict, match="no source"):
-        await elsewhere.refreshing.ask(world.admin, secret.id)
+        await elsewhere.refreshing.request(world.admin, secret.id)
     with pytest.raises(
         Invalid, match="specify one of a value, a sealed value, a source and generate"
     ):

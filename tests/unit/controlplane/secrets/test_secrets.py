@@ -320,7 +320,7 @@ async def test_a_frozen_cluster_keeps_its_versions(
     with pytest.raises(Conflict, match="sale"):
         await secrets.use(EDITOR, "dev-web", {})
     rotations = Rotations(world.context)
-    assert await rotations.behind() == [secret.id]
+    assert await rotations.outdated() == [secret.id]
     await rotations.advance(secret.id)
     assert [row.version for row in await world.rows(SecretUseStore)] == [1]
 
@@ -493,7 +493,7 @@ async def test_a_refresh_is_requested(world: MemoryOperations, secrets: Secrets)
     made = await secrets.save(ADMIN, "db", SecretChange(source=SOURCE))
     refresher = SecretRefresher(world.context, FakeSources(b"one"))
     await refresher.refresh(made.id)
-    await refresher.ask(EDITOR, made.id)
+    await refresher.request(EDITOR, made.id)
     assert await refresher.due() == [made.id]
     assert (await world.audited())[-1] == (EDITOR.email, "refreshSecret", "db")
     for actor, id, error in (
@@ -504,7 +504,7 @@ async def test_a_refresh_is_requested(world: MemoryOperations, secrets: Secrets)
         (ANONYMOUS, made.id, Unauthenticated),
     ):
         with pytest.raises(error):
-            await refresher.ask(actor, id)
+            await refresher.request(actor, id)
 
 
 CALLS = {
