@@ -38,13 +38,13 @@ class GitRepositoryKind(ManifestKind[Repository]):
     async def named(
         self, tx: Transaction, names: Collection[str], scopes: Collection[str]
     ) -> Sequence[Repository]:
-        return self._own(await tx[RepositoryStore].by_urls(names))
+        return self._of_this_kind(await tx[RepositoryStore].by_urls(names))
 
     async def by_ids(self, tx: Transaction, ids: Collection[str]) -> Sequence[Repository]:
-        return self._own(await tx[RepositoryStore].by_ids(ids))
+        return self._of_this_kind(await tx[RepositoryStore].by_ids(ids))
 
     async def all(self, tx: Transaction) -> Sequence[Repository]:
-        return self._own(await tx[RepositoryStore].all())
+        return self._of_this_kind(await tx[RepositoryStore].all())
 
     def name_of(self, row: Repository) -> str:
         return row.url
@@ -63,7 +63,7 @@ class GitRepositoryKind(ManifestKind[Repository]):
     async def delete(self, actor: Actor, row: Repository) -> None:
         await self._repositories.delete(actor, row.id, self.repository_kind)
 
-    def _own(self, rows: Sequence[Repository]) -> list[Repository]:
+    def _of_this_kind(self, rows: Sequence[Repository]) -> list[Repository]:
         return [row for row in rows if row.kind is self.repository_kind]
 
 

@@ -37,7 +37,7 @@ from core.identity import ClusterId, RepositoryId
 from core.outbound.credentials import RegistryAccount
 from core.spec.source import GitCredentials, RepositoryKind, RepositorySpec, RepositoryState
 
-_PUSHES_KEPT = timedelta(days=90)
+_PUSH_RETENTION = timedelta(days=90)
 _NAMES = {
     RepositoryKind.GIT: "GitRepository",
     RepositoryKind.HELM: "HelmRepository",
@@ -74,12 +74,12 @@ class RepositoryChange:
 
     def links(self) -> dict[str, str | None]:
         """The given settings for links to the repository's web pages; an empty text removes one."""
-        given = {"https_path": self.https_path, "url_format": self.url_format}
+        links = {"https_path": self.https_path, "url_format": self.url_format}
         if self.https_path:
             check_link(self.https_path, "httpsPath")
         if self.url_format:
             check_link(self.url_format, "urlFormat", (*LINKS, "{url}"))
-        return {name: text or None for name, text in given.items() if text is not None}
+        return {name: text or None for name, text in links.items() if text is not None}
 
 
 @retry_operations
@@ -111,25 +111,25 @@ class RepositoryOperations:
     ) -> Repository:
         """Finds a repository by id, or else by URL. NotFound: it does not exist."""
         async with self._context.read(actor) as tx:
-            found = await tx[RepositoryStore].get(id) if id else None
-            if found is None and url:
-                found = await tx[RepositoryStore].by_url(url)
-        if found is None or found.kind is not kind:
+            repository = await tx[RepositoryStore].get(id) if id else None
+            if repository is None and url:
+                repository = await tx[RepositoryStore].by_url(url)
+        if repository is None or repository.kind is not kind:
             raise NotFound(kind=ResourceKind.REPOSITORY)
-        require(actor, Verb.READ, found.target)
-        return self._with_last_poll(found)
+        require(actor, Verb.READ, repository.target)
+        return self._with_last_poll(repository)
 
     async def create(
         self, actor: Actor, change: RepositoryChange, kind: RepositoryKind = RepositoryKind.GIT
     ) -> Repository:
         now = self._context.clock.now()
-        blank = Repository(RepositoryId(self._context.new_id()), "", now, now, kind=kind)
+        new = Repository(RepositoryId(self._context.new_id()), "", now, now, kind=kind)
         async with self._context.change(actor, f"create{_NAMES[kind]}") as tx:
             project = await project_for(tx, ResourceKind.REPOSITORY, change.project_id)
             await _check_via(tx, actor, change)
-            repository = self._changed(replace(blank, project_id=project), change)
-            if (known := await tx[RepositoryStore].by_url(repository.url)) is not None:
-                raise _taken(actor, known)
+            repository = self._with_changes(replace(new, project_id=project), change)
+            if (existing := await tx[RepositoryStore].by_url(repository.url)) is not None:
+                raise _url_conflict(actor, existing)
             await tx[RepositoryStore].add(repository)
             tx.audit(repository.url, repository.id)
         after_commit(partial(self.follow, repository, FollowedFiles()))
@@ -147,7 +147,7 @@ class RepositoryOperations:
             tx.authorize(Verb.WRITE, before.target)
             check_not_moved(f"repository {before.url}", before.project_id, change.project_id)
             await _check_via(tx, actor, change)
-            after = self._changed(before, change)
+            after = self._with_changes(before, change)
             if _origin_fields(after) != _origin_fields(before):
                 now = self._context.clock.now()
                 await tx[RepositoryUsers].check_change(actor, id, now)
@@ -210,10 +210,10 @@ class RepositoryOperations:
             if (repository := await tx[RepositoryStore].get(repository_id)) is None:
                 return
             store = tx[PushStore]
-            await store.remove_before("inserted_at", now - _PUSHES_KEPT)
+            await store.remove_before("inserted_at", now - _PUSH_RETENTION)
             pushes = [Push.of(repository.id, commit, name, email, now) for commit in commits]
-            known = {push.id for push in await store.by_ids([push.id for push in pushes])}
-            await store.add_each(push for push in pushes if push.id not in known)
+            stored_ids = {push.id for push in await store.by_ids([push.id for push in pushes])}
+            await store.add_each(push for push in pushes if push.id not in stored_ids)
 
     async def account_for(self, project_id: str, image: str) -> RegistryAccount | None:
         """Credentials for a container registry, from the project's repository whose URL matches the
@@ -226,10 +226,10 @@ class RepositoryOperations:
         prefixes = {row.url.partition("://")[2].rstrip("/"): row for row in rows}
         matching = [prefix for prefix in prefixes if f"{image}/".startswith(f"{prefix}/")]
         row = prefixes[max(matching, key=len)] if matching else None
-        given = self._credentials(row) if row else None
-        if given is None or given.password is None:
+        credentials = self._decrypted_credentials(row) if row else None
+        if credentials is None or credentials.password is None:
             return None
-        return RegistryAccount(given.username or "", given.password)
+        return RegistryAccount(credentials.username or "", credentials.password)
 
     async def check_key(self) -> None:
         """Decrypts every secret once, so that a wrong key is detected at start.
@@ -239,7 +239,7 @@ class RepositoryOperations:
         async with self._context.store.read() as tx:
             repositories = await tx[RepositoryStore].all()
         for repository in repositories:
-            self._credentials(repository)
+            self._decrypted_credentials(repository)
             self._webhook_secret(repository)
 
     async def follow_all(self) -> None:
@@ -273,7 +273,7 @@ class RepositoryOperations:
                 repository.id,
                 repository.url,
                 files.refs,
-                self._credentials(repository),
+                self._decrypted_credentials(repository),
                 via=repository.via,
                 submodules=repository.submodules,
                 project=repository.project_id,
@@ -287,7 +287,7 @@ class RepositoryOperations:
         async with self._context.store.write() as tx:
             await tx[RepositoryStore].change(
                 state.repository_id,
-                health=_health(state),
+                health=_git_health(state),
                 error=state.error,
                 commits=dict(state.commits),
                 polled_at=state.polled_at if _is_polled(state) else None,
@@ -319,7 +319,7 @@ class RepositoryOperations:
             return stored
         return replace(stored, polled_at=state.polled_at)
 
-    def _changed(self, before: Repository, change: RepositoryChange) -> Repository:
+    def _with_changes(self, before: Repository, change: RepositoryChange) -> Repository:
         after = replace(before, **change.links(), updated_at=self._context.clock.now())
         if change.url is not None or not before.url:
             url = check_url(change.url or "", before.kind)
@@ -342,10 +342,10 @@ class RepositoryOperations:
         return after
 
     def _with_credentials(
-        self, repository: Repository, given: GitCredentials, *, other_route: bool
+        self, repository: Repository, change: GitCredentials, *, other_route: bool
     ) -> Repository:
         before = self._stored_credentials(repository)
-        after = merge_credentials(before, given, other_route=other_route)
+        after = merge_credentials(before, change, other_route=other_route)
         if after == before:
             return repository
         sealed = self._context.sealer.seal(orjson.dumps(after), f"repository:{repository.id}")
@@ -359,7 +359,7 @@ class RepositoryOperations:
             return None
         return self._context.sealer.open(sealed, f"webhook:{repository.id}").decode()
 
-    def _credentials(self, repository: Repository) -> GitCredentials | None:
+    def _decrypted_credentials(self, repository: Repository) -> GitCredentials | None:
         stored = self._stored_credentials(repository)
         return GitCredentials(**stored) if stored else None
 
@@ -370,14 +370,14 @@ class RepositoryOperations:
         return orjson.loads(plain)
 
 
-def _taken(actor: Actor, known: Repository) -> Conflict:
+def _url_conflict(actor: Actor, existing: Repository) -> Conflict:
     """A URL names one repository of any kind, because references have no kind."""
-    is_readable = actor.may(Verb.READ, known.target)
-    noun = _NOUNS[known.kind] if is_readable else "repository"
-    return name_conflict(actor, known, f"a {noun} with the URL {known.url} already exists")
+    is_readable = actor.may(Verb.READ, existing.target)
+    noun = _NOUNS[existing.kind] if is_readable else "repository"
+    return name_conflict(actor, existing, f"a {noun} with the URL {existing.url} already exists")
 
 
-def _health(state: RepositoryState) -> GitHealth | None:
+def _git_health(state: RepositoryState) -> GitHealth | None:
     """Health of a repository; None before the first answer of its server."""
     if state.error:
         return GitHealth.FAILED

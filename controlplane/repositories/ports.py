@@ -40,7 +40,7 @@ class Registries(Protocol):
         """Returns the current digest of a tag."""
         ...
 
-    async def made(self, image: str, tag: str, account: RegistryAccount | None) -> datetime:
+    async def build_time(self, image: str, tag: str, account: RegistryAccount | None) -> datetime:
         """Returns the build time of a tag's image."""
         ...
 

@@ -18,7 +18,7 @@ class ImageRegistries:
 
     def __init__(self, client: OciRegistryClient) -> None:
         self._client = client
-        self._made: OrderedDict[tuple[OciRepository, str], datetime] = OrderedDict()
+        self._build_times: OrderedDict[tuple[OciRepository, str], datetime] = OrderedDict()
 
     async def tags(self, image: str, account: RegistryAccount | None) -> list[str]:
         return await self._client.tags(parse_image(image), account)
@@ -26,18 +26,18 @@ class ImageRegistries:
     async def digest(self, image: str, tag: str, account: RegistryAccount | None) -> str:
         return await self._client.digest(parse_image(image), tag, account)
 
-    async def made(self, image: str, tag: str, account: RegistryAccount | None) -> datetime:
+    async def build_time(self, image: str, tag: str, account: RegistryAccount | None) -> datetime:
         repository = parse_image(image)
         digest = await self._client.digest(repository, tag, account)
         # Per repository: a registry is not trusted about another registry's images.
         key = (repository, digest)
-        if key not in self._made:
-            self._made[key] = await self._created(repository, digest, account)
-            if len(self._made) > _MAX_CACHED:
-                self._made.popitem(last=False)
-        return self._made[key]
+        if key not in self._build_times:
+            self._build_times[key] = await self._read_build_time(repository, digest, account)
+            if len(self._build_times) > _MAX_CACHED:
+                self._build_times.popitem(last=False)
+        return self._build_times[key]
 
-    async def _created(
+    async def _read_build_time(
         self, repository: OciRepository, digest: str, account: RegistryAccount | None
     ) -> datetime:
         """Returns the build time from the image's config; of an index, that of its first image."""
@@ -49,9 +49,9 @@ class ImageRegistries:
         config = descriptor_digest(repository, manifest.get("config"))
         content = await self._client.blob(repository, config, account)
         try:
-            made = datetime.fromisoformat(str(orjson.loads(content)["created"]))
+            build_time = datetime.fromisoformat(str(orjson.loads(content)["created"]))
         except (KeyError, TypeError, ValueError):
             raise Unavailable(
                 f"{repository.registry} sent no build time of {repository.name}"
             ) from None
-        return made if made.tzinfo else made.replace(tzinfo=UTC)
+        return build_time if build_time.tzinfo else build_time.replace(tzinfo=UTC)

@@ -86,11 +86,11 @@ async def test_digests_and_times_are_those_that_were_pushed(
     images, image = ImageRegistries(client), f"{registry.host}/web"
     first = registry.push("web", "live", THEN)
     assert await images.digest(image, "live", ACCOUNT) == first
-    assert await images.made(image, "live", ACCOUNT) == THEN
+    assert await images.build_time(image, "live", ACCOUNT) == THEN
     later = THEN + timedelta(days=1)
     second = registry.push("web", "live", later, index=True)
     assert await images.digest(image, "live", ACCOUNT) == second != first
-    assert await images.made(image, "live", ACCOUNT) == later
+    assert await images.build_time(image, "live", ACCOUNT) == later
 
 
 async def test_content_is_read_by_digest_within_a_limit(
@@ -128,9 +128,9 @@ async def test_a_build_time_is_asked_once_a_digest(
 ) -> None:
     images, image = ImageRegistries(client), f"{fake.host}/shop"
     fake.push("shop", "b", THEN, index=True)
-    await images.made(image, "b", None)
+    await images.build_time(image, "b", None)
     before = len(fake.asked)
-    assert await images.made(image, "b", None) == THEN
+    assert await images.build_time(image, "b", None) == THEN
     assert len(fake.asked) == before + 1
 
 
@@ -141,9 +141,9 @@ async def test_the_date_of_a_digest_counts_for_its_own_image_only(
     images = ImageRegistries(client)
     fake.scheme = ""
     fake.claim("evil", "a", fake.push("shop", "a", THEN))
-    await images.made(f"{fake.host}/evil", "a", None)
+    await images.build_time(f"{fake.host}/evil", "a", None)
     before = len(fake.asked)
-    await images.made(f"{fake.host}/shop", "a", None)
+    await images.build_time(f"{fake.host}/shop", "a", None)
     assert len(fake.asked) == before + 3
 
 

@@ -246,7 +246,7 @@ class TriggerSources:
         return await self._registries.digest(image, tag, await self._account(image))
 
     async def image_built_at(self, image: str, tag: str) -> datetime:
-        return await self._registries.made(image, tag, await self._account(image))
+        return await self._registries.build_time(image, tag, await self._account(image))
 
     async def git_tags(self) -> list[str]:
         if self._git_tags is None:

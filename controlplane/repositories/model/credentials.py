@@ -31,7 +31,7 @@ Texts = Mapping[str, str]
 
 
 def merge_credentials(
-    before: Texts, given: GitCredentials, *, other_route: bool = False
+    before: Texts, change: GitCredentials, *, other_route: bool = False
 ) -> dict[str, str]:
     """Merges a change into the stored credentials.
 
@@ -40,7 +40,7 @@ def merge_credentials(
     Invalid if the credentials cannot work, or if a secret would be sent to another target than the
     one it was given for.
     """
-    changes = {name: text for name, text in asdict(given).items() if text is not None}
+    changes = {name: text for name, text in asdict(change).items() if text is not None}
     after = dict(before)
     for group in (_SIGN_IN, _CERTIFICATE):
         if any(changes.get(name) for name in group):
@@ -50,11 +50,11 @@ def merge_credentials(
         if name in changes:
             after[name] = changes[name]
     after = {name: text for name, text in after.items() if text}
-    _check(after)
-    if given.private_key:
+    _check_fields(after)
+    if change.private_key:
         _check_key(after)
-    moved = other_route or any(before.get(name) != after.get(name) for name in _ROUTE)
-    if moved:
+    is_moved = other_route or any(before.get(name) != after.get(name) for name in _ROUTE)
+    if is_moved:
         _require_secrets_again(before, after)
     return after
 
@@ -84,12 +84,12 @@ def _require_secrets_again(before: Texts, after: Texts) -> None:
             )
 
 
-def _check(credentials: Texts) -> None:
+def _check_fields(credentials: Texts) -> None:
     for name, text in credentials.items():
-        check_length(text, _camel(name), _MAX_TEXT)
+        check_length(text, _camel_case(name), _MAX_TEXT)
     for name in _PEMS:
         if name in credentials and "-----BEGIN " not in credentials[name]:
-            raise Invalid("must be PEM text (-----BEGIN …)", field=_camel(name))
+            raise Invalid("must be PEM text (-----BEGIN …)", field=_camel_case(name))
     if ("client_certificate" in credentials) != ("client_key" in credentials):
         raise Invalid("a client certificate needs its key", field="clientKey")
     if "proxy" in credentials:
@@ -114,10 +114,12 @@ def _check_app(credentials: Texts) -> None:
         return
     for name in names:
         if name not in credentials:
-            raise Invalid("a GitHub App needs its id, installation and key", field=_camel(name))
+            raise Invalid(
+                "a GitHub App needs its id, installation and key", field=_camel_case(name)
+            )
     for name in names[:2]:
         if not credentials[name].isascii() or not credentials[name].isalnum():
-            raise Invalid("is not the id of a GitHub App", field=_camel(name))
+            raise Invalid("is not the id of a GitHub App", field=_camel_case(name))
     if "api_url" in credentials:
         _check_api(credentials["api_url"])
 
@@ -125,13 +127,13 @@ def _check_app(credentials: Texts) -> None:
 def _check_api(url: str) -> None:
     try:
         parts = urlsplit(url)
-        valid = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        is_valid = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
     except ValueError:
-        valid = False
-    if not valid or not url.isprintable() or " " in url or parts.query or parts.username:
+        is_valid = False
+    if not is_valid or not url.isprintable() or " " in url or parts.query or parts.username:
         raise Invalid("must be an https URL without credentials", field="apiUrl")
 
 
-def _camel(name: str) -> str:
+def _camel_case(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)

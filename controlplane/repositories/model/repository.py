@@ -182,8 +182,8 @@ def _is_git_ref(ref: str) -> bool:
 
 def check_folder(folder: str) -> str:
     """Checks a folder relative to the repository's root, and returns it as it is written."""
-    bad = len(folder) > 1024 or any(ord(char) < 32 for char in folder)
-    if bad or ".." in folder.split("/"):
+    is_invalid = len(folder) > 1024 or any(ord(char) < 32 for char in folder)
+    if is_invalid or ".." in folder.split("/"):
         raise Invalid(f"{folder[:80]!r} leaves the repository", field="git.folder")
     return folder
 
