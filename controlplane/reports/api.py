@@ -120,7 +120,7 @@ class FleetSnapshot:
     """Clusters with services. Limit: 20,000 services."""
 
 
-def _snapshot(at: datetime, named: NamedDeployments) -> FleetSnapshot:
+def _fleet_snapshot(at: datetime, named: NamedDeployments) -> FleetSnapshot:
     clusters: dict[str, list[ServiceSnapshot]] = {}
     for deployment in named.deployments:
         service = ServiceSnapshot.of(
@@ -259,7 +259,7 @@ class ReportQuery:
         """
         within = ReportFilter(project_id, cluster_id)
         named = await info.context[LedgerReports].at(info.context.actor, at, within)
-        return _snapshot(at, named)
+        return _fleet_snapshot(at, named)
 
     @strawberry.field
     async def fleet_changes(

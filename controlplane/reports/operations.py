@@ -122,38 +122,40 @@ class LedgerReports(ContextOperations):
             values = await tx[DeploymentStore].label_values(key, visible, MAX_GROUPS)
         groups = [(value, LabelRequirement(key, LabelOperator.In, (value,))) for value in values]
         absent = LabelRequirement(key, LabelOperator.DoesNotExist)
-        found = []
+        label_groups = []
         for value, label in [*groups, (None, absent)]:
             narrowed = replace(within, labels=(*within.labels, label))
-            found.append(LabelGroup(value, await self.figures(actor, since, until, narrowed)))
-        return [group for group in found if group.metrics.counts.begun]
+            label_groups.append(
+                LabelGroup(value, await self.figures(actor, since, until, narrowed))
+            )
+        return [group for group in label_groups if group.metrics.counts.begun]
 
     async def newest(
-        self, actor: Actor, within: ReportFilter, most: int, between: DesiredBetween
+        self, actor: Actor, within: ReportFilter, limit: int, between: DesiredBetween
     ) -> NamedDeployments:
         """The newest deployments of a service, cluster, repository or project."""
         require_member(actor)
-        check_range(most, "first", 1, 500)
+        check_range(limit, "first", 1, 500)
         visible = actor.policy.visible(ResourceKind.SERVICE)
         async with self._context.store.read() as tx:
-            return await _named(
-                tx, await tx[DeploymentStore].newest(within, visible, most, between)
+            return await _with_names(
+                tx, await tx[DeploymentStore].newest(within, visible, limit, between)
             )
 
     async def at(self, actor: Actor, moment: datetime, within: ReportFilter) -> NamedDeployments:
         """The desired state of the fleet at a point in time."""
         async with self._context.read(actor) as tx:
-            return await _named(tx, await self._at(tx, actor, moment, within))
+            return await _with_names(tx, await self._deployments_at(tx, actor, moment, within))
 
     async def difference(
         self, actor: Actor, then: datetime, now: datetime, within: ReportFilter
     ) -> tuple[Sequence[DeploymentChange], NamedDeployments]:
         """The changes between two points in time."""
         async with self._context.read(actor) as tx:
-            before = await self._at(tx, actor, then, within)
-            after = await self._at(tx, actor, now, within)
+            before = await self._deployments_at(tx, actor, then, within)
+            after = await self._deployments_at(tx, actor, now, within)
             changes = compare_deployments(before, then, after, now)
-            return changes, await _named(tx, [change.latest for change in changes])
+            return changes, await _with_names(tx, [change.latest for change in changes])
 
     async def trace(self, actor: Actor, sha: str, repository_id: str | None = None) -> Trace:
         """The progress of a commit. NotFound: no service has or will get it."""
@@ -162,42 +164,50 @@ class LedgerReports(ContextOperations):
             raise Invalid("must be a commit id, or at least its first 7 characters", field="sha")
         visible = actor.policy.visible(ResourceKind.SERVICE)
         async with self._context.store.read() as tx:
-            found = await tx[DeploymentStore].deployments_of_commit(sha, visible)
-            if len({deployment.sha for deployment in found}) > 1:
+            deployments = await tx[DeploymentStore].deployments_of_commit(sha, visible)
+            if len({deployment.sha for deployment in deployments}) > 1:
                 raise Invalid(
                     "ambiguous: several commits start with this; give more characters", field="sha"
                 )
-            services = await self._concerned(tx, actor, found, repository_id)
-            clusters = await _clusters(tx, {service.cluster_id for service in services})
-        if not found and not services:
+            services = await self._affected_services(tx, actor, deployments, repository_id)
+            clusters = await _clusters_by_id(tx, {service.cluster_id for service in services})
+        if not deployments and not services:
             raise NotFound(kind=ResourceKind.SERVICE)
-        newest = {deployment.service_id: deployment for deployment in found}
+        newest = {deployment.service_id: deployment for deployment in deployments}
         now = self._context.clock.now()
         paths = [
             commit_path(s, clusters.get(s.cluster_id), newest.get(s.id), now) for s in services
         ]
-        return Trace(found[0].sha or sha if found else sha, stage_times(found), paths)
+        return Trace(
+            deployments[0].sha or sha if deployments else sha, stage_times(deployments), paths
+        )
 
-    async def _at(
+    async def _deployments_at(
         self, tx: Transaction, actor: Actor, moment: datetime, within: ReportFilter
     ) -> list[Deployment]:
-        found = await tx[DeploymentStore].at(
+        deployments = await tx[DeploymentStore].at(
             moment, within, actor.policy.visible(ResourceKind.SERVICE), MAX_DEPLOYMENTS + 1
         )
-        if len(found) > MAX_DEPLOYMENTS:
+        if len(deployments) > MAX_DEPLOYMENTS:
             raise LimitExceeded(
                 f"more than {MAX_DEPLOYMENTS:,} services: specify a cluster or a project"
             )
-        return found
+        return deployments
 
-    async def _concerned(
-        self, tx: Transaction, actor: Actor, found: Sequence[Deployment], repository_id: str | None
+    async def _affected_services(
+        self,
+        tx: Transaction,
+        actor: Actor,
+        deployments: Sequence[Deployment],
+        repository_id: str | None,
     ) -> list[Service]:
         """The services of a repository; without one, those that had the commit."""
         if repository_id:
             services = await tx[ServiceStore].of_repository(repository_id)
         else:
-            services = await _services(tx, {deployment.service_id for deployment in found})
+            services = await _services_by_ids(
+                tx, {deployment.service_id for deployment in deployments}
+            )
         if len(services) > _MAX_SERVICES:
             raise LimitExceeded(
                 f"{len(services):,} services, but at most {_MAX_SERVICES:,} are allowed"
@@ -205,7 +215,7 @@ class LedgerReports(ContextOperations):
         return [service for service in services if actor.may(Verb.READ, service.target)]
 
 
-async def _named(tx: Transaction, deployments: Sequence[Deployment]) -> NamedDeployments:
+async def _with_names(tx: Transaction, deployments: Sequence[Deployment]) -> NamedDeployments:
     services = await tx[DeploymentStore].service_names(
         {deployment.service_id for deployment in deployments}
     )
@@ -215,23 +225,23 @@ async def _named(tx: Transaction, deployments: Sequence[Deployment]) -> NamedDep
     return NamedDeployments(deployments, services, handles)
 
 
-async def _services(tx: Transaction, ids: set[str]) -> list[Service]:
+async def _services_by_ids(tx: Transaction, ids: set[str]) -> list[Service]:
     found: list[Service] = []
-    for part in _parts(ids):
-        found += await tx[ServiceStore].by_ids(part, deleted=True)
+    for batch in _batches(ids):
+        found += await tx[ServiceStore].by_ids(batch, deleted=True)
     return found
 
 
-async def _clusters(tx: Transaction, ids: set[str]) -> dict[str, Cluster]:
+async def _clusters_by_id(tx: Transaction, ids: set[str]) -> dict[str, Cluster]:
     rows = [
         cluster
-        for part in _parts(ids)
-        for cluster in await tx[ClusterStore].by_ids(part, deleted=True)
+        for batch in _batches(ids)
+        for cluster in await tx[ClusterStore].by_ids(batch, deleted=True)
     ]
     return {cluster.id: cluster for cluster in rows}
 
 
-def _parts(ids: set[str], size: int = 2_000) -> list[list[str]]:
+def _batches(ids: set[str], size: int = 2_000) -> list[list[str]]:
     """Splits ids into parts that fit the parameters of one statement."""
     items = sorted(ids)
     return [items[start : start + size] for start in range(0, len(items), size)]

@@ -40,7 +40,7 @@ class DeploymentStore(Protocol):
     """Reports over the ledger's deployments."""
 
     async def at(
-        self, moment: datetime, within: ReportFilter, visible: Visible, most: int
+        self, moment: datetime, within: ReportFilter, visible: Visible, limit: int
     ) -> list[Deployment]:
         """Returns the desired state of each service at a moment."""
         ...
@@ -53,7 +53,7 @@ class DeploymentStore(Protocol):
         """Returns the handles of clusters, by id."""
         ...
 
-    async def label_values(self, key: str, visible: Visible, most: int) -> list[str]:
+    async def label_values(self, key: str, visible: Visible, limit: int) -> list[str]:
         """Returns the different values of a label of visible services, in order."""
         ...
 
@@ -62,7 +62,7 @@ class DeploymentStore(Protocol):
         ...
 
     async def newest(
-        self, within: ReportFilter, visible: Visible, most: int, between: DesiredBetween
+        self, within: ReportFilter, visible: Visible, limit: int, between: DesiredBetween
     ) -> list[Deployment]:
         """Returns the most recent deployments."""
         ...
@@ -71,7 +71,7 @@ class DeploymentStore(Protocol):
         """Returns the current position of the ledger."""
         ...
 
-    async def ended(self, after: int, until: int, most: int) -> tuple[int, list[EndedDeployment]]:
+    async def ended(self, after: int, until: int, limit: int) -> tuple[int, list[EndedDeployment]]:
         """Returns deployments that first ended in rows after `after` up to `until`, and the last
         examined row.
         """

@@ -15,7 +15,7 @@ from controlplane.platform.ports import JobStore, Store
 from controlplane.platform.store.engine import make_engine
 from controlplane.reports.model.installation_metrics import Liveness, MetricsSnapshot, QueueDepth
 from controlplane.reports.ports import MetricsSnapshotStore
-from controlplane.reports.store.installation_metrics import questions
+from controlplane.reports.store.installation_metrics import count_statements
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Service
 from controlplane.services.ports import LedgerStore, ServiceStore
@@ -95,14 +95,14 @@ async def test_deliveries_are_those_of_the_last_minutes(store: Store) -> None:
 
 
 async def test_no_row_is_read(tmp_path: Path) -> None:
-    """Each question is answered by one index that holds all that it asks for.
+    """Each statement is answered by one index that holds all that it asks for.
 
     Of SQLite: an empty PostgreSQL prefers to read its tables.
     """
     engine = make_engine(migrated.put_sqlite(tmp_path / "data"))
     async with engine.connect() as connection:
-        for name, question in questions(NOW).items():
-            asked = question.compile(engine, compile_kwargs={"literal_binds": True})
+        for name, statement in count_statements(NOW).items():
+            asked = statement.compile(engine, compile_kwargs={"literal_binds": True})
             plan = await connection.execute(text(f"EXPLAIN QUERY PLAN {asked}"))
             first = plan.all()[0][3]
             assert "COVERING INDEX" in first, (name, first)

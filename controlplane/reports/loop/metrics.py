@@ -15,16 +15,16 @@ class MetricsSnapshotLoop(BackgroundLoop):
     def __init__(self, take: Callable[[], Awaitable[MetricsSnapshot]], clock: Clock) -> None:
         super().__init__("census", clock)
         self._take = take
-        self._taken = clock.monotonic()
+        self._taken_at = clock.monotonic()
         self.newest = MetricsSnapshot()
 
     async def start(self) -> None:
-        self._every(SNAPSHOT_SECONDS, "count", self._count)
+        self._every(SNAPSHOT_SECONDS, "count", self._refresh)
 
     def age(self) -> float:
         """Seconds since the newest snapshot, or since the start of this process."""
-        return self._clock.monotonic() - self._taken
+        return self._clock.monotonic() - self._taken_at
 
-    async def _count(self) -> None:
+    async def _refresh(self) -> None:
         self.newest = await self._take()
-        self._taken = self._clock.monotonic()
+        self._taken_at = self._clock.monotonic()

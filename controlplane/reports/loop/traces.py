@@ -35,43 +35,43 @@ class TraceExportLoop(BackgroundLoop):
         self._store = store
         self._sink = sink
         self._delivers = delivers
-        self._exported_until = self._settled = 0
+        self._exported_until = self._safe_until = 0
         self._waiting: LedgerPosition | None = None
-        self._refused = 0
+        self._rejections = 0
 
     async def start(self) -> None:
-        self.tasks.forever("tell", self._tell())
+        self.tasks.forever("tell", self._export_periodically())
 
-    async def _tell(self) -> None:
-        edge = await retry_forever("find the ledger's end", self._edge, self._clock)
-        self._exported_until = self._settled = edge.last
+    async def _export_periodically(self) -> None:
+        edge = await retry_forever("find the ledger's end", self._ledger_position, self._clock)
+        self._exported_until = self._safe_until = edge.last
         await every(_EXPORT_SECONDS, "tell traces", self._export_all, self._clock)
 
     async def _export_all(self) -> None:
         while await self._export_batch():
             pass
 
-    async def _edge(self) -> LedgerPosition:
+    async def _ledger_position(self) -> LedgerPosition:
         async with self._store.read() as tx:
             return await tx[DeploymentStore].edge()
 
     async def _export_batch(self) -> bool:
         """Exports a batch; True if there may be more."""
-        if self._exported_until == self._settled:
-            self._extend_range(await self._edge())
+        if self._exported_until == self._safe_until:
+            self._extend_range(await self._ledger_position())
         async with self._store.read() as tx:
             last, ended = await tx[DeploymentStore].ended(
-                self._exported_until, self._settled, _AT_ONCE
+                self._exported_until, self._safe_until, _AT_ONCE
             )
-        mine = [
+        own = [
             deployment
             for deployment in ended
             if self._delivers(deployment.repository_id or deployment.deployment.service_id)
         ]
-        if mine:
-            await self._export([span for deployment in mine for span in spans_of(deployment)])
-        more, self._exported_until = last > self._exported_until, last
-        return more
+        if own:
+            await self._export([span for deployment in own for span in spans_of(deployment)])
+        has_more, self._exported_until = last > self._exported_until, last
+        return has_more
 
     def _extend_range(self, edge: LedgerPosition) -> None:
         """Moves the end of the range to where no running transaction can add a row.
@@ -79,21 +79,21 @@ class TraceExportLoop(BackgroundLoop):
         Rows are numbered when they are written, but visible when they are committed: a row with a
         lower number may appear later.
         """
-        waited, self._waiting = self._waiting, None
+        pending, self._waiting = self._waiting, None
         if edge.oldest >= edge.newest:
-            self._settled = edge.last
-        elif waited is None or edge.oldest >= waited.newest:
-            self._settled = waited.last if waited is not None else self._settled
+            self._safe_until = edge.last
+        elif pending is None or edge.oldest >= pending.newest:
+            self._safe_until = pending.last if pending is not None else self._safe_until
             self._waiting = edge
         else:
-            self._waiting = waited
+            self._waiting = pending
 
     async def _export(self, spans: Sequence[Span]) -> None:
         try:
             await self._sink.export(spans)
         except Unavailable:
-            self._refused += 1
-            if self._refused < MAX_TRIES:
+            self._rejections += 1
+            if self._rejections < MAX_TRIES:
                 raise
             log.warning("traces dropped: the collector rejected them", spans=len(spans))
-        self._refused = 0
+        self._rejections = 0

@@ -57,12 +57,12 @@ class Deployment:
 
     def status_code(self, at: datetime) -> StatusCode:
         """Returns the service's status code at a moment at which this was its desired state."""
-        failed = _by(self.failed_at, at) and not _by(self.restored_at, at)
+        failed = _happened_by(self.failed_at, at) and not _happened_by(self.restored_at, at)
         if failed:
             return StatusCode.FAILED
-        if _by(self.healthy_at, at):
+        if _happened_by(self.healthy_at, at):
             return StatusCode.HEALTHY
-        return StatusCode.SYNCED if _by(self.applied_at, at) else StatusCode.PROGRESSING
+        return StatusCode.SYNCED if _happened_by(self.applied_at, at) else StatusCode.PROGRESSING
 
 
 class ReportPeriod(StrEnum):
@@ -163,11 +163,16 @@ def compare_deployments(
     new = {deployment.service_id: deployment for deployment in after}
     changes = []
     for id, latest in sorted((old | new).items()):
-        was, is_now = old.get(id), new.get(id)
-        codes = was.status_code(then) if was else None, is_now.status_code(now) if is_now else None
-        if was and is_now and (was.sequence, codes[0]) == (is_now.sequence, codes[1]):
+        earlier, later = old.get(id), new.get(id)
+        codes = (
+            earlier.status_code(then) if earlier else None,
+            later.status_code(now) if later else None,
+        )
+        if earlier and later and (earlier.sequence, codes[0]) == (later.sequence, codes[1]):
             continue
-        changes.append(DeploymentChange(_kind(was, is_now), latest, was, is_now, *codes))
+        changes.append(
+            DeploymentChange(_change_kind(earlier, later), latest, earlier, later, *codes)
+        )
     return changes
 
 
@@ -187,11 +192,11 @@ def nearest_rank(count: int, part: float) -> int:
     return max(0, -int(-count * part // 1) - 1)
 
 
-def _kind(was: Deployment | None, is_now: Deployment | None) -> DeploymentChangeKind:
-    if was is None:
+def _change_kind(earlier: Deployment | None, later: Deployment | None) -> DeploymentChangeKind:
+    if earlier is None:
         return DeploymentChangeKind.ADDED
-    return DeploymentChangeKind.CHANGED if is_now else DeploymentChangeKind.REMOVED
+    return DeploymentChangeKind.CHANGED if later else DeploymentChangeKind.REMOVED
 
 
-def _by(moment: datetime | None, at: datetime) -> bool:
+def _happened_by(moment: datetime | None, at: datetime) -> bool:
     return moment is not None and moment <= at

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from controlplane.reports.model.dora import Deployment
 
-_WALK = (
+_STAGES = (
     ("", "fetched_at"),
     ("render", "desired_at"),
     ("offer", "offered_at"),
@@ -48,38 +48,45 @@ class Span:
 def spans_of(ended: EndedDeployment) -> list[Span]:
     """Creates a span for the whole path, and below it one for each completed stage."""
     deployment = ended.deployment
-    trace_id, root_id = _trace_id(ended), _id(64, _place(deployment))
-    times = dict(_times(deployment))
+    trace_id, root_id = _trace_id(ended), _derived_id(64, _deployment_key(deployment))
+    times = dict(_stage_times(deployment))
     start, end = min(times.values()), max(times.values())
     problem = "" if deployment.healthy_at else "the deployment failed"
-    whole = Span(
+    root = Span(
         trace_id,
         root_id,
         None,
         f"deploy {ended.cluster}/{ended.service}",
         start,
         end,
-        _attributes(ended),
+        _span_attributes(ended),
         problem,
     )
-    stages = [(name, times[column]) for name, column in _WALK if column in times]
-    return [whole] + [
-        Span(trace_id, _id(64, _place(deployment), name), root_id, name, since, max(since, until))
+    stages = [(name, times[column]) for name, column in _STAGES if column in times]
+    return [root] + [
+        Span(
+            trace_id,
+            _derived_id(64, _deployment_key(deployment), name),
+            root_id,
+            name,
+            since,
+            max(since, until),
+        )
         for (_, since), (name, until) in pairwise(stages)
     ]
 
 
-def _times(deployment: Deployment) -> Iterator[tuple[str, datetime]]:
-    columns = [column for _, column in _WALK]
+def _stage_times(deployment: Deployment) -> Iterator[tuple[str, datetime]]:
+    columns = [column for _, column in _STAGES]
     for column in columns if deployment.healthy_at else [*columns, "failed_at"]:
         at = getattr(deployment, column)
         if at is not None:
             yield column, at
 
 
-def _attributes(ended: EndedDeployment) -> dict[str, str | int]:
+def _span_attributes(ended: EndedDeployment) -> dict[str, str | int]:
     deployment = ended.deployment
-    found: dict[str, str | int | None] = {
+    attributes: dict[str, str | int | None] = {
         "towline.service": ended.service,
         "towline.service.id": deployment.service_id,
         "towline.sequence": deployment.sequence,
@@ -90,22 +97,22 @@ def _attributes(ended: EndedDeployment) -> dict[str, str | int]:
         if deployment.committed_at
         else None,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _trace_id(ended: EndedDeployment) -> int:
     """Returns the same trace id for all services that a commit of one repository reaches."""
     deployment = ended.deployment
     if deployment.sha and ended.repository_id:
-        return _id(128, ended.repository_id, deployment.sha)
-    return _id(128, _place(deployment))
+        return _derived_id(128, ended.repository_id, deployment.sha)
+    return _derived_id(128, _deployment_key(deployment))
 
 
-def _place(deployment: Deployment) -> str:
+def _deployment_key(deployment: Deployment) -> str:
     return f"{deployment.service_id}/{deployment.sequence}"
 
 
-def _id(bits: int, *parts: str) -> int:
+def _derived_id(bits: int, *parts: str) -> int:
     """Never 0, which the specification forbids."""
     digest = sha256("\n".join(parts).encode()).digest()
     return int.from_bytes(digest[: bits // 8]) or 1

@@ -13,7 +13,14 @@ from controlplane.reports.model.dora import Deployment, nearest_rank
 from controlplane.services.model.service import Service
 from core.spec.status import Phase
 
-_WALK = ("committed_at", "fetched_at", "desired_at", "offered_at", "applied_at", "healthy_at")
+_STAGE_COLUMNS = (
+    "committed_at",
+    "fetched_at",
+    "desired_at",
+    "offered_at",
+    "applied_at",
+    "healthy_at",
+)
 
 
 class CommitStanding(StrEnum):
@@ -80,35 +87,35 @@ def commit_path(
     desired.
     """
     if deployment is None:
-        standing, reason = _before(service)
+        standing, reason = _standing_without_deployment(service)
         return CommitPath(service, cluster, None, standing, reason, service.updated_at)
-    standing, reason, since = _stage(service, deployment)
+    standing, reason, since = _standing_of_deployment(service, deployment)
     if standing in (CommitStanding.OFFERING, CommitStanding.APPLYING) and (
-        silence := _offline_reason(cluster, now)
+        offline_reason := _offline_reason(cluster, now)
     ):
-        reason = silence
+        reason = offline_reason
     return CommitPath(service, cluster, deployment, standing, reason, since)
 
 
 def stage_times(deployments: Sequence[Deployment]) -> list[StageTime]:
     """Returns the duration of each stage, in order."""
-    found = []
-    for before, after in zip(_WALK, _WALK[1:], strict=False):
-        taken = sorted(_taken(deployments, before, after))
-        if taken:
-            p50, p99 = (taken[nearest_rank(len(taken), part)] for part in (0.5, 0.99))
-            found.append(StageTime(after.removesuffix("_at"), len(taken), p50, p99))
-    return found
+    times = []
+    for before, after in zip(_STAGE_COLUMNS, _STAGE_COLUMNS[1:], strict=False):
+        durations = sorted(_durations(deployments, before, after))
+        if durations:
+            p50, p99 = (durations[nearest_rank(len(durations), part)] for part in (0.5, 0.99))
+            times.append(StageTime(after.removesuffix("_at"), len(durations), p50, p99))
+    return times
 
 
-def _taken(deployments: Iterable[Deployment], before: str, after: str) -> Iterable[float]:
+def _durations(deployments: Iterable[Deployment], before: str, after: str) -> Iterable[float]:
     for deployment in deployments:
         start, end = getattr(deployment, before), getattr(deployment, after)
         if start is not None and end is not None:
             yield max(0.0, (end - start).total_seconds())
 
 
-def _before(service: Service) -> tuple[CommitStanding, str]:
+def _standing_without_deployment(service: Service) -> tuple[CommitStanding, str]:
     """Returns the reason why a commit never became the service's desired state."""
     if service.desired.render_error:
         return CommitStanding.RENDERING, service.desired.render_error
@@ -129,7 +136,9 @@ def _before(service: Service) -> tuple[CommitStanding, str]:
     return CommitStanding.UNCHANGED, "the commit changes no file that the service uses"
 
 
-def _stage(service: Service, deployment: Deployment) -> tuple[CommitStanding, str, datetime]:
+def _standing_of_deployment(
+    service: Service, deployment: Deployment
+) -> tuple[CommitStanding, str, datetime]:
     if service.desired.generation > deployment.sequence:
         return (
             CommitStanding.SUPERSEDED,

@@ -62,7 +62,7 @@ MILESTONES = {
     LedgerStage.HEALTHY: "healthy_at",
 }
 FAILURE_STAGES = (LedgerStage.FAILED, LedgerStage.DEGRADED)
-_PARTS = (0.5, 0.9)
+_PERCENTILES = (0.5, 0.9)
 MAP_COLUMNS = (
     *("service_id", "sequence", "cluster_id", "stage", "sha"),
     *("desired_at", "applied_at", "healthy_at", "failed_at", "restored_at"),
@@ -107,7 +107,7 @@ _REMOVED = (
 
 
 @cache
-def _reached(column: str, dialect: str) -> Update:
+def _stage_reached_update(column: str, dialect: str) -> Update:
     """Stores the first time of a stage; for health, also the duration since the commit."""
     values: dict[str, object] = {column: _MOMENT}
     if column == "healthy_at":
@@ -116,7 +116,7 @@ def _reached(column: str, dialect: str) -> Update:
 
 
 @cache
-def _restored(dialect: str) -> Update:
+def _failures_restored_update(dialect: str) -> Update:
     """Ends all failures of a service up to this time."""
     return (
         sql_update(deployments)
@@ -141,15 +141,21 @@ class LedgerWithDeployments(SqlLog[LedgerEntry]):
         added = list(entries)
         await super().append(added)
         dialect = self._connection.dialect
-        await self._begin(
+        await self._start_deployments(
             [entry for entry in added if entry.stage in DESIRED_STAGES and entry.sequence]
         )
         for stage, column in MILESTONES.items():
-            await self._reach(_reached(column, dialect), _at(stage, added), "at_sequence")
-        await self._reach(_restored(dialect), _at(LedgerStage.HEALTHY, added))
-        await self._reach(_REMOVED, _at(LedgerStage.REMOVED, added))
+            await self._run_for_entries(
+                _stage_reached_update(column, dialect),
+                _entries_at_stage(stage, added),
+                "at_sequence",
+            )
+        await self._run_for_entries(
+            _failures_restored_update(dialect), _entries_at_stage(LedgerStage.HEALTHY, added)
+        )
+        await self._run_for_entries(_REMOVED, _entries_at_stage(LedgerStage.REMOVED, added))
 
-    async def _begin(self, entries: Sequence[LedgerEntry]) -> None:
+    async def _start_deployments(self, entries: Sequence[LedgerEntry]) -> None:
         """Starts new desired states; the previous ones are replaced or reverted."""
         if not entries:
             return
@@ -158,41 +164,49 @@ class LedgerWithDeployments(SqlLog[LedgerEntry]):
         rows = [begun_deployment(entry) for entry in entries]
         await self._connection.execute(insert.on_conflict_do_nothing(), rows)
         late = [entry for entry in entries if entry.detail.get("late")]
-        for turn in _turns(entry for entry in entries if entry not in late):
-            await self._reach(_REVERTED, _at(LedgerStage.ROLLED_BACK, turn), "at_sequence")
-            await self._reach(_REPLACED, turn, "at_sequence")
+        for round_entries in _rounds_by_service(entry for entry in entries if entry not in late):
+            await self._run_for_entries(
+                _REVERTED, _entries_at_stage(LedgerStage.ROLLED_BACK, round_entries), "at_sequence"
+            )
+            await self._run_for_entries(_REPLACED, round_entries, "at_sequence")
         for statement in (_ENDED_LATER, _ENDED_EARLIER) if late else ():
-            await self._reach(statement, late, "at_sequence")
+            await self._run_for_entries(statement, late, "at_sequence")
 
-    async def _reach(self, statement: Any, entries: Iterable[LedgerEntry], *more: str) -> None:
+    async def _run_for_entries(
+        self, statement: Any, entries: Iterable[LedgerEntry], *sequence_parameters: str
+    ) -> None:
         """Runs a statement with service and time of each entry.
 
         All transactions write rows in the order of services, so that no two wait for each other.
         """
         rows = [
-            {"service": entry.service_id, "moment": entry.at, **dict.fromkeys(more, entry.sequence)}
+            {
+                "service": entry.service_id,
+                "moment": entry.at,
+                **dict.fromkeys(sequence_parameters, entry.sequence),
+            }
             for entry in sorted(entries, key=attrgetter("service_id"))
         ]
         if rows:
             await self._connection.execute(statement, rows)
 
 
-def _at(stage: LedgerStage, entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+def _entries_at_stage(stage: LedgerStage, entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
     return [entry for entry in entries if entry.stage is stage]
 
 
-def _turns(entries: Iterable[LedgerEntry]) -> list[list[LedgerEntry]]:
+def _rounds_by_service(entries: Iterable[LedgerEntry]) -> list[list[LedgerEntry]]:
     """Yields the first entry of each service, then the second ones:
     each replaces the previous one.
     """
-    turns: list[list[LedgerEntry]] = []
-    taken: Counter[str] = Counter()
+    rounds: list[list[LedgerEntry]] = []
+    counts: Counter[str] = Counter()
     for entry in entries:
-        if taken[entry.service_id] == len(turns):
-            turns.append([])
-        turns[taken[entry.service_id]].append(entry)
-        taken[entry.service_id] += 1
-    return turns
+        if counts[entry.service_id] == len(rounds):
+            rounds.append([])
+        rounds[counts[entry.service_id]].append(entry)
+        counts[entry.service_id] += 1
+    return rounds
 
 
 def begun_deployment(entry: LedgerEntry) -> dict[str, Any]:
@@ -207,8 +221,8 @@ def begun_deployment(entry: LedgerEntry) -> dict[str, Any]:
         "revision_id": entry.revision_id,
         "actor": entry.actor,
         "desired_at": entry.at,
-        "committed_at": _moment(entry.detail.get("committed_at")),
-        "fetched_at": _moment(entry.detail.get("fetched_at")),
+        "committed_at": _parse_time(entry.detail.get("committed_at")),
+        "fetched_at": _parse_time(entry.detail.get("fetched_at")),
     }
 
 
@@ -216,39 +230,39 @@ class SqlDeployments(SqlReading[Deployment]):
     """Reports over deployments."""
 
     async def at(
-        self, moment: datetime, within: ReportFilter, visible: Visible, most: int
+        self, moment: datetime, within: ReportFilter, visible: Visible, limit: int
     ) -> list[Deployment]:
         """Returns the desired state of each service that existed at a moment."""
-        stood = and_(
+        was_desired = and_(
             _T.desired_at <= moment,
             or_(_T.replaced_at.is_(None), _T.replaced_at > moment),
             or_(_T.removed_at.is_(None), _T.removed_at > moment),
         )
         if self._connection.dialect == "sqlite":
             # One index finds the rows; only these rows are read.
-            keys = select(_T.service_id, _T.sequence).where(stood)
-            stood = tuple_(_T.service_id, _T.sequence).in_(keys)
+            keys = select(_T.service_id, _T.sequence).where(was_desired)
+            was_desired = tuple_(_T.service_id, _T.sequence).in_(keys)
         # For a whole fleet only the displayed columns.
         rows = await self._connection.execute(
             select(*(_T[name] for name in MAP_COLUMNS))
-            .where(stood, *self._inside(within, visible))
+            .where(was_desired, *self._filter_terms(within, visible))
             .order_by(_T.cluster_id, _T.service_id)
-            .limit(most)
+            .limit(limit)
         )
         return [Deployment(**dict(zip(MAP_COLUMNS, row, strict=True))) for row in rows]
 
     async def service_names(self, ids: Collection[str]) -> dict[str, str]:
-        return await self._texts(services.c.name, ids)
+        return await self._texts_by_id(services.c.name, ids)
 
     async def cluster_handles(self, ids: Collection[str]) -> dict[str, str]:
-        return await self._texts(clusters.c.handle, ids)
+        return await self._texts_by_id(clusters.c.handle, ids)
 
-    async def label_values(self, key: str, visible: Visible, most: int) -> list[str]:
+    async def label_values(self, key: str, visible: Visible, limit: int) -> list[str]:
         """Returns the different values of a label of visible services, in order."""
-        found = label_values(services, key, visible, self._connection.dialect).limit(most)
-        return [value for (value,) in await self._connection.execute(found)]
+        statement = label_values(services, key, visible, self._connection.dialect).limit(limit)
+        return [value for (value,) in await self._connection.execute(statement)]
 
-    async def _texts(self, column: Column[str], ids: Collection[str]) -> dict[str, str]:
+    async def _texts_by_id(self, column: Column[str], ids: Collection[str]) -> dict[str, str]:
         id = column.table.c.id
         is_named = among(id, ids, self._connection.dialect)
         rows = await self._connection.execute(select(id, column).where(is_named))
@@ -256,22 +270,22 @@ class SqlDeployments(SqlReading[Deployment]):
 
     async def deployments_of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
         """Returns all deployments of a commit, which may be abbreviated to seven characters."""
-        high = f"{sha}g"
-        found = self._rows.where(
-            _T.sha >= sha, _T.sha < high, *self._inside(ReportFilter(), visible)
+        upper_bound = f"{sha}g"
+        statement = self._rows.where(
+            _T.sha >= sha, _T.sha < upper_bound, *self._filter_terms(ReportFilter(), visible)
         )
-        return await self._fetch(found.order_by(_T.service_id, _T.sequence))
+        return await self._fetch(statement.order_by(_T.service_id, _T.sequence))
 
     async def newest(
-        self, within: ReportFilter, visible: Visible, most: int, between: DesiredBetween
+        self, within: ReportFilter, visible: Visible, limit: int, between: DesiredBetween
     ) -> list[Deployment]:
         """Returns the most recent deployments."""
-        found = self._rows.where(*self._inside(within, visible))
+        statement = self._rows.where(*self._filter_terms(within, visible))
         if between.since is not None:
-            found = found.where(_T.desired_at >= between.since)
+            statement = statement.where(_T.desired_at >= between.since)
         if between.until is not None:
-            found = found.where(_T.desired_at < between.until)
-        return await self._fetch(found.order_by(_T.desired_at.desc()).limit(most))
+            statement = statement.where(_T.desired_at < between.until)
+        return await self._fetch(statement.order_by(_T.desired_at.desc()).limit(limit))
 
     async def edge(self) -> LedgerPosition:
         """Returns the ledger's position; SQLite has one writer, so no transaction can be pending
@@ -281,16 +295,16 @@ class SqlDeployments(SqlReading[Deployment]):
         last, oldest, newest = tuple[Any, ...](found.one())
         return LedgerPosition(last or 0, oldest, newest)
 
-    async def ended(self, after: int, until: int, most: int) -> tuple[int, list[EndedDeployment]]:
+    async def ended(self, after: int, until: int, limit: int) -> tuple[int, list[EndedDeployment]]:
         """Returns deployments that first ended in rows after `after` up to `until`, and the last
         examined row.
         """
         inside = ledger.c.id.between(after + 1, until)
         rows = await self._connection.execute(
-            select(ledger.c.id).where(inside).order_by(ledger.c.id).limit(most)
+            select(ledger.c.id).where(inside).order_by(ledger.c.id).limit(limit)
         )
         ids = [id for (id,) in rows]
-        last = ids[-1] if len(ids) == most else max(after, until)
+        last = ids[-1] if len(ids) == limit else max(after, until)
         first = or_(
             and_(ledger.c.stage == LedgerStage.HEALTHY, ledger.c.at == _T.healthy_at),
             and_(ledger.c.stage.in_(FAILURE_STAGES), ledger.c.at == _T.failed_at),
@@ -318,19 +332,19 @@ class SqlDeployments(SqlReading[Deployment]):
         period: ReportPeriod | None = None,
     ) -> DoraMetrics:
         """Returns the metrics of the deployments that became desired in `[since, until)`."""
-        inside = and_(*self._inside(within, visible))
+        inside = and_(*self._filter_terms(within, visible))
         where = and_(_T.desired_at >= since, _T.desired_at < until, inside)
-        parts = await self._parts(inside, since, until, period)
+        parts = await self._counts_by_period(inside, since, until, period)
         counts = DeploymentCounts(
             sum(part.begun for part in parts),
             sum(part.healthy for part in parts),
             sum(part.failed for part in parts),
         )
-        ranks = await self._ranks(where)
+        ranks = await self._percentiles(where)
         shown = parts if period else ()
         return DoraMetrics(since, until, counts, *ranks, tuple(shown))
 
-    async def _parts(
+    async def _counts_by_period(
         self,
         inside: ColumnElement[bool],
         since: datetime,
@@ -343,32 +357,36 @@ class SqlDeployments(SqlReading[Deployment]):
             counted = _by_number(inside, edges, length)
         else:
             counted = _by_ranges(inside, edges)
-        found = {
+        counts_by_number = {
             number: DeploymentCounts(*counts)
             for number, *counts in await self._connection.execute(counted)
         }
-        return [found.get(number, DeploymentCounts()) for number in range(len(edges) - 1)]
+        return [
+            counts_by_number.get(number, DeploymentCounts()) for number in range(len(edges) - 1)
+        ]
 
-    async def _ranks(self, where: ColumnElement[bool]) -> list[float | None]:
+    async def _percentiles(self, where: ColumnElement[bool]) -> list[float | None]:
         """Returns p50 and p90 of lead and restore times, by nearest rank."""
-        both = (_T.lead_s, _T.restore_s)
+        columns = (_T.lead_s, _T.restore_s)
         if self._connection.dialect == "postgresql":
             ranked = [
-                func.percentile_disc(p).within_group(column) for column in both for p in _PARTS
+                func.percentile_disc(p).within_group(column)
+                for column in columns
+                for p in _PERCENTILES
             ]
             (row,) = await self._connection.execute(select(*ranked).where(where))
             return list(row)
         # All numbers in one text: much faster than a row for each.
-        texts = [func.json_group_array(column).filter(column.is_not(None)) for column in both]
+        texts = [func.json_group_array(column).filter(column.is_not(None)) for column in columns]
         (row,) = await self._connection.execute(select(*texts).where(where))
         values = [sorted(orjson.loads(text)) for text in row]
         return [
             times[nearest_rank(len(times), part)] if times else None
             for times in values
-            for part in _PARTS
+            for part in _PERCENTILES
         ]
 
-    def _inside(self, within: ReportFilter, visible: Visible) -> list[ColumnElement[bool]]:
+    def _filter_terms(self, within: ReportFilter, visible: Visible) -> list[ColumnElement[bool]]:
         terms = [visible_rows(deployments, visible)]
         if within.service_id:
             terms.append(_T.service_id == within.service_id)
@@ -377,8 +395,10 @@ class SqlDeployments(SqlReading[Deployment]):
         if within.project_id:
             terms.append(_T.project_id == within.project_id)
         if within.repository_id:
-            of = select(services.c.id).where(services.c.repository_id == within.repository_id)
-            terms.append(_T.service_id.in_(of))
+            service_ids = select(services.c.id).where(
+                services.c.repository_id == within.repository_id
+            )
+            terms.append(_T.service_id.in_(service_ids))
         if within.labels:
             dialect = self._connection.dialect
             labelled = [rows_with_label(services, label, dialect) for label in within.labels]
@@ -386,7 +406,7 @@ class SqlDeployments(SqlReading[Deployment]):
         return terms
 
 
-def _transaction(edge: str) -> ColumnElement[int]:
+def _snapshot_transaction(edge: str) -> ColumnElement[int]:
     """Returns a transaction number of the statement's snapshot; see PostgreSQL, 9.27."""
     snapshot = getattr(func, f"pg_snapshot_{edge}")(func.pg_current_snapshot())
     return cast(cast(snapshot, Text), BigInteger)
@@ -394,7 +414,7 @@ def _transaction(edge: str) -> ColumnElement[int]:
 
 _LAST = func.max(ledger.c.id)
 _EDGES = {
-    "postgresql": select(_LAST, _transaction("xmin"), _transaction("xmax")),
+    "postgresql": select(_LAST, _snapshot_transaction("xmin"), _snapshot_transaction("xmax")),
     "sqlite": select(_LAST, literal(0), literal(0)),
 }
 _COUNTS = (
@@ -426,17 +446,17 @@ def _by_ranges(inside: ColumnElement[bool], edges: Sequence[datetime]) -> Execut
     texts = [edge.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
              for edge in edges]  # fmt: skip
     pairs = orjson.dumps(list(pairwise(texts))).decode()
-    each = func.json_each(pairs).table_valued("key", "value", name="part")
-    start, end = (func.json_extract(each.c.value, f"$[{n}]", type_=_T.desired_at.type)
+    ranges = func.json_each(pairs).table_valued("key", "value", name="part")
+    start, end = (func.json_extract(ranges.c.value, f"$[{n}]", type_=_T.desired_at.type)
                   for n in (0, 1))  # fmt: skip
     where = and_(inside, _T.desired_at >= start, _T.desired_at < end)
-    counted = select(func.json_array(*_COUNTS)).where(where).correlate(each).scalar_subquery()
-    parts = select(each.c.key, counted.label("counts")).select_from(each).cte("parts")
+    counted = select(func.json_array(*_COUNTS)).where(where).correlate(ranges).scalar_subquery()
+    parts = select(ranges.c.key, counted.label("counts")).select_from(ranges).cte("parts")
     counts = (func.json_extract(parts.c.counts, f"$[{n}]") for n in range(len(_COUNTS)))
     return select(parts.c.key, *counts)
 
 
-def _moment(text: object) -> datetime | None:
+def _parse_time(text: object) -> datetime | None:
     return datetime.fromisoformat(text) if isinstance(text, str) and text else None
 
 

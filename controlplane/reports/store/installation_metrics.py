@@ -30,48 +30,50 @@ class SqlMetricsSnapshot:
 
     async def take(self, now: datetime) -> MetricsSnapshot:
         """Returns the counts of this moment."""
-        asked = questions(now)
-        alive = dict(await self._rows(asked["clusters"]))
-        times = await self._rows(asked["deliveries"])
+        statements = count_statements(now)
+        by_liveness = dict(await self._rows(statements["clusters"]))
+        times = await self._rows(statements["deliveries"])
         return MetricsSnapshot(
-            services=dict(await self._rows(asked["services"])),
-            clusters={liveness: alive.get(liveness.value, 0) for liveness in Liveness},
-            jobs=await self._waiting(asked["jobs"], now),
-            commands=await self._waiting(asked["commands"], now),
+            services=dict(await self._rows(statements["services"])),
+            clusters={liveness: by_liveness.get(liveness.value, 0) for liveness in Liveness},
+            jobs=await self._queue_depth(statements["jobs"], now),
+            commands=await self._queue_depth(statements["commands"], now),
             deliveries={None if bound < 0 else bound: count for bound, count, _ in times},
             delivery_seconds=sum(seconds for _, _, seconds in times),
         )
 
-    async def _waiting(self, question: Select, now: datetime) -> QueueDepth:
-        ((count, oldest),) = await self._rows(question)
+    async def _queue_depth(self, statement: Select, now: datetime) -> QueueDepth:
+        ((count, oldest),) = await self._rows(statement)
         return QueueDepth(count, max((now - oldest).total_seconds(), 0.0) if oldest else 0.0)
 
-    async def _rows(self, question: Select) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in await self._connection.execute(question)]
+    async def _rows(self, statement: Select) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in await self._connection.execute(statement)]
 
 
-def questions(now: datetime) -> dict[str, Select]:
+def count_statements(now: datetime) -> dict[str, Select]:
     """Returns the SELECT statements by the name of the count."""
-    marks = select(services.c.status_code, func.count()).group_by(services.c.status_code)
-    word = _liveness(now)
-    alive = select(word, func.count()).where(clusters.c.deleted_at.is_(None)).group_by(word)
-    bound = _bound()
+    by_status = select(services.c.status_code, func.count()).group_by(services.c.status_code)
+    liveness = _liveness(now)
+    by_liveness = (
+        select(liveness, func.count()).where(clusters.c.deleted_at.is_(None)).group_by(liveness)
+    )
+    bound = _duration_bound()
     lead = deployments.c.lead_s
     delivered = (
         select(bound, func.count(), func.sum(lead))
         .where(deployments.c.healthy_at > now - RECENT, lead.is_not(None))
         .group_by(bound)
     )
-    due = select(func.count(), func.min(jobs.c.run_at)).where(jobs.c.run_at <= now)
-    asked = select(func.count(), func.min(commands.c.inserted_at)).where(
+    due_jobs = select(func.count(), func.min(jobs.c.run_at)).where(jobs.c.run_at <= now)
+    waiting_commands = select(func.count(), func.min(commands.c.inserted_at)).where(
         commands.c.state == CommandState.WAITING
     )
     return {
-        "services": marks,
-        "clusters": alive,
+        "services": by_status,
+        "clusters": by_liveness,
         "deliveries": delivered,
-        "jobs": due,
-        "commands": asked,
+        "jobs": due_jobs,
+        "commands": waiting_commands,
     }
 
 
@@ -84,7 +86,7 @@ def _liveness(now: datetime) -> ColumnElement[str]:
     )
 
 
-def _bound() -> ColumnElement[float]:
+def _duration_bound() -> ColumnElement[float]:
     """Returns the lowest bound above a delivery's duration; -1 if it exceeds all."""
     lead = deployments.c.lead_s
     return case(*((lead <= bound, bound) for bound in DELIVERY_BOUNDS), else_=-1.0)

@@ -42,8 +42,8 @@ class OtlpSpans:
         """Sends spans. Raises Unavailable if the collector did not accept them within 10 s."""
         from opentelemetry.sdk.trace.export import SpanExportResult
 
-        made = [self._made(span) for span in spans]
-        result = await asyncio.to_thread(self._exporter.export, made)
+        readable_spans = [self._to_readable_span(span) for span in spans]
+        result = await asyncio.to_thread(self._exporter.export, readable_spans)
         if result is not SpanExportResult.SUCCESS:
             raise Unavailable("the trace collector did not accept the spans")
 
@@ -51,7 +51,7 @@ class OtlpSpans:
         """Closes the connection."""
         self._exporter.shutdown()
 
-    def _made(self, span: Span) -> "ReadableSpan":
+    def _to_readable_span(self, span: Span) -> "ReadableSpan":
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 

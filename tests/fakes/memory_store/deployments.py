@@ -135,7 +135,7 @@ class MemoryDeployments(MemoryReading[Deployment]):
         super().__init__(connection, deployments, Deployment)
 
     async def at(
-        self, moment: datetime, within: ReportFilter, visible: Visible, most: int
+        self, moment: datetime, within: ReportFilter, visible: Visible, limit: int
     ) -> list[Deployment]:
         def has_stood(row: Row) -> bool:
             ends = (row["replaced_at"], row["removed_at"])
@@ -143,7 +143,7 @@ class MemoryDeployments(MemoryReading[Deployment]):
 
         rows = self._inside(within, visible, has_stood)
         rows.sort(key=lambda row: (row["cluster_id"], row["service_id"]))
-        return [Deployment(**{name: row[name] for name in MAP_COLUMNS}) for row in rows[:most]]
+        return [Deployment(**{name: row[name] for name in MAP_COLUMNS}) for row in rows[:limit]]
 
     async def service_names(self, ids: Collection[str]) -> dict[str, str]:
         return self._texts(services, "name", ids)
@@ -151,7 +151,7 @@ class MemoryDeployments(MemoryReading[Deployment]):
     async def cluster_handles(self, ids: Collection[str]) -> dict[str, str]:
         return self._texts(clusters, "handle", ids)
 
-    async def label_values(self, key: str, visible: Visible, most: int) -> list[str]:
+    async def label_values(self, key: str, visible: Visible, limit: int) -> list[str]:
         rows = self._connection.where(services, visible_rows(self._connection, services, visible))
         own = by_id(self._connection, "declared_resources", "labels")
         tags = by_id(self._connection, "clusters", "tags")
@@ -159,7 +159,7 @@ class MemoryDeployments(MemoryReading[Deployment]):
             *(own.get(row["id"], {}) for row in rows),
             *(tags.get(row["cluster_id"], {}) for row in rows),
         ]
-        return sorted({labels[key] for labels in sets if key in labels})[:most]
+        return sorted({labels[key] for labels in sets if key in labels})[:limit]
 
     async def deployments_of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
         rows = self._inside(ReportFilter(), visible, lambda row: (row["sha"] or "").startswith(sha))
@@ -167,7 +167,7 @@ class MemoryDeployments(MemoryReading[Deployment]):
         return [self._value(row) for row in rows]
 
     async def newest(
-        self, within: ReportFilter, visible: Visible, most: int, between: DesiredBetween
+        self, within: ReportFilter, visible: Visible, limit: int, between: DesiredBetween
     ) -> list[Deployment]:
         rows = self._inside(
             within,
@@ -178,18 +178,18 @@ class MemoryDeployments(MemoryReading[Deployment]):
             ),
         )
         rows.sort(key=lambda row: row["desired_at"], reverse=True)
-        return [self._value(row) for row in rows[:most]]
+        return [self._value(row) for row in rows[:limit]]
 
     async def edge(self) -> LedgerPosition:
         """Returns the ledger's position; with one writer, no transaction can be pending."""
         ids = [row["id"] for row in self._connection.rows(ledger)]
         return LedgerPosition(max(ids, default=0), 0, 0)
 
-    async def ended(self, after: int, until: int, most: int) -> tuple[int, list[EndedDeployment]]:
+    async def ended(self, after: int, until: int, limit: int) -> tuple[int, list[EndedDeployment]]:
         rows = self._connection.where(ledger, lambda row: after < row["id"] <= until)
         rows.sort(key=lambda row: row["id"])
-        rows = rows[:most]
-        last = rows[-1]["id"] if len(rows) == most else max(after, until)
+        rows = rows[:limit]
+        last = rows[-1]["id"] if len(rows) == limit else max(after, until)
         found = [self._ended_by(row) for row in rows]
         return last, [ended for ended in found if ended is not None]
 
