@@ -100,8 +100,8 @@ class DiffQuery:
             old_digest: Digest of the old bundle. Default: the desired one.
         """
         diffs, actor = info.context[Diffs], info.context.actor
-        found = await diffs.of_service(actor, id, ref=ref, new=new_digest, old=old_digest)
-        return ServiceDiffType.of(found)
+        diff = await diffs.of_service(actor, id, ref=ref, new=new_digest, old=old_digest)
+        return ServiceDiffType.of(diff)
 
     @strawberry.field
     async def service_manifests(
@@ -121,8 +121,8 @@ class DiffQuery:
             skip: Number of objects to skip.
         """
         diffs, actor = info.context[Diffs], info.context.actor
-        found = await diffs.manifests(actor, id, ref=ref, digest=digest, skip=skip)
-        return ServiceManifestsType.of(found)
+        manifests = await diffs.manifests(actor, id, ref=ref, digest=digest, skip=skip)
+        return ServiceManifestsType.of(manifests)
 
     @strawberry.field
     async def fleet_diff(

@@ -40,7 +40,7 @@ class RenderLoop(BackgroundLoop):
         self._context = context
         self._states: dict[str, RepositoryState] = {}
         self._requested: dict[str, set[str]] = {}
-        self._work = WorkQueue("deliver", self._deliver, self.tasks, context.clock)
+        self._work = WorkQueue("deliver", self._render_requested, self.tasks, context.clock)
         # Apart from deliveries, which must not wait for a count.
         self._counts = WorkQueue("count", pinned.update, self.tasks, context.clock)
 
@@ -48,21 +48,21 @@ class RenderLoop(BackgroundLoop):
         """Follows all repositories, and renders changes made meanwhile."""
         self._context.manifests.on_state(self._on_state)
         await self._repositories.follow_all()
-        self.tasks.forever("wakes", self._follow())
+        self.tasks.forever("wakes", self._follow_events())
         self._every(_SWEEP_SECONDS, "sweep", self._schedule_all, delay=_SWEEP_SECONDS)
         polls = self._repositories.store_polls
         self._every(_SWEEP_SECONDS, "polls", polls, delay=_SWEEP_SECONDS)
 
     def _on_state(self, state: RepositoryState) -> None:
         self._states[state.repository_id] = state
-        self._ask(state.repository_id)
+        self._request_render(state.repository_id)
 
-    def _ask(self, repository_id: str, service_id: str = "") -> None:
+    def _request_render(self, repository_id: str, service_id: str = "") -> None:
         """Schedules one service, or all of the repository without an id."""
         self._requested.setdefault(repository_id, set()).add(service_id)
         self._work.add(repository_id)
 
-    async def _deliver(self, repository_id: str) -> None:
+    async def _render_requested(self, repository_id: str) -> None:
         state = self._states.pop(repository_id, None)
         requested = self._requested.pop(repository_id, {""})
         if not self._delivers(repository_id):
@@ -80,7 +80,7 @@ class RenderLoop(BackgroundLoop):
                 self._states.setdefault(repository_id, state)
             raise
 
-    async def _follow(self) -> None:
+    async def _follow_events(self) -> None:
         async for topic, key in self._context.bus.subscribe(RENDER_SERVICES, LOST_WAKES):
             if topic == LOST_WAKES:
                 await retry_forever("sweep", self._schedule_all, self._clock)
@@ -93,11 +93,11 @@ class RenderLoop(BackgroundLoop):
             await self._repositories.ensure_followed(repository_id, service_id)
         else:
             await self._repositories.update_followed_refs(repository_id)
-        self._ask(repository_id, service_id)
+        self._request_render(repository_id, service_id)
 
     async def _schedule_all(self) -> None:
         async with self._context.store.read() as tx:
             repositories = await tx[RepositoryStore].all()
         for repository in repositories:
             await self._repositories.update_followed_refs(repository.id)
-            self._ask(repository.id)
+            self._request_render(repository.id)

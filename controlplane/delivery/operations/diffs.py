@@ -128,11 +128,11 @@ class Diffs(ContextOperations):
         Without `old`, compares with the present digest. NotFound: the ref does not exist, or the
         service never had the digest. Invalid: it does not render. Forbidden: see `_render_for`.
         """
-        service, cluster = await self._service(actor, id)
+        service, cluster = await self._find_service_and_cluster(actor, id)
         if ref and not new:
-            return await self._of_ref(actor, service, cluster, ref)
+            return await self._diff_for_ref(actor, service, cluster, ref)
         if new and not ref:
-            return await self._of_digests(service, cluster, new, old)
+            return await self._diff_of_digests(service, cluster, new, old)
         raise Invalid("specify either ref or newDigest")
 
     async def manifests(
@@ -149,35 +149,35 @@ class Diffs(ContextOperations):
         NotFound: the service was never rendered, or never had the digest. Invalid: the ref does not
         render. Forbidden: see `_render_for`.
         """
-        service, cluster = await self._service(actor, id)
+        service, cluster = await self._find_service_and_cluster(actor, id)
         commit = None
         if ref and not digest:
-            commit = await self._resolve(service, ref)
+            commit = await self._resolve_ref(service, ref)
             rendered = await self._render_for(actor, service, cluster, commit.sha)
             bundle = open_bundle(rendered, await self._context.manifests.bundle(rendered))
         else:
             bundle = await self._past_bundle(service, cluster, digest or service.desired.digest)
         page = islice(bundle.objects(), max(0, skip), max(0, skip) + MAX_OBJECTS)
-        objects = tuple(mask_secrets(found) for found in page)
+        objects = tuple(mask_secrets(kube_object) for kube_object in page)
         return ServiceManifests(service, bundle.digest, commit, bundle.count, objects)
 
-    async def _resolve(self, service: Service, ref: str) -> Commit:
+    async def _resolve_ref(self, service: Service, ref: str) -> Commit:
         if service.repository_id is None:
             raise Invalid(f"service {service.name!r} has no repository")
         return await self._context.manifests.resolve(service.repository_id, ref)
 
-    async def _of_ref(
+    async def _diff_for_ref(
         self, actor: Actor, service: Service, cluster: Cluster, ref: str
     ) -> ServiceDiff:
-        commit = await self._resolve(service, ref)
+        commit = await self._resolve_ref(service, ref)
         rendered = await self._render_for(actor, service, cluster, commit.sha)
-        old = await self._current(service, cluster)
+        old = await self._desired_bundle(service, cluster)
         new = open_bundle(rendered, await self._context.manifests.bundle(rendered))
         return ServiceDiff(
             service, service.desired.digest, rendered, commit, compare_bundles(old, new)
         )
 
-    async def _of_digests(
+    async def _diff_of_digests(
         self, service: Service, cluster: Cluster, new: str, old: str | None
     ) -> ServiceDiff:
         before = await self._past_bundle(service, cluster, old or service.desired.digest)
@@ -203,12 +203,16 @@ class Diffs(ContextOperations):
                 for service in rows
                 if _is_affected_by_merge(service, only) and actor.may(Verb.READ, service.target)
             ]
-            found = await tx[ClusterStore].by_ids({service.cluster_id for service in services})
-        clusters = {cluster.id: cluster for cluster in found}
+            cluster_rows = await tx[ClusterStore].by_ids(
+                {service.cluster_id for service in services}
+            )
+        clusters = {cluster.id: cluster for cluster in cluster_rows}
         commit = await self._context.manifests.resolve(repository.id, ref)
-        affected = await self._affected(repository.id, commit, services)
-        outcomes = await self._outcomes(actor, affected, clusters, commit)
-        groups = [await self._group(key, found.members) for key, found in outcomes.items()]
+        affected = await self._affected_services(repository.id, commit, services)
+        outcomes = await self._group_outcomes(actor, affected, clusters, commit)
+        groups = [
+            await self._fleet_group(key, outcome.members) for key, outcome in outcomes.items()
+        ]
         groups.sort(key=lambda group: -len(group.services))
         changed = sum(len(group.services) for group in groups)
         return FleetDiff(
@@ -219,7 +223,7 @@ class Diffs(ContextOperations):
             max(0, len(groups) - _MAX_GROUPS),
         )
 
-    async def _service(self, actor: Actor, id: str) -> tuple[Service, Cluster]:
+    async def _find_service_and_cluster(self, actor: Actor, id: str) -> tuple[Service, Cluster]:
         async with self._context.read(actor) as tx:
             service = await find_service(tx, id)
             require(actor, Verb.READ, service.target)
@@ -249,12 +253,12 @@ class Diffs(ContextOperations):
             sources = await sources_of(tx, [service.id])
             (fenced,) = await fenced_services(tx, [service])
         parameters = render_parameters(service, cluster, contexts.get(service.id, {}))
-        taken = resolve_sources(self._context, sources.get(service.id, ()))
-        request = service.render_request(sha, parameters, taken.folders)
+        resolved = resolve_sources(self._context, sources.get(service.id, ()))
+        request = service.render_request(sha, parameters, resolved.folders)
         take_renders(self._context, [fenced])
         return (await render_inside(self._context, fenced, request)).digest
 
-    async def _current(self, service: Service, cluster: Cluster) -> Bundle | None:
+    async def _desired_bundle(self, service: Service, cluster: Cluster) -> Bundle | None:
         return (
             await self._past_bundle(service, cluster, service.desired.digest)
             if service.desired.digest
@@ -276,7 +280,7 @@ class Diffs(ContextOperations):
                 raise
             return open_bundle(digest, await self._context.manifests.bundle(digest))
 
-    async def _affected(
+    async def _affected_services(
         self, repository_id: RepositoryId, commit: Commit, services: Sequence[Service]
     ) -> list[Service]:
         """Services whose last render read a path that differs in this commit."""
@@ -288,7 +292,7 @@ class Diffs(ContextOperations):
             service
             for service in services
             if not service.desired.reads
-            or any(ids.get(path) != was for path, was in service.desired.reads.items())
+            or any(ids.get(path) != read_id for path, read_id in service.desired.reads.items())
         ]
         if len(affected) > _MAX_AFFECTED:
             raise LimitExceeded(
@@ -297,7 +301,7 @@ class Diffs(ContextOperations):
             )
         return affected
 
-    async def _outcomes(
+    async def _group_outcomes(
         self,
         actor: Actor,
         services: Sequence[Service],
@@ -313,7 +317,7 @@ class Diffs(ContextOperations):
             ]
             results = await asyncio.gather(
                 *(
-                    self._outcome(actor, service, clusters[service.cluster_id], commit)
+                    self._render_outcome(actor, service, clusters[service.cluster_id], commit)
                     for service in batch
                 )
             )
@@ -321,11 +325,11 @@ class Diffs(ContextOperations):
                 if error is None and digest == service.desired.digest:
                     continue
                 key = (service.desired.digest, digest, error)
-                place = ServiceInCluster(service, clusters[service.cluster_id].handle)
-                outcomes.setdefault(key, _Affected()).members.append(place)
+                member = ServiceInCluster(service, clusters[service.cluster_id].handle)
+                outcomes.setdefault(key, _Affected()).members.append(member)
         return outcomes
 
-    async def _outcome(
+    async def _render_outcome(
         self, actor: Actor, service: Service, cluster: Cluster, commit: Commit
     ) -> tuple[str | None, str | None]:
         """The digest at a commit, or the error of the render."""
@@ -334,7 +338,7 @@ class Diffs(ContextOperations):
         except TowlineError as error:
             return None, error.message
 
-    async def _group(
+    async def _fleet_group(
         self, key: tuple[str | None, str | None, str | None], members: Iterable[ServiceInCluster]
     ) -> FleetGroup:
         old, new, error = key
@@ -343,13 +347,15 @@ class Diffs(ContextOperations):
             return group
         try:
             difference = compare_bundles(
-                await self._opened(old), await self._opened(new), max_objects=_OBJECTS_A_GROUP
+                await self._open_stored_bundle(old),
+                await self._open_stored_bundle(new),
+                max_objects=_OBJECTS_A_GROUP,
             )
-        except TowlineError as lost:
-            return replace(group, error=lost.message)
+        except TowlineError as failure:
+            return replace(group, error=failure.message)
         return replace(group, difference=difference)
 
-    async def _opened(self, digest: str | None) -> Bundle | None:
+    async def _open_stored_bundle(self, digest: str | None) -> Bundle | None:
         if digest is None:
             return None
         return open_bundle(digest, await self._context.manifests.bundle(digest))

@@ -17,7 +17,7 @@ from core.spec.source import Commit, RepositoryKind
 
 log = structlog.get_logger(__name__)
 
-_MAX_KNOWN = 10_000
+_MAX_CACHED = 10_000
 
 
 class PinnedServices:
@@ -26,7 +26,7 @@ class PinnedServices:
     def __init__(self, context: OperationContext, history: GitHistory | None) -> None:
         self._context = context
         self._history = history
-        self._known: OrderedDict[tuple[RepositoryId, str, str], int | None] = OrderedDict()
+        self._counts: OrderedDict[tuple[RepositoryId, str, str], int | None] = OrderedDict()
 
     async def update(self, key: str) -> None:
         """Counts for one service (`repository/service`), or for all services of a repository."""
@@ -41,42 +41,42 @@ class PinnedServices:
             pinned = [state for state in states if state.is_rolled_back]
             repository = await tx[RepositoryStore].get(repository_id) if pinned else None
         if repository is not None and repository.kind is RepositoryKind.GIT:
-            await self._update(repository, pinned)
+            await self._update_counts(repository, pinned)
 
-    async def _update(self, repository: Repository, pinned: Sequence[RenderState]) -> None:
+    async def _update_counts(self, repository: Repository, pinned: Sequence[RenderState]) -> None:
         state = self._context.manifests.state(repository.id)
         commits = state.commits if state is not None else repository.commits
         counted_from = {service.id: service.pinned_sha for service in pinned}
         changed: dict[str, int | None] = {}
         for service in pinned:
-            behind = await self._count(repository.id, service, commits.get(service.ref))
+            behind = await self._count_commits(repository.id, service, commits.get(service.ref))
             if behind != service.commits_behind:
                 changed[service.id] = behind
         if not changed:
             return
         async with self._context.store.write() as tx:
-            for now in await tx[ServiceStore].lock(changed.keys()):
+            for current in await tx[ServiceStore].lock(changed.keys()):
                 # Another rollback may have pinned the service meanwhile.
-                if now.desired.pinned_sha == counted_from[now.id]:
-                    await tx[ServiceStore].set_commits_behind(now.id, changed[now.id])
+                if current.desired.pinned_sha == counted_from[current.id]:
+                    await tx[ServiceStore].set_commits_behind(current.id, changed[current.id])
         for id in changed:
             self._context.bus.publish(SERVICE, id)
 
-    async def _count(
+    async def _count_commits(
         self, repository_id: RepositoryId, service: RenderState, tip: Commit | None
     ) -> int | None:
         """Returns the number of commits; None if the Git server does not tell."""
         if self._history is None or tip is None or service.pinned_sha is None:
             return None
         key = (repository_id, service.pinned_sha, tip.sha)
-        if key not in self._known:
+        if key not in self._counts:
             try:
-                self._known[key] = await self._history.count_commits(*key)
+                self._counts[key] = await self._history.count_commits(*key)
             except TowlineError as error:
                 log.info(
                     "commits cannot be counted", repository=repository_id, reason=error.message
                 )
-                self._known[key] = None
-            while len(self._known) > _MAX_KNOWN:
-                self._known.popitem(last=False)
-        return self._known[key]
+                self._counts[key] = None
+            while len(self._counts) > _MAX_CACHED:
+                self._counts.popitem(last=False)
+        return self._counts[key]

@@ -77,7 +77,7 @@ class _Outcome:
     waiting: bool = False
     postponed: bool = False
     """True if it was not rendered because its project renders too often."""
-    taken: RenderSources = RenderSources()
+    resolved: RenderSources = RenderSources()
     trees: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -122,87 +122,87 @@ class RenderReconciler(ContextOperations):
             further = await tx[ServiceSourceStore].of_repository(repository_id)
             frozen = await frozen_clusters(tx)
             table = tx[RenderStateStore]
-            found = await (
+            all_states = await (
                 table.of_repository(repository_id)
                 if only is None
                 else table.of_repository_among(repository_id, only)
             )
-        states = [state for state in found if state.cluster_id not in frozen]
-        commits = self._commits(repository)
+        states = [state for state in all_states if state.cluster_id not in frozen]
+        commits = self._latest_commits(repository)
         if only is None:
             await mark_source_users_for_render(self._context, repository.id, commits, further)
-        stale, failed = await self._changed(repository, commits, states)
-        count = await self._keep(failed) if failed else 0
+        stale, failed = await self._find_stale(repository, commits, states)
+        count = await self._store_outcomes(failed) if failed else 0
         return count + await self._render_all(stale) if stale else count
 
     async def _render_all(self, stale: Mapping[str, _StaleService]) -> int:
         """Renders services in the order of their dependencies; returns how many changed."""
         async with self._context.store.read() as tx:
             services = await tx[ServiceStore].by_ids(stale)
-            homes = {service.cluster_id for service in services}
-            clusters = {c.id: c for c in await tx[ClusterStore].by_ids(homes)}
+            cluster_ids = {service.cluster_id for service in services}
+            clusters = {c.id: c for c in await tx[ClusterStore].by_ids(cluster_ids)}
         # A change made meanwhile has already requested another delivery.
-        same = [
+        unchanged = [
             service for service in services if not _was_changed(stale[service.id].state, service)
         ]
         count = 0
-        for group in dependency_groups(same):
+        for group in dependency_groups(unchanged):
             for start in range(0, len(group), _BATCH):
                 batch = [
                     _RenderTask(service, stale[service.id].commit, stale[service.id].ids)
                     for service in group[start : start + _BATCH]
                 ]
-                count += await self._keep(await self._outcomes(batch, clusters))
+                count += await self._store_outcomes(await self._render_batch(batch, clusters))
         return count
 
-    async def _outcomes(
-        self, looks: Sequence[_RenderTask], clusters: Mapping[ClusterId, Cluster]
+    async def _render_batch(
+        self, tasks: Sequence[_RenderTask], clusters: Mapping[ClusterId, Cluster]
     ) -> list[_Outcome]:
         """Renders the services that do not wait for dependencies."""
-        services = [look.service for look in looks]
+        services = [task.service for task in tasks]
         async with self._context.store.read() as tx:
             dependent = await waiting_services(tx, services)
             contexts = await template_values(self._context.sealer, tx, services)
             sources = await sources_of(tx, [service.id for service in services])
             fenced = {row.service.id: row for row in await fenced_services(tx, services)}
         waiting = [
-            _Outcome(look.service, look.commit, waiting=True)
-            for look in looks
-            if look.service.id in dependent
+            _Outcome(task.service, task.commit, waiting=True)
+            for task in tasks
+            if task.service.id in dependent
         ]
-        free = [look for look in looks if look.service.id not in dependent]
+        independent = [task for task in tasks if task.service.id not in dependent]
         rendered = await asyncio.gather(
             *(
-                self._render(
-                    look,
-                    clusters[look.service.cluster_id],
-                    contexts.get(look.service.id, {}),
-                    sources.get(look.service.id, ()),
-                    fenced[look.service.id],
+                self._run_task(
+                    task,
+                    clusters[task.service.cluster_id],
+                    contexts.get(task.service.id, {}),
+                    sources.get(task.service.id, ()),
+                    fenced[task.service.id],
                 )
-                for look in free
+                for task in independent
             )
         )
         return waiting + rendered
 
-    def _commits(self, repository: Repository) -> Mapping[str, Commit]:
+    def _latest_commits(self, repository: Repository) -> Mapping[str, Commit]:
         state = self._context.manifests.state(repository.id)
         return state.commits if state is not None else repository.commits
 
-    async def _changed(
+    async def _find_stale(
         self, repository: Repository, commits: Mapping[str, Commit], states: Iterable[RenderState]
     ) -> tuple[dict[str, _StaleService], list[_Outcome]]:
         """The services to render, by id, and the results of those that cannot be rendered."""
         by_ref: dict[str, list[RenderState]] = {}
         failed = []
-        known = self._context.manifests.state(repository.id)
+        repository_state = self._context.manifests.state(repository.id)
         for state in states:
             if state.ignores_commits:
                 continue
             if state.target_ref in commits:
                 by_ref.setdefault(state.target_ref, []).append(state)
-            elif known is not None:
-                outcome = _without_commit(repository, known, state)
+            elif repository_state is not None:
+                outcome = _without_commit(repository, repository_state, state)
                 if outcome.error not in (None, state.render_error):
                     failed.append(outcome)
         stale: dict[str, _StaleService] = {}
@@ -217,67 +217,67 @@ class RenderReconciler(ContextOperations):
             }
         return stale, failed
 
-    async def _render(
+    async def _run_task(
         self,
-        look: _RenderTask,
+        task: _RenderTask,
         cluster: Cluster,
-        given: Mapping[str, JsonMapping],
+        values: Mapping[str, JsonMapping],
         sources: Sequence[ServiceSource],
         fenced: FencedService,
     ) -> _Outcome:
-        service, commit = look.service, look.commit
+        service, commit = task.service, task.commit
         try:
-            parameters = render_parameters(service, cluster, given)
-            taken = resolve_sources(self._context, sources)
+            parameters = render_parameters(service, cluster, values)
+            resolved = resolve_sources(self._context, sources)
             request = service.render_request(
-                commit.sha, parameters, taken.folders, fenced.signatures
+                commit.sha, parameters, resolved.folders, fenced.signatures
             )
             take_renders(self._context, [fenced])
             rendered = await render_inside(self._context, fenced, request)
-            reads = await read_paths(self._context, service, commit.sha, rendered, look.ids)
-            trees = await source_trees(self._context, taken)
+            reads = await read_paths(self._context, service, commit.sha, rendered, task.ids)
+            trees = await source_trees(self._context, resolved)
         except LimitExceeded as error:
             return _Outcome(service, commit, error=error.message, postponed=True)
         except TowlineError as error:
             return _Outcome(
-                service, commit, error=_storable(error.message), reason=reason_of(error)
+                service, commit, error=_storable_text(error.message), reason=reason_of(error)
             )
-        return _Outcome(service, commit, rendered, reads, taken=taken, trees=trees)
+        return _Outcome(service, commit, rendered, reads, resolved=resolved, trees=trees)
 
-    async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
+    async def _store_outcomes(self, outcomes: Iterable[_Outcome]) -> int:
         """Writes the results in one transaction, then notifies agents and subscribers."""
-        moved, ledger_entries, revisions = [], [], []
+        changed, ledger_entries, revisions = [], [], []
         changes: dict[str, Mapping[str, object]] = {}
         outcomes = list(outcomes)
         async with self._context.store.write() as tx:
-            refused = await denied_among(
-                tx, (revision for each in outcomes for revision in each.revisions)
+            denied_revisions = await denied_among(
+                tx, (revision for outcome in outcomes for revision in outcome.revisions)
             )
             locked = await tx[ServiceStore].lock({outcome.service.id for outcome in outcomes})
-            now = {service.id: service for service in locked}
+            current_by_id = {service.id: service for service in locked}
             for outcome in outcomes:
-                current = now.get(outcome.service.id)
+                current = current_by_id.get(outcome.service.id)
                 if current is None or _was_changed(outcome.service, current):
                     continue
-                await store_source_commits(tx, outcome.taken, outcome.trees)
-                after, entries = self._apply(outcome, current, refused)
-                if not (columns := _difference(current, after)):
+                await store_source_commits(tx, outcome.resolved, outcome.trees)
+                after, entries = self._apply_outcome(outcome, current, denied_revisions)
+                if not (columns := _changed_columns(current, after)):
                     continue
                 if after.desired.revision_id != current.desired.revision_id:
-                    revisions.append(_revision(outcome, after))
+                    revisions.append(_new_revision(outcome, after))
                 changes[after.id] = columns
                 ledger_entries += entries
-                moved.append(after)
+                changed.append(after)
             await tx[RevisionStore].add_each(revisions)
             await tx[ServiceStore].change_each(changes)
             await tx[LedgerStore].append(ledger_entries)
-        for service in moved:
+        for service in changed:
             self._context.bus.publish(SERVICE, service.id)
             self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
-        return len(moved)
+        return len(changed)
 
-    def _apply(
-        self, outcome: _Outcome, before: Service, refused: DeniedRevisions
+    def _apply_outcome(
+        self, outcome: _Outcome, before: Service, denied_revisions: DeniedRevisions
     ) -> tuple[Service, list[LedgerEntry]]:
         """The service after a result, and the ledger entries for it."""
         if outcome.waiting:
@@ -290,22 +290,22 @@ class RenderReconciler(ContextOperations):
                 return before, []
             after = before.changed(render_error=outcome.error)
             return after, [
-                self._entry(after, LedgerStage.RENDER_FAILED, outcome, outcome.error or "")
+                self._ledger_entry(after, LedgerStage.RENDER_FAILED, outcome, outcome.error or "")
             ]
         rendered = outcome.rendered
         after = before.changed(
             render_error=None, input_digest=rendered.source, reads=dict(outcome.reads or {})
         )
         now = self._context.clock.now()
-        bad = refused.of(before.project_id, rendered.digest, outcome.commit.sha)
-        if bad is not None and rendered.digest != before.desired.digest:
-            after = quarantined(after, bad, rendered.digest, now)
+        denied = denied_revisions.of(before.project_id, rendered.digest, outcome.commit.sha)
+        if denied is not None and rendered.digest != before.desired.digest:
+            after = quarantined(after, denied, rendered.digest, now)
             is_new = (
                 after.desired.quarantine is not None
                 and after.desired.quarantine != before.desired.quarantine
             )
             return after, [
-                quarantine_entry(after, after.desired.quarantine, bad.actor)
+                quarantine_entry(after, after.desired.quarantine, denied.actor)
             ] if is_new else []
         author = outcome.commit.author[:512]
         after = after.changed(
@@ -314,7 +314,7 @@ class RenderReconciler(ContextOperations):
             **after.columns_for_digest(rendered.digest),
         )
         if rendered.digest == before.desired.digest:
-            return self._attested_again(before, after, rendered), []
+            return self._with_new_attestation(before, after, rendered), []
         after = after.changed(
             digest=rendered.digest,
             attestation=rendered.attestation,
@@ -324,9 +324,13 @@ class RenderReconciler(ContextOperations):
             revision_id=self._context.new_id(),
             updated_at=now,
         )
-        return after, [self._entry(after, LedgerStage.RENDERED, outcome, outcome.commit.subject)]
+        return after, [
+            self._ledger_entry(after, LedgerStage.RENDERED, outcome, outcome.commit.subject)
+        ]
 
-    def _attested_again(self, before: Service, after: Service, rendered: RenderedBundle) -> Service:
+    def _with_new_attestation(
+        self, before: Service, after: Service, rendered: RenderedBundle
+    ) -> Service:
         """The service with a new attestation of the same objects, if its inputs or its fence
         changed."""
         if before.desired.input_digest or rendered.attestation == before.desired.attestation:
@@ -335,7 +339,7 @@ class RenderReconciler(ContextOperations):
             attestation=rendered.attestation, generation=before.desired.generation + 1
         )
 
-    def _entry(
+    def _ledger_entry(
         self, service: Service, stage: LedgerStage, outcome: _Outcome, message: str
     ) -> LedgerEntry:
         commit = outcome.commit
@@ -360,28 +364,30 @@ async def read_paths(
     service: Service,
     commit: str,
     rendered: RenderedBundle,
-    known: Mapping[str, str | None] | None = None,
+    known_ids: Mapping[str, str | None] | None = None,
 ) -> dict[str, str]:
-    """Git ids of all paths that a render read; `known` avoids repeated queries."""
+    """Git ids of all paths that a render read; `known_ids` avoids repeated queries."""
     paths = rendered.reads or (service.spec.path,)
-    ids = dict(known or {})
-    more = [path for path in paths if path not in ids]
-    if more and service.repository_id:
-        ids |= await context.manifests.trees(service.repository_id, commit, more)
+    ids = dict(known_ids or {})
+    missing = [path for path in paths if path not in ids]
+    if missing and service.repository_id:
+        ids |= await context.manifests.trees(service.repository_id, commit, missing)
     return {path: ids.get(path) or "" for path in paths}
 
 
-def _without_commit(repository: Repository, known: RepositoryState, state: RenderState) -> _Outcome:
+def _without_commit(
+    repository: Repository, repository_state: RepositoryState, state: RenderState
+) -> _Outcome:
     """Result of a service without a commit to render; without an error while that is unknown.
 
     Fetch errors are shown on the repository, and on services that were never rendered.
     """
-    if state.target_ref in known.missing:
+    if state.target_ref in repository_state.missing:
         text = f"{repository.url} has no {_ref_in_words(repository, state.target_ref)}"
         return _Outcome(state, None, error=text, reason=Code.NOT_FOUND.value)
-    if known.error is not None and state.input_digest is None:
-        text = f"{repository.url} cannot be read: {known.error}"
-        return _Outcome(state, None, error=text, reason=known.reason)
+    if repository_state.error is not None and state.input_digest is None:
+        text = f"{repository.url} cannot be read: {repository_state.error}"
+        return _Outcome(state, None, error=text, reason=repository_state.reason)
     return _Outcome(state, None)
 
 
@@ -395,7 +401,7 @@ def _ref_in_words(repository: Repository, ref: str) -> str:
     return f"version of chart {chart[0]!r} that matches {chart[1]!r}"
 
 
-def _storable(text: str) -> str:
+def _storable_text(text: str) -> str:
     """A renderer's error text that every database accepts.
 
     Otherwise one service's error would fail the transaction of all others.
@@ -404,28 +410,28 @@ def _storable(text: str) -> str:
     return whole.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def _difference(before: Service, after: Service) -> Columns:
+def _changed_columns(before: Service, after: Service) -> Columns:
     """The columns that changed."""
     old, new = column_values(before), column_values(after)
     return {name: value for name, value in new.items() if value != old[name]}
 
 
-def _was_changed(before: Service | RenderState, now: Service) -> bool:
+def _was_changed(before: Service | RenderState, current: Service) -> bool:
     """True if a user changed the service while it was being rendered."""
     is_narrow = isinstance(before, RenderState)
     pinned = before.pinned_sha if is_narrow else before.desired.pinned_sha
-    return (before.updated_at, pinned) != (now.updated_at, now.desired.pinned_sha)
+    return (before.updated_at, pinned) != (current.updated_at, current.desired.pinned_sha)
 
 
 def render_parameters(
-    service: Service, cluster: Cluster, given: Mapping[str, JsonMapping]
+    service: Service, cluster: Cluster, template_inputs: Mapping[str, JsonMapping]
 ) -> JsonObject:
     """The values that templates can use; a render depends only on the values that it reads.
 
-    `given` is the service's entry of `contexts.values_of`. Invalid: an import of the service cannot
-    be resolved.
+    `template_inputs` is the service's entry of `template_values`. Invalid: an import of the service
+    cannot be resolved.
     """
-    if problem := given.get("problem"):
+    if problem := template_inputs.get("problem"):
         raise Invalid(problem["message"])
     return {
         "cluster": {
@@ -438,8 +444,10 @@ def render_parameters(
             "apiVersions": list(cluster.facts.api_versions),
         },
         "configuration": dict(service.spec.configuration),
-        "contexts": {name: dict(values) for name, values in given.get("contexts", {}).items()},
-        "imports": dict(given.get("imports", {})),
+        "contexts": {
+            name: dict(values) for name, values in template_inputs.get("contexts", {}).items()
+        },
+        "imports": dict(template_inputs.get("imports", {})),
         "service": {"name": service.name, "namespace": service.namespace},
     }
 
@@ -452,24 +460,26 @@ async def mark_for_render(
     Each pair is a cluster before and after the change. Returns the topics and keys to publish.
     Services with an unchanged result are not rolled out again.
     """
-    ids = [after.id for before, after in clusters if _rendered_for(before) != _rendered_for(after)]
+    ids = [
+        after.id for before, after in clusters if _render_inputs(before) != _render_inputs(after)
+    ]
     if not ids:
         return set()
     services = await tx[ServiceStore].unpinned(ids)
-    users = [
+    affected = [
         service
         for service in services
         if service.repository_id and service.desired.input_digest is not None
     ]
-    await tx[ServiceStore].change_each({service.id: {"input_digest": None} for service in users})
-    return {(RENDER_SERVICES, f"{service.repository_id}/{service.id}") for service in users}
+    await tx[ServiceStore].change_each({service.id: {"input_digest": None} for service in affected})
+    return {(RENDER_SERVICES, f"{service.repository_id}/{service.id}") for service in affected}
 
 
-def _rendered_for(cluster: Cluster) -> tuple[str | None, Sequence[str]]:
+def _render_inputs(cluster: Cluster) -> tuple[str | None, Sequence[str]]:
     return cluster.kubernetes_version, cluster.facts.api_versions
 
 
-def _revision(outcome: _Outcome, service: Service) -> Revision:
+def _new_revision(outcome: _Outcome, service: Service) -> Revision:
     commit = outcome.commit
     if commit is None or outcome.rendered is None or service.desired.revision_id is None:
         raise ValueError("a revision needs a rendered commit")
