@@ -157,28 +157,28 @@ class _ChangedKeys:
         return None if taken[LOST_WAKES] else (taken[SERVICE], taken[CLUSTER])
 
 
-async def _deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDelta, None]:
-    search, shown, clock = context[SearchOperations], _SentRows(), context[Clock]
-    gathered = _ChangedKeys(context[Bus].subscribe(SERVICE, CLUSTER, LOST_WAKES))
+async def _fleet_deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDelta, None]:
+    search, sent, clock = context[SearchOperations], _SentRows(), context[Clock]
+    changes = _ChangedKeys(context[Bus].subscribe(SERVICE, CLUSTER, LOST_WAKES))
     tasks = Tasks("fleet map")
-    tasks.spawn("gather", gathered.collect())
+    tasks.spawn("gather", changes.collect())
     try:
         await context.recheck()
-        first = shown.changes_since_sent(await search.fleet_map(context.actor, query))
+        first = sent.changes_since_sent(await search.fleet_map(context.actor, query))
         yield first or FleetDelta(rows=[], gone=[])
         sent_at = clock.monotonic()
         while True:
-            await gathered.wait()
+            await changes.wait()
             # A single change is sent at once; further changes within a second are sent together.
             await clock.sleep(
                 max(_DEBOUNCE_SECONDS, sent_at + _MIN_INTERVAL_SECONDS - clock.monotonic())
             )
             sent_at = clock.monotonic()
-            taken = gathered.take()
+            changed = changes.take()
             await context.recheck()
-            among = await search.concerned(context.actor, *taken) if taken else None
-            delta = shown.changes_since_sent(
-                await search.fleet_map(context.actor, query, among), among
+            affected = await search.affected_clusters(context.actor, *changed) if changed else None
+            delta = sent.changes_since_sent(
+                await search.fleet_map(context.actor, query, affected), affected
             )
             if delta is not None:
                 yield delta
@@ -186,7 +186,7 @@ async def _deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDel
         await tasks.stop()
 
 
-def _found(hit: SearchHit, now: datetime) -> FoundObject:
+def _found_object(hit: SearchHit, now: datetime) -> FoundObject:
     age = now - hit.pinged_at if hit.pinged_at else None
     return FoundObject.of(
         hit,
@@ -208,13 +208,13 @@ class SearchQuery:
                 label:app=shop`.
             first: Number of rows from the start of the list. Default: 50. Limit: 100.
         """
-        asked = relay.page_query(first, after)
+        query = relay.page_query(first, after)
         context, actor = info.context, info.context.actor
-        page = await context[SearchOperations].objects(actor, q, asked.first, asked.after)
+        page = await context[SearchOperations].objects(actor, q, query.first, query.after)
         now = context[Clock].now()
-        nodes = [_found(hit, now) for hit in page.items]
-        count, most = page.count, MAX_FOUND
-        return relay.connection(nodes, page.more, asked, lambda node: node.id, count, most)
+        nodes = [_found_object(hit, now) for hit in page.items]
+        count, limit = page.count, MAX_FOUND
+        return relay.connection(nodes, page.more, query, lambda node: node.id, count, limit)
 
     @strawberry.field
     async def places(self, info: Info, q: str, first: int = 10) -> list[Place]:
@@ -225,8 +225,8 @@ class SearchQuery:
             q: Part of the name. `CLUSTER/NAME` also finds services by parts of both.
             first: Number of rows. Default: 10. Limit: 50.
         """
-        found = await info.context[SearchOperations].places(info.context.actor, q, first)
-        return Place.of_each(found)
+        items = await info.context[SearchOperations].places(info.context.actor, q, first)
+        return Place.of_each(items)
 
     @strawberry.field
     async def fleet_map(self, info: Info, filter: FleetFilter | None = None) -> FleetMap:
@@ -251,4 +251,4 @@ class FleetSubscription:
         Args:
             filter: Filter for services. Default: all services.
         """
-        return _deltas(info.context, (filter or FleetFilter()).query())
+        return _fleet_deltas(info.context, (filter or FleetFilter()).query())

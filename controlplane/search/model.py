@@ -163,12 +163,12 @@ def parse_search(text: str) -> ParsedSearch:
     words: list[str] = []
     terms: dict[Key, tuple[str, ...]] = {}
     for token in tokens:
-        key, value = _term(token)
+        key, value = _parse_term(token)
         if key is None:
             words.append(value)
         else:
-            terms[key] = (*terms.get(key, ()), _checked(key, value))
-    images = tuple(_image(value) for value in terms.pop(Key.IMAGE, ()))
+            terms[key] = (*terms.get(key, ()), _check_value(key, value))
+    images = tuple(_parse_image(value) for value in terms.pop(Key.IMAGE, ()))
     return ParsedSearch(tuple(words), terms, images)
 
 
@@ -178,10 +178,10 @@ def version_of(tag: str) -> tuple[tuple[int, int, str], ...]:
     if not text[:1].isdigit():
         return ()
     parts = _PART.findall(text.partition("+")[0])
-    ranked = [_ranked(part) for part in parts[:8]]
-    while ranked and ranked[-1] == (1, 0, ""):
-        ranked.pop()
-    return (*ranked, _END)
+    ranks = [_part_rank(part) for part in parts[:8]]
+    while ranks and ranks[-1] == (1, 0, ""):
+        ranks.pop()
+    return (*ranks, _END)
 
 
 def is_like(text: str, pattern: str) -> bool:
@@ -192,11 +192,11 @@ def is_like(text: str, pattern: str) -> bool:
 
 def removed_by(release: str) -> list[tuple[str, str, str]]:
     """Returns the APIs that a Kubernetes release has removed; `yes` means any release."""
-    minor = _minor(release)
-    return [api for api, gone in REMOVALS.items() if minor is None or gone <= minor]
+    minor = _minor_release(release)
+    return [api for api, removed_in in REMOVALS.items() if minor is None or removed_in <= minor]
 
 
-def rank_by_name(places: Iterable[NamedItem], text: str, most: int) -> list[NamedItem]:
+def rank_by_name(places: Iterable[NamedItem], text: str, limit: int) -> list[NamedItem]:
     """Sorts places by match quality of their names: exact, prefix, then substring.
 
     The name of a service is CLUSTER/NAME if the text has a slash.
@@ -208,20 +208,20 @@ def rank_by_name(places: Iterable[NamedItem], text: str, most: int) -> list[Name
         within = f"{place.within}/" if is_path and place.within else ""
         name = f"{within}{place.name}".lower()
         if name == lowered:
-            fit = 0
+            quality = 0
         elif name.startswith(lowered):
-            fit = 1
+            quality = 1
         else:
-            fit = 2 if re.search(rf"(?:^|[^a-z0-9]){re.escape(lowered)}", name) else 3
-        return fit, len(name), name, place.id
+            quality = 2 if re.search(rf"(?:^|[^a-z0-9]){re.escape(lowered)}", name) else 3
+        return quality, len(name), name, place.id
 
-    return sorted(places, key=rank)[:most]
+    return sorted(places, key=rank)[:limit]
 
 
 _END = (1, -1, "")
 
 
-def _ranked(part: str) -> tuple[int, int, str]:
+def _part_rank(part: str) -> tuple[int, int, str]:
     """Sort key of a version part: pre-release words sort below the release, numbers above, other
     words between.
     """
@@ -238,44 +238,44 @@ _COMPARE: dict[str, Callable[[tuple, tuple], bool]] = {
 }
 
 
-def _term(token: str) -> tuple[Key | None, str]:
+def _parse_term(token: str) -> tuple[Key | None, str]:
     head, colon, rest = token.partition(":")
     if not colon or '"' in head:
         return None, token.replace('"', "")
     name, value = head.lower(), rest.replace('"', "")
     if name not in (*Key, *_SHORT):
-        known = ", ".join(Key)
-        raise Invalid(f"{head[:40]!r} is not a search key: use {known}, or a word", field="q")
+        keys = ", ".join(Key)
+        raise Invalid(f"{head[:40]!r} is not a search key: use {keys}, or a word", field="q")
     if not value:
         raise Invalid(f"{name}: needs a value", field="q")
     return _SHORT.get(name) or Key(name), value
 
 
-def _checked(key: Key, value: str) -> str:
+def _check_value(key: Key, value: str) -> str:
     if key is Key.HEALTH:
         if value.upper() not in (*ComponentState, UNKNOWN):
-            known = ", ".join(state.lower() for state in (*ComponentState, UNKNOWN))
-            raise Invalid(f"health:{value[:40]} is not one of {known}", field="q")
+            states = ", ".join(state.lower() for state in (*ComponentState, UNKNOWN))
+            raise Invalid(f"health:{value[:40]} is not one of {states}", field="q")
         return value.upper()
     if key is Key.DEPRECATED:
-        _minor(value)
+        _minor_release(value)
     return value
 
 
-def _minor(release: str) -> int | None:
+def _minor_release(release: str) -> int | None:
     if release.lower() in ("yes", "true", "any"):
         return None
-    found = _RELEASE.match(release)
-    if found is None:
+    match = _RELEASE.match(release)
+    if match is None:
         raise Invalid("deprecated: takes `yes`, or a release like 1.32", field="q")
-    return int(found[1])
+    return int(match[1])
 
 
-def _image(value: str) -> ImageTerm:
-    found = _IMAGE.match(value)
-    if found is None:
+def _parse_image(value: str) -> ImageTerm:
+    match = _IMAGE.match(value)
+    if match is None:
         raise Invalid(f"image:{value[:80]} is not like image:log4j<2.17", field="q")
-    return ImageTerm(found["name"].lower(), found["op"] or "", (found["version"] or "").lower())
+    return ImageTerm(match["name"].lower(), match["op"] or "", (match["version"] or "").lower())
 
 
 def check_images(matching: int) -> None:

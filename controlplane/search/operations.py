@@ -51,23 +51,23 @@ class SearchOperations(ContextOperations):
         """
         require_member(actor)
         check_range(first, "first", 1, MAX_OBJECTS)
-        question = parse_search(text)
+        search = parse_search(text)
         async with self._context.store.read() as tx:
             visible = actor.policy.visible(ResourceKind.SERVICE)
-            return await tx[SearchStore].objects(question, visible, first, after)
+            return await tx[SearchStore].objects(search, visible, first, after)
 
-    async def places(self, actor: Actor, text: str, most: int = 10) -> Sequence[NamedItem]:
+    async def places(self, actor: Actor, text: str, first: int = 10) -> Sequence[NamedItem]:
         """Resources of all named kinds by part of their name, best match first."""
         require_member(actor)
         check_text(text, "q", 200)
-        check_range(most, "first", 1, MAX_RESULTS)
+        check_range(first, "first", 1, MAX_RESULTS)
         allowed = {
             kind: actor.policy.visible(kind)
             for kind in _PLACES
             if actor.policy.anywhere(Verb.READ, kind)
         }
         async with self._context.store.read() as tx:
-            return rank_by_name(await tx[SearchStore].places(text, allowed), text, most)
+            return rank_by_name(await tx[SearchStore].places(text, allowed), text, first)
 
     async def fleet_map(
         self, actor: Actor, query: PageQuery, clusters: Collection[str] | None = None
@@ -87,21 +87,21 @@ class SearchOperations(ContextOperations):
         require_member(actor)
         visible = actor.policy.visible(kind)
         # The overlap covers transactions that were open at that moment.
-        start, most = moment - _OVERLAP, MAX_CHANGES + 1
+        start, limit = moment - _OVERLAP, MAX_CHANGES + 1
         async with self._context.store.read() as tx:
             if kind is ResourceKind.SERVICE:
-                found = await tx[ServiceStore].changed_since(start, visible, most)
+                ids = await tx[ServiceStore].changed_since(start, visible, limit)
             elif kind is ResourceKind.CLUSTER:
-                found = await tx[ClusterStore].since(_CLUSTER_TIMES, start, visible, most)
+                ids = await tx[ClusterStore].since(_CLUSTER_TIMES, start, visible, limit)
             else:
                 rows, removal = _HARD_DELETED[kind]
-                found = await rows(tx).since(["updated_at"], start, visible, most)
-                found += await _deleted(tx, removal, start, visible)
-        if len(found) > MAX_CHANGES:
+                ids = await rows(tx).since(["updated_at"], start, visible, limit)
+                ids += await _deleted(tx, removal, start, visible)
+        if len(ids) > MAX_CHANGES:
             raise LimitExceeded(f"more than {MAX_CHANGES:,} changes: read the list again")
-        return found
+        return ids
 
-    async def concerned(
+    async def affected_clusters(
         self, actor: Actor, services: Collection[str], clusters: Collection[str]
     ) -> set[str] | None:
         """The clusters of changed services, and changed clusters; None if there are too many."""

@@ -20,7 +20,7 @@ class SearchStore(Protocol):
     """Search for objects of all clusters, and for items by name."""
 
     async def objects(
-        self, question: ParsedSearch, visible: Visible, first: int, after: str | None
+        self, search: ParsedSearch, visible: Visible, first: int, after: str | None
     ) -> SearchPage: ...
 
     async def places(self, text: str, allowed: dict[ResourceKind, Visible]) -> list[NamedItem]:

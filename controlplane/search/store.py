@@ -50,7 +50,7 @@ from controlplane.services.store import tables as services_store
 from controlplane.services.store.tables import components, images, services
 
 _C = components.c
-_INDEXES, _ANYTHING = (text(f"SET enable_seqscan = {how}") for how in ("off", "DEFAULT"))
+_AVOID_SCANS, _ALLOW_SCANS = (text(f"SET enable_seqscan = {how}") for how in ("off", "DEFAULT"))
 _CANDIDATES = 50
 NAMED_TABLES = (
     (NamedItemKind.CLUSTER, ResourceKind.CLUSTER, clusters_store.clusters, "handle"),
@@ -71,31 +71,31 @@ class SqlSearch:
         self._components = SqlReading(connection, components, Component)
 
     async def objects(
-        self, question: ParsedSearch, visible: Visible, first: int, after: str | None
+        self, search: ParsedSearch, visible: Visible, first: int, after: str | None
     ) -> SearchPage:
         """Returns objects in the order of their ids, and their number up to the count limit.
 
         A search with few results is answered from all of them: the planner must not scan two
         million rows in order for a few matches. A search with many results is scanned in order.
         """
-        where = and_(visible_rows(components, visible), *await self._terms(question))
-        ids = await self._limited_ids(where, by_indexes=self._has_rare_terms(question))
+        where = and_(visible_rows(components, visible), *await self._conditions(search))
+        ids = await self._limited_ids(where, by_indexes=self._has_rare_terms(search))
         if len(ids) > MAX_FOUND:
             following = where if after is None else and_(where, _C.id > after)
             page = select(_C.id).where(following).order_by(_C.id).limit(first + 1)
             shown = list((await self._connection.execute(page)).scalars())
         else:
             shown = [id for id in ids if after is None or id > after][: first + 1]
-        rows = await self._found(shown[:first])
+        rows = await self._load_hits(shown[:first])
         return SearchPage(tuple(rows), len(shown) > first, len(ids))
 
-    def _has_rare_terms(self, question: ParsedSearch) -> bool:
+    def _has_rare_terms(self, search: ParsedSearch) -> bool:
         """Returns whether words and terms may match fewer rows together than PostgreSQL expects.
 
         PostgreSQL assumes that terms are independent of each other.
         """
-        several = len(question.words) + len(question.terms) > 1
-        return self._is_postgres and several and any(len(word) > 2 for word in question.words)
+        several = len(search.words) + len(search.terms) > 1
+        return self._is_postgres and several and any(len(word) > 2 for word in search.words)
 
     async def _limited_ids(self, where: ColumnElement[bool], *, by_indexes: bool) -> list[str]:
         """Returns the ids of the first matches, up to the count limit, in order.
@@ -104,17 +104,17 @@ class SqlSearch:
         limit, PostgreSQL expects to find enough matches early, and reads a million rows if there
         are none.
         """
-        few: Select[Any] = select(_C.id).where(where)
+        matches: Select[Any] = select(_C.id).where(where)
         if not by_indexes:
-            return sorted((await self._connection.execute(few.limit(MAX_FOUND + 1))).scalars())
-        every = few.cte("every").prefix_with("MATERIALIZED")
+            return sorted((await self._connection.execute(matches.limit(MAX_FOUND + 1))).scalars())
+        all_matches = matches.cte("every").prefix_with("MATERIALIZED")
         try:
-            await self._connection.execute(_INDEXES)
-            found = await self._connection.execute(select(every.c.id).limit(MAX_FOUND + 1))
+            await self._connection.execute(_AVOID_SCANS)
+            found = await self._connection.execute(select(all_matches.c.id).limit(MAX_FOUND + 1))
         finally:
             # No transaction ends the setting after a read; it ends with the connection.
             with suppress(PendingRollbackError):
-                await self._connection.execute(_ANYTHING)
+                await self._connection.execute(_ALLOW_SCANS)
         return sorted(found.scalars())
 
     async def places(self, text: str, allowed: dict[ResourceKind, Visible]) -> list[NamedItem]:
@@ -122,17 +122,19 @@ class SqlSearch:
 
         `CLUSTER/NAME` also finds services by a part of each.
         """
-        found: list[NamedItem] = []
-        for kind, right, table, column in NAMED_TABLES:
-            if right in allowed:
-                found += await self._named(kind, table, column, text, allowed[right])
+        items: list[NamedItem] = []
+        for kind, resource_kind, table, column in NAMED_TABLES:
+            if resource_kind in allowed:
+                items += await self._find_by_name(kind, table, column, text, allowed[resource_kind])
         cluster, slash, name = text.partition("/")
         if slash and ResourceKind.SERVICE in allowed:
-            seen = allowed[ResourceKind.SERVICE]
-            found += await self._named(NamedItemKind.SERVICE, services, "name", name, seen, cluster)
-        return found
+            visible = allowed[ResourceKind.SERVICE]
+            items += await self._find_by_name(
+                NamedItemKind.SERVICE, services, "name", name, visible, cluster
+            )
+        return items
 
-    async def _named(
+    async def _find_by_name(
         self,
         kind: NamedItemKind,
         table: Any,
@@ -148,19 +150,19 @@ class SqlSearch:
             where.append(table.c.cluster_id.in_(select(clusters.c.id).where(handle)))
         if "deleted_at" in table.c:
             where.append(table.c.deleted_at.is_(None))
-        fits = case((func.lower(name) == text.lower(), 0), else_=1)
-        begins = case((name.istartswith(text, autoescape=True), 0), else_=1)
-        order = (fits, begins, func.length(name), name)
+        exact_rank = case((func.lower(name) == text.lower(), 0), else_=1)
+        prefix_rank = case((name.istartswith(text, autoescape=True), 0), else_=1)
+        order = (exact_rank, prefix_rank, func.length(name), name)
         best = select(table.c.id).where(*where).order_by(*order).limit(_CANDIDATES)
-        asked: Any = select(table.c.id, name, literal(""))
+        statement: Any = select(table.c.id, name, literal(""))
         if table is services:
-            asked = select(table.c.id, name, clusters.c.handle).join(
+            statement = select(table.c.id, name, clusters.c.handle).join(
                 clusters, clusters.c.id == services.c.cluster_id
             )
-        rows: Any = await self._connection.execute(asked.where(table.c.id.in_(best)))
+        rows: Any = await self._connection.execute(statement.where(table.c.id.in_(best)))
         return [NamedItem(kind, *row) for row in rows]
 
-    async def _found(self, ids: Sequence[str]) -> list[SearchHit]:
+    async def _load_hits(self, ids: Sequence[str]) -> list[SearchHit]:
         rows = await self._components.by_ids(ids) if ids else []
         cluster = await self._by_id(clusters, {row.cluster_id for row in rows}, "handle")
         service = await self._by_id(services, {row.service_id for row in rows}, "name")
@@ -177,28 +179,28 @@ class SqlSearch:
             table.c.id.in_(ids)))  # fmt: skip
         return {row[0]: tuple(row[1:]) for row in rows}
 
-    async def _terms(self, question: ParsedSearch) -> list[ColumnElement[bool]]:
+    async def _conditions(self, search: ParsedSearch) -> list[ColumnElement[bool]]:
         terms: list[ColumnElement[bool]] = [
-            contains(_C.name, word, self._dialect) for word in question.words
+            contains(_C.name, word, self._dialect) for word in search.words
         ]
-        terms += [self._of(key, values) for key, values in question.terms.items()]
-        if question.images:
-            terms.append(self._has_image(question.images, await self._images(question.images)))
+        terms += [self._condition_for(key, values) for key, values in search.terms.items()]
+        if search.images:
+            terms.append(self._has_image(search.images, await self._matching_images(search.images)))
         return terms
 
-    def _of(self, key: Key, values: Sequence[str]) -> ColumnElement[bool]:
+    def _condition_for(self, key: Key, values: Sequence[str]) -> ColumnElement[bool]:
         if key is Key.HEALTH:
-            known = [ComponentState(value) for value in values if value != UNKNOWN]
-            found = _C.state.in_(known)
-            return or_(found, _C.state.is_(None)) if UNKNOWN in values else found
+            states = [ComponentState(value) for value in values if value != UNKNOWN]
+            has_state = _C.state.in_(states)
+            return or_(has_state, _C.state.is_(None)) if UNKNOWN in values else has_state
         if key is Key.LABEL:
             return or_(*(self._has_label(value) for value in values))
         if key is Key.DEPRECATED:
             return _is_api(api for value in values for api in removed_by(value))
         if key is Key.API:
-            return or_(*(_of_version(value) for value in values))
-        if key in _INNER:
-            outer, column, name = _INNER[key]
+            return or_(*(_has_version(value) for value in values))
+        if key in _JOINED:
+            outer, column, name = _JOINED[key]
             within = select(column).where(or_(*(self._like(name, value) for value in values)))
             return outer.in_(within)
         return or_(*(self._like(_C[key.value], value) for value in values))
@@ -207,15 +209,21 @@ class SqlSearch:
         """Matches a column by value or pattern; kinds ignore case."""
         if column is _C.kind and "*" not in value:
             return column.in_({value, value.capitalize(), value[:1].upper() + value[1:]})
-        return is_like(column, _pattern(value), self._dialect) if "*" in value else column == value
+        return (
+            is_like(column, _like_pattern(value), self._dialect)
+            if "*" in value
+            else column == value
+        )
 
-    async def _images(self, terms: Sequence[ImageTerm]) -> list[str]:
+    async def _matching_images(self, terms: Sequence[ImageTerm]) -> list[str]:
         """Selects the matching images; there are few, so versions are compared here.
 
         LimitExceeded: too many images match.
         """
-        likely = or_(*(images.c.name.like(_pattern(f"*{t.name}"), escape="\\") for t in terms))
-        rows = await self._connection.execute(select(images).where(likely))
+        has_name = or_(
+            *(images.c.name.like(_like_pattern(f"*{t.name}"), escape="\\") for t in terms)
+        )
+        rows = await self._connection.execute(select(images).where(has_name))
         found = [
             row.image for row in rows if any(term.matches(row.name, row.tag) for term in terms)
         ]
@@ -226,38 +234,40 @@ class SqlSearch:
         if self._is_postgres:
             searched = literal(names, ARRAY(Text()))
             return type_coerce(_C.images, JSONB).has_any(searched)
-        each = func.json_each(_C.images).table_valued("value", name="image")
-        found = select(literal(1)).select_from(each).where(each.c.value.in_(names)).exists()
+        elements = func.json_each(_C.images).table_valued("value", name="image")
+        found = select(literal(1)).select_from(elements).where(elements.c.value.in_(names)).exists()
         # Most rows are excluded by their text, before the JSON is parsed.
         images = type_coerce(_C.images, Text)
-        return and_(or_(*(images.like(_pattern(f"*{t.name}*"), escape="\\") for t in terms)), found)
+        return and_(
+            or_(*(images.like(_like_pattern(f"*{t.name}*"), escape="\\") for t in terms)), found
+        )
 
     def _has_label(self, text: str) -> ColumnElement[bool]:
         name, equals, value = text.partition("=")
         if self._is_postgres:
             labels = type_coerce(_C.labels, JSONB)
             return labels.contains({name: value}) if equals else labels.has_key(name)
-        each = func.json_each(_C.labels).table_valued("key", "value", name="label")
-        found = select(literal(1)).select_from(each).where(each.c.key == name)
+        elements = func.json_each(_C.labels).table_valued("key", "value", name="label")
+        found = select(literal(1)).select_from(elements).where(elements.c.key == name)
         # Most rows are excluded by their text, before the JSON is parsed.
         likely = func.instr(type_coerce(_C.labels, Text), orjson.dumps(value or name).decode()) > 0
-        return and_(likely, (found.where(each.c.value == value) if equals else found).exists())
+        return and_(likely, (found.where(elements.c.value == value) if equals else found).exists())
 
 
 _OWNERS = components.alias("owners")
-_INNER = {
+_JOINED = {
     Key.OWNER: (_C.owner_uid, _OWNERS.c.uid, _OWNERS.c.name),
     Key.SERVICE: (_C.service_id, services.c.id, services.c.name),
     Key.CLUSTER: (_C.cluster_id, clusters.c.id, clusters.c.handle),
 }
 
 
-def _pattern(value: str) -> str:
+def _like_pattern(value: str) -> str:
     plain = value.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
     return plain.replace("*", "%")
 
 
-def _of_version(api: str) -> ColumnElement[bool]:
+def _has_version(api: str) -> ColumnElement[bool]:
     group, slash, version = api.rpartition("/")
     return and_(_C.group == group, _C.version == version) if slash else _C.version == version
 

@@ -76,7 +76,7 @@ async def test_a_search_needs_a_credential(search: SearchOperations) -> None:
     with pytest.raises(Unauthenticated):
         await search.changed_since(ANONYMOUS, ResourceKind.CLUSTER, START)
     with pytest.raises(Unauthenticated):
-        await search.concerned(ANONYMOUS, [], [])
+        await search.affected_clusters(ANONYMOUS, [], [])
 
 
 async def test_a_subscriber_learns_of_the_changes_that_it_missed(
@@ -108,5 +108,7 @@ async def test_after_too_many_changes_a_subscriber_reads_the_list_again(
 
 
 async def test_changed_services_concern_their_clusters(search: SearchOperations) -> None:
-    assert await search.concerned(ADMIN, [WEB.id, "gone"], ["prod"]) == {"dev", "prod"}
-    assert await search.concerned(ADMIN, [], [f"c{number}" for number in range(1_001)]) is None
+    assert await search.affected_clusters(ADMIN, [WEB.id, "gone"], ["prod"]) == {"dev", "prod"}
+    assert (
+        await search.affected_clusters(ADMIN, [], [f"c{number}" for number in range(1_001)]) is None
+    )
