@@ -44,25 +44,25 @@ class AuditExport:
     async def export(self, request: Request) -> Response:
         """Query: `format` (jsonl, cef), `q` and the fields of a filter; times are ISO 8601."""
         try:
-            actor = await self._caller(request)
+            actor = await self._authenticate(request)
             require_any(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
             format, filter = _parsed_query(request)
         except TowlineError as error:
             status = _STATUS.get(error.code, 503)
             return JSONResponse({"error": error.message, "code": error.code.value}, status)
-        lines = self._lines(actor, format, filter, request.query_params.get("q", ""))
+        lines = self._export_lines(actor, format, filter, request.query_params.get("q", ""))
         name = f'attachment; filename="audit.{format.value}"'
         headers = {"cache-control": "no-store", "content-disposition": name}
         return StreamingResponse(lines, media_type=_TYPES[format], headers=headers)
 
-    async def _lines(
+    async def _export_lines(
         self, actor: Actor, format: AuditFormat, filter: AuditFilter, text: str
     ) -> AsyncIterator[bytes]:
         write = FORMATS[format]
         async for rows in self._audit_log.export(actor, filter, text):
             yield b"".join(write(row) for row in rows)
 
-    async def _caller(self, request: Request) -> Actor:
+    async def _authenticate(self, request: Request) -> Actor:
         source = request.client.host if request.client else ""
         token = token_of(request.headers.get("authorization", ""))
         if token and token_kind(token) is TokenKind.SESSION:
@@ -78,11 +78,11 @@ class AuditExport:
 def _parsed_query(request: Request) -> tuple[AuditFormat, AuditFilter]:
     """Parses format and filter of a request. Raises Invalid, naming the parameter."""
     parameters = request.query_params
-    known = {"format", "q", "kind", "verdict", "since", "until", *_TEXTS}
+    allowed = {"format", "q", "kind", "verdict", "since", "until", *_TEXTS}
     for name, text in parameters.items():
-        if name not in known:
+        if name not in allowed:
             raise Invalid(
-                f"unknown parameter; expected one of: {', '.join(sorted(known))}", field=name[:80]
+                f"unknown parameter; expected one of: {', '.join(sorted(allowed))}", field=name[:80]
             )
         if len(text) > _MAX_PARAMETER_LENGTH or not text.isprintable():
             raise Invalid(
@@ -90,25 +90,25 @@ def _parsed_query(request: Request) -> tuple[AuditFormat, AuditFilter]:
             )
     texts = {field: parameters.get(name, "") for name, field in _TEXTS.items()}
     filter = AuditFilter(
-        kind=_word(AuditKind, parameters.get("kind"), "kind"),
-        verdict=_word(AuditVerdict, parameters.get("verdict"), "verdict"),
-        since=_time(parameters.get("since"), "since"),
-        until=_time(parameters.get("until"), "until"),
+        kind=_parse_enum(AuditKind, parameters.get("kind"), "kind"),
+        verdict=_parse_enum(AuditVerdict, parameters.get("verdict"), "verdict"),
+        since=_parse_time_with_zone(parameters.get("since"), "since"),
+        until=_parse_time_with_zone(parameters.get("until"), "until"),
         **texts,
     )
-    return _word(AuditFormat, parameters.get("format"), "format") or AuditFormat.JSONL, filter
+    return _parse_enum(AuditFormat, parameters.get("format"), "format") or AuditFormat.JSONL, filter
 
 
-def _word(words: type[W], text: str | None, field: str) -> W | None:
+def _parse_enum(enum: type[W], text: str | None, field: str) -> W | None:
     if not text:
         return None
     try:
-        return words(text)
+        return enum(text)
     except ValueError:
-        raise Invalid(f"must be one of {', '.join(words)}", field=field) from None
+        raise Invalid(f"must be one of {', '.join(enum)}", field=field) from None
 
 
-def _time(text: str | None, field: str) -> datetime | None:
+def _parse_time_with_zone(text: str | None, field: str) -> datetime | None:
     if not text:
         return None
     try:

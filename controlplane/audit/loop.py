@@ -29,13 +29,13 @@ class RetentionLoop(BackgroundLoop):
 
     async def start(self) -> None:
         self._every(_FLUSH_SECONDS, "refusals", self._audit_log.flush, delay=_FLUSH_SECONDS)
-        self._every(_EXPIRE_SECONDS, "expire", self._expire, delay=_EXPIRE_SECONDS)
+        self._every(_EXPIRE_SECONDS, "expire", self._delete_expired, delay=_EXPIRE_SECONDS)
 
     async def stop(self) -> None:
         """Stops, and writes the remaining refusals."""
         await super().stop()
         await self._audit_log.flush(ending=True)
 
-    async def _expire(self) -> None:
+    async def _delete_expired(self) -> None:
         await self._audit_log.expire(self._retention)
         await self._forget_notifications()

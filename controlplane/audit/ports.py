@@ -30,7 +30,7 @@ class AuditLog(Protocol):
         """Returns the beginning and the end of each chain."""
         ...
 
-    async def behind(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
+    async def rows_after(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
         """Returns the next rows of a chain after a number, in order."""
         ...
 

@@ -95,7 +95,7 @@ class SqlAudit:
         result = await self._connection.execute(_CHAIN.order_by(audit_tables.audit_chains.c.kind))
         return [ChainHead(*row) for row in result]
 
-    async def behind(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
+    async def rows_after(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
         last = number + most
         blocks = await self._blocks_of(kind, number, most)
         return [

@@ -70,7 +70,7 @@ async def test_many_rows_at_once_are_kept_whole_and_in_order(store: Store) -> No
     await fill(store, 600, "kubernetes.get")
     assert await check_chains(store) == (600, [])
     async with store.read() as tx:
-        rows = await tx[AuditLog].behind(AuditKind.REQUEST, 0, 1000)
+        rows = await tx[AuditLog].rows_after(AuditKind.REQUEST, 0, 1000)
     plain = [replace(row, id=None, number=0, hash="") for row in rows]
     assert plain == [entry(number, "kubernetes.get") for number in range(600)]
 
@@ -287,7 +287,7 @@ async def test_a_chain_is_read_from_the_middle_of_a_block(store: Store) -> None:
     async with store.write() as tx:
         await tx[AuditLog].append([_mixed(number) for number in range(600)])
     async with store.read() as tx:
-        rows = await tx[AuditLog].behind(AuditKind.REQUEST, 500, 50)
+        rows = await tx[AuditLog].rows_after(AuditKind.REQUEST, 500, 50)
     assert [row.number for row in rows] == list(range(501, 551))
 
 

@@ -71,9 +71,9 @@ class AuditQuery:
             q: Text to search for in actor, action and target. Limit: 200 characters.
             filter: Filter for rows.
         """
-        asked, matching = relay.page_query(first, after, q), filter.change() if filter else None
-        page = await info.context[AuditLogOperations].page(info.context.actor, asked, matching)
-        return relay.connection_of(page, asked, AuditLogType.of)
+        query, log_filter = relay.page_query(first, after, q), filter.change() if filter else None
+        page = await info.context[AuditLogOperations].page(info.context.actor, query, log_filter)
+        return relay.connection_of(page, query, AuditLogType.of)
 
     @strawberry.field
     async def audit_chains(self, info: Info) -> list[AuditChain]:

@@ -26,7 +26,7 @@ class DenialAudit(SchemaExtension):
         for error in errors:
             if (error.extensions or {}).get("code") in _DENIED and error.path:
                 action, target = _denied_mutation(error, execution.variables or {})
-                context[AuditLogOperations].refused(
+                context[AuditLogOperations].record_refusal(
                     context.caller, action, target, context.request_id
                 )
 
@@ -49,7 +49,7 @@ def _denied_mutation(error: GraphQLError, variables: Mapping[str, object]) -> tu
     ids = [
         argument for argument in field.arguments or () if argument.name.value.lower().endswith("id")
     ]
-    given = ids[0].value if ids else None
-    if isinstance(given, VariableNode):
-        return field.name.value[:128], str(variables.get(given.name.value, ""))
-    return field.name.value[:128], str(getattr(given, "value", ""))
+    argument_value = ids[0].value if ids else None
+    if isinstance(argument_value, VariableNode):
+        return field.name.value[:128], str(variables.get(argument_value.name.value, ""))
+    return field.name.value[:128], str(getattr(argument_value, "value", ""))

@@ -99,17 +99,17 @@ def pack(chain: ChainHead, entries: Sequence[LocatedEntry]) -> tuple[AuditBlock,
     # Rows of one batch often share their time.
     times = {at: format_time(at) for at in {entry.at for entry, _ in entries}}
     contents = [
-        _content(entry, (chain.kind.value, number, times[entry.at]), where)
-        for number, (entry, where) in enumerate(entries, chain.number + 1)
+        _row_content(entry, (chain.kind.value, number, times[entry.at]), location)
+        for number, (entry, location) in enumerate(entries, chain.number + 1)
     ]
-    lines = [_canonical(content) for content in contents]
+    lines = [_canonical_bytes(content) for content in contents]
     digest = chain.hash
     for line in lines:
         digest = chain_hash(digest, line)
     last_number = chain.number + len(lines)
     packed = zlib.compress(b"\n".join(lines), _LEVEL)
     block = AuditBlock(
-        chain.kind, chain.number + 1, last_number, *_span(contents), chain.hash, digest, packed
+        chain.kind, chain.number + 1, last_number, *_time_span(contents), chain.hash, digest, packed
     )
     return block, index_terms(contents)
 
@@ -129,7 +129,7 @@ def unpack(block: AuditBlock, matches: RowMatch) -> list[AuditEntry]:
     for id, (line, content) in enumerate(zip(lines, contents, strict=True), first_id):
         digest = chain_hash(digest, line)
         if matches(content):
-            entries.append(_entry(content, id, digest))
+            entries.append(_audit_entry(content, id, digest))
     return entries
 
 
@@ -166,7 +166,7 @@ def is_intact(block: AuditBlock, terms: set[IndexTerm], previous: str) -> bool:
     """
     try:
         lines, contents = decompress(block.packed)
-        span = _span(contents)
+        span = _time_span(contents)
     except (ValueError, TypeError):
         return False
     digest = previous
@@ -182,7 +182,9 @@ def is_intact(block: AuditBlock, terms: set[IndexTerm], previous: str) -> bool:
     )
 
 
-def _content(entry: AuditEntry, start: tuple[str, int, str], where: TargetLocation) -> RowContent:
+def _row_content(
+    entry: AuditEntry, start: tuple[str, int, str], location: TargetLocation
+) -> RowContent:
     """Returns the content of a row. `start`: kind, number and time."""
     return RowContent(
         _FORM,
@@ -195,14 +197,14 @@ def _content(entry: AuditEntry, start: tuple[str, int, str], where: TargetLocati
         entry.verdict.value,
         entry.target,
         entry.target_id,
-        *where,
+        *location,
         entry.status,
         entry.request_id,
         entry.detail,
     )
 
 
-def _canonical(content: RowContent) -> bytes:
+def _canonical_bytes(content: RowContent) -> bytes:
     """Serializes a row as a JSON array; objects in its detail have sorted keys."""
     try:
         return orjson.dumps(tuple(content), option=_PLAIN)
@@ -211,7 +213,7 @@ def _canonical(content: RowContent) -> bytes:
         return orjson.dumps((*content[:-1], plain), option=_SORTED)
 
 
-def _entry(content: RowContent, id: int, hash: str) -> AuditEntry:
+def _audit_entry(content: RowContent, id: int, hash: str) -> AuditEntry:
     return AuditEntry(
         at=datetime.fromisoformat(content.at),
         actor=content.actor,
@@ -235,7 +237,7 @@ def _entry(content: RowContent, id: int, hash: str) -> AuditEntry:
     )
 
 
-def _span(contents: Iterable[RowContent]) -> tuple[datetime, datetime]:
+def _time_span(contents: Iterable[RowContent]) -> tuple[datetime, datetime]:
     # Times in canonical form sort as text.
     times = [content.at for content in contents]
     return datetime.fromisoformat(min(times)), datetime.fromisoformat(max(times))

@@ -76,8 +76,8 @@ def cef(row: AuditEntry) -> bytes:
         "cn1": str(row.number),
         "externalId": row.request_id,
     }
-    extension = " ".join(f"{name}={_value(text)}" for name, text in fields.items() if text)
-    head = f"{_PRODUCT}|{_header(row.action)}|{_header(row.action)}|{severity}|"
+    extension = " ".join(f"{name}={_escape_value(text)}" for name, text in fields.items() if text)
+    head = f"{_PRODUCT}|{_escape_header(row.action)}|{_escape_header(row.action)}|{severity}|"
     return f"{head}{extension}\n".encode()
 
 
@@ -86,23 +86,23 @@ def syslog(row: AuditEntry, host: str) -> bytes:
     level = _WARNING if row.verdict is AuditVerdict.REFUSED else _NOTICE
     at = row.at.isoformat(timespec="microseconds").replace("+00:00", "Z")
     kind = kind_of(row.action).value
-    head = f"<{_FACILITY_AUDIT * 8 + level}>1 {at} {_word(host, 255)} towline - {kind} - "
+    head = f"<{_FACILITY_AUDIT * 8 + level}>1 {at} {_syslog_field(host, 255)} towline - {kind} - "
     return head.encode() + json_line(row).rstrip()
 
 
 FORMATS = {AuditFormat.JSONL: json_line, AuditFormat.CEF: cef}
 
 
-def _value(text: str) -> str:
+def _escape_value(text: str) -> str:
     """Escapes an extension's value for CEF."""
     plain = _CONTROL.sub("?", text).replace("\\", "\\\\").replace("=", "\\=")
     return plain.replace("\r", "\\r").replace("\n", "\\n")
 
 
-def _header(text: str) -> str:
+def _escape_header(text: str) -> str:
     plain = _CONTROL.sub("?", text).replace("\\", "\\\\").replace("|", "\\|")
     return plain.replace("\r", " ").replace("\n", " ")
 
 
-def _word(text: str, most: int) -> str:
-    return _NOT_PRINTABLE.sub("", text)[:most] or "-"
+def _syslog_field(text: str, limit: int) -> str:
+    return _NOT_PRINTABLE.sub("", text)[:limit] or "-"

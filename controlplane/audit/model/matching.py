@@ -18,18 +18,18 @@ async def search_blocks(
     candidates: AsyncIterator[AuditBlock], filter: AuditFilter, query: PageQuery
 ) -> Page[AuditEntry]:
     """Returns a page of the rows that match, from blocks in the order of the page."""
-    first, after, matches = query.first, _cursor(query), row_match(filter, query)
-    found: list[AuditEntry] = []
+    first, after, matches = query.first, _cursor_of(query), row_match(filter, query)
+    entries: list[AuditEntry] = []
     async for block in candidates:
         rows = unpack(block, matches)
         if block.id == cursor_block(query):
             rows = [row for row in rows if _is_after(row, after, newest=query.newest)]
-        found += reversed(rows) if query.newest else rows
-        if len(found) > first:
+        entries += reversed(rows) if query.newest else rows
+        if len(entries) > first:
             break
         # Unpacking a block needs milliseconds: other tasks must not wait for all blocks.
         await asyncio.sleep(0)
-    return Page(tuple(found[:first]), len(found) > first)
+    return Page(tuple(entries[:first]), len(entries) > first)
 
 
 def _is_after(row: AuditEntry, cursor: int, *, newest: bool) -> bool:
@@ -39,10 +39,10 @@ def _is_after(row: AuditEntry, cursor: int, *, newest: bool) -> bool:
 
 def cursor_block(query: PageQuery) -> int | None:
     """Returns the ID of the block with the last row of the previous page."""
-    return None if query.after is None else _cursor(query) // MAX_BLOCK_ROWS
+    return None if query.after is None else _cursor_of(query) // MAX_BLOCK_ROWS
 
 
-def _cursor(query: PageQuery) -> int:
+def _cursor_of(query: PageQuery) -> int:
     if query.after is None:
         return -1
     if not query.after.isdecimal():
@@ -52,7 +52,11 @@ def _cursor(query: PageQuery) -> int:
 
 def row_match(filter: AuditFilter, query: PageQuery) -> RowMatch:
     """Returns the condition of a search: its filter, its columns, its text and its scopes."""
-    terms = [*_equal(filter), *_in_time(filter), *_equal_columns(query.equals)]
+    terms = [
+        *_filter_conditions(filter),
+        *_time_conditions(filter),
+        *_column_conditions(query.equals),
+    ]
     action, target = filter.action, filter.target
     if action.endswith("*"):
         terms.append(lambda row: row.action.startswith(action[:-1]))
@@ -68,8 +72,8 @@ def row_match(filter: AuditFilter, query: PageQuery) -> RowMatch:
     return lambda row: all(matches(row) for matches in terms)
 
 
-def _equal(filter: AuditFilter) -> list[RowMatch]:
-    wanted = {
+def _filter_conditions(filter: AuditFilter) -> list[RowMatch]:
+    values = {
         "actor": filter.actor,
         "cluster_id": filter.cluster_id,
         "verdict": filter.verdict,
@@ -77,12 +81,12 @@ def _equal(filter: AuditFilter) -> list[RowMatch]:
     }
     return [
         lambda row, name=name, value=value: getattr(row, name) == value
-        for name, value in wanted.items()
+        for name, value in values.items()
         if value
     ]
 
 
-def _equal_columns(equals: Mapping[str, object]) -> list[RowMatch]:
+def _column_conditions(equals: Mapping[str, object]) -> list[RowMatch]:
     """Invalid: rows of the audit log have no such column."""
     if unknown := equals.keys() - set(RowContent._fields):
         raise Invalid(f"the audit log has no column {', '.join(sorted(unknown))}", field="equals")
@@ -92,7 +96,7 @@ def _equal_columns(equals: Mapping[str, object]) -> list[RowMatch]:
     ]
 
 
-def _in_time(filter: AuditFilter) -> list[RowMatch]:
+def _time_conditions(filter: AuditFilter) -> list[RowMatch]:
     # Times in canonical form sort as text.
     terms: list[RowMatch] = []
     if filter.since is not None:

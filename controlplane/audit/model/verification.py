@@ -15,25 +15,27 @@ class ChainVerifier:
         self._chain = chain
         self.number, self._hash = chain.floor, chain.floor_hash
 
-    def take(self, blocks: Iterable[IndexedBlock]) -> ChainBreak | None:
+    def verify(self, blocks: Iterable[IndexedBlock]) -> ChainBreak | None:
         """Verifies the next blocks, in the order of their numbers; returns the first break."""
         for block, terms in blocks:
             if block.first_number != self.number + 1:
-                return self._broken(self.number + 1, "is missing")
+                return self._break_at(self.number + 1, "is missing")
             if not is_intact(block, terms, self._hash):
                 last = block.last_number
                 others = f", or a row up to {last}" if last > block.first_number else ""
-                return self._broken(block.first_number, f"was altered{others}")
+                return self._break_at(block.first_number, f"was altered{others}")
             self.number, self._hash = block.last_number, block.hash
         return None
 
     def end(self) -> ChainBreak | None:
         """Verifies the end of the chain after all blocks; returns the break, if any."""
         if self.number < self._chain.number:
-            return self._broken(self.number + 1, f"is missing, and all up to {self._chain.number}")
+            return self._break_at(
+                self.number + 1, f"is missing, and all up to {self._chain.number}"
+            )
         if (self.number, self._hash) != (self._chain.number, self._chain.hash):
-            return self._broken(self.number, "does not match the recorded end of the chain")
+            return self._break_at(self.number, "does not match the recorded end of the chain")
         return None
 
-    def _broken(self, number: int, text: str) -> ChainBreak:
+    def _break_at(self, number: int, text: str) -> ChainBreak:
         return ChainBreak(self._chain.kind, number, text)

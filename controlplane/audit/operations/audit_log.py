@@ -45,13 +45,13 @@ class AuditLogOperations:
         """
         require_any(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
         visible, after = actor.policy.visible(ResourceKind.AUDIT), None
-        more = True
-        while more:
+        has_more = True
+        while has_more:
             query = PageQuery(MAX_PAGE_ROWS, after, text=text or None, visible=visible)
             async with self._context.store.read() as tx:
                 page = await tx[AuditLog].search(filter, query)
             yield list(page.items)
-            more = page.more
+            has_more = page.more
             after = str(page.items[-1].id) if page.items else None
 
     async def chains(self, actor: Actor) -> list[ChainHead]:
@@ -65,7 +65,7 @@ class AuditLogOperations:
         async with self._context.store.write() as tx:
             await tx[AuditLog].append(entries)
 
-    def refused(self, actor: Actor, action: str, target_id: str, request_id: str) -> None:
+    def record_refusal(self, actor: Actor, action: str, target_id: str, request_id: str) -> None:
         """Records a refused call; the next `flush` writes it.
 
         The first 60 refusals of a caller in a minute are entries; later ones are one entry with a
@@ -88,10 +88,10 @@ class AuditLogOperations:
     async def expire(self, retention: Mapping[AuditKind, timedelta]) -> int:
         """Deletes entries older than their retention period; returns their number."""
         now, removed = self._context.clock.now(), 0
-        for kind, life in retention.items():
+        for kind, period in retention.items():
             while True:
                 async with self._context.store.write() as tx:
-                    cut = await tx[AuditLog].cut(kind, now - life, now, _CUT_AT_ONCE)
+                    cut = await tx[AuditLog].cut(kind, now - period, now, _CUT_AT_ONCE)
                 removed += cut
                 if not cut:
                     break
@@ -102,13 +102,15 @@ async def check_chains(store: Store) -> tuple[int, list[ChainBreak]]:
     """The number of verified entries, and the first broken entry of each broken chain."""
     async with store.read() as tx:
         chains = await tx[AuditLog].chains()
-        checks = [await _checked(tx[AuditLog], chain) for chain in chains]
-    return sum(rows for rows, _ in checks), [found for _, found in checks if found]
+        checks = [await _verify_chain(tx[AuditLog], chain) for chain in chains]
+    return sum(rows for rows, _ in checks), [
+        chain_break for _, chain_break in checks if chain_break
+    ]
 
 
-async def _checked(trail: AuditLog, chain: ChainHead) -> tuple[int, ChainBreak | None]:
-    check = ChainVerifier(chain)
-    while blocks := await trail.blocks(chain.kind, check.number, _ROWS_AT_ONCE):
-        if found := check.take(blocks):
-            return check.number - chain.floor, found
-    return check.number - chain.floor, check.end()
+async def _verify_chain(audit_log: AuditLog, chain: ChainHead) -> tuple[int, ChainBreak | None]:
+    verifier = ChainVerifier(chain)
+    while blocks := await audit_log.blocks(chain.kind, verifier.number, _ROWS_AT_ONCE):
+        if chain_break := verifier.verify(blocks):
+            return verifier.number - chain.floor, chain_break
+    return verifier.number - chain.floor, verifier.end()

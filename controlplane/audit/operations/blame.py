@@ -55,11 +55,13 @@ class Blame:
 
         The cluster is read as the actor. Raises the errors of `ComponentOperations.look`.
         """
-        seen = await self._components.read_managed_fields(actor, id)
-        fields = managed_fields(seen.managed_fields, seen.live.object, under)
-        ours = any(field.is_ours for field in fields)
-        history = await self._history(seen.live.component) if ours else []
-        requests = await self._requests(actor, seen, fields)
+        managed_object = await self._components.read_managed_fields(actor, id)
+        fields = managed_fields(managed_object.managed_fields, managed_object.live.object, under)
+        has_own_fields = any(field.is_ours for field in fields)
+        history = (
+            await self._revision_history(managed_object.live.component) if has_own_fields else []
+        )
+        requests = await self._write_requests(actor, managed_object, fields)
         return [
             _from_history(field, history)
             if field.is_ours
@@ -67,20 +69,20 @@ class Blame:
             for field in fields
         ]
 
-    async def _requests(
-        self, actor: Actor, seen: ManagedObject, fields: Sequence[ManagedField]
+    async def _write_requests(
+        self, actor: Actor, managed_object: ManagedObject, fields: Sequence[ManagedField]
     ) -> dict["_Writer", AuditEntry]:
         """The requests through the proxy that wrote the fields."""
         writers = {_writer(field) for field in fields if not field.is_ours}
-        found: dict[_Writer, AuditEntry] = {}
+        requests: dict[_Writer, AuditEntry] = {}
         async with self._context.store.read() as tx:
             for writer in writers:
-                row = await _request(tx, actor, seen, writer)
+                row = await _write_request(tx, actor, managed_object, writer)
                 if row is not None:
-                    found[writer] = row
-        return found
+                    requests[writer] = row
+        return requests
 
-    async def _history(self, component: Component) -> list[tuple[Revision, object]]:
+    async def _revision_history(self, component: Component) -> list[tuple[Revision, object]]:
         """The newest revisions of the object's service, each with the object as of that revision.
 
         Ends at the first revision whose bundle is no longer stored.
@@ -90,7 +92,7 @@ class Blame:
                 _MAX_REVISIONS, equals={"service_id": component.service_id}, newest=True
             )
             rows = (await tx[RevisionStore].page(query)).items
-        found: list[tuple[Revision, object]] = []
+        history: list[tuple[Revision, object]] = []
         for row in rows:
             try:
                 manifest = await self._components.manifest_of(component, row.digest)
@@ -98,8 +100,8 @@ class Blame:
                 break
             if manifest is None:
                 break
-            found.append((row, manifest))
-        return found
+            history.append((row, manifest))
+        return history
 
 
 def _from_history(field: ManagedField, history: Sequence[tuple[Revision, object]]) -> FieldBlame:
@@ -107,14 +109,14 @@ def _from_history(field: ManagedField, history: Sequence[tuple[Revision, object]
     if not history:
         return FieldBlame(field)
     values = [value_at(manifest, field.steps) for _, manifest in history]
-    same = 1
-    while same < len(values) and values[same] == values[0]:
-        same += 1
-    return FieldBlame(field, history[same - 1][0], is_oldest=same == len(values))
+    run_length = 1
+    while run_length < len(values) and values[run_length] == values[0]:
+        run_length += 1
+    return FieldBlame(field, history[run_length - 1][0], is_oldest=run_length == len(values))
 
 
-async def _request(
-    tx: Transaction, actor: Actor, seen: ManagedObject, writer: _Writer
+async def _write_request(
+    tx: Transaction, actor: Actor, managed_object: ManagedObject, writer: _Writer
 ) -> AuditEntry | None:
     """The audit entry of the write to an object, or to one of its subresources.
 
@@ -124,14 +126,14 @@ async def _request(
     subresource, manager, at = writer
     if at is None and not subresource:
         return None
-    component = seen.live.component
-    what = "/".join(part for part in (seen.resource, subresource) if part)
-    where = "/".join(part for part in (component.namespace, component.name) if part)
+    component = managed_object.live.component
+    resource = "/".join(part for part in (managed_object.resource, subresource) if part)
+    name = "/".join(part for part in (component.namespace, component.name) if part)
     rows: list[AuditEntry] = []
     for verb in _WRITES:
         writes = AuditFilter(
             kind=AuditKind.REQUEST,
-            target=f"{seen.cluster}: {verb} {what} {where}",
+            target=f"{managed_object.cluster}: {verb} {resource} {name}",
             verdict=AuditVerdict.ALLOWED,
             since=at - _CLOCK_TOLERANCE if at else None,
             until=at + _CLOCK_TOLERANCE if at else None,
@@ -140,10 +142,10 @@ async def _request(
         rows += (await tx[AuditLog].search(writes, query)).items
     if at is not None:
         return min(rows, key=lambda row: abs(row.at - at), default=None)
-    named = [row for row in rows if _client(row) == manager]
-    return max(named, key=lambda row: row.at, default=None)
+    by_manager = [row for row in rows if _client_name(row) == manager]
+    return max(by_manager, key=lambda row: row.at, default=None)
 
 
-def _client(row: AuditEntry) -> str:
+def _client_name(row: AuditEntry) -> str:
     """The name that Kubernetes derives from a client's user agent for its field manager."""
     return str(row.detail.get("user_agent", "")).partition("/")[0]

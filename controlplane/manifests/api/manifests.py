@@ -160,6 +160,6 @@ def _audit_refusals(info: Info, action: str, plan: ManifestPlan) -> None:
     context = info.context
     for problem in plan.problems:
         if problem.code == Code.FORBIDDEN.value:
-            context[AuditLogOperations].refused(
+            context[AuditLogOperations].record_refusal(
                 context.caller, action, problem.document, context.request_id
             )

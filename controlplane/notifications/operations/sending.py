@@ -128,7 +128,7 @@ class NotificationSender:
     async def _forward_kind(self, sink: Sink, kind: AuditKind, last: int) -> int:
         """Sends the next entries of a chain; returns the number of the last entry sent."""
         async with self._context.store.read() as tx:
-            rows = await tx[AuditLog].behind(kind, last, _AUDIT_ROWS)
+            rows = await tx[AuditLog].rows_after(kind, last, _AUDIT_ROWS)
         if not rows:
             return last
         await self._send_rows(sink, kind, rows)

@@ -79,7 +79,7 @@ class MemoryAudit:
             for row in rows
         ]
 
-    async def behind(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
+    async def rows_after(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
         rows = [row for block in self._blocks() for row in unpack(block, lambda row: True)]
         return [row for row in rows if kind_of(row.action) is kind and row.number > number][:most]
 

@@ -53,7 +53,7 @@ def rows_of(blocks: list[IndexedBlock]) -> list[AuditEntry]:
 def fault(chain: ChainHead, blocks: list[IndexedBlock]) -> int | None:
     """The number of the first broken row."""
     check = ChainVerifier(chain)
-    found = check.take(blocks) or check.end()
+    found = check.verify(blocks) or check.end()
     return found.number if found else None
 
 
@@ -160,7 +160,7 @@ def test_a_chain_written_anew_does_not_end_where_it_should() -> None:
     chain, _ = linked([AuditEntry(NOW, "ada", "createCluster", AuditVerdict.ALLOWED)])
     _, forged = linked([AuditEntry(NOW, "eve", "createCluster", AuditVerdict.ALLOWED)])
     check = ChainVerifier(chain)
-    assert check.take(forged) is None
+    assert check.verify(forged) is None
     assert check.end() is not None
 
 

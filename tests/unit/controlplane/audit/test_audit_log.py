@@ -89,7 +89,7 @@ async def test_a_refused_call_is_an_entry(
     world: MemoryOperations, audit_log: AuditLogOperations
 ) -> None:
     """Texts of a caller are cut to the length of their columns."""
-    audit_log.refused(NOBODY, "deleteCluster", "i" * 65, "r" * 65)
+    audit_log.record_refusal(NOBODY, "deleteCluster", "i" * 65, "r" * 65)
     assert await refusals(world) == []
     await audit_log.flush()
     (entry,) = await refusals(world)
@@ -101,8 +101,8 @@ async def test_refused_calls_above_60_in_a_minute_are_one_entry_with_a_count(
     world: MemoryOperations, audit_log: AuditLogOperations
 ) -> None:
     for _ in range(63):
-        audit_log.refused(NOBODY, "deleteCluster", "dev", "")
-    audit_log.refused(VIEWER, "deleteCluster", "dev", "")
+        audit_log.record_refusal(NOBODY, "deleteCluster", "dev", "")
+    audit_log.record_refusal(VIEWER, "deleteCluster", "dev", "")
     await audit_log.flush()
     assert len(await refusals(world)) == 61
     await world.clock.advance(60)
@@ -115,7 +115,7 @@ async def test_a_control_plane_that_ends_writes_counted_refusals(
     world: MemoryOperations, audit_log: AuditLogOperations
 ) -> None:
     for _ in range(62):
-        audit_log.refused(NOBODY, "deleteCluster", "dev", "")
+        audit_log.record_refusal(NOBODY, "deleteCluster", "dev", "")
     await audit_log.flush(ending=True)
     assert (await refusals(world))[-1].detail["requests"] == 2
 
@@ -125,7 +125,7 @@ async def test_refusals_are_kept_while_the_store_cannot_be_written(
 ) -> None:
     store = ReadOnlyStore(world.context.store)
     audit_log = AuditLogOperations(replace(world.context, store=store))
-    audit_log.refused(NOBODY, "deleteCluster", "dev", "")
+    audit_log.record_refusal(NOBODY, "deleteCluster", "dev", "")
     for _ in range(2):
         with pytest.raises(Unavailable):
             await audit_log.flush()

@@ -31,7 +31,7 @@ class Retention:
         self.forgot += 1
 
     def refuse(self) -> None:
-        self.audit_log.refused(NOBODY, "deleteCluster", "dev", "")
+        self.audit_log.record_refusal(NOBODY, "deleteCluster", "dev", "")
 
     async def actions(self) -> list[str]:
         return [action for _, action, _ in await self.world.audited()]
