@@ -62,14 +62,14 @@ class CodedErrors(MaskErrors):
             cause = without_doubt(self.execution_context.context.caller, cause)
             current = cause.current if isinstance(cause, Conflict) else {}
             more = {"current": dict(current)} if current else {}
-            return _coded(error, cause.code, cause.message, **more)
+            return _with_code(error, cause.code, cause.message, **more)
         if cause is None and (error.original_error is None or error.path is None):
-            return _coded(error, Code.INVALID, self._with_right_words(error.message))
+            return _with_code(error, Code.INVALID, self._with_enum_values(error.message))
         message = "internal error; search the log of the control plane for this requestId"
         id = self.execution_context.context.request_id
-        return _coded(error, Code.INTERNAL, message, requestId=id)
+        return _with_code(error, Code.INTERNAL, message, requestId=id)
 
-    def _with_right_words(self, message: str) -> str:
+    def _with_enum_values(self, message: str) -> str:
         """Adds the values of an enum to a message about an unknown value.
 
         Suggestions of similar names are removed where introspection is disabled.
@@ -109,7 +109,7 @@ class DocumentAdmission(ValidationCache):
     def on_validate(self) -> Iterator[None]:
         execution = self.execution_context
         try:
-            _admit(execution)
+            _check_admitted(execution)
         except TowlineError as error:
             refusal = GraphQLError(error.message, original_error=error)
             execution.pre_execution_errors = [refusal]
@@ -155,7 +155,7 @@ class Schema(strawberry.Schema):
                 log.error("resolver failed", path=path, request_id=request_id, exc_info=cause)
 
 
-def _admit(execution: ExecutionContext) -> None:
+def _check_admitted(execution: ExecutionContext) -> None:
     """Raises the reason for a document that is not admitted."""
     require_member(execution.context.actor)
     document = execution.graphql_document
@@ -183,14 +183,14 @@ def _original_error(error: GraphQLError) -> Exception | None:
     return cause
 
 
-def _coded(error: GraphQLError, code: Code, message: str, **more: object) -> GraphQLError:
+def _with_code(error: GraphQLError, code: Code, message: str, **extensions: object) -> GraphQLError:
     return GraphQLError(
         message=message,
         nodes=error.nodes,
         source=error.source,
         positions=error.positions,
         path=error.path,
-        extensions={"code": code.value, **more},
+        extensions={"code": code.value, **extensions},
     )
 
 

@@ -56,17 +56,17 @@ class PipelineDelta:
     """Time of this message. Give it as `since` to receive missed changes."""
 
 
-async def _service(info: Info, id: str) -> ServiceDeployment:
+async def _load_service(info: Info, id: str) -> ServiceDeployment:
     context = info.context
     row = await context[Services].get(context.actor, id)
     return (await with_related(context, [row]))[0]
 
 
-async def _cluster(info: Info, id: str) -> ClusterType:
+async def _load_cluster(info: Info, id: str) -> ClusterType:
     return ClusterType.of(await info.context[Clusters].get(info.context.actor, id))
 
 
-async def _pipeline(info: Info, id: str) -> PipelineType:
+async def _load_pipeline(info: Info, id: str) -> PipelineType:
     return PipelineType.of(await info.context[Pipelines].get(info.context.actor, id))
 
 
@@ -83,7 +83,7 @@ class Subscription(AgentSubscription, FleetSubscription, SecretSubscription):
         Args:
             id: ID of the service. Default: all services.
         """
-        return deltas(info, SERVICE, id, since, _service, ServiceDelta)
+        return deltas(info, SERVICE, id, since, _load_service, ServiceDelta)
 
     @strawberry.subscription
     def cluster_delta(
@@ -94,7 +94,7 @@ class Subscription(AgentSubscription, FleetSubscription, SecretSubscription):
         Args:
             id: ID of the cluster. Default: all clusters.
         """
-        return deltas(info, CLUSTER, id, since, _cluster, ClusterDelta)
+        return deltas(info, CLUSTER, id, since, _load_cluster, ClusterDelta)
 
     @strawberry.subscription
     def pipeline_delta(
@@ -105,4 +105,4 @@ class Subscription(AgentSubscription, FleetSubscription, SecretSubscription):
         Args:
             id: ID of the pipeline. Default: all pipelines.
         """
-        return deltas(info, PIPELINE, id, since, _pipeline, PipelineDelta)
+        return deltas(info, PIPELINE, id, since, _load_pipeline, PipelineDelta)

@@ -81,8 +81,8 @@ def make_app(
         max_body_size=MAX_BODY_BYTES,
     )
     app.router.default = Console(console)
-    answered = SecurityHeaders(KnownHosts(app, hosts, cluster_domain))
-    return ForwardedClients(answered, proxies or TrustedProxies())
+    secured = SecurityHeaders(KnownHosts(app, hosts, cluster_domain))
+    return ForwardedClients(secured, proxies or TrustedProxies())
 
 
 class SecurityHeaders:

@@ -12,10 +12,10 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 _INDEX = "index.html"
-_HASHED = "assets/"
-_PACKED = frozenset({".html", ".js", ".css", ".svg", ".json"})
-_PROGRAMS = ("/gql", "/k8s/", "/oauth/", "/ext/", "/webhooks/", "/assets/")
-_WITHOUT = """<!doctype html>
+_HASHED_PREFIX = "assets/"
+_COMPRESSIBLE = frozenset({".html", ".js", ".css", ".svg", ".json"})
+_PROGRAM_PATHS = ("/gql", "/k8s/", "/oauth/", "/ext/", "/webhooks/", "/assets/")
+_MISSING_CONSOLE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Towline</title>
 <h1>Towline is running</h1>
 <p>This installation was built without its web console. In a checkout, <code>make console</code>
@@ -37,24 +37,24 @@ class _ConsoleFile:
         return f'"{hashlib.sha256(self.data).hexdigest()[:32]}"'
 
     @cached_property
-    def packed(self) -> bytes:
+    def compressed(self) -> bytes:
         return gzip.compress(self.data, mtime=0)
 
     @property
     def headers(self) -> dict[str, str]:
-        is_hashed = self.name.startswith(_HASHED)
+        is_hashed = self.name.startswith(_HASHED_PREFIX)
         age = "public, max-age=31536000, immutable" if is_hashed else "no-cache"
         return {"cache-control": age, "etag": self.tag, "vary": "accept-encoding"}
 
-    def answer(self, request: Request) -> Response:
+    def respond(self, request: Request) -> Response:
         """Returns the file, or 304 if it is unchanged."""
         if request.headers.get("if-none-match") == self.tag:
             return Response(status_code=304, headers=self.headers)
         media = mimetypes.guess_type(self.name)[0] or "application/octet-stream"
         takes_gzip = "gzip" in request.headers.get("accept-encoding", "")
-        if takes_gzip and Path(self.name).suffix in _PACKED:
+        if takes_gzip and Path(self.name).suffix in _COMPRESSIBLE:
             headers = {**self.headers, "content-encoding": "gzip"}
-            return Response(self.packed, headers=headers, media_type=media)
+            return Response(self.compressed, headers=headers, media_type=media)
         return Response(self.data, headers=self.headers, media_type=media)
 
 
@@ -66,38 +66,40 @@ class Console:
     """
 
     def __init__(self, folder: Path | None) -> None:
-        self._files = _read(folder) if folder is not None else {}
+        self._files = _read_files(folder) if folder is not None else {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1000, "reason": ""})
             return
         request = Request(scope, receive)
-        await self._answer(request)(scope, receive, send)
+        await self._respond(request)(scope, receive, send)
 
-    def _answer(self, request: Request) -> Response:
+    def _respond(self, request: Request) -> Response:
         path = request.url.path
         is_read = request.method in ("GET", "HEAD")
-        found = self._files.get(path.removeprefix("/"))
-        if is_read and found is not None:
-            return found.answer(request)
+        file = self._files.get(path.removeprefix("/"))
+        if is_read and file is not None:
+            return file.respond(request)
         if is_read and (path == "/" or _is_page(request)):
             index = self._files.get(_INDEX)
-            return index.answer(request) if index is not None else _without(path)
+            return index.respond(request) if index is not None else _missing_console_page(path)
         return PlainTextResponse("Not Found", 404)
 
 
 def _is_page(request: Request) -> bool:
     """Returns whether a person navigates there with a browser."""
     wants_page = "text/html" in request.headers.get("accept", "")
-    return wants_page and not request.url.path.startswith(_PROGRAMS)
+    return wants_page and not request.url.path.startswith(_PROGRAM_PATHS)
 
 
-def _without(path: str) -> Response:
-    return HTMLResponse(_WITHOUT, 200 if path == "/" else 404, {"cache-control": "no-store"})
+def _missing_console_page(path: str) -> Response:
+    return HTMLResponse(
+        _MISSING_CONSOLE, 200 if path == "/" else 404, {"cache-control": "no-store"}
+    )
 
 
-def _read(folder: Path) -> dict[str, _ConsoleFile]:
+def _read_files(folder: Path) -> dict[str, _ConsoleFile]:
     """Reads every file below a folder, by name: nothing else can ever be requested."""
     names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
     return {name: _ConsoleFile(name, (folder / name).read_bytes()) for name in names}

@@ -42,13 +42,13 @@ _MAX_SUBSCRIPTIONS = 100
 _INIT_SECONDS = 10
 _TOKEN_CHECK_SECONDS = 2.0
 _UNAUTHORIZED = 4401
-_WANTED = (
+_BODY_HINT = (
     'the body must be one JSON object such as {"query": "{ me { email } }"}; '
     "batches are not supported"
 )
 _REASONS = {
-    "Unable to parse request body as JSON": _WANTED,
-    "No GraphQL query found in the request": _WANTED,
+    "Unable to parse request body as JSON": _BODY_HINT,
+    "No GraphQL query found in the request": _BODY_HINT,
     "Unsupported content type": "unsupported content type: send Content-Type: application/json",
 }
 
@@ -62,7 +62,7 @@ class _Connection(BaseGraphQLTransportWSHandler[Context, None]):
         watch = Tasks("websocket")
         watch.spawn("watch token", self._watch_token())
         try:
-            with self.view.meters.socket():
+            with self.view.meters.track_socket():
                 await super().handle()
         finally:
             await watch.stop()
@@ -155,8 +155,8 @@ class GraphQLEndpoint(GraphQL[Context, None]):
 
         The library has already rejected pages of other origins.
         """
-        if given := token_in_payload(context.connection_params):
-            await context.sign_in(given)
+        if token := token_in_payload(context.connection_params):
+            await context.sign_in(token)
         if context.refused is not None or not context.token:
             raise ConnectionRejectionError({"code": "UNAUTHENTICATED"})
         return UNSET
@@ -194,9 +194,9 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         sub_response: Response,
     ) -> Any:
         """Runs a query, or the persisted query of its hash, and counts it."""
-        began = self.clock.monotonic()
+        started = self.clock.monotonic()
         data = request_data
-        result = None if isinstance(data, list) else self._refusal(data, context)
+        result = None if isinstance(data, list) else self._load_or_refuse_query(data, context)
         if result is None:
             result = await super().execute_operation(
                 request=request,
@@ -208,7 +208,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
             )
         query = None if isinstance(data, list) else data.query
         errors = getattr(result, "errors", None)
-        self.meters.answered(query, errors, self.clock.monotonic() - began)
+        self.meters.record_response(query, errors, self.clock.monotonic() - started)
         return result
 
     def rate_refusal(self, context: Context) -> GraphQLError | None:
@@ -217,9 +217,13 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         wait = self._rates.take(caller, self.clock.now().timestamp())
         if not wait:
             return None
-        return _error(f"too many requests: try again in {math.ceil(wait)} s", Code.LIMIT.value)
+        return _graphql_error(
+            f"too many requests: try again in {math.ceil(wait)} s", Code.LIMIT.value
+        )
 
-    def _refusal(self, data: GraphQLRequestData, context: Context) -> ExecutionResult | None:
+    def _load_or_refuse_query(
+        self, data: GraphQLRequestData, context: Context
+    ) -> ExecutionResult | None:
         """Inserts the text of a persisted query; returns the response
         if execution is not needed.
         """
@@ -230,11 +234,11 @@ class GraphQLEndpoint(GraphQL[Context, None]):
             data.query = self._persisted.text(data.query, data.extensions)
             self._persisted.store(data.query, data.extensions)
         except UnknownQueryHash:
-            return _refused("PersistedQueryNotFound", "PERSISTED_QUERY_NOT_FOUND")
+            return _error_result("PersistedQueryNotFound", "PERSISTED_QUERY_NOT_FOUND")
         except Unauthenticated:
             data.query = data.query or "{ __typename }"
         except TowlineError as error:
-            return _refused(error.message, error.code.value)
+            return _error_result(error.message, error.code.value)
         return None
 
     def decode_json(self, data: str | bytes) -> object:
@@ -273,9 +277,9 @@ def _with_charset(media_type: str) -> str:
     return f"{media_type}; charset=utf-8"
 
 
-def _refused(message: str, code: str) -> ExecutionResult:
-    return ExecutionResult(data=None, errors=[_error(message, code)], extensions={})
+def _error_result(message: str, code: str) -> ExecutionResult:
+    return ExecutionResult(data=None, errors=[_graphql_error(message, code)], extensions={})
 
 
-def _error(message: str, code: str) -> GraphQLError:
+def _graphql_error(message: str, code: str) -> GraphQLError:
     return GraphQLError(message, extensions={"code": code})

@@ -13,9 +13,9 @@ _STATUS_OF = {code.value: status for code, status in HTTP_STATUS.items()}
 
 def media_type_for(accept: str) -> str:
     """Returns the media type for the header `Accept`; without a preference, it is JSON."""
-    weights = dict(map(_weighted, accept.split(",")))
-    wanted = weights.get(GRAPHQL_RESPONSE, 0.0)
-    return GRAPHQL_RESPONSE if wanted and wanted >= weights.get(JSON, 0.0) else JSON
+    weights = dict(map(_media_type_and_weight, accept.split(",")))
+    weight = weights.get(GRAPHQL_RESPONSE, 0.0)
+    return GRAPHQL_RESPONSE if weight and weight >= weights.get(JSON, 0.0) else JSON
 
 
 def refusal_status(response: JsonMapping) -> int | None:
@@ -30,10 +30,10 @@ def refusal_status(response: JsonMapping) -> int | None:
     return _STATUS_OF.get(code, HTTP_STATUS[Code.INVALID])
 
 
-def _weighted(entry: str) -> tuple[str, float]:
+def _media_type_and_weight(entry: str) -> tuple[str, float]:
     kind, *parameters = (part.strip().lower() for part in entry.split(";"))
-    given = next((text[2:] for text in parameters if text.startswith("q=")), "1")
+    weight = next((text[2:] for text in parameters if text.startswith("q=")), "1")
     try:
-        return kind, float(given)
+        return kind, float(weight)
     except ValueError:
         return kind, 0.0

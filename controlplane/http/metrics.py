@@ -42,7 +42,7 @@ class ApiMetrics(Collector):
         )
         self._by_kind = {kind: self._seconds.labels(kind) for kind in _KINDS}
 
-    def answered(
+    def record_response(
         self, query: str | None, errors: Sequence[GraphQLError] | None, seconds: float
     ) -> None:
         """Counts a completed request."""
@@ -50,7 +50,7 @@ class ApiMetrics(Collector):
         self._requests.labels(kind, code_of(errors)).inc()
         self._by_kind[kind].observe(seconds)
 
-    def socket(self) -> AbstractContextManager[object]:
+    def track_socket(self) -> AbstractContextManager[object]:
         """Counts a WebSocket while it is open."""
         return self._sockets.track_inprogress()
 
@@ -77,16 +77,19 @@ class SnapshotMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Implements `prometheus_client.registry.Collector`."""
-        census = self._loop.newest
+        snapshot = self._loop.newest
         services: dict[str, int] = {
-            mark.name.lower(): census.services.get(mark.value, 0) for mark in StatusCode
+            status.name.lower(): snapshot.services.get(status.value, 0) for status in StatusCode
         }
-        yield _by("towline_services", "Services by status", "status", services)
-        alive = {liveness.value: count for liveness, count in census.clusters.items()}
-        yield _by(
-            "towline_clusters", "Clusters by the connection state of their agent", "agent", alive
+        yield _labelled_gauge("towline_services", "Services by status", "status", services)
+        by_liveness = {liveness.value: count for liveness, count in snapshot.clusters.items()}
+        yield _labelled_gauge(
+            "towline_clusters",
+            "Clusters by the connection state of their agent",
+            "agent",
+            by_liveness,
         )
-        for name, waiting in (("jobs", census.jobs), ("commands", census.commands)):
+        for name, waiting in (("jobs", snapshot.jobs), ("commands", snapshot.commands)):
             yield GaugeMetricFamily(
                 f"towline_{name}_waiting", f"{name.title()} that are due", value=waiting.count
             )
@@ -95,19 +98,19 @@ class SnapshotMetrics(Collector):
                 f"Seconds for which the oldest of the due {name} has been waiting",
                 value=waiting.oldest,
             )
-        yield _by(
+        yield _labelled_gauge(
             "towline_configuration_sources",
             "Configuration sources by the result of their last reconciliation",
             "result",
-            dict(census.sources),
+            dict(snapshot.sources),
         )
-        yield _by(
+        yield _labelled_gauge(
             "towline_cluster_sources",
             "Cluster sources by the result of their last reconciliation",
             "result",
-            dict(census.cluster_sources),
+            dict(snapshot.cluster_sources),
         )
-        yield _deliveries(census)
+        yield _delivery_histogram(snapshot)
         yield GaugeMetricFamily(
             "towline_snapshot_age_seconds",
             "Seconds since these values were collected",
@@ -115,20 +118,22 @@ class SnapshotMetrics(Collector):
         )
 
 
-def _by(name: str, text: str, label: str, counts: dict[str, int]) -> Metric:
+def _labelled_gauge(name: str, text: str, label: str, counts: dict[str, int]) -> Metric:
     family = GaugeMetricFamily(name, text, labels=(label,))
-    for word, count in counts.items():
-        family.add_metric((word,), count)
+    for value, count in counts.items():
+        family.add_metric((value,), count)
     return family
 
 
-def _deliveries(census: MetricsSnapshot) -> Metric:
+def _delivery_histogram(snapshot: MetricsSnapshot) -> Metric:
     bounds = (*DELIVERY_BOUNDS, None)
-    sums = accumulate(census.deliveries.get(bound, 0) for bound in bounds)
-    words = (*map(str, DELIVERY_BOUNDS), "+Inf")
+    sums = accumulate(snapshot.deliveries.get(bound, 0) for bound in bounds)
+    bound_texts = (*map(str, DELIVERY_BOUNDS), "+Inf")
     return GaugeHistogramMetricFamily(
         "towline_delivery_seconds",
         "Seconds from commit to healthy, for deployments of the last 15 minutes",
-        buckets=[(word, float(count)) for word, count in zip(words, sums, strict=True)],
-        gsum_value=census.delivery_seconds,
+        buckets=[
+            (bound_text, float(count)) for bound_text, count in zip(bound_texts, sums, strict=True)
+        ],
+        gsum_value=snapshot.delivery_seconds,
     )

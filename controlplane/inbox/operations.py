@@ -77,15 +77,15 @@ class InboxItems:
     @property
     def total(self) -> int:
         """Returns the number of all items, also of those that are left out."""
-        return sum(kind.total for kind in self._kinds)
+        return sum(kind.total for kind in self._all_kinds)
 
     @property
     def has_more(self) -> bool:
         """True if a kind has more items than were asked for."""
-        return any(len(kind.items) < kind.total for kind in self._kinds)
+        return any(len(kind.items) < kind.total for kind in self._all_kinds)
 
     @property
-    def _kinds(self) -> tuple[KindOfItems[object], ...]:
+    def _all_kinds(self) -> tuple[KindOfItems[object], ...]:
         services = (self.deletions, self.failed_services)
         return (self.approvals, self.failed_stages, self.requests, *services)
 
@@ -107,25 +107,31 @@ class Inbox:
         requests = await self._requests.undecided(actor)
         async with self._context.store.read() as tx:
             views = [view async for view in _busy_pipelines(tx, actor)]
-            approvals = [item for view in views async for item in _approvals(tx, actor, view)]
-            deletions = await _services(tx, actor, query, ServiceStatus.AWAITING_APPROVAL)
-            failed = await _services(tx, actor, query, ServiceStatus.FAILED)
+            approvals = [
+                item for view in views async for item in _waiting_approvals(tx, actor, view)
+            ]
+            deletions = await _services_with_status(
+                tx, actor, query, ServiceStatus.AWAITING_APPROVAL
+            )
+            failed = await _services_with_status(tx, actor, query, ServiceStatus.FAILED)
         stages = [item for view in views for item in _failed_stages(view)]
         return InboxItems(
-            _newest(approvals, first, lambda item: item.at),
-            _newest(stages, first, lambda item: item.at),
-            _newest(requests, first, lambda view: view.row.inserted_at),
+            _newest_items(approvals, first, lambda item: item.at),
+            _newest_items(stages, first, lambda item: item.at),
+            _newest_items(requests, first, lambda view: view.row.inserted_at),
             deletions,
             failed,
         )
 
 
-def _newest(items: Sequence[Item], first: int, at: Callable[[Item], datetime]) -> KindOfItems[Item]:
+def _newest_items(
+    items: Sequence[Item], first: int, at: Callable[[Item], datetime]
+) -> KindOfItems[Item]:
     ordered = sorted(items, key=at, reverse=True)
     return KindOfItems(tuple(ordered[:first]), len(ordered))
 
 
-async def _services(
+async def _services_with_status(
     tx: Transaction, actor: Actor, query: PageQuery, status: ServiceStatus
 ) -> KindOfItems[Service]:
     """Services in a state that the actor may write."""
@@ -148,12 +154,12 @@ async def _busy_pipelines(tx: Transaction, actor: Actor) -> AsyncIterator[Pipeli
             yield visible_view(await view_of(tx, row), actor)
 
 
-async def _approvals(
+async def _waiting_approvals(
     tx: Transaction, actor: Actor, view: PipelineView
 ) -> AsyncIterator[WaitingApproval]:
     if actor.kind is ActorKind.SERVICE_ACCOUNT:
         return
-    waiting = [(gate, found) for gate, found in _waiting_gates(view)]
+    waiting = [(gate, state_and_release) for gate, state_and_release in _waiting_gates(view)]
     groups = await groups_of(tx, actor.id, is_person=True) if waiting else []
     names = tuple(group.name for group in groups)
     for gate, (state, release) in waiting:
@@ -191,7 +197,10 @@ def _failed_stages(view: PipelineView) -> Iterator[FailedStage]:
 def _unrendered_release(view: PipelineView, stage: Stage) -> ReleaseId | None:
     """The release that does not render for the stage; rejections were decided already."""
     candidates = [view.state.candidates.get(edge.id) for edge in view.spec.edges_into[stage.id]]
-    return next((found.release for found in candidates if found and found.render_error), None)
+    return next(
+        (candidate.release for candidate in candidates if candidate and candidate.render_error),
+        None,
+    )
 
 
 def _failed_release(view: PipelineView, stage: Stage) -> ReleaseId | None:

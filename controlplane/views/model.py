@@ -74,8 +74,8 @@ class SavedView:
         check_length(self.order, "order", _MAX_WORD)
         check_count(len(self.columns), "columns", MAX_COLUMNS)
         check_count(len(self.filters), "filters", MAX_FILTERS)
-        for word in (*self.columns, *self.filters):
-            check_text(word, "columns or filters", _MAX_WORD)
+        for name in (*self.columns, *self.filters):
+            check_text(name, "columns or filters", _MAX_WORD)
         for value in self.filters.values():
             check_text(value, "filters")
         if (self.sharing is Sharing.PROJECT) != bool(self.project_id):

@@ -45,10 +45,10 @@ class ViewChange:
 
     def applied(self, view: SavedView) -> SavedView:
         """Returns the changed view. Raises Invalid if a value is not allowed."""
-        given = given_columns(self)
-        if given.get("sharing", Sharing.PROJECT) is not Sharing.PROJECT:
-            given.setdefault("project_id", None)
-        view = replace(view, **given)
+        changes = given_columns(self)
+        if changes.get("sharing", Sharing.PROJECT) is not Sharing.PROJECT:
+            changes.setdefault("project_id", None)
+        view = replace(view, **changes)
         view.check()
         return view
 
@@ -69,7 +69,7 @@ class SavedViews(StoreOperations):
     async def get(self, actor: Actor, id: str) -> SavedView:
         """Finds a view. NotFound: it does not exist, or the actor may not see it."""
         async with self._context.read(actor) as tx:
-            return await _find(tx, actor, id)
+            return await _find_visible(tx, actor, id)
 
     async def save(self, actor: Actor, id: str | None, change: ViewChange) -> SavedView:
         """Creates a private or shared view, or changes the view with this ID.
@@ -82,10 +82,10 @@ class SavedViews(StoreOperations):
             if is_new:
                 before = SavedView(self._context.new_id(), "", "", actor.id, actor.email, now, now)
             else:
-                before = await _find(tx, actor, id or "")
+                before = await _find_visible(tx, actor, id or "")
             view = replace(change.applied(before), updated_at=now)
-            await _authorize(tx, before)
-            await _authorize(tx, view)
+            await _authorize_sharing(tx, before)
+            await _authorize_sharing(tx, view)
             await _check_own_views(tx, view, is_new=is_new)
             await (tx[SavedViewStore].add if is_new else tx[SavedViewStore].put)(view)
             tx.audit(view.name, view.id, list=view.list, sharing=view.sharing)
@@ -94,23 +94,23 @@ class SavedViews(StoreOperations):
     async def delete(self, actor: Actor, id: str) -> SavedView:
         """Deletes a view. An owner may always delete it."""
         async with self._context.change(actor, "deleteView") as tx:
-            view = await _find(tx, actor, id)
+            view = await _find_visible(tx, actor, id)
             if view.owner_id == actor.id:
                 view = replace(view, sharing=Sharing.NOBODY, project_id=None)
-            await _authorize(tx, view)
+            await _authorize_sharing(tx, view)
             await tx[SavedViewStore].remove(id)
             tx.audit(view.name, id, list=view.list)
         return view
 
 
-async def _find(tx: Transaction, actor: Actor, id: str) -> SavedView:
+async def _find_visible(tx: Transaction, actor: Actor, id: str) -> SavedView:
     view = await tx[SavedViewStore].get(id)
     if view is None or not view.is_visible_to(actor):
         raise NotFound("view does not exist")
     return view
 
 
-async def _authorize(tx: Change, view: SavedView) -> None:
+async def _authorize_sharing(tx: Change, view: SavedView) -> None:
     """Forbidden: the actor may not share a view in this way, or uses a token with scopes."""
     if tx.actor.policy.limits:
         raise Forbidden("a token with scopes cannot change views: sign in first")
@@ -124,7 +124,9 @@ async def _authorize(tx: Change, view: SavedView) -> None:
 
 async def _check_own_views(tx: Transaction, view: SavedView, *, is_new: bool) -> None:
     own = await tx[SavedViewStore].of_owner(view.owner_id)
-    if any((o.list, o.name) == (view.list, view.name) and o.id != view.id for o in own):
+    if any(
+        (other.list, other.name) == (view.list, view.name) and other.id != view.id for other in own
+    ):
         raise Conflict(f"view {view.name!r} of {view.list} already exists")
     if is_new and len(own) >= MAX_VIEWS:
         raise LimitExceeded(f"you already have {MAX_VIEWS} views: delete one first")

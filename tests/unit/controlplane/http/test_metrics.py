@@ -99,10 +99,10 @@ def test_requests_are_counted_by_kind_and_by_their_first_error() -> None:
     registry, metrics = CollectorRegistry(), ApiMetrics()
     registry.register(metrics)
     forbidden = GraphQLError("no", extensions={"code": "FORBIDDEN"})
-    metrics.answered("query A { a }", None, 0.5)
-    metrics.answered("fragment F on A { a }\nmutation B { b }", [], 2.0)
-    metrics.answered("{ mutation }", [forbidden, GraphQLError("bug")], 0.001)
-    metrics.answered(None, [GraphQLError("bug")], 0.001)
+    metrics.record_response("query A { a }", None, 0.5)
+    metrics.record_response("fragment F on A { a }\nmutation B { b }", [], 2.0)
+    metrics.record_response("{ mutation }", [forbidden, GraphQLError("bug")], 0.001)
+    metrics.record_response(None, [GraphQLError("bug")], 0.001)
 
     def count(kind: str, code: str) -> float | None:
         labels = {"kind": kind, "code": code}
@@ -116,6 +116,6 @@ def test_requests_are_counted_by_kind_and_by_their_first_error() -> None:
 def test_open_websockets_are_counted() -> None:
     registry, metrics = CollectorRegistry(), ApiMetrics()
     registry.register(metrics)
-    with metrics.socket():
+    with metrics.track_socket():
         assert registry.get_sample_value("towline_api_websockets") == 1
     assert registry.get_sample_value("towline_api_websockets") == 0
