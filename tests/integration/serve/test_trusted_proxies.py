@@ -1,11 +1,14 @@
 """A control plane behind an ingress that terminates TLS."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from argon2 import PasswordHasher
 
+from controlplane.secrets.backends import passwords
 from core.identity import TokenKind, new_token
 from tests.fakes.audit_rows import audit_rows
 from tests.integration.serve.conftest import Running, running
@@ -37,8 +40,13 @@ async def sources(hub: Running, action: str) -> set[str]:
         return {row.source for row in await audit_rows(tx, action)}
 
 
-async def test_clients_of_an_ingress_do_not_share_a_limit(tmp_path: Path) -> None:
+async def test_clients_of_an_ingress_do_not_share_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither for wrong tokens nor for wrong passwords; the audit log names each."""
+    # 52 sign-ins would take 9 s of CPU time.
+    weak = partial(PasswordHasher, time_cost=1, memory_cost=8, parallelism=1)
+    monkeypatch.setattr(passwords, "PasswordHasher", weak)
     async with running(tmp_path / "data", trusted_proxies=TRUSTED) as hub:
         wrong = [ask(hub, new_token(TokenKind.USER), STRANGER) for _ in range(300)]
         assert 429 in await asyncio.gather(*wrong)
