@@ -108,12 +108,10 @@ async def diagnose(
     `tunnel_check` returns the reason if the API server must not get users' requests.
     """
     reached = True
-    for step in (_check_name, _check_connection, _check_tls, _check_sign_in):
+    for step, check in _CONNECTION_CHECKS:
         if not reached:
             break
-        finding = await _with_timeout(
-            step.__name__.strip("_").replace("_", " "), step(control_plane)
-        )
+        finding = await _with_timeout(step, check(control_plane))
         reached = finding.good
         yield finding
     version = await _with_timeout("API server", _check_version(api))
@@ -215,6 +213,14 @@ def _sign_in_result(error: CallFailed) -> DoctorResult:
         text = f"{error.message}; create a new token: towline clusters rotate-token"
         return DoctorResult("signs in", False, text)
     return DoctorResult("signs in", False, f"{error.status.name}: {error.message}")
+
+
+_CONNECTION_CHECKS = (
+    ("resolves", _check_name),
+    ("connects", _check_connection),
+    ("speaks tls", _check_tls),
+    ("signs in", _check_sign_in),
+)
 
 
 async def _check_tunnel(control_plane: ControlPlaneAccess, check: TunnelCheck) -> DoctorResult:
