@@ -487,7 +487,7 @@ async def test_a_client_that_ignores_close_notify_delays_no_shutdown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: bool
 ) -> None:
     """Nobody calls any more, but its socket stays open."""
-    monkeypatch.setattr(http2_server, "_PART_SECONDS", 0.1)
+    monkeypatch.setattr(http2_server, "_TLS_SHUTDOWN_SECONDS", 0.1)
     authority = TestAuthority(tmp_path)
     serving = Http2Server({"/echo": echo}, ServerLimits(), SystemClock(), native_tls=native)
     port = await serving.start(("127.0.0.1", 0), authority)
