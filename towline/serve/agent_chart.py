@@ -18,7 +18,7 @@ from core.errors import Unavailable
 NAME = "towline-agent"
 PATH = "/ext/v1/agent/chart"
 # In a wheel, and in a checkout.
-_PLACES = (
+_CHART_FOLDERS = (
     Path(__file__).parents[1] / "charts" / NAME,
     Path(__file__).parents[2] / "charts" / NAME,
 )
@@ -43,19 +43,19 @@ def chart_route() -> Route:
 
 def package(folder: Path) -> bytes:
     """Packages a chart's folder as Helm does, as a reproducible gzipped tar."""
-    packed = io.BytesIO()
+    buffer = io.BytesIO()
     with (
-        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as zipped,
+        gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w") as archive,
     ):
         for path in sorted(folder.rglob("*")):
-            place = path.relative_to(folder)
-            if path.is_file() and place.parts[0] not in _EXCLUDED:
-                _add(archive, f"{folder.name}/{place.as_posix()}", path.read_bytes())
-    return packed.getvalue()
+            relative_path = path.relative_to(folder)
+            if path.is_file() and relative_path.parts[0] not in _EXCLUDED:
+                _add_file(archive, f"{folder.name}/{relative_path.as_posix()}", path.read_bytes())
+    return buffer.getvalue()
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+def _add_file(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     entry = tarfile.TarInfo(name)
     entry.size = len(content)
     entry.mode = 0o644
@@ -64,7 +64,7 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 
 def chart_folder() -> Path:
     """Returns the folder of the chart. Unavailable: it is missing."""
-    for folder in _PLACES:
+    for folder in _CHART_FOLDERS:
         if (folder / "Chart.yaml").is_file():
             return folder
     raise Unavailable(f"the chart {NAME} is missing in this installation: reinstall Towline")

@@ -39,7 +39,7 @@ class ChartManifests:
     async def render(
         self, cluster: Cluster, token: str, settings: EffectiveAgentSettings | None
     ) -> str:
-        values = merge_values(await self._hub(), _declared(cluster, settings))
+        values = merge_values(await self._hub_values(), _settings_values(cluster, settings))
         hub = values["hub"]
         address = hub.get("address") if isinstance(hub, dict) else ""
         if not address and not values.get("consoleUrl"):
@@ -47,16 +47,16 @@ class ChartManifests:
                 "the address for agents is unknown: set auth.public_url, or hub.address in the "
                 "agentValues of agent settings"
             )
-        given = {
+        cluster_values = {
             "secrets": {"bootstrapToken": token},
             "clusterName": cluster.handle,
             "clusterId": cluster.id,
         }
         return await asyncio.to_thread(
-            render_manifests, self._chart, merge_values(values, given), NAMESPACE
+            render_manifests, self._chart, merge_values(values, cluster_values), NAMESPACE
         )
 
-    async def _hub(self) -> JsonObject:
+    async def _hub_values(self) -> JsonObject:
         identity = await self._signing_identity()
         hub = {
             "address": f"{self._host}:{self._port}" if self._host else "",
@@ -66,14 +66,18 @@ class ChartManifests:
         return {"hub": {name: value for name, value in hub.items() if value}}
 
 
-def _declared(cluster: Cluster, effective: EffectiveAgentSettings | None) -> JsonObject:
+def _settings_values(cluster: Cluster, effective: EffectiveAgentSettings | None) -> JsonObject:
     if effective is None:
         return {}
     settings = effective.settings
-    shown = {"handle": cluster.handle, "name": cluster.name, "tags": dict(cluster.tags)}
+    template_parameters = {
+        "handle": cluster.handle,
+        "name": cluster.name,
+        "tags": dict(cluster.tags),
+    }
     return agent_values(
         settings.chart_values,
         settings.agent_values,
-        shown,
+        template_parameters,
         templated=settings.agent_values_templated,
     )

@@ -78,13 +78,13 @@ async def _any_token_used(store: Store) -> bool:
 def _restrict_mode(path: Path, mode: int) -> None:
     if not path.exists():
         return
-    found = path.stat().st_mode & 0o777
+    current_mode = path.stat().st_mode & 0o777
     try:
-        if found & ~mode:
+        if current_mode & ~mode:
             path.chmod(mode)
     except OSError:
         # Files that Kubernetes mounts belong to root, and the group must read them.
-        if found & 0o007:
+        if current_mode & 0o007:
             log.warning(
                 "file is readable by all users, and its mode cannot be changed", path=str(path)
             )

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-_PLACES = (
+_CONSOLE_FOLDERS = (
     Path(__file__).parents[1] / "console",
     Path(__file__).parents[2] / "console" / "dist",
 )
@@ -10,4 +10,4 @@ _PLACES = (
 
 def console_folder() -> Path | None:
     """Folder of the built console; None if it was not built."""
-    return next((place for place in _PLACES if (place / "index.html").is_file()), None)
+    return next((folder for folder in _CONSOLE_FOLDERS if (folder / "index.html").is_file()), None)

@@ -22,14 +22,14 @@ def locked_directory(data: Path) -> Generator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise Conflict(_text(data, file.read())) from None
+            raise Conflict(_in_use_message(data, file.read())) from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
         yield
 
 
-def _text(data: Path, process: str) -> str:
+def _in_use_message(data: Path, process: str) -> str:
     return (
         f"another control plane runs on {data} (process {process or 'unknown'}): stop it, choose "
         "another directory with --data, or use PostgreSQL to run several"

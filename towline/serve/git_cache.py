@@ -52,10 +52,10 @@ class GitCacheComponent:
         decryptor: Decryptor | None = None,
     ) -> None:
         self._settings = settings
-        self._ends = AsyncExitStack()
+        self._exit_stack = AsyncExitStack()
         self._replica: compose_replica.Replica | None = None
         self._tasks = Tasks("peers")
-        self._side = compose.build_write_service(git_settings(settings), clock, egress)
+        self._write_service = compose.build_write_service(git_settings(settings), clock, egress)
         self.manifests: ManagedManifests
         git = git_settings(settings)
         if _is_remote(settings):
@@ -76,7 +76,7 @@ class GitCacheComponent:
             self.manifests = compose.build_git_cache(
                 git, clock, egress=egress, live=live, decryptor=decryptor
             )
-        self.hosts = GitHostAdapter(self._side, self.manifests.specs)
+        self.hosts = GitHostAdapter(self._write_service, self.manifests.specs)
 
     @property
     def meters(self) -> Collection[Collector]:
@@ -92,14 +92,14 @@ class GitCacheComponent:
 
     async def start(self) -> str | None:
         """Starts; returns the address for other replicas. Unavailable: the port is in use."""
-        self._ends.push_async_callback(self._side.close)
-        self._ends.push_async_callback(self.manifests.stop)
+        self._exit_stack.push_async_callback(self._write_service.close)
+        self._exit_stack.push_async_callback(self.manifests.stop)
         if self._replica is None:
             await self.manifests.start()
             return None
         listener = _listener(self._replica, self._settings.listen_peers)
-        self._ends.push_async_callback(self._tasks.stop)
-        self._ends.push_async_callback(self._drain, listener)
+        self._exit_stack.push_async_callback(self._tasks.stop)
+        self._exit_stack.push_async_callback(self._drain, listener)
         # Other replicas learn about this one as soon as it starts, so it must listen first.
         port = await serve(self._tasks, "peers", listener)
         await self.manifests.start()
@@ -107,7 +107,7 @@ class GitCacheComponent:
 
     async def stop(self) -> None:
         """Completes open requests, then stops."""
-        await self._ends.aclose()
+        await self._exit_stack.aclose()
 
     def parts(self) -> tuple[Tasks, ...]:
         """Background tasks that must not end before `stop`."""
@@ -121,12 +121,12 @@ class GitCacheComponent:
         await listener.drain()
 
 
-def _listener(part: compose_replica.Replica, text: str) -> Listener:
-    if text == OFF:
+def _listener(replica: compose_replica.Replica, listen_address: str) -> Listener:
+    if listen_address == OFF:
         raise Invalid("cannot be off: replicas connect to each other", field="listen_peers")
-    host, port = address(text, "listen_peers")
+    host, port = address(listen_address, "listen_peers")
     config = uvicorn.Config(
-        part.service,
+        replica.service,
         host=host,
         port=port,
         http="httptools",
@@ -142,7 +142,7 @@ def _listener(part: compose_replica.Replica, text: str) -> Listener:
         timeout_keep_alive=KEEPALIVE_SECONDS + 15,
     )
     config.load()
-    config.ssl = part.tls.server
+    config.ssl = replica.tls.server
     return Listener(config)
 
 

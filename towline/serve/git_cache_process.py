@@ -16,7 +16,7 @@ from core.runtime.tasks import Tasks
 from towline.serve.git_cache import GitCacheComponent
 from towline.serve.lifecycle import run_until_stopped, wait_for_failure
 from towline.serve.log_level import LogLevelFollower
-from towline.serve.metrics import metrics_listener, registry_of
+from towline.serve.metrics import make_registry, metrics_listener
 from towline.serve.sockets import OFF, serve
 from towline.settings import ServeSettings
 
@@ -37,31 +37,31 @@ class GitCacheProcess:
     def __init__(self, settings: ServeSettings, clock: Clock | None = None) -> None:
         self._settings = settings
         self._clock = clock or SystemClock()
-        self._part = GitCacheComponent(settings, self._clock)
+        self._git_cache = GitCacheComponent(settings, self._clock)
         self._tasks = Tasks("serve")
-        self._ends = AsyncExitStack()
+        self._exit_stack = AsyncExitStack()
         self._is_ready = False
 
     async def start(self) -> GitCacheAddresses:
         """Starts everything; returns the addresses. Raises Unavailable or Invalid on failure."""
         try:
-            listens = await self._start()
+            addresses = await self._start()
         except BaseException:
             await self.stop()
             raise
         gc.collect()
         gc.freeze()
         self._is_ready = True
-        return listens
+        return addresses
 
     async def stop(self) -> None:
         """Hands over repositories to other replicas, then stops."""
         self._is_ready = False
-        await self._ends.aclose()
+        await self._exit_stack.aclose()
 
     def parts(self) -> tuple[Tasks, ...]:
         """Background tasks that must not end before `stop`."""
-        return (self._tasks, *self._part.parts())
+        return (self._tasks, *self._git_cache.parts())
 
     async def wait_failed(self) -> BaseException:
         """Waits until a background task ends unexpectedly; returns the reason."""
@@ -69,26 +69,26 @@ class GitCacheProcess:
 
     async def _start(self) -> GitCacheAddresses:
         self._settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._ends.push_async_callback(self._tasks.stop)
+        self._exit_stack.push_async_callback(self._tasks.stop)
         levels = LogLevelFollower(self._settings.data, self._settings.log_level, self._clock)
         self._tasks.forever("log level", levels.follow())
         metrics = None
         if self._settings.listen_metrics != OFF:
             metrics = await self._serve_metrics()
-        self._ends.push_async_callback(self._part.stop)
-        return GitCacheAddresses(await self._part.start() or OFF, metrics)
+        self._exit_stack.push_async_callback(self._git_cache.stop)
+        return GitCacheAddresses(await self._git_cache.start() or OFF, metrics)
 
     async def _serve_metrics(self) -> str:
         routes = [
             Route("/healthz", self._healthy),
             Route("/readyz", self._ready),
-            Mount("/", make_asgi_app(registry_of(self._part.meters))),
+            Mount("/", make_asgi_app(make_registry(self._git_cache.meters))),
         ]
-        where = self._settings.listen_metrics
-        listener = metrics_listener(Starlette(routes=routes), where)
-        bound = await serve(self._tasks, "metrics", listener)
-        self._ends.push_async_callback(listener.drain)
-        return f"{listener.config.host}:{bound}"
+        listen_address = self._settings.listen_metrics
+        listener = metrics_listener(Starlette(routes=routes), listen_address)
+        port = await serve(self._tasks, "metrics", listener)
+        self._exit_stack.push_async_callback(listener.drain)
+        return f"{listener.config.host}:{port}"
 
     async def _healthy(self, request: Request) -> Response:
         return PlainTextResponse("ok")
@@ -104,7 +104,9 @@ async def run(settings: ServeSettings) -> None:
     process = GitCacheProcess(settings)
 
     async def start() -> None:
-        listens = await process.start()
-        log.info("ready", action="serve.ready", peers=listens.peers, metrics=listens.metrics or OFF)
+        addresses = await process.start()
+        log.info(
+            "ready", action="serve.ready", peers=addresses.peers, metrics=addresses.metrics or OFF
+        )
 
     await run_until_stopped(process, start)

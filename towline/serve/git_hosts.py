@@ -14,29 +14,31 @@ class GitHostAdapter:
     """Calls the Git hosts of followed repositories, with the credentials of the repositories."""
 
     def __init__(
-        self, side: GitWriteService, specs: Callable[[], Collection[RepositorySpec]]
+        self, write_service: GitWriteService, specs: Callable[[], Collection[RepositorySpec]]
     ) -> None:
-        self._side = side
+        self._write_service = write_service
         self._specs = specs
 
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
     ) -> list[OpenMergeRequest]:
         """See `controlplane.generators.ports.PullRequests`."""
-        spec = self._spec(repository_id)
-        return await self._side.open_requests(spec, _provider(provider))
+        spec = self._followed_spec(repository_id)
+        return await self._write_service.open_requests(spec, _provider(provider))
 
     async def tags(self, repository_id: RepositoryId) -> list[str]:
         """See `controlplane.platform.git_ports.GitTags`."""
-        return await self._side.tags(self._spec(repository_id))
+        return await self._write_service.tags(self._followed_spec(repository_id))
 
     async def count_commits(self, repository_id: RepositoryId, base: str, tip: str) -> int | None:
         """See `controlplane.platform.git_ports.GitHistory`."""
-        return await self._side.count_commits(self._spec(repository_id), base, tip)
+        return await self._write_service.count_commits(
+            self._followed_spec(repository_id), base, tip
+        )
 
     async def issue_read_token(self, repository_id: RepositoryId) -> GitCredentials | None:
         """See `controlplane.repositories.ports.CredentialIssuer`."""
-        return await self._side.issue_read_token(self._spec(repository_id))
+        return await self._write_service.issue_read_token(self._followed_spec(repository_id))
 
     async def commit(
         self,
@@ -49,9 +51,9 @@ class GitHostAdapter:
         message: str,
     ) -> str | None:
         """See `controlplane.platform.git_ports.GitWriter`."""
-        spec = self._spec(repository_id)
-        sha = await self._side.commit(spec, branch, base, edits, author, message)
-        await self._side.keep_only(self._specs())
+        spec = self._followed_spec(repository_id)
+        sha = await self._write_service.commit(spec, branch, base, edits, author, message)
+        await self._write_service.keep_only(self._specs())
         return sha
 
     async def open_request(
@@ -65,27 +67,33 @@ class GitHostAdapter:
         provider: str = "",
     ) -> MergeRequest:
         """See `controlplane.platform.git_ports.GitWriter`."""
-        spec = self._spec(repository_id)
-        return await self._side.open_request(spec, _provider(provider), branch, base, title, body)
+        spec = self._followed_spec(repository_id)
+        return await self._write_service.open_request(
+            spec, _provider(provider), branch, base, title, body
+        )
 
     async def request(
         self, repository_id: RepositoryId, number: int, provider: str = ""
     ) -> MergeRequest:
         """See `controlplane.platform.git_ports.GitWriter`."""
-        return await self._side.request(self._spec(repository_id), _provider(provider), number)
+        return await self._write_service.request(
+            self._followed_spec(repository_id), _provider(provider), number
+        )
 
     async def close_request(
         self, repository_id: RepositoryId, number: int, provider: str = ""
     ) -> MergeRequest:
         """See `controlplane.platform.git_ports.GitWriter`."""
-        spec = self._spec(repository_id)
-        return await self._side.close_request(spec, _provider(provider), number)
+        spec = self._followed_spec(repository_id)
+        return await self._write_service.close_request(spec, _provider(provider), number)
 
     async def delete_branch(self, repository_id: RepositoryId, branch: str, author: str) -> bool:
         """See `controlplane.platform.git_ports.GitWriter`."""
-        return await self._side.delete_branch(self._spec(repository_id), branch, author)
+        return await self._write_service.delete_branch(
+            self._followed_spec(repository_id), branch, author
+        )
 
-    def _spec(self, repository_id: RepositoryId) -> RepositorySpec:
+    def _followed_spec(self, repository_id: RepositoryId) -> RepositorySpec:
         spec = next((spec for spec in self._specs() if spec.id == repository_id), None)
         if spec is None:
             raise Unavailable(f"repository {repository_id} is not followed yet")
@@ -96,7 +104,7 @@ def _provider(name: str) -> Provider | None:
     try:
         return Provider(name) if name else None
     except ValueError:
-        known = ", ".join(provider.value for provider in Provider)
+        expected = ", ".join(provider.value for provider in Provider)
         raise Invalid(
-            f"unknown provider {name[:40]!r}; expected one of {known}", field="provider"
+            f"unknown provider {name[:40]!r}; expected one of {expected}", field="provider"
         ) from None

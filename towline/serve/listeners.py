@@ -27,7 +27,7 @@ from towline.certificate_authority import (
     certificate_names,
     check_certificate,
 )
-from towline.serve.sockets import OFF, Listener, address, bind, not_listening
+from towline.serve.sockets import OFF, Listener, address, bind, listen_error
 from towline.settings import ServeSettings, TlsSettings
 
 _NEVER_OFF = frozenset({"listen", "listen_agents"})
@@ -61,7 +61,7 @@ def check_ports(settings: ServeSettings, *, peers: bool) -> None:
                 bound.enter_context(bind(address(text, setting), name))
 
 
-def credentials(
+def server_certificate(
     settings: TlsSettings, folder: Path, clock: Clock, cluster_domain: str = ""
 ) -> CertificatePair:
     """Returns the configured certificate, or one of Towline's own CA.
@@ -70,18 +70,18 @@ def credentials(
     names were added. Invalid: the configured certificate is not usable.
     """
     if settings.cert and settings.key:
-        given = CertificatePair(settings.cert, settings.key)
-        check_certificate(given, clock.now())
-        return given
+        configured = CertificatePair(settings.cert, settings.key)
+        check_certificate(configured, clock.now())
+        return configured
     if settings.cert or settings.key:
         raise Invalid("set both cert and key, or neither", field="tls")
     now = clock.now()
     authority = _authority(folder, now)
     names = (*settings.names, *([f"*.{cluster_domain}"] if cluster_domain else []))
-    made = CertificatePair(folder / "server.crt", folder / "server.key")
-    is_ours = _is_good(made, now) and authority.has_signed(made)
-    if is_ours and certificate_names(made.certificate) >= set(names):
-        return made
+    own_certificate = CertificatePair(folder / "server.crt", folder / "server.key")
+    is_ours = _is_current(own_certificate, now) and authority.has_signed(own_certificate)
+    if is_ours and certificate_names(own_certificate.certificate) >= set(names):
+        return own_certificate
     return authority.sign("server", "towline", now, names=names)
 
 
@@ -96,18 +96,18 @@ def _authority(folder: Path, now: datetime) -> CertificateAuthority:
     return CertificateAuthority.create(folder, _AUTHORITY, now)
 
 
-def _is_good(made: CertificatePair, now: datetime) -> bool:
+def _is_current(pair: CertificatePair, now: datetime) -> bool:
     """Returns true if a certificate of Towline's own CA is valid for more than 30 days."""
-    if not (made.certificate.exists() and made.key.exists()):
+    if not (pair.certificate.exists() and pair.key.exists()):
         return False
     try:
-        check_certificate(made, now)
+        check_certificate(pair, now)
     except Invalid:
         return False
-    return (certificate_expiry(made.certificate) - now).days > _RENEW_DAYS
+    return (certificate_expiry(pair.certificate) - now).days > _RENEW_DAYS
 
 
-def known_hosts(settings: ServeSettings, tls: CertificatePair) -> set[str]:
+def own_host_names(settings: ServeSettings, tls: CertificatePair) -> set[str]:
     """Host names of this process: from its certificate and settings, without those of clusters."""
     public = urlsplit(settings.auth.public_url).hostname
     names = {*certificate_names(tls.certificate), *settings.hosts, *([public] if public else [])}
@@ -117,13 +117,13 @@ def known_hosts(settings: ServeSettings, tls: CertificatePair) -> set[str]:
 def http_listener(
     app: ASGIApp,
     protocol: type[asyncio.Protocol],
-    where: tuple[str, int],
+    host_and_port: tuple[str, int],
     tls: CertificatePair | None,
     settings: ServeSettings,
 ) -> Listener:
     """Builds an HTTP/1.1 listener: the Kubernetes proxy's protocol, then the application."""
     config = _http_config(app, protocol, settings.drain_seconds)
-    config.host, config.port = where
+    config.host, config.port = host_and_port
     if tls is not None:
         config.ssl_certfile, config.ssl_keyfile = str(tls.certificate), str(tls.key)
     config.load()
@@ -144,17 +144,17 @@ def backend_listener(
 
 
 def listen_natively(
-    front: NativeFront, name: str, where: tuple[str, int], tls: CertificatePair | None
+    front: NativeFront, name: str, host_and_port: tuple[str, int], tls: CertificatePair | None
 ) -> int:
     """Listens for users with the native data plane; returns the port. Unavailable: the port is in
     use. Invalid: the certificate is not usable.
     """
     # The native code does not tell the number of the error.
-    bind(where, name).close()
+    bind(host_and_port, name).close()
     try:
-        return front.listen(*where, (tls.certificate, tls.key) if tls is not None else None)
+        return front.listen(*host_and_port, (tls.certificate, tls.key) if tls is not None else None)
     except OSError as error:
-        raise not_listening(where, name, error) from None
+        raise listen_error(host_and_port, name, error) from None
     except ValueError as error:
         raise Invalid(str(error), field="tls") from None
 
@@ -198,12 +198,12 @@ def agents_server(
 
 
 async def listen_for_agents(
-    server: CallServer, where: tuple[str, int], tls: CertificatePair
+    server: CallServer, host_and_port: tuple[str, int], tls: CertificatePair
 ) -> int:
     """Starts the server; returns its port. Unavailable: the port is in use."""
     # The server binds by itself; this reports a failure like those of the other listeners.
-    bind(where, "agents").close()
+    bind(host_and_port, "agents").close()
     try:
-        return await server.start(where, tls)
+        return await server.start(host_and_port, tls)
     except OSError as error:
-        raise not_listening(where, "agents", error) from None
+        raise listen_error(host_and_port, "agents", error) from None

@@ -27,17 +27,17 @@ class StoreLiveDigests:
         ids = [service.id for service in services]
         for start in range(0, len(ids), _BATCH_SIZE):
             async with self._store.read() as tx:
-                some = ids[start : start + _BATCH_SIZE]
-                digests |= _newest(await tx[RevisionStore].of_services(some))
+                batch = ids[start : start + _BATCH_SIZE]
+                digests |= _newest_digests(await tx[RevisionStore].of_services(batch))
         return digests
 
 
-def _newest(revisions: Collection[Revision]) -> set[str]:
-    of: dict[str, list[Revision]] = defaultdict(list)
+def _newest_digests(revisions: Collection[Revision]) -> set[str]:
+    by_service: dict[str, list[Revision]] = defaultdict(list)
     for revision in sorted(revisions, key=lambda revision: revision.inserted_at, reverse=True):
-        of[revision.service_id].append(revision)
+        by_service[revision.service_id].append(revision)
     return {
         revision.digest
-        for newest_first in of.values()
+        for newest_first in by_service.values()
         for revision in newest_first[:_KEPT_REVISIONS]
     }

@@ -20,7 +20,7 @@ from proxy.kube_proxy import KubeProxy
 MAX_BYTES = 4 << 20
 FIELD_MANAGER = "towline-cluster-source"
 _APPLY = f"fieldManager={FIELD_MANAGER}&force=true"
-_DONE = (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
+_SUCCESS = (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
 _ERRORS: Mapping[int, type[TowlineError]] = {
     HTTPStatus.NOT_FOUND: NotFound,
     HTTPStatus.FORBIDDEN: Forbidden,
@@ -41,7 +41,7 @@ class ProxyLiveObjects:
         self._kube_proxy = kube_proxy
 
     async def read(self, actor: Actor, handle: str, path: str) -> JsonMapping:
-        return await self._sent(actor, InternalCall(ClusterRoute(handle, path.encode())), _ERRORS)
+        return await self._send(actor, InternalCall(ClusterRoute(handle, path.encode())), _ERRORS)
 
     async def apply(self, actor: Actor, handle: str, path: str, manifest: JsonMapping) -> None:
         await self._write(
@@ -55,7 +55,7 @@ class ProxyLiveObjects:
     async def delete(self, actor: Actor, handle: str, path: str) -> None:
         call = InternalCall(ClusterRoute(handle, path.encode()), "DELETE")
         try:
-            await self._sent(actor, call, _WRITE_ERRORS)
+            await self._send(actor, call, _WRITE_ERRORS)
         except NotFound:
             return
 
@@ -64,9 +64,9 @@ class ProxyLiveObjects:
     ) -> None:
         route = ClusterRoute(handle, path.encode())
         call = InternalCall(route, "PATCH", media_type, orjson.dumps(body))
-        await self._sent(actor, call, _WRITE_ERRORS)
+        await self._send(actor, call, _WRITE_ERRORS)
 
-    async def _sent(
+    async def _send(
         self, actor: Actor, call: InternalCall, errors: Mapping[int, type[TowlineError]]
     ) -> JsonMapping:
         identity = AuthenticatedUser(
@@ -80,7 +80,7 @@ class ProxyLiveObjects:
             answer = orjson.loads(body)
         except orjson.JSONDecodeError:
             answer = None
-        if status in _DONE and isinstance(answer, dict):
+        if status in _SUCCESS and isinstance(answer, dict):
             return answer
         message = str(answer.get("message", "")) if isinstance(answer, dict) else ""
         message = message[:500] or f"cluster {call.route.handle!r} responded with status {status}"

@@ -34,13 +34,13 @@ class LogLevelFollower:
         self._file.unlink(missing_ok=True)
         while True:
             await self._clock.sleep(POLL_SECONDS)
-            asked = self._asked()
-            if asked is not None and asked is not self._level:
-                self._level = asked
-                set_level(asked)
-                log.warning("log level changed", action="log.level", least=asked.value)
+            requested = self._requested_level()
+            if requested is not None and requested is not self._level:
+                self._level = requested
+                set_level(requested)
+                log.warning("log level changed", action="log.level", least=requested.value)
 
-    def _asked(self) -> LogLevel | None:
+    def _requested_level(self) -> LogLevel | None:
         try:
             with self._file.open() as file:
                 return LogLevel(file.read(_MAX_BYTES).strip())

@@ -11,7 +11,7 @@ from core import __version__
 from towline.serve.sockets import Listener, address
 
 
-def registry_of(collectors: Iterable[Collector]) -> CollectorRegistry:
+def make_registry(collectors: Iterable[Collector]) -> CollectorRegistry:
     """Builds a registry of these collectors, the process and its version."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -29,9 +29,9 @@ def registry_of(collectors: Iterable[Collector]) -> CollectorRegistry:
 
 def gauge(name: str, text: str, value: Callable[[], float]) -> Gauge:
     """Builds a gauge that calls `value` at each scrape."""
-    made = Gauge(name, text, registry=None)
-    made.set_function(value)
-    return made
+    gauge_metric = Gauge(name, text, registry=None)
+    gauge_metric.set_function(value)
+    return gauge_metric
 
 
 def metrics_listener(app: Callable[..., object], text: str) -> Listener:

@@ -52,16 +52,16 @@ from towline.serve.listeners import (
     backend_listener,
     check_addresses,
     check_ports,
-    credentials,
     http_listener,
-    known_hosts,
     listen_for_agents,
     listen_natively,
+    own_host_names,
+    server_certificate,
 )
 from towline.serve.live_digests import StoreLiveDigests
 from towline.serve.live_objects import ProxyLiveObjects
 from towline.serve.log_level import LogLevelFollower
-from towline.serve.metrics import gauge, metrics_listener, registry_of
+from towline.serve.metrics import gauge, make_registry, metrics_listener
 from towline.serve.proxy_adapters import ProxyAuditLog, ProxyAuthenticator, ProxyAuthorizer
 from towline.serve.readiness import StoreReadiness
 from towline.serve.replicas import ReplicaMembership
@@ -93,7 +93,7 @@ class ControlPlaneProcess:
         self._listeners: list[Listener] = []
         self._not_ready: str | None = "starting"
         self._tasks = Tasks("serve")
-        self._ends = AsyncExitStack()
+        self._exit_stack = AsyncExitStack()
 
     async def start(self) -> ListenerAddresses:
         """Starts every component, stores first and listeners last.
@@ -121,16 +121,18 @@ class ControlPlaneProcess:
     async def stop(self) -> None:
         """Drains agents and clients, then stops all components in reverse order."""
         self._not_ready = "draining"
-        await self._ends.aclose()
+        await self._exit_stack.aclose()
 
     async def _start(self) -> ListenerAddresses:
-        settings, clock, ends = self._settings, self._clock, self._ends
+        settings, clock, ends = self._settings, self._clock, self._exit_stack
         check_addresses(settings)
         check_ports(settings, peers=listens_for_peers(settings))
         restrict_permissions(settings.data, embedded=settings.database is None)
         if settings.database is None:
             ends.enter_context(locked_directory(settings.data))
-        tls = credentials(settings.tls, settings.data / "tls", clock, settings.proxy.cluster_domain)
+        tls = server_certificate(
+            settings.tls, settings.data / "tls", clock, settings.proxy.cluster_domain
+        )
         self.foundation = await lay_foundation(_plane_settings(settings), clock)
         ends.push_async_callback(self.foundation.close)
         store = self.foundation.store
@@ -150,8 +152,8 @@ class ControlPlaneProcess:
         await self.plane.start()
         ends.push_async_callback(self._audit.stop)
         self._audit.start()
-        self._census = MetricsSnapshotLoop(self._take_census, clock)
-        ends.push_async_callback(self._census.stop)
+        self._snapshot_loop = MetricsSnapshotLoop(self._take_snapshot, clock)
+        ends.push_async_callback(self._snapshot_loop.stop)
         ends.push_async_callback(self._tasks.stop, grace=settings.drain_seconds)
         hosts = self.plane.operations[RepositoryOperations]
         self._webhooks = Webhooks(
@@ -165,10 +167,10 @@ class ControlPlaneProcess:
         if self._replica is not None:
             ends.push_async_callback(self._replica.stop)
             self._replicas = await self._replica.start(self.kube_proxy)
-        self._follow()
+        self._start_followers()
         return await self._listen(tls)
 
-    def _follow(self) -> None:
+    def _start_followers(self) -> None:
         levels = LogLevelFollower(self._settings.data, self._settings.log_level, self._clock)
         self._tasks.forever("log level", levels.follow())
         self._tasks.forever("revocations", self._follow_revocations())
@@ -186,7 +188,7 @@ class ControlPlaneProcess:
         return (
             self._tasks,
             self._audit.tasks,
-            self._census.tasks,
+            self._snapshot_loop.tasks,
             *self.kube_proxy.tasks,
             *self._git.parts(),
             *(part.tasks for part in self.plane.background),
@@ -254,19 +256,21 @@ class ControlPlaneProcess:
 
     async def _listen(self, tls) -> ListenerAddresses:
         settings = self._settings
-        where = address(settings.listen_agents, "listen_agents")
+        agents_address = address(settings.listen_agents, "listen_agents")
         handlers = {**self.plane.agentlink.handlers, TUNNEL: self.kube_proxy.tunnels.serve}
         bridged = BridgedPeers()
         self._agents = agents_server(handlers, settings, self._clock, bridged)
-        self._ends.push_async_callback(self._agents.stop, settings.drain_seconds)
-        port = await listen_for_agents(self._agents, where, tls)
-        verbs = self.plane.operations
+        self._exit_stack.push_async_callback(self._agents.stop, settings.drain_seconds)
+        port = await listen_for_agents(self._agents, agents_address, tls)
+        operations = self.plane.operations
         app = make_app(
             self.plane.graphql,
             self._readiness,
             [
                 self._webhooks.route,
-                *WebhookRoutes(verbs[Triggers], verbs[ReleaseDecisions], self._clock).routes,
+                *WebhookRoutes(
+                    operations[Triggers], operations[ReleaseDecisions], self._clock
+                ).routes,
                 agents_route(self._agents.direct, bridged),
                 *self.plane.signin_routes.routes(),
                 *self.plane.scim.routes,
@@ -274,14 +278,14 @@ class ControlPlaneProcess:
                 chart_route(),
             ],
             console_folder(),
-            known_hosts(settings, tls),
+            own_host_names(settings, tls),
             TrustedProxies(settings.trusted_proxies),
             settings.proxy.cluster_domain,
         )
-        self._ends.push_async_callback(self._drain)
+        self._exit_stack.push_async_callback(self._drain)
         addresses = ListenerAddresses(
             https=await self._serve_http("https", app, settings.listen, tls),
-            agents=f"{where[0]}:{port}",
+            agents=f"{agents_address[0]}:{port}",
             peers=self._peers,
             replicas=self._replicas,
         )
@@ -293,13 +297,13 @@ class ControlPlaneProcess:
             addresses.metrics = await self._serve_metrics(settings.listen_metrics)
         return addresses
 
-    async def _serve_http(self, name: str, app, text: str, tls) -> str:
-        where = address(text, f"listen ({name})")
+    async def _serve_http(self, name: str, app, listen_address: str, tls) -> str:
+        host_and_port = address(listen_address, f"listen ({name})")
         drain_seconds = self._settings.drain_seconds
         front = self.kube_proxy.front
         if front is None:
             protocol = self.kube_proxy.protocol_class
-            listener = http_listener(app, protocol, where, tls, self._settings)
+            listener = http_listener(app, protocol, host_and_port, tls, self._settings)
             return await self._serve(name, listener)
         if not front.backend.path.exists():
             listener = backend_listener(
@@ -307,7 +311,7 @@ class ControlPlaneProcess:
             )
             self._listeners.append(listener)
             await serve_backend(self._tasks, "users", listener)
-        return f"{where[0]}:{listen_natively(front, name, where, tls)}"
+        return f"{host_and_port[0]}:{listen_natively(front, name, host_and_port, tls)}"
 
     async def _serve_metrics(self, text: str) -> str:
         connected = gauge(
@@ -315,19 +319,19 @@ class ControlPlaneProcess:
             "Number of agents connected to this replica.",
             lambda: len(self.plane.agentlink.connected()),
         )
-        registry = registry_of(
+        registry = make_registry(
             [
                 self.kube_proxy.meters,
                 *self._git.meters,
                 self.plane.graphql.meters,
-                SnapshotMetrics(self._census),
+                SnapshotMetrics(self._snapshot_loop),
                 connected,
             ]
         )
-        await self._census.start()
+        await self._snapshot_loop.start()
         return await self._serve("metrics", metrics_listener(make_asgi_app(registry), text))
 
-    async def _take_census(self) -> MetricsSnapshot:
+    async def _take_snapshot(self) -> MetricsSnapshot:
         async with self.foundation.store.read() as tx:
             census = await tx[MetricsSnapshotStore].take(self._clock.now())
             return replace(

@@ -81,7 +81,7 @@ class ProxyAuthorizer:
     async def authorize(
         self, identity: AuthenticatedUser, handle: str, attributes: RequestAttributes
     ) -> RequestGrant:
-        request = _request(attributes)
+        request = _rbac_request(attributes)
         grant = await self._access.connect(
             identity.user_id, handle, request, token_id=identity.token_id
         )
@@ -121,60 +121,65 @@ class ProxyAuditLog:
     def __init__(self, records: AuditStore, clock: Clock) -> None:
         self._records = records
         self._clock = clock
-        self._starting: Batcher[AuditEntry, None] = Batcher(self._commit)
-        self._waiting: list[AuditEntry] = []
+        self._start_batcher: Batcher[AuditEntry, None] = Batcher(self._commit_rows)
+        self._queued_rows: list[AuditEntry] = []
         self._dropped = 0
-        self._refusals = RefusalAggregator(clock)
-        self._refused = RefusalAggregator(clock, listed=_REFUSALS_LISTED)
+        self._anonymous_refusals = RefusalAggregator(clock)
+        self._user_refusals = RefusalAggregator(clock, listed=_REFUSALS_LISTED)
         self.tasks = Tasks("proxy-audit")
 
     def start(self) -> None:
         """Starts writing in the background."""
-        self.tasks.forever("write", self._write())
+        self.tasks.forever("write", self._write_queued())
 
     async def stop(self) -> None:
         """Writes all waiting rows."""
         await self.tasks.stop()
-        self._wait([*self._refusals.due(all_of_them=True), *self._refused.due(all_of_them=True)])
+        self._queue(
+            [
+                *self._anonymous_refusals.due(all_of_them=True),
+                *self._user_refusals.due(all_of_them=True),
+            ]
+        )
         await self._flush()
 
     async def opened(self, record: RequestRecord) -> None:
-        if len(self._waiting) >= _MAX_WAITING_ROWS:
+        if len(self._queued_rows) >= _MAX_WAITING_ROWS:
             raise LimitExceeded("the audit log cannot keep up; try again", retry_after=1.0)
-        await self._starting.submit(_entry(record, self._clock.now()))
+        await self._start_batcher.submit(_audit_entry(record, self._clock.now()))
 
     def began(self, record: RequestRecord) -> None:
-        self._wait([_entry(record, self._clock.now())])
+        self._queue([_audit_entry(record, self._clock.now())])
 
     def closed(self, record: RequestRecord) -> None:
-        entry: AuditEntry | None = _entry(record, self._clock.now())
+        entry: AuditEntry | None = _audit_entry(record, self._clock.now())
         if record.identity is None:
-            entry = self._refusals.take(entry)
+            entry = self._anonymous_refusals.take(entry)
         elif record.refused and record.reason is EndReason.REFUSED:
-            entry = self._refused.take(entry, entry.actor_id)
+            entry = self._user_refusals.take(entry, entry.actor_id)
         if entry is not None:
-            self._wait([entry])
+            self._queue([entry])
 
     def repeated(self, record: RequestRecord, ends: Sequence[RequestEnd]) -> None:
-        self._wait(_repeated_entries(_entry(record, self._clock.now()), ends))
+        self._queue(_repeated_entries(_audit_entry(record, self._clock.now()), ends))
 
-    async def _commit(self, entries: Sequence[AuditEntry]) -> list[None]:
+    async def _commit_rows(self, entries: Sequence[AuditEntry]) -> list[None]:
         await self._records.append(entries)
         return [None] * len(entries)
 
-    def _wait(self, entries: list[AuditEntry]) -> None:
-        room = _MAX_WAITING_ROWS - len(self._waiting)
-        self._waiting += entries[:room]
-        self._dropped += len(entries[room:])
+    def _queue(self, entries: list[AuditEntry]) -> None:
+        free_rows = _MAX_WAITING_ROWS - len(self._queued_rows)
+        self._queued_rows += entries[:free_rows]
+        self._dropped += len(entries[free_rows:])
 
-    async def _write(self) -> None:
+    async def _write_queued(self) -> None:
         while True:
             await self._clock.sleep(_WRITE_INTERVAL_S)
-            self._wait([*self._refusals.due(), *self._refused.due()])
+            self._queue([*self._anonymous_refusals.due(), *self._user_refusals.due()])
             await self._flush()
 
     async def _flush(self) -> None:
-        entries, dropped = list(self._waiting), self._dropped
+        entries, dropped = list(self._queued_rows), self._dropped
         lost = [_dropped_entry(dropped, self._clock.now())] if dropped else []
         if not entries and not lost:
             return
@@ -183,7 +188,7 @@ class ProxyAuditLog:
         except TowlineError as error:
             log.error("audit rows wait for the store", rows=len(entries), error=error.message)
             return
-        del self._waiting[: len(entries)]
+        del self._queued_rows[: len(entries)]
         self._dropped -= dropped
 
 
@@ -193,7 +198,7 @@ def _recording(cluster_identity: Entry) -> RecordingPolicy:
     return RecordingPolicy.OUTPUT if cluster_identity.record else RecordingPolicy.OFF
 
 
-def _request(attributes: RequestAttributes) -> KubernetesRequest:
+def _rbac_request(attributes: RequestAttributes) -> KubernetesRequest:
     """Names a request as the API server's RBAC does: `pods/exec` is a resource of its own.
 
     Opening a terminal has the verb `create`, also if a WebSocket opens it with a GET request.
@@ -206,20 +211,20 @@ def _request(attributes: RequestAttributes) -> KubernetesRequest:
         resource="/".join(part for part in parts if part),
         namespace=attributes.namespace,
         name=attributes.name,
-        describes=_describes(attributes),
+        describes=_is_discovery(attributes),
     )
 
 
-def _describes(attributes: RequestAttributes) -> bool:
+def _is_discovery(attributes: RequestAttributes) -> bool:
     """True for requests that `system:discovery` and `system:basic-user` allow every user."""
     if attributes.resource:
-        asked = (attributes.verb, attributes.group, attributes.resource)
-        return asked in _SELF_REVIEWS and not attributes.subresource
+        request = (attributes.verb, attributes.group, attributes.resource)
+        return request in _SELF_REVIEWS and not attributes.subresource
     first = attributes.path.lstrip("/").partition("/")[0]
     return attributes.verb in {"get", "head"} and first in _DISCOVERY
 
 
-def _entry(record: RequestRecord, now: datetime) -> AuditEntry:
+def _audit_entry(record: RequestRecord, now: datetime) -> AuditEntry:
     who = record.identity
     action, target = _action_and_target(record.handle, record.method, record.attributes)
     refused = record.refused and record.reason is EndReason.REFUSED
@@ -235,7 +240,7 @@ def _entry(record: RequestRecord, now: datetime) -> AuditEntry:
         target_id=record.cluster_id or "",
         status=record.status,
         request_id=record.id[:64],
-        detail=_detail(record),
+        detail=_audit_detail(record),
     )
 
 
@@ -275,7 +280,7 @@ def _dropped_entry(rows: int, now: datetime) -> AuditEntry:
     )
 
 
-def _detail(record: RequestRecord) -> dict[str, object]:
+def _audit_detail(record: RequestRecord) -> dict[str, object]:
     """Details of a request; leaves out empty values and zeros."""
     # Without `strict`, which costs as much as the rest: the getter returns one value for each name.
     values = zip(_DETAIL_FIELDS, _detail_values(record))  # noqa: B905

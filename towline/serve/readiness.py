@@ -18,20 +18,20 @@ class StoreReadiness:
     def __init__(self, store: Store, clock: Clock, tasks: Tasks) -> None:
         self._store, self._clock, self._tasks = store, clock, tasks
         self._problem: str | None = None
-        self._good_until = 0.0
-        self._asking: asyncio.Task[None] | None = None
+        self._cached_until = 0.0
+        self._query: asyncio.Task[None] | None = None
 
     async def problem(self) -> str | None:
         """Returns the reason if the store is not usable, else None."""
-        if self._asking is None and self._clock.monotonic() < self._good_until:
+        if self._query is None and self._clock.monotonic() < self._cached_until:
             return self._problem
-        if self._asking is None:
-            self._asking = self._tasks.spawn("store probe", self._ask())
+        if self._query is None:
+            self._query = self._tasks.spawn("store probe", self._query_store())
         # A query to an unreachable database cannot be cancelled, only left running.
-        await asyncio.wait({self._asking}, timeout=TIMEOUT_SECONDS)
-        return "the store does not respond" if self._asking is not None else self._problem
+        await asyncio.wait({self._query}, timeout=TIMEOUT_SECONDS)
+        return "the store does not respond" if self._query is not None else self._problem
 
-    async def _ask(self) -> None:
+    async def _query_store(self) -> None:
         try:
             async with self._store.read() as tx:
                 await tx[UserStore].get("")
@@ -39,5 +39,5 @@ class StoreReadiness:
         except TowlineError as error:
             self._problem = error.message
         finally:
-            self._good_until = self._clock.monotonic() + CACHE_SECONDS
-            self._asking = None
+            self._cached_until = self._clock.monotonic() + CACHE_SECONDS
+            self._query = None

@@ -49,7 +49,7 @@ class StoreTunnelRegistry:
         self.me = me
         self.address = ""
         self._members: dict[str, _ReplicaState] = {}
-        self._read = float("-inf")
+        self._read_at = float("-inf")
 
     async def claim(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
         """See `TunnelRegistry.claim`."""
@@ -65,9 +65,9 @@ class StoreTunnelRegistry:
         if row is None:
             return None
         is_known = row.replica_id in self._members
-        if not is_known or self._clock.monotonic() - self._read > 2 * HEARTBEAT_SECONDS:
+        if not is_known or self._clock.monotonic() - self._read_at > 2 * HEARTBEAT_SECONDS:
             await self.beat()
-        return self._place(row)
+        return self._link_location(row)
 
     async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, LinkLocation]:
         """See `TunnelRegistry.lost`."""
@@ -78,38 +78,38 @@ class StoreTunnelRegistry:
 
     async def neighbours(self) -> Sequence[PeerReplica]:
         """See `TunnelRegistry.neighbours`. Of two replicas at one address, the older is dead."""
-        if self._clock.monotonic() - self._read > FRESH_SECONDS:
+        if self._clock.monotonic() - self._read_at > FRESH_SECONDS:
             await self.beat()
-        known = {
+        by_address = {
             member.address: PeerReplica(id, member.address)
             for id, member in sorted(self._members.items(), key=lambda item: item[1].changed)
-            if member.address not in ("", self.address) and self._lives(member)
+            if member.address not in ("", self.address) and self._is_alive(member)
         }
-        return tuple(known.values())
+        return tuple(by_address.values())
 
     async def beat(self) -> None:
         """Writes this replica's heartbeat and reads the others'. Raises Unavailable."""
         rows = await self._tunnels.beat(self.me, self.address)
-        now = self._read = self._clock.monotonic()
+        now = self._read_at = self._clock.monotonic()
         before = self._members
         self._members = {}
         for row in rows:
-            known = before.get(row.id)
-            stands = known is not None and known.heartbeat == row.heartbeat
-            changed = known.changed if known is not None and stands else now
+            earlier = before.get(row.id)
+            is_unchanged = earlier is not None and earlier.heartbeat == row.heartbeat
+            changed = earlier.changed if earlier is not None and is_unchanged else now
             self._members[row.id] = _ReplicaState(row.address, row.heartbeat, changed)
 
     async def leave(self) -> None:
         """Removes this replica from the store."""
         await self._tunnels.leave(self.me)
 
-    def _place(self, row: Tunnel) -> LinkLocation | None:
+    def _link_location(self, row: Tunnel) -> LinkLocation | None:
         member = self._members.get(row.replica_id or "")
-        if member is None or not self._lives(member):
+        if member is None or not self._is_alive(member):
             return None
         return LinkLocation(row.replica_id or "", member.address, row.epoch, row.instance)
 
-    def _lives(self, member: _ReplicaState) -> bool:
+    def _is_alive(self, member: _ReplicaState) -> bool:
         return self._clock.monotonic() - member.changed <= TIMEOUT_SECONDS
 
 
@@ -128,7 +128,7 @@ class ReplicaMembership:
 
         The TLS key derives from the encryption key of the store: anyone with that key can read all
         credentials anyway."""
-        server, client = self._contexts()
+        server, client = self._tls_contexts()
         return ReplicaConfig(self.registry, self.registry.me, server, client)
 
     async def start(self, kube_proxy: KubeProxy) -> str:
@@ -137,8 +137,8 @@ class ReplicaMembership:
         bound = await kube_proxy.listen_for_replicas(host, port)
         self.registry.address = self._settings.replica_address or f"{host}:{bound}"
         await self.registry.beat()
-        self._tasks.forever("beat", self._beat())
-        self._tasks.forever("follow", self._follow(kube_proxy))
+        self._tasks.forever("beat", self._beat_periodically())
+        self._tasks.forever("follow", self._follow_link_moves(kube_proxy))
         return f"{host}:{bound}"
 
     async def stop(self) -> None:
@@ -154,7 +154,7 @@ class ReplicaMembership:
         """Background tasks that must not end before `stop`."""
         return self._tasks
 
-    async def _beat(self) -> None:
+    async def _beat_periodically(self) -> None:
         while True:
             await self._clock.sleep(HEARTBEAT_SECONDS)
             try:
@@ -162,7 +162,7 @@ class ReplicaMembership:
             except TowlineError as error:
                 log.warning("heartbeat not written", why=error.message)
 
-    async def _follow(self, kube_proxy: KubeProxy) -> None:
+    async def _follow_link_moves(self, kube_proxy: KubeProxy) -> None:
         async for topic, key in self._bus.subscribe(TUNNEL, LOST_WAKES):
             try:
                 if topic == LOST_WAKES:
@@ -173,7 +173,7 @@ class ReplicaMembership:
             except Unavailable as error:
                 log.warning("could not look up agent ownership", why=error.message)
 
-    def _contexts(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    def _tls_contexts(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
         key = load_or_make_key(self._settings.data / "encryption.key")
-        made = make_tls_contexts(key.hex(), f"replica {self.registry.me}", self._clock.now())
-        return made.server, made.client
+        contexts = make_tls_contexts(key.hex(), f"replica {self.registry.me}", self._clock.now())
+        return contexts.server, contexts.client

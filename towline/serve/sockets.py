@@ -30,7 +30,7 @@ class Listener(uvicorn.Server):
         """`proxy_protocol`: the load balancers that name clients with the PROXY protocol."""
         super().__init__(config)
         self._proxy_protocol = proxy_protocol
-        self._proxied: ProxyProtocolServer | None = None
+        self._proxy_protocol_server: ProxyProtocolServer | None = None
         self._draining = asyncio.Event()
         self._ended = asyncio.Event()
 
@@ -60,15 +60,17 @@ class Listener(uvicorn.Server):
         # uvicorn's own servers accept nothing; they only have this place to read the header.
         await super().startup([])
         tls = TlsServer(self.config.ssl) if self.config.ssl else None
-        self._proxied = ProxyProtocolServer(sockets[0], self._protocol, self._proxy_protocol, tls)
-        self._proxied.start()
+        self._proxy_protocol_server = ProxyProtocolServer(
+            sockets[0], self._make_protocol, self._proxy_protocol, tls
+        )
+        self._proxy_protocol_server.start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._proxied is not None:
-            await self._proxied.stop()
+        if self._proxy_protocol_server is not None:
+            await self._proxy_protocol_server.stop()
         await super().shutdown(sockets)
 
-    def _protocol(self) -> asyncio.Protocol:
+    def _make_protocol(self) -> asyncio.Protocol:
         make = cast(Callable[..., asyncio.Protocol], self.config.http_protocol_class)
         return make(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
@@ -103,36 +105,38 @@ async def serve(tasks: Tasks, name: str, listener: Listener) -> int:
     config = listener.config
     bound = bind((config.host, config.port), name, config.backlog)
     task = tasks.forever(name, listener.run_on(bound))
-    await _until_started(task, name, listener)
+    await _wait_started(task, name, listener)
     return bound.getsockname()[1]
 
 
 async def serve_backend(tasks: Tasks, name: str, listener: Listener) -> None:
     """Starts a listener on a Unix socket, and waits until it listens. Unavailable: it stopped."""
-    await _until_started(tasks.forever(name, listener.run_on_path()), name, listener)
+    await _wait_started(tasks.forever(name, listener.run_on_path()), name, listener)
 
 
-async def _until_started(task: asyncio.Task[None], name: str, listener: Listener) -> None:
+async def _wait_started(task: asyncio.Task[None], name: str, listener: Listener) -> None:
     while not listener.started:
         if task.done():
             raise Unavailable(f"the {name} listener stopped at startup")
         await asyncio.sleep(0.005)
 
 
-def bind(where: tuple[str, int], name: str, backlog: int | None = None) -> socket.socket:
+def bind(host_and_port: tuple[str, int], name: str, backlog: int | None = None) -> socket.socket:
     """Opens a listening socket at (host, port). Raises Unavailable if the port is in use."""
-    family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
+    family = socket.AF_INET6 if ":" in host_and_port[0] else socket.AF_INET
     try:
-        return socket.create_server(where, family=family, backlog=backlog)
+        return socket.create_server(host_and_port, family=family, backlog=backlog)
     except OSError as error:
-        raise not_listening(where, name, error) from None
+        raise listen_error(host_and_port, name, error) from None
 
 
-def not_listening(where: tuple[str, int], name: str, error: OSError) -> Unavailable:
+def listen_error(host_and_port: tuple[str, int], name: str, error: OSError) -> Unavailable:
     """Describes a listener that cannot start."""
     # Python appends the call and the address to the text of the error.
     number = error.errno or 0
     reason = os.strerror(number) if number > 0 else error.strerror or error
-    taken = number == errno.EADDRINUSE
-    hint = "; stop the program that uses this port, or listen on another" if taken else ""
-    return Unavailable(f"cannot listen on {where[0]}:{where[1]} for {name}: {reason}{hint}")
+    is_in_use = number == errno.EADDRINUSE
+    hint = "; stop the program that uses this port, or listen on another" if is_in_use else ""
+    return Unavailable(
+        f"cannot listen on {host_and_port[0]}:{host_and_port[1]} for {name}: {reason}{hint}"
+    )

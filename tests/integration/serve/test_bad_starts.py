@@ -19,7 +19,7 @@ from tests.integration.serve.test_start import refused
 from tests.servers.postgres import Postgres
 from towline.certificate_authority import CertificateAuthority, CertificatePair, check_certificate
 from towline.installation import CheckHealth, run_checks
-from towline.serve.listeners import credentials
+from towline.serve.listeners import server_certificate
 from towline.settings import ServeSettings, TlsSettings
 
 NOW = SystemClock().now()
@@ -132,7 +132,7 @@ def test_a_certificate_that_is_not_good_now_is_refused(
     given: CertificatePair, tmp_path: Path, offset: timedelta, said: str
 ) -> None:
     with pytest.raises(Invalid, match=said):
-        credentials(settings(given), tmp_path, FakeClock(NOW + offset))
+        server_certificate(settings(given), tmp_path, FakeClock(NOW + offset))
 
 
 @pytest.mark.parametrize("minutes", [-10, 10])
@@ -140,13 +140,13 @@ def test_a_clock_ten_minutes_off_is_borne(
     given: CertificatePair, tmp_path: Path, minutes: int
 ) -> None:
     clock = FakeClock(NOW + timedelta(minutes=minutes))
-    assert credentials(settings(given), tmp_path, clock) == given
+    assert server_certificate(settings(given), tmp_path, clock) == given
 
 
 def test_a_key_of_another_certificate_is_refused(given: CertificatePair, tmp_path: Path) -> None:
     other = CertificateAuthority.create(tmp_path / "other", "test", NOW).sign("x", "x", NOW)
     with pytest.raises(Invalid, match="use a matching pair"):
-        credentials(
+        server_certificate(
             settings(CertificatePair(given.certificate, other.key)), tmp_path, SystemClock()
         )
 
@@ -158,12 +158,12 @@ def test_files_that_are_something_else_are_named(
     path = given.certificate if swapped == "certificate" else given.key
     path.write_text("nothing")
     with pytest.raises(Invalid, match=path.name):
-        credentials(settings(given), tmp_path, SystemClock())
+        server_certificate(settings(given), tmp_path, SystemClock())
 
 
 def own(data: Path) -> CertificatePair:
     """Certificate of a control plane that was given none."""
-    return credentials(TlsSettings(names=["towline.example.org"]), data, FakeClock(NOW))
+    return server_certificate(TlsSettings(names=["towline.example.org"]), data, FakeClock(NOW))
 
 
 def trusted(by: bytes, one: CertificatePair) -> bool:

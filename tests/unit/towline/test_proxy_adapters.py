@@ -9,7 +9,7 @@ from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import EndReason, RequestRecord
 from tests.fakes.clock import FakeClock
 from tests.fakes.kube_proxy import ANN, CLUSTER
-from towline.serve.proxy_adapters import _REFUSALS_LISTED, _entry, _request
+from towline.serve.proxy_adapters import _REFUSALS_LISTED, _audit_entry, _rbac_request
 
 POD = "/api/v1/namespaces/a/pods/b"
 
@@ -32,15 +32,15 @@ def test_requests_are_asked_about_as_kubernetes_names_them(
     method: str, path: str, expected: KubernetesRequest
 ) -> None:
     """A terminal is created, also where a WebSocket opens it with a GET."""
-    assert _request(read_attributes(method, path)) == expected
+    assert _rbac_request(read_attributes(method, path)) == expected
 
 
 def test_whoever_may_only_read_opens_no_terminal() -> None:
     """By neither transport."""
     rule = KubernetesRule(verbs=("get", "list", "watch"))
-    assert rule.matches(_request(read_attributes("GET", POD)))
+    assert rule.matches(_rbac_request(read_attributes("GET", POD)))
     for method in ("GET", "POST"):
-        assert not rule.matches(_request(read_attributes(method, f"{POD}/attach")))
+        assert not rule.matches(_rbac_request(read_attributes(method, f"{POD}/attach")))
 
 
 SELF = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -66,7 +66,7 @@ def test_a_narrow_role_leaves_clients_what_none_can_do_without(
 ) -> None:
     """kubectl asks first which APIs there are."""
     narrow = KubernetesRights(rules=(KubernetesRule(namespaces=("shop",)),))
-    assert narrow.allows(_request(read_attributes(method, path))) is passes
+    assert narrow.allows(_rbac_request(read_attributes(method, path))) is passes
 
 
 def record(**known: object) -> RequestRecord:
@@ -80,10 +80,10 @@ def record(**known: object) -> RequestRecord:
 def test_rows_say_what_became_of_a_request() -> None:
     """Each row has the refusing side, the impersonated user and whether it was recorded."""
     now = FakeClock().now()
-    ours = _entry(record(status=403, refused=True, reason=EndReason.REFUSED), now)
-    theirs = _entry(record(status=403, cluster_id=CLUSTER, reason=EndReason.DONE), now)
+    ours = _audit_entry(record(status=403, refused=True, reason=EndReason.REFUSED), now)
+    theirs = _audit_entry(record(status=403, cluster_id=CLUSTER, reason=EndReason.DONE), now)
     assert (ours.verdict, theirs.verdict) == (AuditVerdict.REFUSED, AuditVerdict.ALLOWED)
-    acted = _entry(
+    acted = _audit_entry(
         record(acting_as="bob", acting_groups=("qa",), recorded=True, grant_ids=("g1",)), now
     )
     assert acted.detail == {
@@ -100,7 +100,7 @@ async def test_a_users_flood_of_refusals_is_counted() -> None:
     """The first of a minute are listed, those behind them are one row."""
     clock = FakeClock()
     refused = RefusalAggregator(clock, listed=_REFUSALS_LISTED)
-    entry = _entry(record(status=429, refused=True, reason=EndReason.REFUSED), clock.now())
+    entry = _audit_entry(record(status=429, refused=True, reason=EndReason.REFUSED), clock.now())
     listed = [refused.take(entry, entry.actor_id) for _ in range(100)]
     assert len([one for one in listed if one is not None]) == _REFUSALS_LISTED
     await clock.advance(61)

@@ -7,7 +7,7 @@ import pytest
 from core.errors import Invalid
 from tests.fakes.clock import FakeClock
 from towline.certificate_authority import certificate_names
-from towline.serve.listeners import credentials
+from towline.serve.listeners import server_certificate
 from towline.settings import TlsSettings, load, unknown_variables
 
 
@@ -98,10 +98,10 @@ def test_the_data_directory_is_a_whole_path(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_certificate_follows_the_names(tmp_path: Path) -> None:
     """A name that is added later is in the certificate; otherwise it stays the same file."""
     clock = FakeClock()
-    first = credentials(TlsSettings(), tmp_path, clock).certificate.read_bytes()
-    again = credentials(TlsSettings(names=("localhost",)), tmp_path, clock)
+    first = server_certificate(TlsSettings(), tmp_path, clock).certificate.read_bytes()
+    again = server_certificate(TlsSettings(names=("localhost",)), tmp_path, clock)
     assert again.certificate.read_bytes() == first
-    more = credentials(TlsSettings(names=("localhost", "hub.example.org")), tmp_path, clock)
+    more = server_certificate(TlsSettings(names=("localhost", "hub.example.org")), tmp_path, clock)
     assert certificate_names(more.certificate) == {"localhost", "hub.example.org"}
     assert (tmp_path / "ca.crt").exists()
 
@@ -110,17 +110,17 @@ async def test_the_certificate_is_renewed_before_its_end(tmp_path: Path) -> None
     """A month before the end a start makes a new one, of the same authority."""
     clock = FakeClock()
     authority = tmp_path / "ca.crt"
-    first = credentials(TlsSettings(), tmp_path, clock).certificate.read_bytes()
+    first = server_certificate(TlsSettings(), tmp_path, clock).certificate.read_bytes()
     issuer = authority.read_bytes()
     await clock.advance(340 * 86_400)
-    assert credentials(TlsSettings(), tmp_path, clock).certificate.read_bytes() != first
+    assert server_certificate(TlsSettings(), tmp_path, clock).certificate.read_bytes() != first
     assert authority.read_bytes() == issuer
 
 
 def test_half_a_certificate_is_refused(tmp_path: Path) -> None:
     """A certificate without its key cannot serve."""
     with pytest.raises(Invalid, match="both cert and key"):
-        credentials(TlsSettings(cert=tmp_path / "a.crt"), tmp_path, FakeClock())
+        server_certificate(TlsSettings(cert=tmp_path / "a.crt"), tmp_path, FakeClock())
 
 
 def test_secrets_of_lists_come_from_files(tmp_path: Path) -> None:
